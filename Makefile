@@ -1,0 +1,68 @@
+# Each target first puts what it needs into .venv: once, and again when pyproject.toml or constraints.txt change.
+# All that is asked of the machine is make and Python 3.11 or newer.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+PYTEST := $(BIN)/python -m pytest -n 2
+FAST := $(wildcard tests/unit tests/conformance tests/docs)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check slow bench docs clean
+
+help:
+	@echo "make demo    a guided tour on made-up patients, a minute or two"
+	@echo "make check   format, lint, types, import rules, fast tests"
+	@echo "make test    every test that is not slow"
+	@echo "make slow    long statistics and long fault runs"
+	@echo "make bench   the benchmarks, one after the other"
+	@echo "make docs    write the generated pages and run every snippet"
+	@echo "make clean   remove what the other targets made"
+
+demo: $(VENV)/.installed
+	@$(BIN)/sfumato demo
+
+test: $(VENV)/.installed-dev
+	@$(PYTEST)
+
+check: $(VENV)/.installed-dev
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy --strict
+	@$(BIN)/lint-imports
+	@$(PYTEST) $(FAST)
+
+slow: $(VENV)/.installed-dev
+	@$(PYTEST) -m slow
+
+bench: $(VENV)/.installed-dev
+	@set -e; for script in $(sort $(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
+
+docs: $(VENV)/.installed-dev
+	@$(BIN)/python docs/build.py
+	@$(PYTEST) tests/docs
+
+clean:
+	rm -rf $(VENV) build dist site demo-output
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The build tools come first and are pinned too; an isolated build would fetch whatever is newest.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing sfumato into $(VENV)"
+	@$(PIP) install -c constraints.txt hatchling editables
+	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[plot]"
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "Installing the development tools into $(VENV)"
+	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[dev]"
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "sfumato needs Python 3.11 or newer. Name one with: make PYTHON=python3.11 …" >&2; exit 1; }
+	@echo "Making a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV) \
+	  || { rm -rf $(VENV); echo "Python's venv module does not work here; Debian has it in python3-venv." >&2; exit 1; }

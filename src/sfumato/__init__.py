@@ -1,0 +1,61 @@
+"""sfumato: learn from sensitive tables without learning about any one person in them.
+
+    lab = sf.create("clinic")              a folder with a catalog, a ledger and prepared snapshots
+    lab.register("visits", "visits.parquet", unit=…, columns=…, budget=…)
+    lab.session().sql("SELECT COUNT(*) FROM visits").release(epsilon=0.1)
+
+Everything else is found from here; rooms are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato import noise, privacy, viz
+    from sfumato.curator.columns import between, one_of
+    from sfumato.lab import Lab, create, open
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import ROW, Unit
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ROW": "sfumato.privacy.units",
+    "Budget": "sfumato.privacy.budget",
+    "Lab": "sfumato.lab",
+    "Unit": "sfumato.privacy.units",
+    "between": "sfumato.curator.columns",
+    "create": "sfumato.lab",
+    "one_of": "sfumato.curator.columns",
+    "open": "sfumato.lab",
+}
+_ROOMS = ("errors", "noise", "privacy", "viz")
+
+__all__ = [
+    "ROW",
+    "Budget",
+    "Lab",
+    "Unit",
+    "__version__",
+    "between",
+    "create",
+    "noise",
+    "one_of",
+    "open",
+    "privacy",
+    "viz",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return import_module(f"sfumato.{name}")
+    raise AttributeError(f"module 'sfumato' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

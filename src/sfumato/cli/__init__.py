@@ -1,0 +1,1 @@
+"""The command line: a door that translates and never decides."""

@@ -1,0 +1,158 @@
+"""`sfumato demo`: the main job from end to end, on a clinic that exists only for the demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import sfumato as sf
+from sfumato.cli import clinic, histogram
+from sfumato.cli.output import console, show_table
+from sfumato.errors import BudgetError, UsageError
+
+if TYPE_CHECKING:
+    from sfumato.session import Session
+    from sfumato.viz import Chart
+
+QUESTIONS = (
+    (
+        "How busy is each ward with older people, and what does a visit cost?",
+        "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 65 GROUP BY ward",
+        0.5,
+        3_000,
+    ),
+    (
+        "How often do people come back?",
+        "SELECT AVG(readmitted) AS readmitted FROM visits WHERE age BETWEEN 40 AND 90",
+        0.3,
+        20_000,
+    ),
+    (
+        "What does each ward cost in all?",
+        "SELECT ward, SUM(cost) AS total FROM visits GROUP BY ward",
+        0.2,
+        None,
+    ),
+)
+"""In words, in SQL, what to spend, and a guess of the rows in a group for the quote of an average."""
+
+
+def run(output: str) -> None:
+    """Ask three questions, reach the end of the budget, ask one again; then the histogram experiment."""
+    pictures = Path(output)
+    pictures.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        session = _clinic(Path(folder))
+        _questions(session, pictures)
+        _end_of_budget(session)
+    _experiment(pictures)
+    console.print(f"\nPictures are in [bold]{pictures}[/].")
+
+
+def _clinic(folder: Path) -> Session:
+    import pyarrow.parquet as pq
+
+    console.rule("A clinic", align="left")
+    visits = clinic.visits()
+    pq.write_table(visits, folder / "visits.parquet")
+    lab = sf.create(folder / "clinic")
+    lab.register(
+        "visits",
+        folder / "visits.parquet",
+        unit=sf.Unit("patient_id", max_rows=20),
+        columns={
+            "age": sf.between(0, 110),
+            "cost": sf.between(0, 5000),
+            "ward": sf.one_of(*clinic.WARDS),
+            "readmitted": sf.one_of(0, 1),
+        },
+        budget=sf.Budget(epsilon=2, delta=1e-7),
+    )
+    lab.grant("ada", epsilon=1)
+    console.print(
+        f"{clinic.PATIENTS:,} patients, {visits.num_rows:,} visits. Each patient is protected with all of them."
+    )
+    console.print(str(lab.budget))
+    return lab.session("ada")
+
+
+def _questions(session: Session, pictures: Path) -> None:
+    for words, sql, epsilon, rows in QUESTIONS:
+        console.print()
+        console.rule(words, align="left")
+        query = session.sql(sql)
+        console.print(sql, style="dim")
+        console.print("[bold]quote[/]  (reads nothing, spends nothing)")
+        console.print(str(query.quote(epsilon=epsilon, given={"n": rows} if rows else None)))
+        release = query.release(epsilon=epsilon)
+        console.print("[bold]release[/]")
+        console.print(str(release))
+        console.print(f"receipt: entry {release.receipt.entry}, chain head {release.receipt.head[:16]}…")
+        if sql == QUESTIONS[0][1]:
+            _draw(release.plot(), pictures / "wards.png")
+    console.print()
+    console.print("[bold]left[/]")
+    console.print(str(session.budget))
+
+
+def _end_of_budget(session: Session) -> None:
+    console.print()
+    console.rule("The quota is used up", align="left")
+    try:
+        session.sql("SELECT COUNT(*) AS n FROM visits WHERE age < 18").release(epsilon=0.1)
+    except BudgetError as refusal:
+        console.print(str(refusal), style="red")
+    console.print()
+    console.rule("… and the first question again is free", align="left")
+    _, sql, epsilon, _ = QUESTIONS[0]
+    console.print(str(session.sql(sql).release(epsilon=epsilon)))
+
+
+def _experiment(pictures: Path) -> None:
+    console.print()
+    console.rule(f"The histogram experiment: {histogram.CELLS:,} cells", align="left")
+    found = histogram.run()
+    rows = [errors.row() for errors in found.errors]
+    show_table(
+        [
+            "ε",
+            "average error",
+            "theory 2r/(1−r²)",
+            "standard errors apart",
+            "largest error",
+            "talk: average",
+            "talk: largest",
+        ],
+        [_shown(row) for row in rows],
+        title=f"{found.source}: how far noisy cells are from true ones",
+    )
+    _draw_experiment(found, rows, pictures)
+
+
+def _shown(row: dict[str, float]) -> tuple[str, ...]:
+    apart = (row["average"] - row["theory"]) / row["standard_error"]
+    return (
+        f"{row['epsilon']:g}",
+        f"{row['average']:,.3f}",
+        f"{row['theory']:,.3f}",
+        f"{apart:+.1f}",
+        f"{row['maximum']:,}",
+        f"{row['talk_average']:,}",
+        f"{row['talk_maximum']:,}",
+    )
+
+
+def _draw_experiment(found: histogram.Experiment, rows: list[dict[str, float]], pictures: Path) -> None:
+    _draw(sf.viz.histogram_errors(rows), pictures / "histogram-errors.png")
+    x, y = histogram.cell_places()
+    panels = {"true": found.truth} | {f"ε = {each.epsilon:g}": each.noisy for each in found.errors[:3]}
+    _draw(sf.viz.heatmap(x, y, panels, title="Points in 64,909 cells"), pictures / "histogram.png")
+
+
+def _draw(chart: Chart, file: Path) -> None:
+    """Pictures need the plot extra; without it the demo says so and goes on."""
+    try:
+        chart.save(file)
+    except UsageError as missing:
+        console.print(str(missing), style="yellow")

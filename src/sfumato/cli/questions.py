@@ -1,0 +1,82 @@
+"""What an analyst types: quote, ask, budget, explain."""
+
+from __future__ import annotations
+
+import click
+
+import sfumato as sf
+from sfumato.cli.output import as_json, show, show_json
+from sfumato.cli.steward import lab_option
+from sfumato.errors import UsageError
+
+analyst_option = click.option("--as", "analyst", help="Whose quota is spent; without it, the steward asks.")
+epsilon_option = click.option("--epsilon", type=float, help="How much to spend.")
+
+
+@click.command()
+@click.argument("sql")
+@lab_option
+@analyst_option
+@epsilon_option
+@click.option("--rows", type=int, help="Rows of a group, for the expected error of averages.")
+@as_json
+def quote(
+    sql: str, folder: str, analyst: str | None, epsilon: float | None, rows: int | None, as_json: bool
+) -> None:
+    """Price and expected error of a question; reads nothing, spends nothing."""
+    question = sf.open(folder).session(analyst).sql(sql)
+    show(question.quote(epsilon=epsilon, given={"n": rows} if rows else None), as_json)
+
+
+@click.command()
+@click.argument("sql")
+@lab_option
+@analyst_option
+@epsilon_option
+@click.option("--key", help="Idempotency key: a retry with it is charged once.")
+@click.option("--plot", help="Also draw the answer into this .png, .svg, .html or .json file.")
+@as_json
+def ask(
+    sql: str,
+    folder: str,
+    analyst: str | None,
+    epsilon: float | None,
+    key: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Charge and answer a question; the same question again is free."""
+    release = sf.open(folder).session(analyst).sql(sql).release(epsilon=epsilon, key=key)
+    if plot:
+        release.plot().save(plot)
+    show(release, as_json)
+
+
+@click.command()
+@lab_option
+@analyst_option
+@as_json
+def budget(folder: str, analyst: str | None, as_json: bool) -> None:
+    """What is left."""
+    show(sf.open(folder).session(analyst).budget, as_json)
+
+
+@click.command()
+@click.argument("code", required=False)
+@click.option("--epsilon", type=float)
+@click.option("--delta", type=float, default=0.0, show_default=True)
+@click.option("--prior", type=float, default=0.5, show_default=True, help="The chance given to you before.")
+@as_json
+def explain(code: str | None, epsilon: float | None, delta: float, prior: float, as_json: bool) -> None:
+    """What a guarantee (--epsilon) or an error CODE means."""
+    if epsilon is not None:
+        show(sf.privacy.explain(epsilon, delta, prior), as_json)
+        return
+    from sfumato.codes import CODES
+
+    if code is None or code.upper() not in CODES:
+        raise UsageError(
+            "SF-U101", "Say what to explain.", try_="sfumato explain --epsilon 1, or an error's code"
+        )
+    page = CODES[code.upper()]
+    show_json({"code": code.upper(), "page": page}) if as_json else print(f"{code.upper()}  {page}")

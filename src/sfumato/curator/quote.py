@@ -1,0 +1,127 @@
+"""What people get before paying: the price, the expected error, and what would be left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato import viz
+from sfumato.curator.estimate import estimate
+from sfumato.curator.measurement import Mean
+from sfumato.errors import UsageError
+from sfumato.privacy.exact import shown, whole
+
+if TYPE_CHECKING:
+    from sfumato.curator.measurement import Aggregate
+    from sfumato.curator.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Price and expected error of a question. Making one reads no data and spends nothing."""
+
+    plan: Plan
+    share: float
+    """Of the budget, that this question would take."""
+    left: Fraction
+    """The largest pure-ε question still possible before this one."""
+    left_after: Fraction | None
+    """The same after it; none when it would be refused."""
+    free: bool
+    """Whether the same question was answered before, so that it costs nothing."""
+    given: dict[str, int]
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(0) if self.free else self.plan.epsilon
+
+    @property
+    def admitted(self) -> bool:
+        return self.left_after is not None
+
+    def error(self, confidence: float = 0.95) -> dict[str, float | None]:
+        """For each number of the answer, half the width of its interval; of averages only for a given n."""
+        asked = self.plan.question.aggregates
+        return {name: self._half_width(aggregate, confidence) for name, aggregate in asked.items()}
+
+    def bias(self) -> list[str]:
+        """What the noise error does not cover."""
+        unit = self.plan.table.unit
+        clipped = "numbers outside their declared bounds count as the nearer bound"
+        if unit.column is None:
+            return [clipped]
+        return [
+            f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them",
+            clipped,
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "table": self.plan.table.name,
+            "unit": self.plan.table.population,
+            "epsilon": float(self.epsilon),
+            "free": self.free,
+            "share": self.share,
+            "left": float(self.left),
+            "left_after": None if self.left_after is None else float(self.left_after),
+            "expected_error": self.error(),
+            "bias": self.bias(),
+        }
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self._lines())
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in self._lines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return viz.definition_table(self._lines())
+
+    # ---- parts ----
+
+    def _lines(self) -> list[tuple[str, str]]:
+        price = "nothing: it was answered before" if self.free else f"ε = {shown(self.plan.epsilon)}"
+        after = "refused: not enough is left" if self.left_after is None else f"ε = {shown(self.left_after)}"
+        asked = self.plan.question.aggregates
+        return [
+            ("price", f"{price} for {self.plan.table.population} ({self.share:.1%} of the budget)"),
+            ("left before", f"ε = {shown(self.left)}"),
+            ("left after", after),
+            *((f"± {name} (95 %)", self._error_text(aggregate)) for name, aggregate in asked.items()),
+            *(("not in ±", text) for text in self.bias()),
+        ]
+
+    def _error_text(self, aggregate: Aggregate) -> str:
+        half = self._half_width(aggregate, 0.95)
+        if half is not None:
+            return f"{half:,.4g}"
+        return f"about {self._sum_half_width(aggregate, 0.95):,.4g} / rows of the group"
+
+    def _half_width(self, aggregate: Aggregate, confidence: float) -> float | None:
+        if not isinstance(aggregate, Mean):
+            return self._sum_half_width(aggregate, confidence)
+        return self._mean_half_width(aggregate, confidence) if "n" in self.given else None
+
+    def _sum_half_width(self, aggregate: Aggregate, confidence: float) -> float:
+        total = self.plan.measured[self.plan.sums(aggregate)[0]]
+        return total.noise.half_width(confidence) * float(total.summand.step)
+
+    def _mean_half_width(self, aggregate: Mean, confidence: float) -> float:
+        """For a group of the given size, halfway between the middle of the bounds and one of them."""
+        at = self.plan.sums(aggregate)
+        typical = np.zeros((len(self.plan.measured), 1))
+        typical[at[0]] = self.plan.measured[at[0]].summand.bound * self.given["n"] / 2
+        typical[at[1]] = self.given["n"]
+        guess = estimate(self.plan, aggregate, typical, confidence)
+        return float(guess.high[0] - guess.low[0]) / 2
+
+
+def checked_given(given: dict[str, Any] | None) -> dict[str, int]:
+    """Public guesses that only a quote uses."""
+    unknown = set(given or {}) - {"n"}
+    if unknown:
+        raise UsageError("SF-N108", "given takes n, the rows of a group.", try_='given={"n": 1000}')
+    return {name: whole(value, name) for name, value in (given or {}).items()}

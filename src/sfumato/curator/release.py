@@ -1,0 +1,185 @@
+"""What people get: the quote before paying, the answer with its error and its receipt after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from html import escape
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato import viz
+from sfumato.curator.columns import OneOf
+from sfumato.curator.estimate import Estimate, estimate
+from sfumato.curator.gate import decode
+from sfumato.errors import UsageError
+from sfumato.privacy.exact import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from sfumato.curator.plan import Plan
+    from sfumato.ledger import Released
+    from sfumato.viz import Chart
+
+SHOWN_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The ledger's word that an answer was charged: keep it to notice a ledger that was set back."""
+
+    entry: int
+    head: str
+    table: str
+    unit: str
+    charged: Fraction
+    replayed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "entry": self.entry,
+            "head": self.head,
+            "table": self.table,
+            "unit": self.unit,
+            "charged": str(self.charged),
+            "replayed": self.replayed,
+        }
+
+
+class Release:
+    """An answer: noisy numbers, where the exact ones lie, and the receipt."""
+
+    def __init__(self, plan: Plan, released: Released) -> None:
+        self._plan = plan
+        self._noisy = decode(released.answer)
+        charged = Fraction(0) if released.replayed else plan.epsilon
+        self.receipt = Receipt(
+            released.seq, released.head, plan.table.name, plan.table.population, charged, released.replayed
+        )
+
+    # ---- tables ----
+
+    def to_arrow(self) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.table(self._columns)
+
+    def to_pandas(self) -> pd.DataFrame:
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.DataFrame(self.to_arrow())
+
+    def interval(self, confidence: float = 0.95) -> pa.Table:
+        """For each number of the answer `name_low` and `name_high`: where the exact one lies, noise only."""
+        import pyarrow as pa
+
+        if not 0 < confidence < 1:
+            raise UsageError(
+                "SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95"
+            )
+        columns: dict[str, Any] = dict(self._key_columns)
+        for name, guess in self._estimates(confidence).items():
+            columns |= {f"{name}_low": guess.low, f"{name}_high": guess.high}
+        return pa.table(columns)
+
+    def plot(self, confidence: float = 0.95) -> Chart:
+        """A chart of the first number asked for, or of the one named, with its error bars."""
+        name, guess = next(iter(self._estimates(confidence).items()))
+        labels = [" · ".join(map(str, key)) for key in zip(*self._key_columns.values(), strict=True)] or [
+            name
+        ]
+        keys = ", ".join(self._key_columns)
+        return viz.bars(
+            labels,
+            [float(value) for value in guess.values],
+            [float(value) for value in guess.low],
+            [float(value) for value in guess.high],
+            title=f"{name} by {keys}" if keys else name,
+            x=keys,
+            y=name,
+        )
+
+    # ---- what people see ----
+
+    def __str__(self) -> str:
+        header, rows = self._shown()
+        widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            for row in [header, *rows]
+        ]
+        return "\n".join([*lines, *self._more(), self._price()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        header, rows = self._shown()
+        return viz.html_table(header, rows) + f"<p>{escape(' '.join([*self._more(), self._price()]))}</p>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Columns, 95 % intervals and receipt, ready for JSON."""
+        return {
+            "columns": self.to_arrow().to_pydict(),
+            "interval": self.interval().to_pydict(),
+            "receipt": self.receipt.to_dict(),
+        }
+
+    # ---- parts ----
+
+    @cached_property
+    def _key_columns(self) -> dict[str, list[Any]]:
+        """The declared keys, every combination in declared order, under the names asked for."""
+        table, keys = self._plan.table, [key.column for key in self._plan.program.keys]
+        promises = [table.columns[key] for key in keys]
+        combinations = list(product(*(promise.shown() for promise in promises if isinstance(promise, OneOf))))
+        return {
+            name: [combination[keys.index(table.column(column))] for combination in combinations]
+            for name, column in self._plan.question.labels.items()
+        }
+
+    def _estimates(self, confidence: float) -> dict[str, Estimate]:
+        asked = self._plan.question.aggregates
+        return {
+            name: estimate(self._plan, aggregate, self._noisy, confidence)
+            for name, aggregate in asked.items()
+        }
+
+    @cached_property
+    def _columns(self) -> dict[str, Any]:
+        numbers = {name: guess.values for name, guess in self._estimates(0.95).items()}
+        parts = {**self._key_columns, **numbers}
+        return {output.name: parts[output.name] for output in self._plan.question.outputs}
+
+    def _shown(self) -> tuple[list[str], list[list[str]]]:
+        guesses = self._estimates(0.95)
+        columns: dict[str, list[str]] = {}
+        for name, values in self._columns.items():
+            columns[name] = [_cell(value) for value in values[:SHOWN_ROWS]]
+            if name in guesses:
+                halves = (guesses[name].high - guesses[name].low) / 2
+                columns[f"± {name}"] = [f"{half:,.4g}" for half in halves[:SHOWN_ROWS]]
+        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+    def _more(self) -> list[str]:
+        hidden = self._plan.program.cells - SHOWN_ROWS
+        return [f"… and {hidden:,} more groups"] if hidden > 0 else []
+
+    def _price(self) -> str:
+        if self.receipt.replayed:
+            return f"free: the same answer as in entry {self.receipt.entry}"
+        return f"charged ε = {shown(self.receipt.charged)} to {self.receipt.unit}, entry {self.receipt.entry}"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str | bool):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int | np.integer) else f"{value:,.6g}"

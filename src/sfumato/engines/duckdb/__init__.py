@@ -1,0 +1,51 @@
+"""DuckDB: snapshots as files in a folder, answered inside this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from sfumato.engines.duckdb.prepare import build, remove
+from sfumato.engines.duckdb.run import SNAPSHOTS, answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sfumato.engines.program import Preparation, Program
+
+__all__ = ["DuckDBEngine"]
+
+
+class DuckDBEngine:
+    """Keeps each snapshot as one file that only its owner may read, and opens it read-only and locked down.
+
+    `threads` bounds the threads of one question; the answers do not depend on it.
+    """
+
+    def __init__(self, folder: Path, *, threads: int | None = None) -> None:
+        self.folder = folder
+        self.threads = threads
+
+    def prepare(self, source: Any, preparation: Preparation, snapshot: str) -> None:
+        """Make the snapshot durable under this name, or leave nothing behind.
+
+        The source is a Parquet or CSV path, an Arrow table, or a pandas or polars frame.
+        """
+        build(source, preparation, self._path(snapshot), self.threads)
+
+    def run(self, program: Program) -> NDArray[np.int64] | NDArray[np.object_]:
+        """One row a term, one column a cell; every cell present, exact."""
+        return answer(program, SNAPSHOTS.cursor(self._path(program.snapshot), self.threads))
+
+    def erase(self, snapshot: str) -> None:
+        """Remove a snapshot; one that is not there is no error."""
+        path = self._path(snapshot)
+        SNAPSHOTS.let_go(path)
+        remove(path)
+
+    def _path(self, snapshot: str) -> Path:
+        """Any name is a file name once quoted, and no name leaves the folder."""
+        return self.folder / f"{quote(snapshot, safe='')}.duckdb"

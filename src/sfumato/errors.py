@@ -1,0 +1,85 @@
+"""Every error people see: a code, one sentence, facts in aligned fields, something to paste.
+
+SfumatoError
+├── UsageError    a call or a declaration that cannot be right       exit code 2
+├── BudgetError   refused by a budget or a quota                     exit code 3
+├── PolicyError   refused by what the steward declared or we allow   exit code 4
+├── LedgerError   the ledger is ill or busy, nothing is answered     exit code 1
+└── SealedError   something failed after the charge: says only that  exit code 1
+
+No error holds a data value or an internal of ours; `codes.py` has a page for each code.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, ClassVar
+
+__all__ = ["BudgetError", "LedgerError", "PolicyError", "SealedError", "SfumatoError", "UsageError"]
+
+
+class SfumatoError(Exception):
+    """One object that renders as text, HTML and problem+json."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, code: str, sentence: str, /, **facts: str) -> None:
+        super().__init__(code, sentence, facts)
+        self.code = code
+        self.sentence = sentence
+        self.facts = {name.rstrip("_"): fact for name, fact in facts.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.code, self.sentence, self.facts)
+
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.facts), default=0)
+        lines = [f"{self.code}  {self.sentence}"]
+        lines += [f"  {name.ljust(width)}  {fact}" for name, fact in self.facts.items()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(fact)}</td></tr>"
+            for name, fact in self.facts.items()
+        )
+        return f"<p><b>{escape(self.code)}</b> {escape(self.sentence)}</p><table>{rows}</table>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The members of an application/problem+json document (RFC 9457)."""
+        return {
+            "type": f"urn:sfumato:error:{self.code}",
+            "title": self.sentence,
+            "code": self.code,
+            **self.facts,
+        }
+
+
+class UsageError(SfumatoError):
+    """A call or a declaration that cannot be right."""
+
+    exit_code = 2
+
+
+class BudgetError(SfumatoError):
+    """Refused by a budget or a quota."""
+
+    exit_code = 3
+
+
+class PolicyError(SfumatoError):
+    """Refused by what the steward declared, or by what the product allows at all."""
+
+    exit_code = 4
+
+
+class LedgerError(SfumatoError):
+    """The ledger is ill, busy or out of reach; nothing is answered."""
+
+
+class SealedError(SfumatoError):
+    """Something failed after the charge. The sentence is the same whatever it was."""
+
+
+def _rebuild(kind: type[SfumatoError], code: str, sentence: str, facts: dict[str, str]) -> SfumatoError:
+    return kind(code, sentence, **{f"{name}_": fact for name, fact in facts.items()})

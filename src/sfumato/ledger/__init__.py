@@ -1,0 +1,20 @@
+"""The ledger: charged before any data is read, kept before anyone sees the answer."""
+
+from sfumato.ledger.contract import Charge, Charged, Ledger, Released, Verified
+from sfumato.ledger.entry import GENESIS, Entry
+from sfumato.ledger.sqlite import SqliteLedger
+from sfumato.ledger.verify import Account, Books, replay
+
+__all__ = [
+    "GENESIS",
+    "Account",
+    "Books",
+    "Charge",
+    "Charged",
+    "Entry",
+    "Ledger",
+    "Released",
+    "SqliteLedger",
+    "Verified",
+    "replay",
+]

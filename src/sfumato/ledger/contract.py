@@ -1,0 +1,168 @@
+"""What a ledger promises, whichever database keeps it, and the values that pass through its door."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sfumato.errors import UsageError
+from sfumato.ledger.entry import write
+from sfumato.privacy.account import ORDERS, Cost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from sfumato.ledger.entry import Entry
+    from sfumato.privacy.budget import Budget
+
+LONGEST_NAME = 200
+"""Of an account or a key, in characters."""
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A priced question. The price comes from public facts, so it can be told to anyone."""
+
+    accounts: tuple[str, ...]
+    """All that pay. A population is "population:<name>", a quota "quota:<population>:<analyst>"."""
+    cost: Cost
+    request: str
+    """SHA-256 of the canonical question with its snapshot and spend: equal requests have equal answers."""
+    about: dict[str, Any]
+    """A public description for people who read the ledger; nothing is decided by it."""
+    key: str | None = None
+    """The caller's name for this attempt. Who serves several people puts their name into it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "accounts", tuple(sorted(self.accounts)))
+        _require(len(set(self.accounts)) == len(self.accounts) > 0, "it names its accounts, each once")
+        for name in self.accounts if self.key is None else (*self.accounts, self.key):
+            require_name(name)
+        _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
+        _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
+        write(self.about)
+
+    def fields(self) -> dict[str, Any]:
+        """The body of its entry."""
+        return {
+            "accounts": list(self.accounts),
+            "cost": self.cost.to_dict(),
+            "request": self.request,
+            "about": self.about,
+            "key": self.key,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """A charge that is durable and not yet answered. Who holds it may read data once."""
+
+    seq: int
+    head: str
+    """The hash of the charge's entry."""
+    cost: Cost
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """An answer that is kept. Its receipt is good while the chain holds an entry with the hash `head`."""
+
+    seq: int
+    """Of the charge."""
+    head: str
+    """The hash of the release's entry, which seals the answer and everything before it."""
+    cost: Cost
+    """Of this call: nothing when it was answered before."""
+    answer: str
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a sound ledger holds."""
+
+    entries: int
+    head: str
+    charges: int
+    releases: int
+
+    def __str__(self) -> str:
+        answered = f"{self.releases} of {self.charges} charges answered"
+        return f"{self.entries} entries hold, {answered}, head {self.head}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Ledger(Protocol):
+    """One append-only chain of entries; totals and answers follow from it.
+
+    A question is charged when its charge entry exists and released when a release entry for it does.
+    A charge without a release is spent. A ledger that finds itself ill refuses every call.
+    """
+
+    def open_account(self, account: str, budget: Budget) -> None:
+        """Fix a population's budget for ever. Again with the same budget: nothing happens."""
+
+    def grant(self, account: str, budget: Budget) -> None:
+        """Open a quota or set its limits anew. What was spent stays spent."""
+
+    def budget(self, account: str) -> Budget:
+        """The limits in force."""
+
+    def spent(self, account: str) -> Cost:
+        """The total of all charges."""
+
+    def accounts(self) -> tuple[str, ...]:
+        """Every account, in order of name."""
+
+    def charge(self, charge: Charge) -> Charged | Released:
+        """Charge all accounts or none, durably, before returning; or give the answer kept from before.
+
+        A request that has been released is answered from the ledger at no cost, and so is the same
+        key with the same request. The same key while its answer is still being made waits for it.
+        """
+
+    def release(self, charged: Charged, answer: str) -> Released:
+        """Keep the answer, durably, before anyone sees it."""
+
+    def find(self, request: str) -> Released | None:
+        """The kept answer to a request, if there is one. Free."""
+
+    def entries(self) -> Iterator[Entry]:
+        """The chain from its first entry."""
+
+    def verify(self) -> Verified:
+        """Check the chain, every admission in it, and all that was derived from it."""
+
+    def export(self, to: TextIO) -> int:
+        """Write the chain as JSON lines, checking it on the way. Returns how many."""
+
+    def close(self) -> None:
+        """Let go of the database. Later calls are refused."""
+
+
+def is_digest(value: object) -> bool:
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def is_cost(cost: Cost) -> bool:
+    """Whole numbers that can only make a total grow."""
+    pure = () if cost.pure is None else (cost.pure,)
+    amounts = (*pure, *cost.renyi, cost.side)
+    return len(cost.renyi) == len(ORDERS) and all(type(amount) is int and amount >= 0 for amount in amounts)
+
+
+def require_name(name: object) -> None:
+    fits = isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
+    _require(fits, f"an account or a key is a text of 1 to {LONGEST_NAME} characters")
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise UsageError("SF-L302", "The ledger cannot keep this.", rule=rule)

@@ -1,0 +1,184 @@
+"""One SQLite connection to one file: taken in turns by threads, closed before a fork, errors always coded.
+
+A connection must not cross a fork, not even unused. SQLite notes in the process's memory which files it
+has locked; a child inherits the note without the lock, opens the file again, takes the note at its word,
+and its commits can vanish with the parent's log. So every connection is closed before a fork and opened
+again on either side when it is next needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+from weakref import WeakSet
+
+from sfumato.errors import LedgerError
+from sfumato.ledger.entry import half_a_character
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SETTINGS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",  # without it macOS calls a write durable that the disk has not kept
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA trusted_schema = OFF",
+)
+
+_POLL = 0.002  # seconds; even chances for all waiters, where SQLite's own growing pauses starve the unlucky
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
+
+
+class Database:
+    """Opens when first used. `patience` is how many seconds to wait for other processes."""
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self._path = path
+        self._patience = patience
+        self._connection: sqlite3.Connection | None = None
+        self.turn = threading.RLock()
+        with _forks:
+            _databases.add(self)
+
+    @contextmanager
+    def connected(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone."""
+        with self.turn, coded():
+            if self._connection is None:
+                self._connection = _connect(self._path, self._patience)
+            yield self._connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One unchanging view over several statements."""
+        with self.connected() as db:
+            try:
+                db.execute("BEGIN")
+                yield db
+            finally:
+                self.rollback(db)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The only writer among all processes. The caller commits; what it leaves open is undone."""
+        with self.connected() as db:
+            try:
+                _begin(db, time.monotonic() + self._patience)
+                yield db
+            finally:
+                self.rollback(db)
+
+    def rollback(self, db: sqlite3.Connection) -> None:
+        """Undo what is open. Closing undoes it too, should the database refuse."""
+        try:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        except sqlite3.Error:
+            self.close()
+
+    def close(self) -> None:
+        with self.turn:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+
+@contextmanager
+def coded() -> Iterator[None]:
+    """Turn every error of SQLite into one of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _coded(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) from error
+    except UnicodeDecodeError as error:
+        # The message of an error can quote the damage, and then Python cannot read the message.
+        raise _coded(sqlite3.SQLITE_CORRUPT) from error
+    except UnicodeEncodeError:
+        raise half_a_character() from None
+
+
+def _coded(extended: int) -> LedgerError:
+    result = extended & 0xFF
+    if result in _BUSY:
+        return LedgerError(
+            "SF-L104", "The ledger is busy, so nothing was done.", try_="the same again in a while"
+        )
+    if result == sqlite3.SQLITE_FULL:
+        return LedgerError("SF-L105", "There is no room to write to the ledger.", try_="free some disk space")
+    if result in _DAMAGED:
+        return LedgerError("SF-L102", "The ledger's file is damaged, so nothing is answered.")
+    return LedgerError("SF-L106", "The ledger cannot be read or written.", try_="sfumato doctor")
+
+
+def _connect(path: Path, patience: float) -> sqlite3.Connection:
+    # mode=rw: a ledger that is gone must be missed, not begun anew with nothing spent.
+    address = f"file:{quote(str(path.absolute()))}?mode=rw"
+    db = sqlite3.connect(address, patience, isolation_level=None, check_same_thread=False, uri=True)
+    try:
+        for setting in SETTINGS:
+            db.execute(setting)
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
+
+
+def _begin(db: sqlite3.Connection, deadline: float) -> None:
+    (patience,) = db.execute("PRAGMA busy_timeout").fetchone()
+    db.execute("PRAGMA busy_timeout = 0")
+    try:
+        while not _began(db, deadline):
+            time.sleep(_POLL)
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {patience:d}")
+
+
+def _began(db: sqlite3.Connection, deadline: float) -> bool:
+    try:
+        db.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= deadline:
+            raise
+        return False
+    return True
+
+
+_forks = threading.RLock()
+_databases: WeakSet[Database] = WeakSet()
+_waiting: list[Database] = []
+
+
+def _before_fork() -> None:
+    """Wait for every thread's turn to end, and close. No new database appears meanwhile."""
+    _forks.acquire()
+    _waiting[:] = sorted(_databases, key=id)
+    for database in _waiting:
+        database.turn.acquire()
+        database.close()
+
+
+def _after_in_parent() -> None:
+    for database in _waiting:
+        database.turn.release()
+    _waiting.clear()
+    _forks.release()
+
+
+def _after_in_child() -> None:
+    """The threads that might have waited for these locks do not exist here."""
+    global _forks
+    for database in _waiting:
+        database.turn = threading.RLock()
+    _waiting.clear()
+    _forks = threading.RLock()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -1,0 +1,88 @@
+"""What people read when an account does not admit a question. Built from public numbers only."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sfumato.errors import BudgetError, PolicyError
+from sfumato.privacy.account import NAT, SIDE, left
+from sfumato.privacy.exact import shown
+
+if TYPE_CHECKING:
+    from sfumato.ledger.contract import Charge
+    from sfumato.ledger.verify import Account
+    from sfumato.privacy.account import Cost
+
+
+def shortage(charge: Charge, name: str, account: Account) -> BudgetError:
+    """Not enough is left for this question, on the account called `name`."""
+    population, analyst = _owners(name)
+    asked, remains = _compare(charge.cost, account)
+    on = f" on '{charge.about['table']}'" if "table" in charge.about else ""
+    epsilon = left(account.caps, account.spent).epsilon
+    advice = f"epsilon={_down(epsilon)} or less" if epsilon else "a question released before: it stays free"
+    if analyst is None:
+        sentence = f"Not enough privacy budget for this question{on}."
+        return BudgetError("SF-B101", sentence, asked=asked, left=f"{remains} for {population}", try_=advice)
+    sentence = f"Not enough of the quota of '{analyst}' for this question{on}."
+    whose = f"{remains} for {analyst} on {population}"
+    return BudgetError("SF-B102", sentence, asked=asked, left=whose, try_=advice)
+
+
+def unknown(name: str) -> PolicyError:
+    """There is no such account."""
+    population, analyst = _owners(name)
+    if analyst is None:
+        return PolicyError(
+            "SF-L202", f"No budget was ever set for '{population}'.", try_="lab.register(…, budget=…)"
+        )
+    sentence = f"'{analyst}' has no quota for '{population}'."
+    return PolicyError("SF-L203", sentence, try_=f"lab.grant({analyst!r}, epsilon=…)")
+
+
+def _owners(name: str) -> tuple[str, str | None]:
+    """The population and, for a quota, the analyst."""
+    kind, _, rest = name.partition(":")
+    if kind != "quota":
+        return rest or name, None
+    population, _, analyst = rest.partition(":")
+    return population, analyst
+
+
+def _compare(cost: Cost, account: Account) -> tuple[str, str]:
+    """Asked and left on the scale that refused, so that asked is always the larger."""
+    spent, caps = account.spent, account.caps
+    if spent.side + cost.side > caps.side:
+        asked, over, cap = (Fraction(n, SIDE) for n in (cost.side, caps.side - spent.side, caps.side))
+        return f"side δ = {_up(asked)}", f"side δ = {_down(over)} of {shown(cap)}"
+    if cost.pure is not None:
+        remains = _down(left(caps, spent).epsilon)
+        asked = Fraction(cost.pure, NAT)
+        return f"ε = {_up(asked)}", f"ε = {remains} of {shown(account.budget.epsilon)}"
+    return _shares(cost, account)
+
+
+def _shares(cost: Cost, account: Account) -> tuple[str, str]:
+    """Asked and left as shares of the filter that came closest to admitting."""
+    columns = zip(account.spent.renyi, cost.renyi, account.caps.renyi, strict=True)
+    filters = [(Fraction(used, cap), Fraction(more, cap)) for used, more, cap in columns if cap > 0]
+    if not filters:
+        return "noise without a pure ε", f"a budget of pure ε = {shown(account.budget.epsilon)}"
+    used, more = min(filters, key=sum)
+    return f"{_up(100 * more)} %", f"{_down(100 * max(1 - used, Fraction(0)))} % of {account.budget!r}"
+
+
+def _up(value: Fraction) -> str:
+    return _digits(value, ROUND_CEILING)
+
+
+def _down(value: Fraction) -> str:
+    return _digits(value, ROUND_FLOOR)
+
+
+def _digits(value: Fraction, rounding: str) -> str:
+    """Four digits, rounded so that what is left never looks enough for what was asked."""
+    rounded = Context(prec=4, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{float(rounded):.4g}"

@@ -1,0 +1,216 @@
+"""The SQLite tables: the chain, which triggers keep append-only, and three that follow from it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import LedgerError
+from sfumato.ledger.contract import Released
+from sfumato.ledger.entry import GENESIS, Entry, digest, read
+from sfumato.ledger.verify import Account, Books, account, replay
+from sfumato.privacy.account import NOTHING, Cost
+from sfumato.privacy.exact import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sfumato.ledger.contract import Charge, Charged
+    from sfumato.ledger.entry import Kind
+
+SCHEMA = """
+BEGIN IMMEDIATE;
+CREATE TABLE ledger (version INTEGER PRIMARY KEY) STRICT;
+CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL,
+    prev TEXT NOT NULL,
+    hash TEXT NOT NULL
+) STRICT;
+CREATE TABLE accounts (
+    account TEXT PRIMARY KEY,
+    terms INTEGER NOT NULL REFERENCES entries,
+    spent TEXT NOT NULL
+) STRICT;
+CREATE TABLE charges (
+    seq INTEGER PRIMARY KEY REFERENCES entries,
+    request TEXT NOT NULL,
+    key TEXT UNIQUE
+) STRICT;
+CREATE INDEX requests ON charges (request);
+CREATE TABLE answers (
+    charge INTEGER PRIMARY KEY REFERENCES charges,
+    seq INTEGER NOT NULL UNIQUE REFERENCES entries,
+    answer TEXT NOT NULL
+) STRICT;
+CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;
+CREATE TRIGGER entries_remain BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END;
+INSERT INTO ledger VALUES (1);
+COMMIT;
+"""
+
+_ANSWER = (
+    "SELECT a.charge, e.hash, a.answer FROM answers a JOIN entries e ON e.seq = a.seq"
+    " JOIN charges c ON c.seq = a.charge"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """The charge that a key was used for."""
+
+    seq: int
+    request: str
+
+
+def create(db: sqlite3.Connection) -> None:
+    """All tables at once or, if the process dies here, none."""
+    db.executescript(SCHEMA)
+
+
+# ---- reading -----------------------------------------------------------------------------------------------
+
+
+def load(db: sqlite3.Connection, name: str) -> Account | None:
+    """An account, its limits read from the chain itself."""
+    query = (
+        "SELECT e.seq, e.kind, e.body, a.spent FROM accounts a JOIN entries e ON e.seq = a.terms"
+        " WHERE a.account = ?"
+    )
+    row = db.execute(query, (name,)).fetchone()
+    if row is None:
+        return None
+    seq, kind, body, spent = row
+    return account(seq, kind, read(body), Cost.from_dict(read(spent)))
+
+
+def names(db: sqlite3.Connection) -> tuple[str, ...]:
+    return tuple(name for (name,) in db.execute("SELECT account FROM accounts ORDER BY account"))
+
+
+def keyed(db: sqlite3.Connection, key: str) -> Keyed | None:
+    row = db.execute("SELECT seq, request FROM charges WHERE key = ?", (key,)).fetchone()
+    return None if row is None else Keyed(*row)
+
+
+def answer_to_request(db: sqlite3.Connection, request: str) -> Released | None:
+    """The first answer kept, so that the same question has one answer for ever."""
+    row = db.execute(f"{_ANSWER} WHERE c.request = ? ORDER BY a.seq LIMIT 1", (request,)).fetchone()
+    return _kept(row)
+
+
+def answer_to_charge(db: sqlite3.Connection, charge: int) -> Released | None:
+    return _kept(db.execute(f"{_ANSWER} WHERE a.charge = ?", (charge,)).fetchone())
+
+
+def holds(db: sqlite3.Connection, seq: int, head: str) -> bool:
+    """Whether the chain has this entry."""
+    row = db.execute("SELECT 1 FROM entries WHERE seq = ? AND hash = ?", (seq, head)).fetchone()
+    return row is not None
+
+
+def page(db: sqlite3.Connection, after: int, size: int) -> list[Entry]:
+    query = "SELECT seq, kind, body, prev, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?"
+    return [Entry(*row) for row in db.execute(query, (after, size))]
+
+
+def _kept(row: tuple[int, str, str] | None) -> Released | None:
+    if row is None:
+        return None
+    charge, head, answer = row
+    return Released(charge, head, NOTHING, answer, replayed=True)
+
+
+# ---- writing -----------------------------------------------------------------------------------------------
+
+
+def append(db: sqlite3.Connection, kind: Kind, fields: dict[str, Any]) -> Entry:
+    """Link an entry to the head that the database holds now: other processes write too."""
+    seq, head = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone() or (
+        0,
+        GENESIS,
+    )
+    entry = Entry.after(seq, head, kind, fields)
+    row = (entry.seq, entry.kind, entry.body, entry.prev, entry.hash)
+    db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
+    return entry
+
+
+def set_terms(db: sqlite3.Connection, entry: Entry, name: str) -> None:
+    """Open the account or give it new limits; what was spent stays."""
+    statement = (
+        "INSERT INTO accounts VALUES (?, ?, ?) ON CONFLICT (account) DO UPDATE SET terms = excluded.terms"
+    )
+    db.execute(statement, (name, entry.seq, _text(NOTHING)))
+
+
+def add_charge(db: sqlite3.Connection, entry: Entry, charge: Charge, paid: dict[str, Account]) -> None:
+    db.execute("INSERT INTO charges VALUES (?, ?, ?)", (entry.seq, charge.request, charge.key))
+    totals = [(_text(account.spent), name) for name, account in paid.items()]
+    db.executemany("UPDATE accounts SET spent = ? WHERE account = ?", totals)
+
+
+def add_answer(db: sqlite3.Connection, entry: Entry, charged: Charged, answer: str) -> None:
+    db.execute("INSERT INTO answers VALUES (?, ?, ?)", (charged.seq, entry.seq, answer))
+
+
+def _text(cost: Cost) -> str:
+    return canonical_json(cost.to_dict())
+
+
+# ---- checking ----------------------------------------------------------------------------------------------
+
+
+def check(db: sqlite3.Connection) -> Books:
+    """Replay the chain and hold every other table against it."""
+    _require_schema(db)
+    _require(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "the file's pages")
+    entries = db.execute("SELECT seq, kind, body, prev, hash FROM entries ORDER BY seq")
+    books = replay(Entry(*row) for row in entries)
+    totals = {name: (account.terms, _text(account.spent)) for name, account in books.accounts.items()}
+    _require(_pairs(db.execute("SELECT * FROM accounts")) == totals, "the totals of the accounts")
+    _require(_pairs(db.execute("SELECT * FROM charges")) == books.charges, "the requests and keys")
+    answers = db.execute("SELECT charge, seq, answer FROM answers")
+    kept = {charge: (seq, digest(answer)) for charge, seq, answer in answers}
+    _require(kept == books.releases, "the kept answers")
+    return books
+
+
+def _pairs(rows: Iterable[tuple[Any, Any, Any]]) -> dict[Any, tuple[Any, Any]]:
+    return {first: (second, third) for first, second, third in rows}
+
+
+def _require_schema(db: sqlite3.Connection) -> None:
+    """The tables and triggers are those of this version, to the letter."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        create(fresh)
+        same = _schema(db) == _schema(fresh) and _version(db) == _version(fresh)
+    if not same:
+        raise LedgerError(
+            "SF-L103",
+            "This file is not a ledger of this version.",
+            try_="the path of a ledger made with SqliteLedger.create",
+        )
+
+
+def _schema(db: sqlite3.Connection) -> list[tuple[str, str | None]]:
+    return db.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+
+
+def _version(db: sqlite3.Connection) -> list[tuple[int]]:
+    return db.execute("SELECT version FROM ledger").fetchall()
+
+
+def _require(agrees: bool, what: str) -> None:
+    if not agrees:
+        raise LedgerError(
+            "SF-L102",
+            "The ledger's tables do not agree with its chain, so nothing is answered.",
+            what=what,
+            try_="put back an untouched copy of the ledger, and check it against a receipt",
+        )

@@ -1,0 +1,26 @@
+"""Exact noise for whole numbers. The only room that draws privacy randomness."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.noise.integers import integers
+from sfumato.noise.laplace import Laplace
+from sfumato.privacy.exact import positive, whole
+
+if TYPE_CHECKING:
+    from sfumato.privacy.exact import Number
+
+__all__ = ["Laplace", "laplace"]
+
+
+def laplace(values: Any, sensitivity: int = 1, *, epsilon: Number) -> Any:
+    """`values` plus integer Laplace noise of scale sensitivity / ε.
+
+    Takes a whole number or an array of them in any shape, and gives back the same. `sensitivity` is the
+    most that one unit can change the values by, summed over all of them; the answer is then ε-private.
+    """
+    mechanism = Laplace.calibrated(positive(epsilon, "epsilon"), whole(sensitivity, "sensitivity"))
+    exact = integers(values)
+    noisy = mechanism.release(exact)
+    return noisy if exact.ndim else int(noisy[()])

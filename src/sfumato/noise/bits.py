@@ -1,0 +1,28 @@
+"""Random bits. The operating system gives them, nothing is kept, so forks and threads never share any."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Source(Protocol):
+    """Independent, uniform 64-bit words."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """This many fresh words."""
+
+
+class SystemSource:
+    """The operating system's generator, asked anew each time. It has no state here and takes no seed."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+OS = SystemSource()

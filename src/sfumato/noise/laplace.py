@@ -1,0 +1,173 @@
+"""Integer Laplace noise, P(x) ∝ e^(−|x| / scale), drawn exactly (docs/proofs/discrete-laplace.md)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.noise.bits import OS
+from sfumato.noise.bounds import Bounds, brackets, decay, exp_minus
+from sfumato.noise.integers import added
+from sfumato.noise.inversion import Table, half_width, in_blocks
+from sfumato.privacy.events import DiscreteLaplace
+from sfumato.privacy.exact import positive, shown
+
+if TYPE_CHECKING:
+    from sfumato.noise.bits import Source
+    from sfumato.noise.integers import IntArray
+    from sfumato.privacy.exact import Number
+
+SMALLEST, LARGEST = Fraction(1, 1000), Fraction(2**40)
+
+_ONE_TABLE = 64  # up to this scale a single table is the fastest
+_DIGIT_BITS = 10  # a digit of 2^10 cells leaves one draw in 64 to the second stage
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Adds integer Laplace noise.
+
+    Privacy
+    -------
+    Protects : one unit, add/remove, whose contribution has l1 norm at most `l1` grid steps.
+    Costs    : DiscreteLaplace(scale, l1), which is l1 / scale in pure ε.
+    Because  : docs/proofs/discrete-laplace.md
+    Assumes  : the input is an exact integer vector; how long a draw takes is not observed.
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
+        if not SMALLEST <= self.scale <= LARGEST:
+            raise UsageError(
+                "SF-N201",
+                "The noise scale is out of range.",
+                got=f"{shown(self.scale)} grid steps",
+                allowed="from 1/1000 to 2^40 grid steps",
+                try_="a coarser grid if the scale is too large, a smaller epsilon if it is too small",
+            )
+
+    @classmethod
+    def calibrated(cls, epsilon: Fraction, l1: int) -> Laplace:
+        """The noise that makes a vector of this l1 sensitivity ε-private."""
+        return cls(l1 / epsilon)
+
+    def event(self, l1: int) -> DiscreteLaplace:
+        return DiscreteLaplace(self.scale, l1)
+
+    def release(self, exact: IntArray, *, source: Source = OS) -> IntArray:
+        """The exact integers plus fresh noise, in the same shape."""
+        sampler = _sampler(self.scale)
+        noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
+        return added(exact, noise.reshape(exact.shape))
+
+    def expected_error(self) -> float:
+        """E|noise| = 2r / (1 − r²) with r = e^(−1/scale)."""
+        rate = float(1 / self.scale)
+        return 2 * math.exp(-rate) / -math.expm1(-2 * rate)
+
+    def half_width(self, confidence: Number) -> int:
+        """The smallest t with P(|noise| ≤ t) ≥ confidence."""
+        return half_width(Quotient(1 / self.scale, 1), confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """X // width for integer Laplace noise X of scale 1/rate.
+
+    With r = e^−rate and q = r^width: P(X // width ≥ k) = q^k / (1 + r) and
+    P(X // width < −k) = r · q^k / (1 + r), for k ≥ 0.
+    """
+
+    rate: Fraction
+    width: int
+
+    def table(self) -> Table:
+        reach = math.ceil(64 * Fraction(7, 10) / (self.rate * self.width)) + 1  # ln 2 < 7/10
+        return Table.of(self, range(-reach, reach + 1))
+
+    def below(self, ks: range, bits: int) -> list[int]:
+        left = range(max(1 - ks.stop, 1), max(1 - ks.start, 1))
+        right = range(max(ks.start, 0), max(ks.stop, 0))
+        lower = brackets(lambda precision: self._tail(left, self.rate, precision), bits)
+        upper = brackets(lambda precision: self._tail(right, Fraction(0), precision), bits)
+        return lower[::-1] + [2**bits - 2 - threshold for threshold in upper]
+
+    def _tail(self, ks: range, offset: Fraction, bits: int) -> list[Bounds]:
+        """e^−offset · q^k / (1 + r) for each k."""
+        if not ks:
+            return []
+        one, step = Bounds.of(1, bits), self.rate * self.width
+        first = exp_minus(offset + step * ks.start, bits) / (one + exp_minus(self.rate, bits))
+        return decay(first, exp_minus(step, bits), len(ks))
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """The geometric law of ratio e^−rate, kept to 0 … size − 1."""
+
+    rate: Fraction
+    size: int
+
+    def table(self) -> Table:
+        return Table.of(self, range(1, self.size))
+
+    def below(self, ks: range, bits: int) -> list[int]:
+        inner = range(min(max(ks.start, 1), self.size), min(max(ks.stop, 1), self.size))
+        known = brackets(lambda precision: self._below(inner, precision), bits)
+        never, always = max(min(ks.stop, 1) - ks.start, 0), max(ks.stop - max(ks.start, self.size), 0)
+        return [-2] * never + known + [2**bits] * always
+
+    def _below(self, ks: range, bits: int) -> list[Bounds]:
+        one = Bounds.of(1, bits)
+        whole = one - exp_minus(self.rate * self.size, bits)
+        powers = decay(exp_minus(self.rate * ks.start, bits), exp_minus(self.rate, bits), len(ks))
+        return [(one - power) / whole for power in powers]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """Draws X from X // width and from the digits, in this base, of its remainder."""
+
+    quotient: Table
+    digits: tuple[Table, ...]
+    base: int
+
+    def draw(self, count: int, source: Source) -> IntArray:
+        """This many independent draws.
+
+        X is G or −1 − G for a geometric G and an independent sign. Drawing X // width gives the sign and
+        the leading part of G; the remaining digits of G are independent of both and of each other.
+        """
+        leading = self.quotient.draw(count, source)
+        if not self.digits:
+            return leading
+        flip = np.where(leading < 0, -1, 0)
+        geometric = leading ^ flip
+        for digit in self.digits:
+            geometric = geometric * self.base + digit.draw(count, source)
+        return geometric ^ flip
+
+
+@lru_cache(maxsize=32)
+def _sampler(scale: Fraction) -> Sampler:
+    digits, bits = _layout(scale)
+    base, rate = 2**bits, 1 / scale
+    tables = tuple(Digit(rate * base**place, base).table() for place in reversed(range(digits)))
+    return Sampler(Quotient(rate, base**digits).table(), tables, base)
+
+
+def _layout(scale: Fraction) -> tuple[int, int]:
+    """How many digits, and how many bits to each, leave a quotient of scale 16 or a little less."""
+    if scale <= _ONE_TABLE:
+        return 0, 0
+    excess = math.floor(scale).bit_length() - 5
+    digits = -(-excess // _DIGIT_BITS)
+    return digits, -(-excess // digits)

@@ -1,0 +1,135 @@
+"""The account: integers that only grow, and filters that say when to stop.
+
+A budget (ε, δ) becomes thirteen filters: one for pure ε with cap ε, and one for each public Rényi order
+with the cap whose conversion gives (ε, δ_order). A charge is admitted while at least one filter stays
+under its cap and the side δ stays under its own (docs/proofs/account.md). Costs round up, caps round down.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sfumato.privacy.events import Pure
+
+if TYPE_CHECKING:
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.events import Event
+
+ORDERS: tuple[float, ...] = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 512.0)
+NAT = 10**12
+"""ε and Rényi divergences are kept in units of 1/NAT."""
+SIDE = 2**60
+"""Side δ is kept in units of 1/SIDE."""
+
+_SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What was or would be spent: pure ε (or none), a divergence for each order, side δ. Rounded up."""
+
+    pure: int | None
+    renyi: tuple[int, ...]
+    side: int
+
+    def __add__(self, other: Cost) -> Cost:
+        pure = None if self.pure is None or other.pure is None else self.pure + other.pure
+        renyi = tuple(a + b for a, b in zip(self.renyi, other.renyi, strict=True))
+        return Cost(pure, renyi, self.side + other.side)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"pure": self.pure, "renyi": list(self.renyi), "side": self.side}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Cost:
+        return cls(fields["pure"], tuple(fields["renyi"]), fields["side"])
+
+
+NOTHING = Cost(0, (0,) * len(ORDERS), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The filters of a budget. An order whose cap is below zero can never admit anything."""
+
+    pure: int
+    renyi: tuple[int, ...]
+    side: int
+
+    def holds(self, spent: Cost) -> bool:
+        """Whether at least one filter, and the side δ, stay under their caps at this total."""
+        under = any(total <= cap for total, cap in zip(spent.renyi, self.renyi, strict=True))
+        pure = spent.pure is not None and spent.pure <= self.pure
+        return spent.side <= self.side and (pure or under)
+
+    def admits(self, spent: Cost, cost: Cost) -> bool:
+        return self.holds(spent + cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What an account still allows."""
+
+    share: float
+    """Of the best filter: 1 untouched, 0 used up."""
+    epsilon: Fraction
+    """The largest pure-ε question that would still be admitted, rounded down."""
+
+
+def price(event: Event) -> Cost:
+    """The charge for an event, every component rounded up."""
+    pure = event.pure()
+    return Cost(
+        None if pure is None else math.ceil(pure * NAT),
+        tuple(_round_up(event.renyi(order)) for order in ORDERS),
+        math.ceil(event.side_delta() * SIDE),
+    )
+
+
+@lru_cache(maxsize=256)
+def caps(budget: Budget) -> Caps:
+    """The filters of a budget, every cap rounded down.
+
+    Half of δ is for the orders, in equal shares; half is for side δ.
+    """
+    share = budget.delta / 2 / len(ORDERS)
+    return Caps(
+        math.floor(budget.epsilon * NAT),
+        tuple(_order_cap(budget.epsilon, share, order) for order in ORDERS),
+        math.floor(budget.delta / 2 * SIDE),
+    )
+
+
+def left(caps: Caps, spent: Cost) -> Left:
+    """What remains, as a share and as the largest admissible pure-ε question."""
+    if not caps.holds(spent):
+        return Left(0.0, Fraction(0))
+    filters = [] if spent.pure is None else [(spent.pure, caps.pure)]
+    filters += [pair for pair in zip(spent.renyi, caps.renyi, strict=True) if pair[1] > 0]
+    share = max((1 - used / cap for used, cap in filters if used <= cap), default=0.0)
+    return Left(share, _largest_pure(caps, spent))
+
+
+def _largest_pure(caps: Caps, spent: Cost) -> Fraction:
+    """By bisection on whole units, since a larger pure ε never costs less on any filter."""
+    low, high = 0, caps.pure + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        admitted = caps.admits(spent, price(Pure(Fraction(middle, NAT))))
+        low, high = (middle, high) if admitted else (low, middle)
+    return Fraction(low, NAT)
+
+
+def _order_cap(epsilon: Fraction, delta: Fraction, order: float) -> int:
+    if delta == 0:
+        return -1
+    cap = float(epsilon) - math.log1p(-1 / order) + math.log(float(delta) * order) / (order - 1)
+    return math.floor((cap - _SLACK * (1 + abs(cap))) * NAT)
+
+
+def _round_up(divergence: float) -> int:
+    return math.ceil(divergence * (1 + _SLACK) * NAT) + 1 if divergence > 0 else 0

@@ -1,0 +1,47 @@
+"""What may ever be learnt about one unit, fixed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sfumato.errors import UsageError
+from sfumato.privacy.exact import Number, exact, positive, shown
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Budget:
+    """A total (ε, δ). `Budget(epsilon=4)` alone allows pure ε only.
+
+    Privacy
+    -------
+    Protects : one unit, add/remove, over everything ever released from the account.
+    Costs    : (epsilon, delta) in all, however the analyst adapts.
+    Because  : docs/proofs/account.md
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, epsilon: Number, delta: Number = 0) -> None:
+        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", _probability(delta))
+
+    def __repr__(self) -> str:
+        delta = f", delta={shown(self.delta)}" if self.delta else ""
+        return f"Budget(epsilon={shown(self.epsilon)}{delta})"
+
+    def to_dict(self) -> dict[str, str]:
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Budget:
+        return cls(Fraction(fields["epsilon"]), Fraction(fields["delta"]))
+
+
+def _probability(value: Number) -> Fraction:
+    delta = exact(value, "delta")
+    if not 0 <= delta < 1:
+        raise UsageError("SF-N106", "delta must be at least 0 and below 1.", got=str(value))
+    return delta

@@ -1,0 +1,91 @@
+"""Numbers as people type them, kept exact: 0.1 is one tenth, not the nearest double."""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, SupportsFloat
+
+from sfumato.errors import UsageError
+
+Number = int | float | Fraction | Decimal
+
+LARGEST = Fraction(2) ** 100  # beyond any sensible bound, scale or ε
+
+
+def exact(value: Any, name: str) -> Fraction:
+    """The rational number that `value` reads as; a double is read by its shortest decimal form."""
+    fraction = _fraction(value, name)
+    if abs(fraction) > LARGEST:
+        raise UsageError("SF-N101", f"{name} is too large.", got=_shown(value), try_="a number below 2^100")
+    return fraction
+
+
+def positive(value: Any, name: str) -> Fraction:
+    """`exact`, and greater than zero."""
+    fraction = exact(value, name)
+    if fraction <= 0:
+        raise UsageError("SF-N102", f"{name} must be greater than 0.", got=_shown(value))
+    return fraction
+
+
+def whole(value: Any, name: str) -> int:
+    """`positive`, and a whole number."""
+    fraction = positive(value, name)
+    if fraction.denominator != 1:
+        raise UsageError("SF-N103", f"{name} must be a whole number.", got=_shown(value))
+    return fraction.numerator
+
+
+def shown(value: Fraction, digits: int = 4) -> str:
+    """A short decimal form for people."""
+    return f"{float(value):.{digits}g}"
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of a value, for hashing: keys sorted, no spaces, frozen values by type and fields."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if is_dataclass(value):
+        return {
+            "": type(value).__name__,
+            **{field.name: _plain(getattr(value, field.name)) for field in fields(value)},
+        }
+    raise TypeError(f"{type(value).__name__} has no canonical form")
+
+
+def _fraction(value: Any, name: str) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, numbers.Number | Decimal):
+        raise UsageError("SF-N104", f"{name} must be a number.", got=type(value).__name__)
+    if isinstance(value, Fraction | int):
+        return Fraction(value)
+    if isinstance(value, numbers.Integral):
+        return Fraction(int(value))
+    if isinstance(value, Decimal):
+        return Fraction(value) if value.is_finite() else _not_finite(value, name)
+    if not isinstance(value, SupportsFloat):
+        raise UsageError("SF-N104", f"{name} must be a real number.", got=type(value).__name__)
+    as_float = float(value)
+    return Fraction(repr(as_float)) if math.isfinite(as_float) else _not_finite(as_float, name)
+
+
+def _not_finite(value: Any, name: str) -> Fraction:
+    raise UsageError("SF-N105", f"{name} must be finite.", got=_shown(value))
+
+
+def _shown(value: Any) -> str:
+    return str(value)[:40]

@@ -1,0 +1,51 @@
+"""Who is protected: all rows of one unit together, under add/remove of that unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.errors import UsageError
+from sfumato.privacy.exact import whole
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Unit:
+    """The unit of protection: everyone named in `column`, with at most `max_rows` rows each.
+
+    Tables whose units share an identifier space share one budget. That space is called
+    `of`, or by the name of the column where `of` is not given.
+    """
+
+    column: str | None
+    max_rows: int
+    of: str | None
+
+    def __init__(self, column: str, max_rows: int, of: str | None = None) -> None:
+        if not isinstance(column, str) or not column:
+            raise UsageError("SF-C101", "sf.Unit needs the name of the column that says whose row it is.")
+        object.__setattr__(self, "column", column)
+        object.__setattr__(self, "max_rows", whole(max_rows, "max_rows"))
+        object.__setattr__(self, "of", of)
+
+    def population(self, table: str) -> str:
+        """The identifier space whose account pays."""
+        return self.of or self.column or table
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"column": self.column, "max_rows": self.max_rows, "of": self.of}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Unit:
+        return cls(**fields) if fields["column"] is not None else ROW
+
+
+def _row() -> Unit:
+    unit = object.__new__(Unit)
+    for name, value in (("column", None), ("max_rows", 1), ("of", None)):
+        object.__setattr__(unit, name, value)
+    return unit
+
+
+ROW = _row()
+"""Each row is one person, and no one has two."""

@@ -1,0 +1,1 @@
+"""SQL and frames into questions: plain values that the curator can price."""

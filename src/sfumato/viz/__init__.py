@@ -1,0 +1,20 @@
+"""Pictures and tables: plain results in, Vega-Lite charts and HTML out. This room imports no other room."""
+
+from sfumato.viz.account import budget_bar, budget_bars
+from sfumato.viz.chart import Chart
+from sfumato.viz.experiment import histogram_errors
+from sfumato.viz.grids import heatmap
+from sfumato.viz.intervals import bars, grouped_bars
+from sfumato.viz.tables import definition_table, html_table
+
+__all__ = [
+    "Chart",
+    "bars",
+    "budget_bar",
+    "budget_bars",
+    "definition_table",
+    "grouped_bars",
+    "heatmap",
+    "histogram_errors",
+    "html_table",
+]

@@ -1,0 +1,62 @@
+"""Lists as people hold them (lists, tuples, arrays) into the rows of a Vega-Lite document."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence, Sized
+
+    from numpy.typing import ArrayLike
+
+Rows = list[dict[str, Any]]
+
+WHOLE: Final = ",d"
+FOUR_FIGURES: Final = ",.4~r"
+
+
+def rows(columns: Mapping[str, Sequence[Any]]) -> Rows:
+    """One dictionary for each position; every column must be equally long."""
+    same_length(columns)
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def same_length(columns: Mapping[str, Sized]) -> None:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise UsageError(
+            "SF-V103",
+            "The lists given to a chart differ in length.",
+            got=", ".join(f"{name} {length}" for name, length in lengths.items()),
+        )
+
+
+def numbers(values: ArrayLike) -> list[float | None]:
+    """Doubles, with nothing where there is no finite number: nothing is drawn there."""
+    cells: list[float] = np.asarray(values, dtype=float).ravel().tolist()
+    return [cell if math.isfinite(cell) else None for cell in cells]
+
+
+def text(label: Any) -> str:
+    """A group key as people read it; the parts of a compound key are set apart by a dot."""
+    if isinstance(label, tuple):
+        return " · ".join(map(text, label))
+    if isinstance(label, float):
+        return f"{label:g}"
+    return "(missing)" if label is None else str(label)
+
+
+def numeric(labels: Sequence[Any]) -> bool:
+    """Whether the keys are numbers, so that their own order is the one to draw."""
+    kinds = (int, float, np.integer, np.floating)
+    return all(isinstance(label, kinds) and not isinstance(label, bool) for label in labels)
+
+
+def number_format(values: Sequence[float | None]) -> str:
+    """Whole numbers in full; others to four figures."""
+    return WHOLE if all(value is None or value.is_integer() for value in values) else FOUR_FIGURES

@@ -1,0 +1,232 @@
+"""Answers with their error bars, by one key or by two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sfumato.viz.chart import Chart, chart
+from sfumato.viz.columns import WHOLE, Rows, number_format, numbers, numeric, rows, text
+from sfumato.viz.theme import INK, MUTED, PALETTE, WIDTH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+MANY_CELLS: Final = 60
+"""Beyond this, separate bars are a comb; a line with a band says more."""
+MANY_LABELS: Final = 14
+LONG_LABEL: Final = 12
+
+Encoding = dict[str, Any]
+
+
+def bars(
+    labels: Sequence[Any],
+    values: ArrayLike,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
+    *,
+    title: str,
+    x: str = "",
+    y: str = "",
+) -> Chart:
+    """One bar a label, with its interval from `low` to `high`.
+
+    Many or long labels lie on their side. More than 60 cells become a line with a band: in the order of
+    the labels where these are numbers, else largest first.
+    """
+    cells = _cells({"label": [text(label) for label in labels]}, values, low, high)
+    if len(cells) > MANY_CELLS:
+        return chart(_ranked(cells, labels, x, y), title=title)
+    sideways = _sideways(cells)
+    layers = [_zero(sideways), _bar(cells, sideways, x, y), *_whiskers(cells, sideways)]
+    return chart({"data": {"values": cells}, **_size(cells, sideways), "layer": layers}, title=title)
+
+
+def grouped_bars(
+    labels: Sequence[Any],
+    series: Sequence[Any],
+    values: ArrayLike,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
+    *,
+    title: str,
+    x: str = "",
+    y: str = "",
+    group: str = "",
+) -> Chart:
+    """Bars side by side: one cluster a label, one colour a series. `group` names what the colours are.
+
+    With more series than colours, or more than 60 cells, every series gets a panel of its own.
+    """
+    keys = {"label": [text(label) for label in labels], "series": [text(name) for name in series]}
+    cells = _cells(keys, values, low, high)
+    if len(cells) > MANY_CELLS or len(set(keys["series"])) > len(PALETTE):
+        return chart(_panels(cells, labels, x, y, group), title=title)
+    return chart(_clusters(cells, x, y, group), title=title)
+
+
+def _cells(
+    keys: dict[str, list[str]], values: ArrayLike, low: ArrayLike | None, high: ArrayLike | None
+) -> Rows:
+    columns: dict[str, Sequence[Any]] = {**keys, "value": numbers(values)}
+    if low is not None and high is not None:
+        columns |= {"low": numbers(low), "high": numbers(high)}
+    return rows(columns)
+
+
+def _sideways(cells: Rows) -> bool:
+    labels = {cell["label"] for cell in cells}
+    return len(labels) > MANY_LABELS or max(map(len, labels), default=0) > LONG_LABEL
+
+
+def _size(cells: Rows, sideways: bool) -> dict[str, Any]:
+    if sideways:
+        return {"width": WIDTH - 120, "height": {"step": 26}}
+    return {"width": min(WIDTH, max(160, 110 * len(cells))), "height": 360}
+
+
+# ---- clusters and single bars ------------------------------------------------------------------------------
+
+
+def _bar(cells: Rows, sideways: bool, x: str, y: str) -> dict[str, Any]:
+    encoding = {**_axes(cells, sideways, x, y), "tooltip": _tooltip(cells, x, y)}
+    return {
+        "mark": {"type": "bar", "color": PALETTE[0], "cornerRadiusEnd": 2},
+        "encoding": encoding,
+    }
+
+
+def _clusters(cells: Rows, x: str, y: str, group: str) -> dict[str, Any]:
+    sideways = _sideways(cells)
+    offset = {"yOffset" if sideways else "xOffset": {"field": "series", "type": "nominal", "sort": None}}
+    colour = {"field": "series", "type": "nominal", "sort": None, "title": group or None}
+    bar = _bar(cells, sideways, x, y)
+    bar["encoding"] |= {**offset, "color": colour}
+    whiskers = _whiskers(cells, sideways)
+    for whisker in whiskers:
+        whisker["encoding"] |= offset
+    size = {"width": WIDTH - 120, "height": {"step": 16}} if sideways else {"width": WIDTH, "height": 360}
+    return {"data": {"values": cells}, **size, "layer": [_zero(sideways), bar, *whiskers]}
+
+
+def _axes(cells: Rows, sideways: bool, x: str, y: str) -> Encoding:
+    axis = {"labelAngle": 0, "grid": False}
+    scale = {"paddingInner": 0.3, "paddingOuter": 0.2}
+    key = {
+        "field": "label",
+        "type": "nominal",
+        "sort": None,
+        "title": x or None,
+        "axis": axis,
+        "scale": scale,
+    }
+    return _turned({"x": key, "y": _measure(cells, "value", y)}, sideways)
+
+
+def _measure(cells: Rows, field: str, title: str) -> dict[str, Any]:
+    shown = number_format([cell["value"] for cell in cells])
+    axis = {"format": shown, "tickCount": 6, "tickMinStep": 1 if shown == WHOLE else 0, "grid": True}
+    return {"field": field, "type": "quantitative", "title": title or None, "axis": axis}
+
+
+def _whiskers(cells: Rows, sideways: bool) -> list[dict[str, Any]]:
+    """The interval as a line with two ends, drawn by itself so that no end depends on a bar's width."""
+    if not cells or "low" not in cells[0]:
+        return []
+    key = {"field": "label", "type": "nominal", "sort": None}
+    span = _turned(
+        {"x": key, "y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}, sideways
+    )
+    ends = [
+        _turned({"x": key, "y": {"field": end, "type": "quantitative"}}, sideways) for end in ("low", "high")
+    ]
+    stroke = {"color": INK, "opacity": 1}
+    tick = {"type": "tick", "size": 8, "thickness": 1.5, "orient": "vertical" if sideways else "horizontal"}
+    return [
+        {"mark": {"type": "rule", "strokeWidth": 1.5, **stroke}, "encoding": span},
+        *({"mark": {**tick, **stroke}, "encoding": end} for end in ends),
+    ]
+
+
+def _zero(sideways: bool) -> dict[str, Any]:
+    return {"mark": {"type": "rule", "color": MUTED}, "encoding": _turned({"y": {"datum": 0}}, sideways)}
+
+
+def _turned(encoding: Encoding, sideways: bool) -> Encoding:
+    """The same encoding with the page turned, where `sideways`."""
+    turn = str.maketrans("xy", "yx")
+    return {channel.translate(turn): field for channel, field in encoding.items()} if sideways else encoding
+
+
+def _tooltip(cells: Rows, x: str, y: str) -> list[dict[str, Any]]:
+    shown = number_format([cell["value"] for cell in cells])
+    names = {"label": x or "key", "series": "group", "value": y or "value", "low": "from", "high": "to"}
+    measures = ("value", "low", "high")
+    present = [field for field in names if cells and field in cells[0]]
+    return [
+        {"field": field, "title": names[field], **({"format": shown} if field in measures else {})}
+        for field in present
+    ]
+
+
+# ---- lines with bands --------------------------------------------------------------------------------------
+
+
+def _ranked(cells: Rows, labels: Sequence[Any], x: str, y: str) -> dict[str, Any]:
+    if not numeric(labels):
+        cells = sorted(cells, key=lambda cell: -(cell["value"] or 0))
+    placed = _placed(cells, labels if numeric(labels) else range(1, len(cells) + 1))
+    named = x if numeric(labels) else f"{x or 'cells'}, largest first"
+    return {"data": {"values": placed}, "width": WIDTH, "height": 360, "layer": _band(placed, named, x, y)}
+
+
+def _placed(cells: Rows, places: Sequence[Any]) -> Rows:
+    return [{**cell, "place": float(place)} for cell, place in zip(cells, places, strict=True)]
+
+
+def _band(cells: Rows, place: str, x: str, y: str) -> list[dict[str, Any]]:
+    across = {
+        "field": "place",
+        "type": "quantitative",
+        "title": place or None,
+        "scale": {"zero": False, "nice": False},
+        "axis": {"grid": False, "tickCount": 10},
+    }
+    line = {
+        "mark": {
+            "type": "line",
+            "color": PALETTE[0],
+            "strokeWidth": 1.5,
+            "point": {"opacity": 0, "size": 40},
+        },
+        "encoding": {"x": across, "y": _measure(cells, "value", y), "tooltip": _tooltip(cells, x, y)},
+    }
+    if "low" not in cells[0]:
+        return [_zero(False), line]
+    span = {"x": across, "y": _measure(cells, "low", y), "y2": {"field": "high"}}
+    band = {"mark": {"type": "area", "color": PALETTE[0], "opacity": 0.22}, "encoding": span}
+    return [_zero(False), band, line]
+
+
+def _panels(cells: Rows, labels: Sequence[Any], x: str, y: str, group: str) -> dict[str, Any]:
+    order = list(dict.fromkeys(cell["series"] for cell in cells))
+    columns = min(3, len(order))
+    width = (WIDTH - 40 * columns) // columns
+    placed = _placed(cells, labels) if numeric(labels) else cells
+    layers = _band(placed, x, x, y) if numeric(labels) else _narrow_bars(cells, width, x, y)
+    return {
+        "data": {"values": placed},
+        "facet": {"field": "series", "type": "nominal", "sort": order, "title": group or None},
+        "columns": columns,
+        "spec": {"width": width, "height": max(160, width // 2), "layer": layers},
+        "resolve": {"axis": {"x": "independent"}},
+    }
+
+
+def _narrow_bars(cells: Rows, width: int, x: str, y: str) -> list[dict[str, Any]]:
+    letters = sum(len(label) + 1 for label in {cell["label"] for cell in cells})
+    bar = _bar(cells, False, x, y)
+    bar["encoding"]["x"]["axis"] |= {"labelAngle": 0 if letters * 8 < width else -90, "labelLimit": 80}
+    return [_zero(False), bar, *_whiskers(cells, False)]

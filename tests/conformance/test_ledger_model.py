@@ -1,0 +1,195 @@
+"""A ledger against a reference that fits on a page, over whatever sequence of calls hypothesis thinks of."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from sfumato.errors import SfumatoError
+from sfumato.ledger import Charge, Charged, Ledger, Released, SqliteLedger
+from sfumato.privacy import NOTHING, Budget, Cost, Pure, caps, price
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = ("population:a", "population:b", "quota:a:ada", "quota:a:bob")
+BUDGETS = (Budget(1), Budget(0.5), Budget(2, 1e-6))
+PURE = tuple(price(Pure(Fraction(epsilon))) for epsilon in ("1/10", "1/3", "1"))
+COSTS = (NOTHING, *PURE, Cost(None, (10**9,) * 12, 0), Cost(10**11, (10**11,) * 12, 2**38))
+
+
+@dataclass
+class Asked:
+    """A charge the reference has accepted."""
+
+    request: str
+    key: str | None
+    charged: Charged
+    answer: str | None = None
+    answered: int = 0
+    """When, counted in releases."""
+
+
+@dataclass
+class Reference:
+    """What the ledger should say, by lists and loops."""
+
+    opened: dict[str, str] = field(default_factory=dict)
+    budgets: dict[str, Budget] = field(default_factory=dict)
+    spent: dict[str, Cost] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    entries: int = 0
+
+    def set_budget(self, kind: str, name: str, budget: Budget) -> str:
+        if (self.opened.get(name), self.budgets.get(name)) == (kind, budget):
+            return "done"
+        if name in self.opened and (kind, self.opened[name]) != ("grant", "grant"):
+            return "SF-L201"
+        self.opened[name], self.budgets[name] = kind, budget
+        self.spent.setdefault(name, NOTHING)
+        self.entries += 1
+        return "done"
+
+    def kept(self, request: str) -> Asked | None:
+        answered = [asked for asked in self.asked if asked.request == request and asked.answer is not None]
+        return min(answered, key=lambda asked: asked.answered, default=None)
+
+    def charge(self, charge: Charge) -> str:
+        """The code of the refusal, "charged", or the answer given for nothing."""
+        keyed = next((asked for asked in self.asked if charge.key and asked.key == charge.key), None)
+        if keyed is not None and keyed.request != charge.request:
+            return "SF-L204"
+        if keyed is not None and keyed.answer is not None:
+            return keyed.answer
+        if kept := self.kept(charge.request):
+            return str(kept.answer)
+        return "SF-L107" if keyed is not None else self._pay(charge)
+
+    def _pay(self, charge: Charge) -> str:
+        for name in sorted(charge.accounts):
+            quota = name.startswith("quota")
+            if name not in self.opened:
+                return "SF-L203" if quota else "SF-L202"
+            if not caps(self.budgets[name]).admits(self.spent[name], charge.cost):
+                return "SF-B102" if quota else "SF-B101"
+        for name in charge.accounts:
+            self.spent[name] += charge.cost
+        self.entries += 1
+        return "charged"
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Subclasses say how a ledger of their kind is made and opened."""
+
+    create: ClassVar[Callable[..., Ledger]]
+    open: ClassVar[Callable[..., Ledger]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.ledger = type(self).create(self.folder / "ledger", patience=0)
+        self.reference = Reference()
+
+    def teardown(self) -> None:
+        self.ledger.close()
+        shutil.rmtree(self.folder)
+
+    @rule(name=st.sampled_from(NAMES), budget=st.sampled_from(BUDGETS))
+    def open_account(self, name: str, budget: Budget) -> None:
+        expected = self.reference.set_budget("account", name, budget)
+        assert said(partial(self.ledger.open_account, name, budget)) == expected
+
+    @rule(name=st.sampled_from(NAMES), budget=st.sampled_from(BUDGETS))
+    def grant(self, name: str, budget: Budget) -> None:
+        expected = self.reference.set_budget("grant", name, budget)
+        assert said(partial(self.ledger.grant, name, budget)) == expected
+
+    @rule(
+        accounts=st.sets(st.sampled_from(NAMES), min_size=1),
+        cost=st.sampled_from(COSTS),
+        request=st.sampled_from("pqrs"),
+        key=st.sampled_from([None, None, "k", "l", "m"]),
+    )
+    def charge(self, accounts: set[str], cost: Cost, request: str, key: str | None) -> None:
+        charge = Charge(tuple(accounts), cost, digest(request), {"table": "t"}, key)
+        expected = self.reference.charge(charge)
+        got: list[Charged | Released] = []
+        assert said(lambda: got.append(self.ledger.charge(charge))) in (expected, "done")
+        match got:
+            case [Charged() as charged]:
+                assert expected == "charged"
+                self.reference.asked.append(Asked(charge.request, key, charged))
+            case [Released() as released]:
+                assert (expected, NOTHING, True) == (released.answer, released.cost, released.replayed)
+
+    @precondition(lambda self: self.reference.asked)
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        asked = data.draw(st.sampled_from(self.reference.asked))
+        answer = f"answer {self.reference.entries}"
+        expected = "done" if asked.answer is None else "SF-L109"
+        assert said(partial(self.ledger.release, asked.charged, answer)) == expected
+        if expected == "done":
+            self.reference.entries += 1
+            asked.answer, asked.answered = answer, self.reference.entries
+
+    @rule()
+    def reopen(self) -> None:
+        self.ledger.close()
+        self.ledger = type(self).open(self.folder / "ledger", patience=0)
+
+    @rule(request=st.sampled_from("pqrs"))
+    def find(self, request: str) -> None:
+        found, kept = self.ledger.find(digest(request)), self.reference.kept(digest(request))
+        assert (found and found.answer) == (kept and kept.answer)
+
+    @rule()
+    def ask_a_second_reader(self) -> None:
+        with closing(type(self).open(self.folder / "ledger", patience=0)) as other:
+            assert other.verify() == self.ledger.verify()
+
+    @invariant()
+    def the_books_agree(self) -> None:
+        reference, ledger = self.reference, self.ledger
+        assert ledger.accounts() == tuple(sorted(reference.opened))
+        assert {name: ledger.spent(name) for name in reference.opened} == reference.spent
+        assert {name: ledger.budget(name) for name in reference.opened} == reference.budgets
+        answered = [asked for asked in reference.asked if asked.answer is not None]
+        verified = ledger.verify()
+        counts = (verified.entries, verified.charges, verified.releases)
+        assert counts == (reference.entries, len(reference.asked), len(answered))
+
+
+def said(call: Callable[[], object]) -> str:
+    """The code of the refusal, or "done"."""
+    try:
+        call()
+    except SfumatoError as refusal:
+        return refusal.code
+    return "done"
+
+
+def digest(name: str) -> str:
+    return sha256(name.encode()).hexdigest()
+
+
+class SqliteMachine(LedgerMachine):
+    create = SqliteLedger.create
+    open = SqliteLedger.open
+
+
+TestSqlite = SqliteMachine.TestCase
+TestSqlite.settings = settings(
+    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

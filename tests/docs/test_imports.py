@@ -1,0 +1,66 @@
+"""`import sfumato` is light, every module imports without extras, and every exported name is there."""
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+HEAVY = (
+    "dp_accounting",
+    "duckdb",
+    "fastapi",
+    "pandas",
+    "polars",
+    "psycopg",
+    "pyarrow",
+    "pyspark",
+    "scipy",
+    "sklearn",
+    "sqlglot",
+    "torch",
+    "vl_convert",
+)
+OPTIONAL = ("fastapi", "pandas", "polars", "psycopg", "pyspark", "sklearn", "torch", "vl_convert")
+
+
+def modules() -> Iterator[str]:
+    for file in sorted((SOURCE / "sfumato").rglob("*.py")):
+        parts = file.relative_to(SOURCE).with_suffix("").parts
+        if parts[-1] != "__main__":
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def loaded_after(statements: str) -> set[str]:
+    """The top-level modules that a fresh interpreter holds after running the statements."""
+    code = f"import json, sys\n{statements}\nprint(json.dumps(sorted(sys.modules)))"
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    return {name.partition(".")[0] for name in json.loads(output.splitlines()[-1])}
+
+
+def test_import_sfumato_is_light() -> None:
+    loaded = loaded_after("import sfumato")
+    assert "sfumato" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_pictures_are_light_until_they_are_saved() -> None:
+    loaded = loaded_after("import sfumato as sf; sf.viz.bars(['A'], [1], title='t').to_json()")
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_every_module_imports_without_extras() -> None:
+    imports = "\n".join(f"import {name}" for name in modules())
+    assert loaded_after(imports).isdisjoint(OPTIONAL)
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_every_exported_name_exists(name: str) -> None:
+    module = importlib.import_module(name)
+    exported = getattr(module, "__all__", [])
+    assert [one for one in exported if not hasattr(module, one)] == []
+    assert len(set(exported)) == len(exported)

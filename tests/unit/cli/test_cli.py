@@ -1,0 +1,101 @@
+"""The command line: text, JSON and exit codes, end to end."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from sfumato.cli import clinic
+from sfumato.cli.main import main
+
+COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> str:
+    folder = str(tmp_path / "clinic")
+    pq.write_table(clinic.visits(100, 400), tmp_path / "visits.parquet")
+    assert run("init", folder).exit_code == 0
+    added = run(
+        "table", "add", "visits", str(tmp_path / "visits.parquet"), "--lab", folder,
+        "--unit", "patient_id", "--max-rows", "10",
+        "--between", "age", "0", "110", "--one-of", "ward", "A,B,C", "--one-of", "readmitted", "0,1",
+        "--epsilon", "1",
+    )  # fmt: skip
+    assert added.exit_code == 0, added.output
+    return folder
+
+
+def _json(result: Result) -> object:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_tables(lab: str) -> None:
+    assert "visits" in run("table", "list", "--lab", lab).stdout
+    shown = _json(run("table", "show", "visits", "--lab", lab, "--json"))
+    assert shown["population"] == "patient_id"  # type: ignore[index]
+    assert [each["name"] for each in _json(run("table", "list", "--lab", lab, "--json"))] == ["visits"]  # type: ignore[attr-defined]
+
+
+def test_quote_ask_and_ask_again(lab: str) -> None:
+    quote = _json(run("quote", COUNT, "--lab", lab, "--epsilon", "0.5", "--json"))
+    assert quote["share"] == 0.5  # type: ignore[index]
+    first = _json(run("ask", COUNT, "--lab", lab, "--epsilon", "0.5", "--json"))
+    again = _json(run("ask", COUNT, "--lab", lab, "--epsilon", "0.5", "--json"))
+    assert first["columns"] == again["columns"]  # type: ignore[index]
+    assert again["receipt"]["replayed"]  # type: ignore[index]
+    left = _json(run("budget", "--lab", lab, "--json"))
+    assert left["population:patient_id"]["left_epsilon"] == 0.5  # type: ignore[index]
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "json", "html"])
+def test_ask_draws(lab: str, tmp_path: Path, ending: str) -> None:
+    picture = tmp_path / f"answer.{ending}"
+    assert run("ask", COUNT, "--lab", lab, "--epsilon", "0.1", "--plot", str(picture)).exit_code == 0
+    assert picture.stat().st_size > 500
+
+
+def test_exit_codes(lab: str, tmp_path: Path) -> None:
+    assert run("ask", COUNT, "--lab", lab, "--epsilon", "2").exit_code == 3
+    assert run("ask", "SELECT * FROM visits", "--lab", lab, "--epsilon", "1").exit_code == 4
+    assert run("ask", COUNT, "--lab", lab, "--as", "bob", "--epsilon", "1").exit_code == 4
+    assert run("ask", COUNT, "--lab", lab).exit_code == 2
+    assert run("ask", COUNT, "--lab", str(tmp_path / "nowhere"), "--epsilon", "1").exit_code == 2
+    assert run("ask", COUNT, "--lab", lab, "--epsilon", "many").exit_code == 2
+
+
+def test_errors_as_json(lab: str) -> None:
+    refused = run("ask", COUNT, "--lab", lab, "--epsilon", "2", "--json")
+    assert json.loads(refused.stderr)["code"] == "SF-B101"
+    assert refused.stdout == ""
+
+
+def test_quotas(lab: str) -> None:
+    assert run("user", "grant", "ada", "--lab", lab, "--epsilon", "0.2").exit_code == 0
+    assert run("ask", COUNT, "--lab", lab, "--as", "ada", "--epsilon", "0.3").exit_code == 3
+    assert run("ask", COUNT, "--lab", lab, "--as", "ada", "--epsilon", "0.2").exit_code == 0
+
+
+def test_ledger(lab: str, tmp_path: Path) -> None:
+    run("ask", COUNT, "--lab", lab, "--epsilon", "0.1")
+    assert "charge" in run("ledger", "list", "--lab", lab).stdout
+    assert len(_json(run("ledger", "list", "--lab", lab, "--json"))) == 3  # type: ignore[arg-type]
+    assert _json(run("ledger", "verify", "--lab", lab, "--json"))["entries"] == 3  # type: ignore[index]
+    assert "3 entries" in run("ledger", "verify", "--lab", lab).stdout
+    assert len(run("ledger", "export", "--lab", lab).stdout.splitlines()) == 3
+    assert run("ledger", "export", "--lab", lab, "--output", str(tmp_path / "out.jsonl")).exit_code == 0
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 3
+
+
+def test_explain() -> None:
+    assert "73 in 100" in run("explain", "--epsilon", "1").stdout
+    assert run("explain", "sf-b101").stdout.startswith("SF-B101")
+    assert run("explain", "nonsense").exit_code == 2
+    assert _json(run("explain", "--epsilon", "1", "--prior", "0.1", "--json"))["prior"] == 0.1  # type: ignore[index]

@@ -1,0 +1,97 @@
+"""Plans: what is summed, what it costs, and which questions are the same."""
+
+from fractions import Fraction
+
+import pytest
+
+import sfumato as sf
+from sfumato.curator.catalog import Table, declared
+from sfumato.curator.plan import Plan, plan
+from sfumato.engines.program import AtLeast, AtMost, Every, Missing, Not, Present, Rows, Some, Value, Weight
+from sfumato.errors import PolicyError
+from sfumato.queries.sql import question
+
+TABLE: Table = declared(
+    "t",
+    sf.Unit("who", max_rows=5),
+    {
+        "age": sf.between(0, 100, step=1),
+        "ward": sf.one_of("A", "B"),
+        "flag": sf.one_of(0, 1),
+        "other": sf.one_of(*range(1000)),
+    },
+)
+
+
+def _plan(sql: str, epsilon: Fraction = Fraction(1)) -> Plan:
+    return plan(TABLE, question(sql), epsilon)
+
+
+@pytest.mark.parametrize(
+    ("shown", "terms"),
+    [
+        ("COUNT(*)", {Rows()}),
+        ("COUNT(1)", {Rows()}),
+        ("COUNT(age)", {Present("age")}),
+        ("SUM(age)", {Value("age")}),
+        ("AVG(age)", {Value("age", 50), Present("age")}),
+        ("SUM(flag)", {Weight("flag", (0, 1))}),
+        ("AVG(age), COUNT(age), COUNT(*), COUNT(*) AS again", {Value("age", 50), Present("age"), Rows()}),
+    ],
+)
+def test_each_sum_is_measured_once(shown: str, terms: set[object]) -> None:
+    assert set(_plan(f"SELECT {shown} FROM t").program.terms) == terms
+
+
+def test_the_price_is_the_spend_and_noise_follows_the_sensitivity() -> None:
+    priced = _plan("SELECT COUNT(*), SUM(age) FROM t GROUP BY ward", Fraction(3, 10))
+    assert priced.event.pure() == Fraction(3, 10)
+    by_term = {each.summand.term: each for each in priced.measured}
+    assert by_term[Rows()].l1 == 5
+    assert by_term[Rows()].noise.scale == 5 / Fraction(3, 20)
+    assert by_term[Value("age")].l1 == 500
+
+
+@pytest.mark.parametrize(
+    ("condition", "predicate"),
+    [
+        ("age >= 65", AtLeast("age", 65)),
+        ("65 <= age", AtLeast("age", 65)),
+        ("NOT age < 65", AtLeast("age", 65)),
+        ("age > 64", AtLeast("age", 65)),
+        ("NOT (NOT (age >= 65))", AtLeast("age", 65)),
+        ("age >= 65 AND (age >= 65)", AtLeast("age", 65)),
+        ("age IS NOT NULL", Not(Missing("age"))),
+        ("age BETWEEN 3 AND 4", Every((AtLeast("age", 3), AtMost("age", 4)))),
+        ("age NOT BETWEEN 3 AND 4", Some((AtLeast("age", 5), AtMost("age", 2)))),
+        ("age <= 4 AND age >= 3", Every((AtLeast("age", 3), AtMost("age", 4)))),
+        ("age <> 3", Some((AtLeast("age", 4), AtMost("age", 2)))),
+    ],
+)
+def test_conditions_have_one_form(condition: str, predicate: object) -> None:
+    assert _plan(f"SELECT COUNT(*) FROM t WHERE {condition}").program.where == predicate
+
+
+SAME = [
+    "SELECT ward, COUNT(*) AS n, SUM(age) AS s FROM t WHERE age >= 3 AND flag = 1 GROUP BY ward",
+    "select ward as w, sum(AGE), count(*) from t where flag = 1 and not age < 3 group by WARD",
+    "SELECT COUNT(1), SUM(age) FROM t WHERE (flag = 1 AND age > 2) AND flag = 1 GROUP BY ward",
+]
+OTHER = [
+    "SELECT ward, COUNT(*) AS n, SUM(age) AS s FROM t WHERE age >= 4 AND flag = 1 GROUP BY ward",
+    "SELECT ward, COUNT(*) AS n FROM t WHERE age >= 3 AND flag = 1 GROUP BY ward",
+    "SELECT COUNT(*) AS n, SUM(age) AS s FROM t WHERE age >= 3 AND flag = 1",
+    "SELECT ward, COUNT(*) AS n, SUM(age) AS s FROM t WHERE age >= 3 OR flag = 1 GROUP BY ward",
+]
+
+
+def test_equal_questions_have_equal_requests() -> None:
+    assert len({_plan(sql).request for sql in SAME}) == 1
+    assert len({_plan(sql).request for sql in [SAME[0], *OTHER]}) == 1 + len(OTHER)
+    assert _plan(SAME[0]).request != _plan(SAME[0], Fraction(2)).request
+
+
+def test_too_many_groups_are_refused() -> None:
+    wide = declared("t", sf.ROW, {name: sf.one_of(*range(1001)) for name in ("a", "b")})
+    with pytest.raises(PolicyError, match="SF-Q117"):
+        plan(wide, question("SELECT COUNT(*) FROM t GROUP BY a, b"), Fraction(1))

@@ -1,0 +1,172 @@
+"""Exact integers in threads and after a fork."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.engines.duckdb import DuckDBEngine
+from sfumato.engines.duckdb.run import SNAPSHOTS, _dense
+from sfumato.engines.program import AtLeast, Every, Grid, Key, Preparation, Program, Rows, Value
+
+PATIENCE = 20
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    engine = DuckDBEngine(tmp_path_factory.mktemp("lab"))
+    engine.prepare(
+        pa.table({"x": np.arange(1_000_000) % 1000}), Preparation(None, 1, (Grid("x", 0, 999, 0),), b"k"), "t"
+    )
+    return engine
+
+
+def above(value: int) -> Program:
+    return Program("t", AtLeast("x", value), (), (Rows(), Value("x")))
+
+
+def expected(value: int) -> list[list[int]]:
+    return [[1000 * (1000 - value)], [1000 * sum(range(value, 1000))]]
+
+
+def in_child(work) -> int:
+    """The exit status of a child that does this, ends as a program does, and is not waited for for ever."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(PATIENCE)
+        try:
+            status = 0 if work() else 1
+        except BaseException:
+            status = 2
+        os._exit(status)
+    return os.waitpid(child, 0)[1]
+
+
+def test_many_threads_share_one_snapshot(engine):
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda value: engine.run(above(value)).tolist(), range(0, 1000, 20)))
+    assert answers == [expected(value) for value in range(0, 1000, 20)]
+
+
+def test_a_snapshot_is_opened_once(engine, monkeypatch):
+    engine.run(above(0))
+    monkeypatch.setattr("sfumato.engines.duckdb.run.open_reader", None)
+    assert DuckDBEngine(engine.folder).run(above(999)).tolist() == expected(999)
+
+
+def test_parent_and_child_both_answer_after_a_fork(engine):
+    assert engine.run(above(1)).tolist() == expected(1)
+    assert in_child(lambda: engine.run(above(2)).tolist() == expected(2)) == 0
+    assert in_child(lambda: in_child(lambda: engine.run(above(3)).tolist() == expected(3)) == 0) == 0
+    assert engine.run(above(4)).tolist() == expected(4)
+
+
+def test_a_child_holds_no_connection_of_its_parent(engine):
+    engine.run(above(1))
+    assert in_child(lambda: not SNAPSHOTS._open) == 0
+
+
+def test_a_fork_in_the_middle_of_other_threads_questions(engine):
+    stop = threading.Event()
+    wrong = []
+
+    def ask():
+        while not stop.is_set():
+            if engine.run(above(7)).tolist() != expected(7):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        statuses = [in_child(lambda: engine.run(above(8)).tolist() == expected(8)) for _ in range(5)]
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert statuses == [0] * 5
+    assert not wrong
+
+
+def test_a_child_ends_as_any_program_does(tmp_path, engine):
+    """Through the interpreter's own shutdown, which would wait for the parent's threads if it had them."""
+    script = f"""
+import os, sys, pathlib, signal
+from sfumato.engines.duckdb import DuckDBEngine
+from sfumato.engines.program import Every, Program, Rows
+engine = DuckDBEngine(pathlib.Path({str(engine.folder)!r}))
+count = Program("t", Every(()), (), (Rows(),))
+assert engine.run(count).tolist() == [[1_000_000]]
+child = os.fork()
+if child == 0:
+    signal.alarm({PATIENCE})
+    assert engine.run(count).tolist() == [[1_000_000]]
+    sys.exit(3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    import subprocess
+
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=False)
+    assert (run.returncode, run.stderr) == (3, b"")
+
+
+def test_an_erased_file_is_not_answered_from_memory(tmp_path):
+    mine, another = DuckDBEngine(tmp_path), DuckDBEngine(tmp_path)
+    mine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (Grid("x", 0, 9, 0),), b"k"), "t")
+    assert mine.run(above(0)).tolist() == [[1], [1]]
+    assert in_child(lambda: another.erase("t") is None) == 0
+    with pytest.raises(FileNotFoundError):
+        mine.run(above(0))
+
+
+def test_a_damaged_snapshot_raises(tmp_path):
+    engine = DuckDBEngine(tmp_path)
+    engine.prepare(pa.table({"x": list(range(10))}), Preparation(None, 1, (Grid("x", 0, 9, 0),), b"k"), "t")
+    file = tmp_path / "t.duckdb"
+    file.write_bytes(file.read_bytes()[:5000] + bytes(400_000))
+    with pytest.raises(duckdb.Error):
+        engine.run(above(0))
+
+
+def test_every_cell_is_present(tmp_path):
+    engine = DuckDBEngine(tmp_path)
+    engine.prepare(pa.table({"x": [2, 2, 5]}), Preparation(None, 1, (Grid("x", 0, 9, 0),), b"k"), "t")
+    answer = engine.run(Program("t", Every(()), (Key("x", 4), Key("x", 4)), (Rows(),)))
+    assert answer.shape == (1, 16)
+    assert answer.dtype == np.int64
+    assert np.flatnonzero(answer[0]).tolist() == [10]
+
+
+@pytest.mark.parametrize(
+    "total",
+    [
+        0,
+        -1,
+        1,
+        2**63 - 1,
+        2**63,
+        -(2**63),
+        -(2**63) - 1,
+        2**64 - 1,
+        2**64,
+        -(2**64),
+        2**120 + 3,
+        -(2**120) - 3,
+    ],
+)
+def test_two_words_make_one_integer(total):
+    low, high = total & (2**64 - 1), total >> 64
+    words = np.array([[low - 2**64 if low >= 2**63 else low, high]], dtype=np.int64)
+    dense = _dense(np.array([1]), [words], 3)
+    assert dense.tolist() == [[0, total, 0]]
+    assert (dense.dtype == np.int64) == (-(2**63) <= total < 2**63)

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from sfumato.engines.duckdb import DuckDBEngine
+from sfumato.engines.program import Codes, Every, Grid, Key, Preparation, Program, Rows, Value
+from sfumato.errors import UsageError
+
+COLUMNS = (Grid("cost", 0, 100, 0), Codes("ward", ("A", "B,b", 'C"c', "D\nd", "")))
+PREPARATION = Preparation("who", 5, COLUMNS, b"key")
+
+
+@pytest.fixture
+def engine(tmp_path):
+    return DuckDBEngine(tmp_path / "lab")
+
+
+def per_ward(engine):
+    return engine.run(Program("t", Every(()), (Key("ward", 5),), (Rows(), Value("cost")))).tolist()
+
+
+def refused(engine, source, preparation=PREPARATION):
+    with pytest.raises(UsageError) as refusal:
+        engine.prepare(source, preparation, "t")
+    assert refusal.value.__cause__ is None
+    assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
+    assert list(engine.folder.iterdir()) == []
+    return refusal.value
+
+
+# ---- what is no source -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source", [None, 7, {"who": [1]}, [1], np.zeros(3), pl.LazyFrame({"who": [1]}), "t.xlsx"]
+)
+def test_anything_else_is_told_what_is_accepted(engine, source):
+    error = refused(engine, source)
+    assert error.code == "SF-C201"
+    assert "pandas.DataFrame" in error.facts["accepted"]
+
+
+@pytest.mark.parametrize("name", ["nowhere.csv", "nowhere.parquet", "folder.csv"])
+def test_a_file_that_is_not_there(engine, tmp_path, name):
+    (tmp_path / "folder.csv").mkdir()
+    assert refused(engine, tmp_path / name).code == "SF-C202"
+
+
+@pytest.mark.parametrize("make", [pa.table, pd.DataFrame, pl.DataFrame])
+def test_a_missing_column_is_named_beside_those_there_are(engine, make):
+    error = refused(engine, make({"Who": [1], "cost": [2.0], "ward": ["A"]}))
+    assert error.code == "SF-C203"
+    assert "'who'" in error.sentence
+    assert error.facts["columns"] == "Who, cost, ward"
+
+
+def test_a_column_that_is_there_twice_is_not_guessed(engine, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("who,cost,who,ward\n1,2,3,A\n")
+    assert "2 columns called 'who'" in refused(engine, path).sentence
+
+
+def test_columns_that_differ_in_case_are_two_columns(engine, tmp_path):
+    table = pa.table({"WARD": ["x"], "who": [1], "ward": ["A"], "Cost": [50.0], "cost": [7.0]})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    for source in (table, tmp_path / "t.parquet"):
+        engine.prepare(source, PREPARATION, "t")
+        assert per_ward(engine) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("values", [[[1, 2]], [{"a": 1}]])
+def test_nested_values_are_refused(engine, values):
+    error = refused(engine, pa.table({"who": values, "cost": [1.0], "ward": ["A"]}))
+    assert error.code == "SF-C205"
+    assert "'who'" in error.sentence
+
+
+def test_values_arrow_has_no_type_for_are_refused(engine):
+    frame = pd.DataFrame({"who": [1], "cost": [1.0], "ward": pd.Series([1 + 2j])})
+    assert refused(engine, frame).code == "SF-C205"
+
+
+def test_dates_are_no_numbers(engine):
+    table = pa.table({"who": [1], "cost": [datetime.date(2024, 1, 1)], "ward": ["A"]})
+    error = refused(engine, table)
+    assert error.code == "SF-C206"
+    assert "'cost'" in error.sentence
+
+
+def test_only_declared_columns_are_read(engine):
+    """The other one could not even be converted."""
+    frame = pd.DataFrame({"who": [1], "cost": [1.0], "ward": ["A"], "other": pd.Series([1 + 2j])})
+    engine.prepare(frame, PREPARATION, "t")
+    assert per_ward(engine)[0][0] == 1
+
+
+# ---- files -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plain.csv",
+        'it\'s "quoted".csv',
+        "ünï 💡.csv",
+        "year=2024.csv",
+        "a*.csv",
+        "a?[b].csv",
+        "T.CSV",
+        "x'); --.csv",
+    ],
+)
+def test_any_file_name_is_read_as_that_file(engine, tmp_path, name):
+    folder = tmp_path / "who=9" / "it's [here]*"
+    folder.mkdir(parents=True)
+    text = "who,cost,ward\n1,7,A\n"
+    (folder / "ab.csv").write_text(text * 2)
+    (folder / name).write_text(text)
+    engine.prepare(str(folder / name), PREPARATION, "t")
+    assert per_ward(engine) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
+
+
+def test_a_relative_path_is_read_from_here(engine, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pa.parquet.write_table(pa.table({"who": [1], "cost": [7], "ward": ["A"]}), "t.parquet")
+    engine.prepare("t.parquet", PREPARATION, "t")
+    assert per_ward(engine)[1] == [7, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'who,cost,ward\n1,7,A\n2,8,"B,b"\n3,,"C""c"\n4,9,"D\nd"\n5,1,\n6,1,""\n,50,A\n"",50,A\n',
+        '\ufeffwho,cost,ward\r\n1,7,A\r\n2,8,"B,b"\r\n3,,"C""c"\r\n4,9,"D\nd"\r\n5,1,\r\n6,1,""',
+        'ward,"note, long",who,cost\nA,x,1,7\n"B,b",,2,8\n"C""c",,3,\n"D\nd",y,4,9\n,,5,1\n"",,6,1\n',
+    ],
+)
+def test_csv_is_read_by_the_book(engine, tmp_path, text):
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode())
+    engine.prepare(path, PREPARATION, "t")
+    assert per_ward(engine) == [[1, 1, 1, 1, 1], [7, 8, 0, 9, 1]]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        b"1,7\n",
+        b"1,7,A,extra\n",
+        b'1,7,"A\n',
+        b'1,7,"A"and\n',
+        b"1,7,\xff\xfe\n",
+        b"1,7,A\n" * 50_000 + b"secret,7\n",
+    ],
+)
+def test_a_malformed_csv_is_refused_without_its_values(engine, tmp_path, rows):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"who,cost,ward\n" + b"1,7,A\n" + rows)
+    error = refused(engine, path)
+    assert error.code == "SF-C204"
+    assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b'"who,cost'])
+def test_a_csv_without_a_header_is_refused(engine, tmp_path, content):
+    (tmp_path / "t.csv").write_bytes(content)
+    assert refused(engine, tmp_path / "t.csv").code == "SF-C204"
+
+
+def test_a_damaged_parquet_file_is_refused(engine, tmp_path):
+    path = tmp_path / "t.parquet"
+    table = pa.table({"who": list(range(9999)), "cost": [1.0] * 9999, "ward": [f"w{i}" for i in range(9999)]})
+    pa.parquet.write_table(table, path)
+    whole = path.read_bytes()
+    for damaged in (b"", b"PAR1", whole[:-9], whole[:100] + bytes(64) + whole[164:]):
+        path.write_bytes(damaged)
+        assert refused(engine, path).code == "SF-C204"
+
+
+# ---- kinds come from the schema, never from the rows -------------------------------------------------------
+
+
+def test_one_odd_object_does_not_change_how_the_others_are_read(engine):
+    whos = [1, 1.0, "1", 2, None, float("nan"), True]
+    frame = pd.DataFrame(
+        {
+            "who": pd.Series(whos, dtype=object),
+            "cost": pd.Series([5, "5", 5.0, True, "true", 5, "x"]),
+            "ward": "A",
+        }
+    )
+    engine.prepare(frame, PREPARATION, "t")
+    assert per_ward(engine) == [[5, 0, 0, 0, 0], [16, 0, 0, 0, 0]]
+
+
+def test_texts_that_look_like_other_things_stay_texts(engine, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "who,code\n"
+        + "".join(f"{i},{code}\n" for i, code in enumerate(["007", "7", "1e3", "NULL", "NaN", "true"]))
+    )
+    listed = ("007", "7", "1e3", "NULL", "NaN", "true")
+    engine.prepare(path, Preparation("who", 1, (Codes("code", listed),), b"k"), "t")
+    assert engine.run(Program("t", Every(()), (Key("code", 6),), (Rows(),))).tolist() == [[1] * 6]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array([1, 2, None]),
+        pa.array([1.0, 2.0, None]),
+        pa.array([1.5, float("inf"), float("nan")], from_pandas=False),
+        pa.array([1e300, 2.0**60, None]),
+        pa.array(["x", "y", None]),
+        pa.array(["x", "y", ""]),
+        pa.array([b"\x00", b"\\x00", None]),
+        pa.array([datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), None]),
+        pa.array(
+            [
+                datetime.datetime(2024, 1, 1, 2, tzinfo=datetime.UTC),
+                datetime.datetime(2024, 1, 1, 3, tzinfo=datetime.UTC),
+                None,
+            ]
+        ),
+        pa.array([True, False, None]),
+        pa.array(["x", "y", None]).dictionary_encode(),
+        pa.array([1, 2, None]).cast(pa.decimal128(25, 2)),
+    ],
+)
+def test_ids_of_any_type_tell_units_apart(engine, ids):
+    table = pa.table({"who": pa.chunked_array([ids, ids]), "cost": [1, 2, 4, 8, 16, 32]})
+    engine.prepare(table, Preparation("who", 1, (Grid("cost", 0, 100, 0),), b"key"), "t")
+    assert engine.run(Program("t", Every(()), (), (Rows(),))).tolist() == [[2]]
+
+
+def test_an_import_of_the_room_loads_no_heavy_library():
+    import subprocess
+    import sys
+
+    heavy = "{'duckdb', 'pyarrow', 'pandas', 'polars', 'scipy', 'sqlglot', 'dp_accounting'}"
+    code = f"import sys, sfumato.engines.duckdb; sys.exit(len({heavy} & set(sys.modules)))"
+    source = str(Path(__file__).parents[3] / "src")
+    assert (
+        subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": source}, check=False).returncode == 0
+    )

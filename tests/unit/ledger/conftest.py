@@ -1,0 +1,58 @@
+"""A small ledger to look at, and questions to put to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sfumato.ledger import Charge, Charged, SqliteLedger
+from sfumato.ledger.entry import digest
+from sfumato.privacy import Budget, Pure, price
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PEOPLE = "population:patient_id"
+ADA = "quota:patient_id:ada"
+
+Ask = Callable[..., Charge]
+
+
+@pytest.fixture
+def ask() -> Ask:
+    def ask(
+        name: str, epsilon: str = "1/10", key: str | None = None, accounts: tuple[str, ...] = (PEOPLE,)
+    ) -> Charge:
+        return Charge(accounts, price(Pure(Fraction(epsilon))), digest(name), {"table": "visits"}, key)
+
+    return ask
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Iterator[SqliteLedger]:
+    """Two accounts: entries 1 and 2."""
+    with closing(SqliteLedger.create(path, patience=0)) as ledger:
+        ledger.open_account(PEOPLE, Budget(4, 1e-7))
+        ledger.grant(ADA, Budget(1))
+        yield ledger
+
+
+@pytest.fixture
+def filled(ledger: SqliteLedger, ask: Ask) -> SqliteLedger:
+    """Two questions answered, one charged and lost: entries 3 to 7."""
+    for name in ("first", "second"):
+        charged = ledger.charge(ask(name, key=f"key of {name}", accounts=(PEOPLE, ADA)))
+        assert isinstance(charged, Charged)
+        ledger.release(charged, f"answer to {name}")
+    ledger.charge(ask("lost"))
+    return ledger

@@ -1,0 +1,110 @@
+"""The format of the chain is frozen: these texts and hashes never change."""
+
+from __future__ import annotations
+
+import hashlib
+from fractions import Fraction
+
+import pytest
+
+from sfumato.errors import LedgerError, UsageError
+from sfumato.ledger import GENESIS, Charge, Entry
+from sfumato.ledger.entry import digest, read, seal, write
+from sfumato.privacy import NOTHING, Cost
+
+ZEROS = (0,) * 12
+
+
+def test_the_hash_is_over_five_lines_that_anyone_can_write() -> None:
+    text = "sfumato ledger 1\n7\ncharge\n" + "a" * 64 + '\n{"cost":1}'
+    assert seal(7, "charge", '{"cost":1}', "a" * 64) == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_hash_of_a_known_entry() -> None:
+    known = "1af87017554d56b517489f9891ac2ddc4827b7dc43349d0be66709dc746e7338"
+    assert seal(1, "account", '{"account":"population:p"}', GENESIS) == known
+
+
+@pytest.mark.parametrize("change", [{"seq": 2}, {"kind": "grant"}, {"body": "{ }"}, {"prev": "1" * 64}])
+def test_every_field_is_under_the_hash(change: dict[str, object]) -> None:
+    fields = {"seq": 1, "kind": "account", "body": "{}", "prev": GENESIS}
+    assert seal(**fields) != seal(**{**fields, **change})  # type: ignore[arg-type]
+
+
+def test_an_entry_follows_the_one_before_and_notes_the_time_in_utc() -> None:
+    entry = Entry.after(4, "b" * 64, "release", {"charge": 3, "answer": digest("x")})
+    assert (entry.seq, entry.prev) == (5, "b" * 64)
+    assert entry.hash == seal(5, "release", entry.body, "b" * 64)
+    assert read(entry.body)["at"].endswith("+00:00")
+
+
+def test_an_entry_survives_its_export() -> None:
+    entry = Entry.after(0, GENESIS, "grant", {"name": "Zoë \n ε"})
+    assert Entry.from_json(entry.to_json()) == entry
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{}", '{"seq":1}', "{" * 100_000, '{"seq":1.5}'])
+def test_a_line_that_is_no_entry_is_named_as_such(line: str) -> None:
+    with pytest.raises(LedgerError, match="SF-L111"):
+        Entry.from_json(line)
+
+
+def test_fractions_are_kept_exactly() -> None:
+    assert write({"b": Fraction(1, 3), "a": [1, None, True]}) == '{"a":[1,null,true],"b":"1/3"}'
+
+
+@pytest.mark.parametrize("value", [0.5, float("nan"), float("inf"), [{"deep": 1e300}], object(), {1, 2}])
+def test_no_float_and_no_object_enters_the_chain(value: object) -> None:
+    with pytest.raises(UsageError, match="SF-L301"):
+        write({"value": value})
+
+
+def test_half_a_character_is_refused_without_repeating_the_text() -> None:
+    with pytest.raises(UsageError, match="SF-L305") as caught:
+        digest("secret \ud800")
+    assert caught.value.__cause__ is None
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"accounts": ()},
+        {"accounts": ("a", "a")},
+        {"accounts": ("",)},
+        {"accounts": ("a" * 201,)},
+        {"request": "not a hash"},
+        {"request": "A" * 64},
+        {"key": ""},
+        {"key": "k" * 201},
+        {"cost": Cost(-1, ZEROS, 0)},
+        {"cost": Cost(0, (-1, *ZEROS[1:]), 0)},
+        {"cost": Cost(0, ZEROS, -1)},
+        {"cost": Cost(0, ZEROS[1:], 0)},
+        {"cost": Cost(0.5, ZEROS, 0)},
+        {"cost": Cost(True, ZEROS, 0)},
+        {"about": {"epsilon": 0.1}},
+        {"about": {"table": "\ud800"}},
+    ],
+)
+def test_a_charge_that_could_not_be_kept_is_refused_when_made(change: dict[str, object]) -> None:
+    fields = {"accounts": ("a",), "cost": NOTHING, "request": digest("q"), "about": {}, "key": None}
+    Charge(**fields)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="SF-L30"):
+        Charge(**{**fields, **change})  # type: ignore[arg-type]
+
+
+def test_a_charge_names_its_accounts_in_order() -> None:
+    assert Charge(("b", "a"), NOTHING, digest("q"), {}).accounts == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "words"),
+    [
+        ("account", {"account": "population:p", "budget": {"epsilon": "4"}}, 'population:p: {"epsilon":"4"}'),
+        ("charge", {"accounts": ["a", "b"], "about": {"table": "t"}}, 'a, b: {"table":"t"}'),
+        ("release", {"charge": 3}, "answers entry 3"),
+    ],
+)
+def test_the_summary_says_who_and_what(kind: str, fields: dict[str, object], words: str) -> None:
+    assert Entry.after(0, GENESIS, kind, fields).summary() == words  # type: ignore[arg-type]

@@ -1,0 +1,120 @@
+"""The words of a refusal: public numbers, and what was asked always reads larger than what is left."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.ledger import Charge
+from sfumato.ledger.entry import digest
+from sfumato.ledger.refusal import shortage, unknown
+from sfumato.ledger.verify import Account, account, terms
+from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
+from sfumato.privacy.account import NAT, SIDE
+
+
+def holding(budget: Budget, spent: Cost = NOTHING) -> Account:
+    return account(1, "account", terms("a", budget), spent)
+
+
+def question(cost: Cost, about: dict[str, str] | None = None) -> Charge:
+    return Charge(("a",), cost, digest("q"), about or {"table": "visits"})
+
+
+def pure(epsilon: str) -> Cost:
+    return price(Pure(Fraction(epsilon)))
+
+
+def gaussian(divergence_per_order: Fraction) -> Cost:
+    orders = (1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 512)
+    return Cost(None, tuple(int(divergence_per_order * Fraction(order) * NAT) for order in orders), 0)
+
+
+def test_a_population_refuses_in_the_shape_everyone_knows() -> None:
+    refusal = shortage(question(pure("0.5")), "population:patient_id", holding(Budget(2), pure("1.68")))
+    assert str(refusal) == (
+        "SF-B101  Not enough privacy budget for this question on 'visits'.\n"
+        "  asked  ε = 0.5\n"
+        "  left   ε = 0.32 of 2 for patient_id\n"
+        "  try    epsilon=0.32 or less"
+    )
+
+
+def test_a_quota_refuses_by_name() -> None:
+    refusal = shortage(question(pure("0.5")), "quota:patient_id:ada", holding(Budget(1), pure("0.9")))
+    assert str(refusal) == (
+        "SF-B102  Not enough of the quota of 'ada' for this question on 'visits'.\n"
+        "  asked  ε = 0.5\n"
+        "  left   ε = 0.1 of 1 for ada on patient_id\n"
+        "  try    epsilon=0.1 or less"
+    )
+
+
+def test_an_empty_account_points_to_what_is_free() -> None:
+    refusal = shortage(
+        question(pure("0.5"), {"about": "nothing"}), "population:p", holding(Budget(1), pure("1"))
+    )
+    assert refusal.sentence == "Not enough privacy budget for this question."
+    assert refusal.facts["left"] == "ε = 0 of 1 for p"
+    assert refusal.facts["try"] == "a question released before: it stays free"
+
+
+def test_gaussian_noise_is_told_as_a_share_of_the_nearest_filter() -> None:
+    holder = holding(Budget(4, 1e-7), gaussian(Fraction(1, 8)))
+    refusal = shortage(question(gaussian(Fraction(1, 8))), "population:p", holder)
+    assert refusal.facts["asked"].endswith(" %")
+    assert refusal.facts["left"].endswith(" % of Budget(epsilon=4, delta=1e-07) for p")
+    assert 100 > numbers(refusal.facts["asked"]) > numbers(refusal.facts["left"].split(" of ")[0]) > 0
+
+
+def test_gaussian_noise_on_a_pure_budget_is_told_as_that() -> None:
+    refusal = shortage(question(gaussian(Fraction(1, 100))), "population:p", holding(Budget(4)))
+    assert refusal.facts["asked"] == "noise without a pure ε"
+    assert refusal.facts["left"] == "a budget of pure ε = 4 for p"
+
+
+def test_side_delta_is_told_where_it_is_the_reason() -> None:
+    refusal = shortage(question(Cost(0, NOTHING.renyi, SIDE // 4)), "population:p", holding(Budget(4, 0.25)))
+    assert refusal.facts["asked"] == "side δ = 0.25"
+    assert refusal.facts["left"] == "side δ = 0.125 of 0.125 for p"
+
+
+def numbers(refusal_fact: str) -> float:
+    return float(re.search(r"[\d.e-]+(?= | %|$)", refusal_fact)[0])  # type: ignore[index]
+
+
+@given(
+    spent=st.fractions(min_value=Fraction(1, 10**7), max_value=1, max_denominator=10**7),
+    asked=st.fractions(min_value=Fraction(1, 10**7), max_value=2, max_denominator=10**7),
+)
+def test_what_was_asked_never_reads_smaller_than_what_is_left(spent: Fraction, asked: Fraction) -> None:
+    holder = holding(Budget(1), pure(str(spent)))
+    cost = pure(str(asked))
+    if holder.after(cost) is None:
+        refusal = shortage(question(cost), "population:p", holder)
+        assert numbers(refusal.facts["asked"]) > numbers(refusal.facts["left"].split(" of ")[0])
+
+
+def test_what_the_refusal_offers_is_admitted() -> None:
+    for spent in ("0.1", "0.333333333333", "0.9999999"):
+        holder = holding(Budget(1, 1e-9), pure(spent))
+        refusal = shortage(question(pure("1")), "population:p", holder)
+        offered = refusal.facts["try"].removeprefix("epsilon=").removesuffix(" or less")
+        assert holder.after(pure(offered)) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("population:patient_id", "SF-L202", "No budget was ever set for 'patient_id'."),
+        ("bare", "SF-L202", "No budget was ever set for 'bare'."),
+        ("quota:patient_id:bob", "SF-L203", "'bob' has no quota for 'patient_id'."),
+    ],
+)
+def test_an_unknown_account_is_named(name: str, code: str, words: str) -> None:
+    refusal = unknown(name)
+    assert (refusal.code, refusal.sentence) == (code, words)

@@ -1,0 +1,201 @@
+"""Someone with the file in their hands: every change is caught, and then nothing is served."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sfumato.errors import LedgerError
+from sfumato.ledger import Charged, SqliteLedger
+from sfumato.ledger.entry import digest, seal
+from sfumato.privacy import NOTHING, Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sfumato.ledger import Charge
+
+PEOPLE = "population:patient_id"
+
+
+def tamper(path: Path, *statements: str) -> None:
+    """With the triggers out of the way, and put back afterwards."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        triggers = db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            db.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            assert db.execute(statement).rowcount != 0
+        for _, sql in triggers:
+            db.execute(sql)
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+CHANGES = {
+    "amount": (
+        "SF-L101",
+        """UPDATE entries SET body = replace(body, '"pure":1', '"pure":0') WHERE seq = 3""",
+    ),
+    "budget": (
+        "SF-L101",
+        """UPDATE entries SET body = replace(body, '"epsilon":"4"', '"epsilon":"9"') WHERE seq = 1""",
+    ),
+    "kind": ("SF-L101", "UPDATE entries SET kind = 'grant' WHERE seq = 1"),
+    "link": ("SF-L101", "UPDATE entries SET prev = hash WHERE seq = 4"),
+    "hash": ("SF-L101", "UPDATE entries SET hash = prev WHERE seq = 7"),
+    "row removed": ("SF-L101", "DELETE FROM entries WHERE seq = 3"),
+    "first row removed": ("SF-L101", "DELETE FROM entries WHERE seq = 1"),
+    "last row removed": ("SF-L102", "DELETE FROM entries WHERE seq = 7"),
+    "row added": (
+        "SF-L101",
+        "INSERT INTO entries SELECT 8, kind, body, prev, hash FROM entries WHERE seq = 7",
+    ),
+    "rows swapped": (
+        "SF-L101",
+        "UPDATE entries SET seq = CASE seq WHEN 3 THEN -5 WHEN 5 THEN -3 ELSE seq END",
+    ),
+    "total": ("SF-L102", """UPDATE accounts SET spent = replace(spent, '"pure":3', '"pure":0')"""),
+    "terms": ("SF-L102", "UPDATE accounts SET terms = 1"),
+    "account removed": ("SF-L102", "DELETE FROM accounts WHERE account LIKE 'quota%'"),
+    "account added": (
+        "SF-L102",
+        "INSERT INTO accounts SELECT 'population:x', terms, spent FROM accounts LIMIT 1",
+    ),
+    "answer": ("SF-L102", "UPDATE answers SET answer = 'another' WHERE charge = 3"),
+    "answers swapped": ("SF-L102", "UPDATE answers SET answer = (SELECT max(answer) FROM answers)"),
+    "answer removed": ("SF-L102", "DELETE FROM answers WHERE charge = 3"),
+    "answer to the lost": ("SF-L102", "INSERT INTO answers VALUES (7, 1, 'made up')"),
+    "request": ("SF-L102", "UPDATE charges SET request = lower(hex(randomblob(32))) WHERE seq = 3"),
+    "key": ("SF-L102", "UPDATE charges SET key = 'other' WHERE seq = 3"),
+    "charge removed": ("SF-L102", "DELETE FROM charges WHERE seq = 7"),
+    "version": ("SF-L103", "UPDATE ledger SET version = 2"),
+    "no version": ("SF-L103", "DELETE FROM ledger"),
+    "more tables": ("SF-L103", "CREATE TABLE notes (note TEXT)"),
+    "no text": ("SF-L106", "UPDATE answers SET answer = CAST(x'ff' AS TEXT) WHERE charge = 3"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_is_caught_at_the_next_start(path: Path, filled: SqliteLedger, change: str) -> None:
+    filled.close()
+    SqliteLedger.open(path).close()
+    code, statement = CHANGES[change]
+    fixing = "UPDATE entries SET seq = abs(seq)" if change == "rows swapped" else "SELECT 1"
+    tamper(path, statement, fixing)
+    with pytest.raises(LedgerError, match=code):
+        SqliteLedger.open(path)
+
+
+@pytest.mark.parametrize("trigger", ["entries_stay", "entries_remain"])
+def test_a_missing_trigger_is_caught(path: Path, filled: SqliteLedger, trigger: str) -> None:
+    filled.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"DROP TRIGGER {trigger}")
+    with pytest.raises(LedgerError, match="SF-L103"):
+        SqliteLedger.open(path)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE entries SET kind = 'grant'", "DELETE FROM entries"])
+def test_entries_can_only_be_added(path: Path, filled: SqliteLedger, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as db, pytest.raises(sqlite3.IntegrityError, match="never"):
+        db.execute(statement)
+    assert filled.verify().entries == 7
+
+
+def test_a_chain_hashed_anew_still_contradicts_the_totals(path: Path, filled: SqliteLedger) -> None:
+    filled.close()
+    head, statements = "0" * 64, []
+    for seq, kind, body in rows(path, "SELECT seq, kind, body FROM entries ORDER BY seq"):
+        cheaper = str(body).replace('"pure":100000000000', '"pure":1')
+        sealed = seal(int(str(seq)), str(kind), cheaper, head)
+        statements.append(
+            f"UPDATE entries SET body = '{cheaper}', prev = '{head}', hash = '{sealed}' WHERE seq = {seq}"
+        )
+        head = sealed
+    tamper(path, *statements)
+    with pytest.raises(LedgerError, match="totals of the accounts"):
+        SqliteLedger.open(path)
+
+
+def test_an_old_copy_is_sound_in_itself_and_only_a_receipt_tells(
+    path: Path, filled: SqliteLedger, ask: Callable[..., Charge], tmp_path: Path
+) -> None:
+    filled.close()
+    shutil.copy(path, tmp_path / "backup")
+    with closing(SqliteLedger.open(path)) as ledger:
+        charged = ledger.charge(ask("after the backup"))
+        receipt = charged.head
+    shutil.copy(tmp_path / "backup", path)
+    with closing(SqliteLedger.open(path)) as restored:
+        assert receipt not in {entry.hash for entry in restored.entries()}
+
+
+def calls(ledger: SqliteLedger, ask: Callable[..., Charge]) -> Iterator[Callable[[], object]]:
+    yield lambda: ledger.open_account("population:x", Budget(1))
+    yield lambda: ledger.grant("quota:x:y", Budget(1))
+    yield lambda: ledger.budget(PEOPLE)
+    yield lambda: ledger.spent(PEOPLE)
+    yield ledger.accounts
+    yield lambda: ledger.charge(ask("first"))
+    yield lambda: ledger.release(Charged(7, "0" * 64, NOTHING, digest("lost")), "x")
+    yield lambda: ledger.find(digest("first"))
+    yield lambda: list(ledger.entries())
+    yield ledger.verify
+    yield lambda: ledger.export(None)  # type: ignore[arg-type]
+
+
+def test_an_ill_ledger_refuses_everything(
+    path: Path, filled: SqliteLedger, ask: Callable[..., Charge]
+) -> None:
+    tamper(path, CHANGES["total"][1])
+    with pytest.raises(LedgerError, match="SF-L102"):
+        filled.verify()
+    for call in calls(filled, ask):
+        with pytest.raises(LedgerError, match="SF-L102"):
+            call()
+
+
+def test_a_closed_ledger_refuses_everything(filled: SqliteLedger, ask: Callable[..., Charge]) -> None:
+    filled.close()
+    for call in calls(filled, ask):
+        with pytest.raises(LedgerError, match="SF-L110"):
+            call()
+
+
+def test_an_export_stops_where_the_chain_breaks(path: Path, filled: SqliteLedger, tmp_path: Path) -> None:
+    tamper(path, CHANGES["amount"][1])
+    with (
+        open(tmp_path / "export", "w", encoding="utf-8") as file,
+        pytest.raises(LedgerError, match="SF-L101"),
+    ):
+        filled.export(file)
+    assert len((tmp_path / "export").read_text().splitlines()) == 2
+
+
+def test_flipped_bytes_are_caught_or_changed_nothing(
+    path: Path, filled: SqliteLedger, tmp_path: Path
+) -> None:
+    """300 copies, a byte of each inverted at a place drawn once and for all."""
+    before = filled.verify()
+    filled.close()
+    sound = path.read_bytes()
+    places = random.Random(2718).sample(range(len(sound)), 300)
+    copy, caught = tmp_path / "copy.sqlite", 0
+    for place in places:
+        copy.write_bytes(sound[:place] + bytes([sound[place] ^ 0xFF]) + sound[place + 1 :])
+        with suppress(LedgerError), closing(SqliteLedger.open(copy, patience=0)) as ledger:
+            assert ledger.verify() == before
+            assert ledger.find(digest("first")).answer == "answer to first"  # type: ignore[union-attr]
+            continue
+        caught += 1
+    assert caught > 30

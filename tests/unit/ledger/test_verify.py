@@ -1,0 +1,163 @@
+"""A chain whose hashes are right but whose story is not: each forged story is told and refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from sfumato.errors import LedgerError
+from sfumato.ledger import GENESIS, Entry, replay
+from sfumato.ledger.entry import digest, seal
+from sfumato.ledger.verify import Books, checked, terms
+from sfumato.privacy import Budget, Cost, Pure, price
+
+Told = tuple[str, dict[str, Any]]
+
+TENTH = price(Pure(Fraction(1, 10)))
+HALF = price(Pure(Fraction(1, 2)))
+
+
+def opened(name: str = "a", budget: Budget | None = None, kind: str = "account") -> Told:
+    return kind, terms(name, budget or Budget(1))
+
+
+def charged(request: str = "q", cost: Cost = TENTH, **change: Any) -> Told:
+    fields = {"accounts": ["a"], "cost": cost.to_dict(), "request": digest(request), "about": {}, "key": None}
+    return "charge", {**fields, **change}
+
+
+def released(charge: Any, answer: str = "x") -> Told:
+    return "release", {"charge": charge, "answer": digest(answer)}
+
+
+def chain(*told: Told) -> list[Entry]:
+    """Properly numbered and hashed, whatever it says."""
+    entries: list[Entry] = []
+    for seq, (kind, fields) in enumerate(told, start=1):
+        body, prev = json.dumps(fields), entries[-1].hash if entries else GENESIS
+        entries.append(Entry(seq, kind, body, prev, seal(seq, kind, body, prev)))  # type: ignore[arg-type]
+    return entries
+
+
+def test_the_books_add_up() -> None:
+    told = [
+        opened(),
+        opened("b", Budget(2), "grant"),
+        charged(accounts=["a", "b"], key="k"),
+        released(3),
+        charged(),
+    ]
+    books = replay(chain(*told))
+    assert books.accounts["a"].spent == TENTH + TENTH
+    assert books.accounts["b"].spent == TENTH
+    assert books.charges == {3: (digest("q"), "k"), 5: (digest("q"), None)}
+    assert books.releases == {3: (4, digest("x"))}
+    assert books.verified().to_dict() == {"entries": 5, "head": books.head, "charges": 2, "releases": 1}
+    assert str(books.verified()).startswith("5 entries hold, 1 of 2 charges answered, head ")
+
+
+def test_an_empty_chain_holds() -> None:
+    assert replay([]).head == GENESIS
+
+
+def test_a_new_grant_keeps_what_was_spent() -> None:
+    books = replay(chain(opened(kind="grant"), charged(cost=HALF), opened("a", Budget(3), "grant")))
+    assert (books.accounts["a"].budget, books.accounts["a"].spent) == (Budget(3), HALF)
+
+
+def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
+    kind, fields = opened()
+    fields["caps"]["pure"] = HALF.pure
+    with pytest.raises(LedgerError, match="spends more"):
+        replay(chain((kind, fields), charged(cost=HALF), charged()))
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("spends more than was left", [opened(), charged(cost=HALF), charged(cost=HALF), charged()]),
+        (
+            "spends more than was left",
+            [opened(kind="grant"), charged(cost=HALF), opened("a", Budget(0.5), "grant"), charged()],
+        ),
+        ("spends more than was left", [opened(), opened("b", Budget(0.05)), charged(accounts=["a", "b"])]),
+        ("an account that was never opened", [opened(), charged(accounts=["a", "b"])]),
+        ("accounts are not in order", [opened(), opened("b"), charged(accounts=["b", "a"])]),
+        ("accounts are not in order", [opened(), charged(accounts=["a", "a"])]),
+        ("accounts are not in order", [opened(), charged(accounts=[])]),
+        ("changes a budget that was fixed", [opened(), opened("a", Budget(9))]),
+        ("changes a budget that was fixed", [opened(), opened("a", Budget(9), "grant")]),
+        ("changes a budget that was fixed", [opened(kind="grant"), opened("a", Budget(9))]),
+        ("key was used before", [opened(), charged(key="k"), charged(key="k")]),
+        ("answers what was never charged", [opened(), charged(), released(1)]),
+        ("answers what was never charged", [opened(), released(3), charged()]),
+        ("for the second time", [opened(), charged(), released(2), released(2)]),
+        ("charge is malformed", [opened(), charged(cost=replace(TENTH, pure=-1))]),
+        ("charge is malformed", [opened(), charged(cost=replace(TENTH, side=-1))]),
+        ("charge is malformed", [opened(), charged(cost=replace(TENTH, renyi=TENTH.renyi[1:]))]),
+        ("charge is malformed", [opened(), charged(cost=replace(TENTH, pure=True))]),
+        ("charge is malformed", [opened(), ("charge", charged()[1] | {"request": "q"})]),
+        ("answer is malformed", [opened(), charged(), ("release", {"charge": 2, "answer": "x"})]),
+        ("kind is not known", [("refund", {})]),
+        ("content cannot be read", [("charge", {})]),
+        ("content cannot be read", [opened(), charged(accounts=[["a"]])]),
+        ("content cannot be read", [opened(), charged(about={"epsilon": 0.1})]),
+        ("content cannot be read", [opened(), released([])]),
+        (
+            "content cannot be read",
+            [("account", {"account": "a", "budget": {"epsilon": "-1", "delta": "0"}})],
+        ),
+    ],
+)
+def test_a_forged_story_is_refused(why: str, told: list[Told]) -> None:
+    entries = chain(*told)
+    with pytest.raises(LedgerError, match=why) as caught:
+        replay(entries)
+    assert caught.value.code == "SF-L101"
+    assert caught.value.facts["at"].startswith("entry ")
+
+
+def sound() -> list[Entry]:
+    return chain(opened(), charged("q"), released(2), charged("r"), charged("s"))
+
+
+@pytest.mark.parametrize("field", ["kind", "body", "prev", "hash"])
+@pytest.mark.parametrize("seq", [1, 3, 5])
+def test_any_change_of_any_field_is_caught(field: str, seq: int) -> None:
+    entries = sound()
+    text = getattr(entries[seq - 1], field)
+    entries[seq - 1] = replace(entries[seq - 1], **{field: text[:-1] + chr(ord(text[-1]) ^ 1)})
+    with pytest.raises(LedgerError, match=f"SF-L101.*\n.*entry {seq}\n"):
+        replay(entries)
+
+
+def test_a_missing_a_doubled_and_a_moved_entry_are_caught() -> None:
+    for order in ([0, 1, 2, 4], [0, 1, 1, 2], [0, 1, 2, 4, 3], [1, 2, 3, 4]):
+        with pytest.raises(LedgerError, match="number does not follow"):
+            replay([sound()[position] for position in order])
+
+
+def test_an_entry_hashed_anew_breaks_the_link_after_it() -> None:
+    entries = sound()
+    body = entries[1].body.replace(str(TENTH.pure), "1")
+    entries[1] = replace(entries[1], body=body, hash=seal(2, "charge", body, entries[1].prev))
+    with pytest.raises(LedgerError, match="does not name the entry before it"):
+        replay(entries)
+
+
+def test_half_a_character_in_a_body_is_a_broken_chain() -> None:
+    with pytest.raises(LedgerError, match="content cannot be read"):
+        Books().add(Entry(1, "account", "\ud800", GENESIS, "0" * 64))
+
+
+def test_checked_gives_out_nothing_from_the_first_fault_on() -> None:
+    entries = sound()
+    entries[3] = replace(entries[3], hash="0" * 64)
+    given = checked(entries)
+    assert [next(given).seq for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(LedgerError):
+        next(given)
