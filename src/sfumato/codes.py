@@ -13,6 +13,8 @@ CODES: dict[str, str] = {
     "SF-N109": "A question needs a spend before it is priced or released, such as epsilon=0.1. There is no default.",
     "SF-N110": "The prior chance that someone is in the data lies strictly between 0 and 1.",
     # budgets and quotas
+    "SF-B101": "The population's budget does not hold this question any more. Ask with less, or ask again something that was released before, which is free. A budget is never refilled.",
+    "SF-B102": "The analyst's own quota does not hold this question. The steward may grant more; the population's budget is the limit for everyone.",
     "SF-B103": "The analyst has no quota in this lab, so nothing can be charged to them. The steward grants one.",
     # the catalog
     "SF-C101": "sf.Unit names the column that says whose row each row is. Use sf.ROW where every row is one person.",
@@ -35,6 +37,13 @@ CODES: dict[str, str] = {
     "SF-C117": "A quota is a share of a population's budget, so a table comes first.",
     "SF-C118": "sf.create makes a new folder. To go on with a lab that is there, use sf.open.",
     "SF-C119": "The folder was not made by sf.create or `sfumato init`.",
+    # sources
+    "SF-C201": "A source is a parquet or csv path, an Arrow table, a pandas frame or a polars frame.",
+    "SF-C202": "The file to register is not there.",
+    "SF-C203": "The source has no such column, or has it twice. The columns it has are listed.",
+    "SF-C204": "The file is damaged or not of its kind. The row is not shown, because an error message must not show data.",
+    "SF-C205": "Columns hold numbers, texts, booleans or dates; lists, structures and bytes cannot be declared.",
+    "SF-C206": "A column declared as a number is of a type that has no numbers in it.",
     # questions
     "SF-Q101": "The text could not be parsed as SQL. The place, where known, is given.",
     "SF-Q102": "One question is one SELECT statement: no other statements, no lists of them, no UNION.",
@@ -56,6 +65,38 @@ CODES: dict[str, str] = {
     "SF-Q115": "Two columns of the answer would have one name. Give one of them another with AS.",
     "SF-Q116": "The keys are public, so showing only them asks nothing. Add an aggregate.",
     "SF-Q117": "The product of the listed values is too many groups for one answer. Group by fewer columns.",
+    # noise
+    "SF-N201": "Noise scales from 1/1000 to 2^40 grid steps are drawn. Far smaller means hardly any privacy, far larger hardly any answer.",
+    "SF-N202": "Exact noise is for whole numbers. Put other numbers on a grid first; sums of doubles have no exact sensitivity.",
+    "SF-N203": "An empty array was given, which is more likely a mistake than a question.",
+    "SF-N204": "The confidence of a half-width is at least 0 and below 1.",
+    # the ledger
+    "SF-L101": "The hash chain is broken at an entry: the ledger was changed or damaged. Nothing is answered. Put back an untouched copy and compare it with receipts.",
+    "SF-L102": "Totals, answers or the file itself disagree with the chain. Nothing is answered. Put back an untouched copy.",
+    "SF-L103": "The file is not a ledger, or one of another version.",
+    "SF-L104": "Other processes hold the ledger for longer than this one waited. Nothing was charged; ask again.",
+    "SF-L105": "The disk is full. Nothing is answered until the ledger can be written.",
+    "SF-L106": "The ledger's file cannot be read or written. Check that it is there and whose it is.",
+    "SF-L107": "A request with this key was charged and its answer was never kept: whoever asked died, or is still at work. Ask again without the key, for a new charge.",
+    "SF-L108": "A commit failed and the ledger cannot be read to see whether it happened. Treat the question as charged.",
+    "SF-L109": "Only a charge that is in the ledger and has no answer yet can be answered.",
+    "SF-L110": "The ledger was closed. Open the lab again.",
+    "SF-L111": "An exported ledger has one entry a line. This line is not one.",
+    "SF-L201": "A population's budget is fixed when its first table is registered. A second budget would double the promise.",
+    "SF-L202": "No table of this population was registered, so there is no budget to charge.",
+    "SF-L203": "The analyst has no quota for this population. The steward grants one.",
+    "SF-L204": "An idempotency key stands for one question. Use a new key for another.",
+    "SF-L301": "Only texts, whole numbers, lists and objects of these can be hashed so that every reader agrees.",
+    "SF-L302": "The entry is not one the ledger can keep. The rule that it breaks is named.",
+    "SF-L303": "Ledgers and labs are not copied or pickled. Open them by path in the other process; the budget stays one.",
+    "SF-L304": "A new ledger needs a path where nothing is yet.",
+    "SF-L305": "The text is not valid Unicode and could not be read back.",
+    # pictures
+    "SF-V101": "PNG, SVG and HTML need the plot extra: pip install \"sfumato[plot]\". JSON works without.",
+    "SF-V102": "Pictures are saved as .png, .svg, .html or .json.",
+    "SF-V103": "A chart needs as many labels as values, and as many bounds.",
+    "SF-V104": "A map needs at least one panel and one cell.",
+    "SF-V105": "The positions of the cells span more than a picture can hold. They are whole numbers on a grid.",
     # the command line
     "SF-U101": "`sfumato explain` takes --epsilon, or the code of an error.",
     # after the charge
