@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,67 +10,77 @@ from numpy.typing import NDArray
 from sfumato.curator.measurement import Aggregate, Count, Mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.curator.plan import Measured, Plan
 
 Floats = NDArray[np.float64]
 _HALVINGS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """One number a cell, and where the exact one lies with the stated confidence."""
-
-    values: NDArray[Any]
-    low: Floats
-    high: Floats
-
-
-def estimate(plan: Plan, aggregate: Aggregate, noisy: NDArray[Any], confidence: float) -> Estimate:
+def values(plan: Plan, aggregate: Aggregate, noisy: NDArray[Any]) -> NDArray[Any]:
+    """One number a cell: an integer for a count, a double otherwise."""
     at = plan.sums(aggregate)
+    total, sums = plan.measured[at[0]], np.asarray(noisy[at[0]])
+    if isinstance(aggregate, Count):
+        return sums.astype(np.int64)
     if isinstance(aggregate, Mean):
-        return _mean(plan.measured[at[0]], plan.measured[at[1]], noisy[at[0]], noisy[at[1]], confidence)
-    return _sum(plan.measured[at[0]], noisy[at[0]], confidence, whole=isinstance(aggregate, Count))
+        return _shown(total, _deviation(total, sums, noisy[at[1]]))
+    return _shown(total, sums.astype(np.float64))
 
 
-def _sum(measured: Measured, noisy: NDArray[Any], confidence: float, whole: bool) -> Estimate:
-    step = float(measured.summand.step)
-    half = measured.noise.half_width(confidence) * step
-    values = noisy.astype(np.float64) * step
-    return Estimate(noisy.astype(np.int64) if whole else values, values - half, values + half)
+def interval(
+    plan: Plan, aggregate: Aggregate, noisy: NDArray[Any], confidence: float
+) -> tuple[Floats, Floats]:
+    """Where the exact number of each cell lies, with this confidence."""
+    at = plan.sums(aggregate)
+    total, sums = plan.measured[at[0]], noisy[at[0]].astype(np.float64)
+    if isinstance(aggregate, Mean):
+        ends = _mean_interval(total, plan.measured[at[1]], sums, noisy[at[1]].astype(np.float64), confidence)
+    else:
+        half = total.noise.half_width(confidence)
+        ends = sums - half, sums + half
+    return _shown(total, ends[0]), _shown(total, ends[1])
 
 
-def _mean(
-    total: Measured, count: Measured, sums: NDArray[Any], counts: NDArray[Any], confidence: float
-) -> Estimate:
-    """The quotient of a noisy sum of deviations and a noisy count, kept within the declared bounds.
+def _shown(measured: Measured, steps: Floats) -> Floats:
+    return (steps + measured.summand.centre) * float(measured.summand.step)
 
-    The interval holds every mean θ that the noise would explain: those for which |sum − θ·count| is not
-    in the 1 − confidence tail of (noise of the sum) − θ·(noise of the count).
-    """
-    deviation, rows = sums.astype(np.float64), counts.astype(np.float64)
+
+def _deviation(total: Measured, sums: NDArray[Any], counts: NDArray[Any]) -> Floats:
+    """The mean deviation from the centre, kept within what is possible; of few rows as of one."""
     bound = float(total.summand.bound)
-    middle = np.clip(deviation / np.maximum(rows, 1.0), -bound, bound)
+    rows = np.maximum(counts.astype(np.float64), 1.0)
+    return np.clip(sums.astype(np.float64) / rows, -bound, bound)
+
+
+def _mean_interval(
+    total: Measured, count: Measured, sums: Floats, rows: Floats, confidence: float
+) -> tuple[Floats, Floats]:
+    """Every mean θ that the noise would explain.
+
+    Those are the θ for which |sum − θ·count| is not in the 1 − confidence tail of the noise of the sum
+    less θ times the noise of the count. Where the noisy count is below one, nothing can be ruled out.
+    """
 
     def explained(mean: Floats) -> NDArray[np.bool_]:
-        distance = np.abs(deviation - mean * rows)
+        distance = np.abs(sums - mean * rows)
         tail = _two_laplace_tail(distance, float(total.noise.scale), np.abs(mean) * float(count.noise.scale))
         return (tail >= 1 - confidence) | (rows < 1)
 
-    low = _furthest(explained, middle, np.full_like(middle, -bound))
-    high = _furthest(explained, middle, np.full_like(middle, bound))
-    step, centre = float(total.summand.step), float(total.summand.centre)
-    return Estimate(*((each + centre) * step for each in (middle, low, high)))
+    middle = _deviation(total, sums, rows)
+    bound = np.full_like(middle, total.summand.bound)
+    return _furthest(explained, middle, -bound), _furthest(explained, middle, bound)
 
 
-def _furthest(explained: Any, near: Floats, far: Floats) -> Floats:
+def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, far: Floats) -> Floats:
     """The last point from near to far that is explained, by bisection in every cell at once."""
     inside, outside = near, far
-    whole_way = explained(far)
     for _ in range(_HALVINGS):
         between = (inside + outside) / 2
         good = explained(between)
         inside, outside = np.where(good, between, inside), np.where(good, outside, between)
-    return np.where(whole_way, far, inside)
+    return np.where(explained(far), far, inside)
 
 
 def _two_laplace_tail(distance: Floats, first: float, second: Floats) -> Floats:

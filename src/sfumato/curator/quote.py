@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.estimate import estimate
+from sfumato.curator.estimate import interval
 from sfumato.curator.measurement import Mean
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import shown, whole
@@ -115,8 +115,8 @@ class Quote:
         typical = np.zeros((len(self.plan.measured), 1))
         typical[at[0]] = self.plan.measured[at[0]].summand.bound * self.given["n"] / 2
         typical[at[1]] = self.given["n"]
-        guess = estimate(self.plan, aggregate, typical, confidence)
-        return float(guess.high[0] - guess.low[0]) / 2
+        low, high = interval(self.plan, aggregate, typical, confidence)
+        return float(high[0] - low[0]) / 2
 
 
 def checked_given(given: dict[str, Any] | None) -> dict[str, int]:

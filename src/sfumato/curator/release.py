@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.curator.columns import OneOf
-from sfumato.curator.estimate import Estimate, estimate
+from sfumato.curator.estimate import interval, values
 from sfumato.curator.gate import decode
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import shown
@@ -87,25 +87,20 @@ class Release:
                 "SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95"
             )
         columns: dict[str, Any] = dict(self._key_columns)
-        for name, guess in self._estimates(confidence).items():
-            columns |= {f"{name}_low": guess.low, f"{name}_high": guess.high}
+        for name, (low, high) in self._intervals(confidence).items():
+            columns |= {f"{name}_low": low, f"{name}_high": high}
         return pa.table(columns)
 
     def plot(self, confidence: float = 0.95) -> Chart:
-        """A chart of the first number asked for, or of the one named, with its error bars."""
-        name, guess = next(iter(self._estimates(confidence).items()))
+        """A chart of the first number asked for, with its error bars."""
+        name, (low, high) = next(iter(self._intervals(confidence).items()))
         labels = [" · ".join(map(str, key)) for key in zip(*self._key_columns.values(), strict=True)] or [
             name
         ]
         keys = ", ".join(self._key_columns)
+        title = f"{name} by {keys}" if keys else name
         return viz.bars(
-            labels,
-            [float(value) for value in guess.values],
-            [float(value) for value in guess.low],
-            [float(value) for value in guess.high],
-            title=f"{name} by {keys}" if keys else name,
-            x=keys,
-            y=name,
+            labels, self._columns[name].tolist(), low.tolist(), high.tolist(), title=title, x=keys, y=name
         )
 
     # ---- what people see ----
@@ -146,27 +141,25 @@ class Release:
             for name, column in self._plan.question.labels.items()
         }
 
-    def _estimates(self, confidence: float) -> dict[str, Estimate]:
+    def _intervals(self, confidence: float) -> dict[str, tuple[Any, Any]]:
         asked = self._plan.question.aggregates
-        return {
-            name: estimate(self._plan, aggregate, self._noisy, confidence)
-            for name, aggregate in asked.items()
-        }
+        return {name: interval(self._plan, each, self._noisy, confidence) for name, each in asked.items()}
 
     @cached_property
     def _columns(self) -> dict[str, Any]:
-        numbers = {name: guess.values for name, guess in self._estimates(0.95).items()}
+        asked = self._plan.question.aggregates
+        numbers = {name: values(self._plan, each, self._noisy) for name, each in asked.items()}
         parts = {**self._key_columns, **numbers}
         return {output.name: parts[output.name] for output in self._plan.question.outputs}
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
-        guesses = self._estimates(0.95)
+        intervals = self._intervals(0.95)
         columns: dict[str, list[str]] = {}
-        for name, values in self._columns.items():
-            columns[name] = [_cell(value) for value in values[:SHOWN_ROWS]]
-            if name in guesses:
-                halves = (guesses[name].high - guesses[name].low) / 2
-                columns[f"± {name}"] = [f"{half:,.4g}" for half in halves[:SHOWN_ROWS]]
+        for name, cells in self._columns.items():
+            columns[name] = [_cell(cell) for cell in cells[:SHOWN_ROWS]]
+            if name in intervals:
+                low, high = intervals[name]
+                columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low)[:SHOWN_ROWS] / 2]
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
     def _more(self) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog import declared
-from sfumato.curator.estimate import estimate
+from sfumato.curator.estimate import interval
 from sfumato.curator.measurement import Aggregate, Count, Mean, Output, Question, Sum
 from sfumato.curator.plan import plan
 from sfumato.curator.relation import Relation
@@ -30,14 +30,14 @@ def _coverage(aggregate: Aggregate, exact: dict[str, int], confidence: float, ep
         ],
         dtype=object,
     )
-    guess = estimate(priced, aggregate, noisy, confidence)
+    low, high = interval(priced, aggregate, noisy, confidence)
     at = priced.sums(aggregate)
     summand = priced.measured[at[0]].summand
     if isinstance(aggregate, Mean):
         truth = float((Fraction(truths[at[0]], truths[at[1]]) + summand.centre) * summand.step)
     else:
         truth = float(truths[at[0]] * summand.step)
-    return float(np.mean((guess.low <= truth) & (truth <= guess.high)))
+    return float(np.mean((low <= truth) & (truth <= high)))
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95])

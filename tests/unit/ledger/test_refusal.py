@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sfumato.ledger import Charge
@@ -91,6 +91,7 @@ def numbers(refusal_fact: str) -> float:
     spent=st.fractions(min_value=Fraction(1, 10**7), max_value=1, max_denominator=10**7),
     asked=st.fractions(min_value=Fraction(1, 10**7), max_value=2, max_denominator=10**7),
 )
+@example(spent=Fraction("0.6666666"), asked=Fraction("0.3333335"))
 def test_what_was_asked_never_reads_smaller_than_what_is_left(spent: Fraction, asked: Fraction) -> None:
     holder = holding(Budget(1), pure(str(spent)))
     cost = pure(str(asked))

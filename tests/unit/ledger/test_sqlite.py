@@ -338,6 +338,17 @@ def test_forking_while_other_threads_charge(
         assert shared.verify().charges == sum(made) + 10
 
 
+def test_threads_of_a_child_can_charge(ledger: SqliteLedger, ask: Callable[..., Charge]) -> None:
+    def charge_in_a_thread() -> None:
+        thread = threading.Thread(target=lambda: ledger.charge(ask("in a thread")), daemon=True)
+        thread.start()
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+
+    assert outcome(in_child(charge_in_a_thread)) == 0
+    assert ledger.verify().charges == 1
+
+
 def test_a_fork_inside_our_own_transaction_charges_nothing(
     ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import sqlite3
 from contextlib import closing, suppress
@@ -182,6 +183,23 @@ def test_an_export_stops_where_the_chain_breaks(path: Path, filled: SqliteLedger
     assert len((tmp_path / "export").read_text().splitlines()) == 2
 
 
+def flipped(sound: bytes, place: int) -> bytes:
+    return sound[:place] + bytes([sound[place] ^ 0xFF]) + sound[place + 1 :]
+
+
+def test_damage_to_what_lookups_go_by_is_caught(path: Path, filled: SqliteLedger, tmp_path: Path) -> None:
+    """Requests and keys stand in the chain, in a table and in an index: a false index would charge twice."""
+    filled.close()
+    sound, copy = path.read_bytes(), tmp_path / "copy.sqlite"
+    wanted = (digest("first"), "key of first")
+    places = [match.start() for text in wanted for match in re.finditer(text.encode(), sound)]
+    assert len(places) == 6
+    for place in places:
+        copy.write_bytes(flipped(sound, place))
+        with pytest.raises(LedgerError, match=r"SF-L10[126]"):
+            SqliteLedger.open(copy)
+
+
 def test_flipped_bytes_are_caught_or_changed_nothing(
     path: Path, filled: SqliteLedger, tmp_path: Path
 ) -> None:
@@ -192,7 +210,7 @@ def test_flipped_bytes_are_caught_or_changed_nothing(
     places = random.Random(2718).sample(range(len(sound)), 300)
     copy, caught = tmp_path / "copy.sqlite", 0
     for place in places:
-        copy.write_bytes(sound[:place] + bytes([sound[place] ^ 0xFF]) + sound[place + 1 :])
+        copy.write_bytes(flipped(sound, place))
         with suppress(LedgerError), closing(SqliteLedger.open(copy, patience=0)) as ledger:
             assert ledger.verify() == before
             assert ledger.find(digest("first")).answer == "answer to first"  # type: ignore[union-attr]

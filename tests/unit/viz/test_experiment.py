@@ -48,5 +48,10 @@ def test_errors_are_on_a_log_scale_and_zero_is_left_out() -> None:
     assert [point["error"] for point in spec["layer"][1]["data"]["values"]] == [None, None]
 
 
+def test_lines_stand_at_powers_of_ten() -> None:
+    axis = viz.histogram_errors(ROWS).spec["layer"][0]["encoding"]["y"]["axis"]
+    assert axis["values"] == [1, 10, 100]
+
+
 def test_it_is_drawn(tmp_path: Path) -> None:
     assert viz.histogram_errors(ROWS).save(tmp_path / "errors.png").stat().st_size > 10_000
