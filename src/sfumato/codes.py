@@ -33,10 +33,11 @@ CODES: dict[str, str] = {
     "SF-C113": "Table names are letters, digits and underscores, at most 63, and start with no digit.",
     "SF-C114": "A column is declared with sf.between(…) or sf.one_of(…). Columns not declared cannot be used.",
     "SF-C115": "The unit's column is the identity that is protected. It can be counted by, never asked about.",
-    "SF-C116": "A quota belongs to an analyst with a name.",
+    "SF-C116": "A quota belongs to an analyst with a name, in which a colon has no place.",
     "SF-C117": "A quota is a share of a population's budget, so a table comes first.",
     "SF-C118": "sf.create makes a new folder. To go on with a lab that is there, use sf.open.",
     "SF-C119": "The folder was not made by sf.create or `sfumato init`.",
+    "SF-C120": "All tables of a population share one budget, fixed with the first. Leave budget out for the next.",
     # sources
     "SF-C201": "A source is a parquet or csv path, an Arrow table, a pandas frame or a polars frame.",
     "SF-C202": "The file to register is not there.",
@@ -92,7 +93,7 @@ CODES: dict[str, str] = {
     "SF-L304": "A new ledger needs a path where nothing is yet.",
     "SF-L305": "The text is not valid Unicode and could not be read back.",
     # pictures
-    "SF-V101": "PNG, SVG and HTML need the plot extra: pip install \"sfumato[plot]\". JSON works without.",
+    "SF-V101": 'PNG, SVG and HTML need the plot extra: pip install "sfumato[plot]". JSON works without.',
     "SF-V102": "Pictures are saved as .png, .svg, .html or .json.",
     "SF-V103": "A chart needs as many labels as values, and as many bounds.",
     "SF-V104": "A map needs at least one panel and one cell.",

@@ -55,15 +55,17 @@ class Lab:
         with self._catalog.changing():
             if name in self._catalog.tables():
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="another name")
-            agreed = self._agreed_budget(table, budget)
+            account, agreed = population_account(table.population), self._agreed_budget(table, budget)
             self.engine.prepare(source, table.preparation(self._ranking_key()), table.snapshot_name)
-            self.ledger.open_account(population_account(table.population), agreed)
+            self.ledger.open_account(account, agreed)
             self._catalog.add(table)
 
     def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> None:
         """Give an analyst a quota on every population there is. What they spent before stays spent."""
-        if not isinstance(analyst, str) or not analyst:
-            raise UsageError("SF-C116", "A grant names an analyst.", try_='lab.grant("ada", epsilon=1)')
+        if not isinstance(analyst, str) or not analyst or ":" in analyst:
+            raise UsageError(
+                "SF-C116", "A grant names an analyst, without a colon.", try_='lab.grant("ada", epsilon=1)'
+            )
         populations = self.populations()
         if not populations:
             raise UsageError(
@@ -128,7 +130,7 @@ class Lab:
     def _agreed_budget(self, table: Table, budget: Budget | None) -> Budget:
         account = population_account(table.population)
         if account in self.ledger.accounts():
-            return budget or self.ledger.budget(account)
+            return self._same_budget(account, budget)
         if not isinstance(budget, Budget):
             raise UsageError(
                 "SF-C103",
@@ -136,6 +138,19 @@ class Lab:
                 try_="budget=sf.Budget(epsilon=4, delta=1e-7)",
             )
         return budget
+
+    def _same_budget(self, account: str, budget: Budget | None) -> Budget:
+        """A later table of a population shares its budget, whether or not it is named again."""
+        agreed = self.ledger.budget(account)
+        if budget not in (None, agreed):
+            raise PolicyError(
+                "SF-C120",
+                "These people have a budget already, and it is fixed.",
+                account=account,
+                budget=repr(agreed),
+                try_="leave budget out: the tables share it",
+            )
+        return agreed
 
     def _ranking_key(self) -> bytes:
         return (self.folder / _KEY).read_bytes()
