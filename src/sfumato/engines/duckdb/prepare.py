@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sfumato.engines.program import Preparation
 
-_NO = "CAST('nan' AS DOUBLE)"
+_NAN = "CAST('nan' AS DOUBLE)"
 
 
 def build(source: Any, preparation: Preparation, path: Path, threads: int | None) -> None:
@@ -120,7 +120,7 @@ def _as_number(value: str, kind: Kind) -> str:
             f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 't' THEN 1 WHEN 'false' THEN 0 WHEN 'f' THEN 0 END"
         )
         number = f"COALESCE(TRY_CAST({text} AS DOUBLE), {word})"
-    return f"NULLIF({number}, {_NO})"
+    return f"NULLIF({number}, {_NAN})"
 
 
 def _on_grid(grid: Grid, number: str) -> str:
@@ -226,9 +226,11 @@ def _scratch(folder: Path) -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(mode=0o700)
-        yield scratch
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
         os.close(lock)
 
 
