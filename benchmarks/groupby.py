@@ -3,8 +3,10 @@
     python benchmarks/groupby.py [rows]
 
 Plain is `SELECT key, COUNT(*), SUM(value) … GROUP BY key` on the same rows in an ordinary DuckDB file, which
-holds the key as text and as an integer. Private is the exact part of the same question on a snapshot.
-They take turns in one process, and the best of several turns counts: other work only ever adds.
+holds the key as text and as an integer. Release is the whole way of the question: SQL in, priced, charged
+durably, summed, noise drawn, kept, an Arrow table out. Engine is the part of it that sums. They take turns in
+one process, and the best of several turns counts: other work only ever adds. The aim is a release within 1.3
+times the CPU of the plain question and 20 ms.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +24,16 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import Codes, Every, Grid, Key, Preparation, Program, Rows, Value
+import sfumato as sf
+from sfumato.curator.plan import plan
+from sfumato.queries.sql import question
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROWS, KEYS, TURNS, MAX_ROWS = 5_000_000, 1_000, 15, 20
 NAMES = [f"key_{i:04}" for i in range(KEYS)]
+SQL = "SELECT name, COUNT(*) AS n, SUM(value) AS total FROM visits GROUP BY name"
 
 
 @dataclass(frozen=True)
@@ -59,13 +65,23 @@ def plain(data: pa.Table, path: Path) -> dict[str, Callable[[], object]]:
     return {"plain, text key": lambda: ask("name"), "plain, integer key": lambda: ask("number")}
 
 
-def private(data: pa.Table, folder: Path) -> Callable[[], object]:
-    """Whatever is asked here is what is measured: the engine's part of the question."""
-    engine = DuckDBEngine(folder)
-    columns = (Grid("value", 0, 500 * 64, -6), Codes("name", tuple(NAMES)))
-    engine.prepare(data, Preparation("user", MAX_ROWS, columns, bytes(16)), "visits-1")
-    program = Program("visits-1", Every(()), (Key("name", KEYS),), (Rows(), Value("value")))
-    return lambda: engine.run(program)
+def private(data: pa.Table, folder: Path) -> dict[str, Callable[[], object]]:
+    lab = sf.create(folder)
+    lab.register(
+        "visits",
+        data,
+        unit=sf.Unit("user", max_rows=MAX_ROWS),
+        columns={"name": sf.one_of(*NAMES), "value": sf.between(0, 500)},
+        budget=sf.Budget(1000),
+    )
+    spends = count(start=1)
+    program = plan(lab.table("visits"), question(SQL), Fraction(1)).program
+
+    def release() -> object:
+        """Each time at another ε, so that it is never the same question."""
+        return lab.session().sql(SQL).release(epsilon=1 + next(spends) * 1e-6).to_arrow()
+
+    return {"release": release, "engine": lambda: lab.engine.run(program)}
 
 
 def timed(work: Callable[[], object]) -> Cost:
@@ -83,10 +99,13 @@ def best_of_turns(questions: dict[str, Callable[[], object]]) -> dict[str, Cost]
 
 
 def report(costs: dict[str, Cost]) -> None:
-    mine = costs["private"]
-    print(f"{'':20}{'CPU ms':>10}{'wall ms':>10}{'private / this, CPU':>22}")
+    mine = costs["release"]
+    print(f"{'':20}{'CPU ms':>10}{'wall ms':>10}{'release / this, CPU':>22}")
     for name, cost in costs.items():
         print(f"{name:20}{cost.cpu * 1e3:10.1f}{cost.wall * 1e3:10.1f}{mine.cpu / cost.cpu:22.2f}")
+    for name in ("plain, text key", "plain, integer key"):
+        aim = 1.3 * costs[name].cpu + 0.020
+        print(f"aim against {name}: {aim * 1e3:.1f} ms, {'met' if mine.cpu <= aim else 'missed'}")
 
 
 def main(rows: int) -> None:
@@ -94,11 +113,9 @@ def main(rows: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         questions = plain(data, folder / "plain.duckdb")
-        made: list[Callable[[], object]] = []
-        preparing = timed(lambda: made.append(private(data, folder / "lab")))
-        questions["private"] = made[0]
+        preparing = timed(lambda: questions.update(private(data, folder / "lab")))
         print(f"{rows:,} rows; prepared in {preparing.wall:.1f} s ({preparing.cpu:.1f} s of CPU)")
-        for path in (folder / "plain.duckdb", folder / "lab" / "visits-1.duckdb"):
+        for path in (folder / "plain.duckdb", folder / "lab" / "snapshots" / "visits-1.duckdb"):
             print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB")
         report(best_of_turns(questions))
 

@@ -124,14 +124,16 @@ def _as_number(value: str, kind: Kind) -> str:
 
 
 def _on_grid(grid: Grid, number: str) -> str:
-    """Clipped by CASE: least and greatest would pass over a missing value and make it a bound.
+    """The nearest grid point, halves upwards. Clipped first, by CASE: least and greatest would pass over a
+    missing value and make it a bound.
 
-    A coarse grid floors first, which changes nothing but that no product is too small for a double.
+    Scaling by a power of two is exact, and so is the part after the point, or it is rounded on the same
+    side of one half. Adding one half instead could round up to the next whole number.
     """
-    whole = f"floor({number})" if grid.exponent > 0 else number
-    on_grid = f"floor({whole} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
+    steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
+    nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5 THEN 1 ELSE 0 END"
     low, high = f"CAST({grid.low} AS DOUBLE)", f"CAST({grid.high} AS DOUBLE)"
-    clipped = f"CASE WHEN {on_grid} < {low} THEN {low} WHEN {on_grid} > {high} THEN {high} ELSE {on_grid} END"
+    clipped = f"CASE WHEN {steps} < {low} THEN {low} WHEN {steps} > {high} THEN {high} ELSE {nearest} END"
     stored = "INTEGER" if grid.low >= -(2**31) and grid.high < 2**31 else "BIGINT"
     return f"CAST({clipped} AS {stored})"
 
