@@ -38,7 +38,8 @@ class DuckDBEngine:
 
     def run(self, program: Program) -> NDArray[np.int64] | NDArray[np.object_]:
         """One row a term, one column a cell; every cell present, exact."""
-        return answer(program, SNAPSHOTS.cursor(self._path(program.snapshot), self.threads))
+        with SNAPSHOTS.reading(self._path(program.snapshot), self.threads) as snapshot:
+            return answer(program, snapshot)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""

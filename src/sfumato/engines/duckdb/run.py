@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sfumato.engines.duckdb.compile import compile_program
 from sfumato.engines.duckdb.connection import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
@@ -36,32 +37,46 @@ class Snapshots:
 
     A connection refuses a second call while one runs, so it is used under the lock and only to make cursors,
     one for each question. Letting go of it closes it once the last cursor is done; `close` would refuse while
-    one runs. A fork lets go of all first: a child can neither use nor end its parent's threads.
+    one runs. A fork waits for the questions under way and lets go of all first: a child can neither use nor
+    end its parent's threads, nor open a lock that one of them held.
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._turn = Condition(Lock())
         self._open: dict[tuple[Path, int | None], Snapshot] = {}
+        self._under_way = 0
         os.register_at_fork(
-            before=self._before_fork, after_in_parent=self._lock.release, after_in_child=self._lock.release
+            before=self._before_fork, after_in_parent=self._turn.release, after_in_child=self._turn.release
         )
 
-    def cursor(self, path: Path, threads: int | None) -> Snapshot:
+    @contextmanager
+    def reading(self, path: Path, threads: int | None) -> Iterator[Snapshot]:
         """A cursor of one's own on the file that is there now, which may have taken an older one's place."""
+        with self._turn:
+            self._under_way += 1
+        try:
+            yield self._cursor(path, threads)
+        finally:
+            with self._turn:
+                self._under_way -= 1
+                self._turn.notify_all()
+
+    def let_go(self, path: Path) -> None:
+        with self._turn:
+            for key in [key for key in self._open if key[0] == path]:
+                del self._open[key]
+
+    def _cursor(self, path: Path, threads: int | None) -> Snapshot:
         inode = path.stat().st_ino
-        with self._lock:
+        with self._turn:
             known = self._open.get((path, threads))
             if known is None or known.inode != inode:
                 known = self._open[path, threads] = _open(path, threads, inode)
             return replace(known, connection=known.connection.cursor())
 
-    def let_go(self, path: Path) -> None:
-        with self._lock:
-            for key in [key for key in self._open if key[0] == path]:
-                del self._open[key]
-
     def _before_fork(self) -> None:
-        self._lock.acquire()
+        self._turn.acquire()
+        self._turn.wait_for(lambda: self._under_way == 0)
         self._open.clear()
 
 
