@@ -12,6 +12,8 @@ CODES: dict[str, str] = {
     "SF-N108": "`given` holds public guesses for a quote. It takes n, the rows you expect in a group.",
     "SF-N109": "A question needs a spend before it is priced or released, such as epsilon=0.1. There is no default.",
     "SF-N110": "The prior chance that someone is in the data lies strictly between 0 and 1.",
+    "SF-N111": "The library for this kind of table is not installed. Arrow tables always work.",
+    "SF-N112": "A chart shows one number of the answer, by its name there.",
     # budgets and quotas
     "SF-B101": "The population's budget does not hold this question any more. Ask with less, or ask again something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "The analyst's own quota does not hold this question. The steward may grant more; the population's budget is the limit for everyone.",
@@ -38,6 +40,8 @@ CODES: dict[str, str] = {
     "SF-C118": "sf.create makes a new folder. To go on with a lab that is there, use sf.open.",
     "SF-C119": "The folder was not made by sf.create or `sfumato init`.",
     "SF-C120": "All tables of a population share one budget, fixed with the first. Leave budget out for the next.",
+    "SF-C121": "A unit needs the most rows of one person that may count. More rows are dropped, fewer mean less noise.",
+    "SF-C122": "sf.one_of takes values, not a list of them. Put a star before the list.",
     # sources
     "SF-C201": "A source is a parquet or csv path, an Arrow table, a pandas frame or a polars frame.",
     "SF-C202": "The file to register is not there.",
@@ -97,6 +101,7 @@ CODES: dict[str, str] = {
     "SF-V102": "Pictures are saved as .png, .svg, .html or .json.",
     "SF-V103": "A chart needs as many labels as values, and as many bounds.",
     "SF-V104": "A map needs at least one panel and one cell.",
+    "SF-V106": "The folder for the picture does not exist. Nothing was charged.",
     "SF-V105": "The positions of the cells span more than a picture can hold. They are whole numbers on a grid.",
     # the command line
     "SF-U101": "`sfumato explain` takes --epsilon, or the code of an error.",

@@ -167,7 +167,9 @@ def create(path: str | Path) -> Lab:
     """Make a lab in a new folder."""
     folder = Path(path)
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
+        raise UsageError(
+            "SF-C118", f"'{folder.resolve().name}' is there already.", try_=f'sf.open("{folder}")'
+        )
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_private(folder / _KEY, secrets.token_bytes(32))
     SqliteLedger.create(folder / _LEDGER).close()
@@ -178,7 +180,7 @@ def open(path: str | Path) -> Lab:
     """Open a lab that `create` made."""
     folder = Path(path)
     if not (folder / _KEY).exists():
-        raise UsageError("SF-C119", f"'{folder.name}' is not a lab.", try_=f'sf.create("{folder}")')
+        raise UsageError("SF-C119", f"'{folder.resolve().name}' is not a lab.", try_=f'sf.create("{folder}")')
     return Lab(folder)
 
 

@@ -33,7 +33,7 @@ class Session:
         """A question in SQL. Nothing is read or spent until it is released."""
         from sfumato.queries.sql import question
 
-        return Query(self._lab, self._analyst, question(text))
+        return Query(self._lab, self._analyst, question(text), text)
 
     @property
     def budget(self) -> BudgetView:
@@ -47,10 +47,11 @@ class Session:
 class Query:
     """One question. `quote` says what it would cost, `release` pays and answers."""
 
-    def __init__(self, lab: Lab, analyst: str | None, question: Question) -> None:
+    def __init__(self, lab: Lab, analyst: str | None, question: Question, text: str) -> None:
         self._lab = lab
         self._analyst = analyst
         self._question = question
+        self._text = text
         self._table = lab.table(question.relation.table)
         self._plan(epsilon=1)  # every refusal that does not depend on the price comes now
 
@@ -82,6 +83,9 @@ class Query:
         )
         return Release(priced, answer(priced, charge, self._lab.ledger, self._lab.engine))
 
+    def __repr__(self) -> str:
+        return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
+
     def _plan(self, epsilon: Number | None) -> Plan:
         if epsilon is None:
             raise UsageError("SF-N109", "Say how much to spend.", try_="epsilon=0.1")
@@ -94,6 +98,7 @@ class Query:
     def _about(self, priced: Plan) -> dict[str, Any]:
         return {
             "analyst": self._analyst or "",
+            "question": self._text,
             "table": self._table.name,
             "snapshot": self._table.snapshot,
             "epsilon": str(priced.epsilon),

@@ -15,7 +15,7 @@ from sfumato.errors import SfumatoError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-console = Console(highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, emoji=False)
 
 
 def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
@@ -37,6 +37,9 @@ class CodedGroup(click.Group):
         except SfumatoError as problem:
             print(_json(problem.to_dict()) if ctx.meta.get("json") else problem, file=sys.stderr)
             ctx.exit(problem.exit_code)
+        except OSError as problem:
+            print(f"{problem.strerror}: {problem.filename}", file=sys.stderr)
+            ctx.exit(2)
 
 
 def show(value: Any, as_json: bool) -> None:

@@ -46,10 +46,11 @@ def ask(
     as_json: bool,
 ) -> None:
     """Charge and answer a question; the same question again is free."""
+    target = None if plot is None else sf.viz.checked_target(plot)
     release = sf.open(folder).session(analyst).sql(sql).release(epsilon=epsilon, key=key)
-    if plot:
-        release.plot().save(plot)
     show(release, as_json)
+    if target is not None:
+        release.plot().save(target)
 
 
 @click.command()
@@ -74,9 +75,11 @@ def explain(code: str | None, epsilon: float | None, delta: float, prior: float,
         return
     from sfumato.codes import CODES
 
-    if code is None or code.upper() not in CODES:
+    name = f"SF-{(code or '').upper().removeprefix('SF-')}"
+    if name not in CODES:
         raise UsageError(
-            "SF-U101", "Say what to explain.", try_="sfumato explain --epsilon 1, or an error's code"
+            "SF-U101",
+            "There is nothing to explain under this name.",
+            try_="sfumato explain SF-B101, or sfumato explain --epsilon 1",
         )
-    page = CODES[code.upper()]
-    show_json({"code": code.upper(), "page": page}) if as_json else print(f"{code.upper()}  {page}")
+    show_json({"code": name, "page": CODES[name]}) if as_json else print(f"{name}  {CODES[name]}")

@@ -104,6 +104,8 @@ def grant(analyst: str, folder: str, epsilon: str, delta: str, as_json: bool) ->
 
 
 def _unit(options: dict[str, Any]) -> sf.Unit | None:
+    if options["row"] and options["unit"]:
+        raise click.UsageError("--row and --unit say different things about who is protected; give one")
     if options["row"]:
         return sf.ROW
     if options["unit"] is None:
@@ -115,7 +117,10 @@ def _promises(options: dict[str, Any]) -> dict[str, Promise]:
     promises: dict[str, Promise] = {
         column: sf.between(_number(low), _number(high)) for column, low, high in options["between"]
     }
-    return promises | {column: _listed(values.split(",")) for column, values in options["one_of"]}
+    return promises | {
+        column: _listed([value.strip() for value in values.split(",")])
+        for column, values in options["one_of"]
+    }
 
 
 def _listed(values: list[str]) -> OneOf:

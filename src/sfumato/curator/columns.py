@@ -6,6 +6,7 @@ The grid, the codes and every bound come from the declaration alone, never from 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -214,6 +215,12 @@ def promise_from_dict(fields: dict[str, Any]) -> Promise:
 def _scalar(value: Any) -> Scalar:
     if isinstance(value, str | bool):
         return value
+    if isinstance(value, Collection):
+        raise UsageError(
+            "SF-C122",
+            "one_of takes the values themselves.",
+            try_='sf.one_of("A", "B"), or sf.one_of(*values)',
+        )
     number = exact(value, "a value of one_of")
     if abs(number) > 2**53 or exact(float(number), "a value of one_of") != number:
         raise UsageError(

@@ -65,6 +65,16 @@ class Plan:
         noise = [str(each.noise.scale) for each in self.measured]
         return hashlib.sha256(canonical_json([self.program, noise]).encode()).hexdigest()
 
+    @property
+    def bias(self) -> tuple[str, ...]:
+        """What no interval for the noise covers."""
+        unit = self.table.unit
+        clipped = "numbers outside their declared bounds count as the nearer bound"
+        if unit.column is None:
+            return (clipped,)
+        cut = f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them"
+        return (cut, clipped)
+
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Where the sums of an aggregate stand among the measured ones."""
         terms = [each.summand.term for each in self.measured]

@@ -47,17 +47,6 @@ class Quote:
         asked = self.plan.question.aggregates
         return {name: self._half_width(aggregate, confidence) for name, aggregate in asked.items()}
 
-    def bias(self) -> list[str]:
-        """What the noise error does not cover."""
-        unit = self.plan.table.unit
-        clipped = "numbers outside their declared bounds count as the nearer bound"
-        if unit.column is None:
-            return [clipped]
-        return [
-            f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them",
-            clipped,
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         return {
             "table": self.plan.table.name,
@@ -68,7 +57,7 @@ class Quote:
             "left": float(self.left),
             "left_after": None if self.left_after is None else float(self.left_after),
             "expected_error": self.error(),
-            "bias": self.bias(),
+            "bias": list(self.plan.bias),
         }
 
     def __str__(self) -> str:
@@ -83,16 +72,23 @@ class Quote:
     # ---- parts ----
 
     def _lines(self) -> list[tuple[str, str]]:
-        price = "nothing: it was answered before" if self.free else f"ε = {shown(self.plan.epsilon)}"
         after = "refused: not enough is left" if self.left_after is None else f"ε = {shown(self.left_after)}"
         asked = self.plan.question.aggregates
         return [
-            ("price", f"{price} for {self.plan.table.population} ({self.share:.1%} of the budget)"),
+            ("price", self._price()),
             ("left before", f"ε = {shown(self.left)}"),
             ("left after", after),
             *((f"± {name} (95 %)", self._error_text(aggregate)) for name, aggregate in asked.items()),
-            *(("not in ±", text) for text in self.bias()),
+            *(("not in ±", text) for text in self.plan.bias),
         ]
+
+    def _price(self) -> str:
+        if self.free:
+            return "nothing: it was answered before"
+        sums = len(self.plan.measured)
+        split = f", shared by {sums} sums" if sums > 1 else ""
+        share = f"{self.share:.1%} of the budget{split}"
+        return f"ε = {shown(self.plan.epsilon)} for {self.plan.table.population} ({share})"
 
     def _error_text(self, aggregate: Aggregate) -> str:
         half = self._half_width(aggregate, 0.95)

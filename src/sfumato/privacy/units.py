@@ -21,9 +21,16 @@ class Unit:
     max_rows: int
     of: str | None
 
-    def __init__(self, column: str, max_rows: int, of: str | None = None) -> None:
+    def __init__(self, column: str, max_rows: int | None = None, of: str | None = None) -> None:
         if not isinstance(column, str) or not column:
             raise UsageError("SF-C101", "sf.Unit needs the name of the column that says whose row it is.")
+        if max_rows is None:
+            raise UsageError(
+                "SF-C121",
+                f"Say how many rows of one {column} may count.",
+                why="without a bound one person could change an answer without limit",
+                try_=f'sf.Unit("{column}", max_rows=20)',
+            )
         object.__setattr__(self, "column", column)
         object.__setattr__(self, "max_rows", whole(max_rows, "max_rows"))
         object.__setattr__(self, "of", of)

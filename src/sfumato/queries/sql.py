@@ -45,6 +45,7 @@ def question(text: str) -> Question:
     """The question a SELECT asks, or a coded refusal."""
     select = _only_select(text)
     _only(select, "expressions", "from_", "where", "group")
+    _unqualify(select)
     where = _condition(select.args["where"].this) if select.args.get("where") else AllOf()
     relation = Relation(_table(select), where)
     keys = _keys(select)
@@ -91,8 +92,19 @@ def _table(select: exp.Select) -> str:
     if source is None or not isinstance(source.this, exp.Table):
         raise PolicyError("SF-Q103", "A question is asked of one registered table.", try_="… FROM visits")
     _only(source, "this")
-    _only(source.this, "this")
+    _only(source.this, "this", "alias")
+    if source.this.args.get("alias"):
+        _only(source.this.args["alias"], "this")
     return _identifier(source.this.this)
+
+
+def _unqualify(select: exp.Select) -> None:
+    """With one table its name or alias before a column says nothing, so it is dropped."""
+    table = _table(select)
+    known = {table.casefold(), select.args["from_"].this.alias_or_name.casefold()}
+    for column in select.find_all(exp.Column):
+        if column.table.casefold() in known:
+            column.set("table", None)
 
 
 def _keys(select: exp.Select) -> tuple[str, ...]:
@@ -128,7 +140,7 @@ def _output(item: exp.Expression, keys: tuple[str, ...]) -> Output:
             raise PolicyError(
                 "SF-Q108",
                 f"'{column}' is shown row by row, which nothing may be.",
-                try_=f"AVG({column}), or GROUP BY {column}",
+                try_=f"GROUP BY {column}, or an aggregate of it",
             )
         return Output(alias or column, Key(column))
     aggregate = _aggregate(item)
@@ -297,6 +309,12 @@ def _literal(node: exp.Expression) -> Scalar:
         return bool(node.this)
     if isinstance(node, exp.Literal):
         return str(node.this) if node.is_string else _figure(node)
+    if isinstance(node, exp.Column):
+        raise PolicyError(
+            "SF-Q105",
+            "A column is compared with a value, not with another column.",
+            try_=f"single quotes, if it is a text: '{_identifier(node.this)}'",
+        )
     raise PolicyError(
         "SF-Q105",
         "A column is compared with a number, a text, TRUE or FALSE.",
@@ -320,21 +338,33 @@ def _small_exponent(text: str) -> bool:
     return not exponent or (exponent.lstrip("+-").isdecimal() and abs(int(exponent)) <= 30)
 
 
+_CLAUSES = {
+    "order": ("ORDER BY", "sort the answer: release.to_arrow().sort_by(…)"),
+    "limit": ("LIMIT", "cut the answer: release.to_arrow().slice(0, 10)"),
+    "having": ("HAVING", "filter the answer: release.to_arrow().filter(…)"),
+    "distinct": ("DISTINCT", "GROUP BY the column, if its values are listed"),
+    "joins": ("A second table", "register the joined table"),
+    "with_": ("WITH", "a question without a subquery"),
+    "query": ("A subquery", "a list of values"),
+    "db": ("A schema before the table's name", "the table's name alone"),
+    "table": ("Another table's name before a column", "the column's name alone"),
+    "sample": ("TABLESAMPLE", "the whole table: noise hides people, a sample need not"),
+    "columns": ("New names for columns", "the columns' own names"),
+    "expressions": ("More than one argument", "one aggregate for each column"),
+}
+
+
 def _only(node: exp.Expression, *allowed: str) -> None:
     """Refuse a node that carries anything beyond the parts named."""
     extra = [name for name, part in node.args.items() if part and name not in allowed]
     if extra:
-        raise PolicyError(
-            "SF-Q103",
-            f"{_clause(extra[0])} cannot be asked here.",
-            got=_shape(node),
-            try_="SELECT … FROM one_table WHERE … GROUP BY …",
-        )
-
-
-def _clause(name: str) -> str:
-    return name.strip("_").replace("_", " ").upper()
+        plain = extra[0].strip("_").replace("_", " ").upper()
+        what, instead = _CLAUSES.get(extra[0], (plain, "SELECT … FROM one_table WHERE … GROUP BY …"))
+        raise PolicyError("SF-Q103", f"{what} cannot be asked here.", try_=instead)
 
 
 def _shape(node: Any) -> str:
+    """What stands there, in the analyst's own words where it is a function."""
+    if isinstance(node, exp.Anonymous):
+        return f"{node.name}(…)"
     return node.key.upper() if isinstance(node, exp.Expression) else "nothing"

@@ -1,7 +1,7 @@
 """Pictures and tables: plain results in, Vega-Lite charts and HTML out. This room imports no other room."""
 
 from sfumato.viz.account import budget_bar, budget_bars
-from sfumato.viz.chart import Chart
+from sfumato.viz.chart import Chart, checked_target
 from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
 from sfumato.viz.intervals import bars, grouped_bars
@@ -12,6 +12,7 @@ __all__ = [
     "bars",
     "budget_bar",
     "budget_bars",
+    "checked_target",
     "definition_table",
     "grouped_bars",
     "heatmap",

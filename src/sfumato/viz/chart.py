@@ -44,21 +44,28 @@ class Chart:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the picture in the format that the ending of `path` names, and return the path."""
-        target = Path(path)
-        render = _RENDERERS.get(target.suffix.lower())
-        if render is None:
-            raise UsageError(
-                "SF-V102",
-                "A chart cannot be saved under this file ending.",
-                got=target.suffix or "no ending",
-                known=", ".join(_RENDERERS),
-                try_='chart.save("chart.png")',
-            )
-        target.write_bytes(render(self))
+        target = checked_target(path)
+        target.write_bytes(_RENDERERS[target.suffix.lower()](self))
         return target
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {MIME: self.spec, "text/plain": repr(self)}
+
+
+def checked_target(path: str | PathLike[str]) -> Path:
+    """Where a picture can be saved, or an error before anything is drawn or paid for."""
+    target = Path(path)
+    if target.suffix.lower() not in _RENDERERS:
+        raise UsageError(
+            "SF-V102",
+            "A chart cannot be saved under this file ending.",
+            got=target.suffix or "no ending",
+            known=", ".join(_RENDERERS),
+            try_='"chart.png"',
+        )
+    if not target.parent.is_dir():
+        raise UsageError("SF-V106", "There is no such folder for the picture.", folder=str(target.parent))
+    return target
 
 
 def chart(body: dict[str, Any], *, title: str, subtitle: str = "") -> Chart:

@@ -99,3 +99,23 @@ def test_explain() -> None:
     assert run("explain", "sf-b101").stdout.startswith("SF-B101")
     assert run("explain", "nonsense").exit_code == 2
     assert _json(run("explain", "--epsilon", "1", "--prior", "0.1", "--json"))["prior"] == 0.1  # type: ignore[index]
+
+
+def test_a_picture_that_cannot_be_saved_is_refused_before_the_charge(lab: str, tmp_path: Path) -> None:
+    for target in ("answer.jpg", "nowhere/answer.png"):
+        refused = run("ask", COUNT, "--lab", lab, "--epsilon", "0.1", "--plot", str(tmp_path / target))
+        assert refused.exit_code == 2
+    assert _json(run("ledger", "verify", "--lab", lab, "--json"))["charges"] == 0  # type: ignore[index]
+
+
+def test_two_units_of_protection_are_refused(lab: str, tmp_path: Path) -> None:
+    source = str(tmp_path / "visits.parquet")
+    both = run(
+        "table", "add", "more", source, "--lab", lab, "--row", "--unit", "patient_id", "--max-rows", "2"
+    )
+    assert both.exit_code == 2
+
+
+def test_the_steward_reads_what_was_asked(lab: str) -> None:
+    run("ask", COUNT, "--lab", lab, "--epsilon", "0.1")
+    assert COUNT in run("ledger", "export", "--lab", lab).stdout

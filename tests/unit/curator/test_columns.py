@@ -117,7 +117,8 @@ def test_promises_survive_the_catalog(promise: Between | OneOf) -> None:
         (lambda: sf.Unit("", max_rows=1), "SF-C101"),
         (lambda: sf.Unit("who", max_rows=0), "SF-N102"),
         (lambda: sf.Unit("who", max_rows=1.5), "SF-N103"),  # type: ignore[arg-type]
-        (lambda: sf.Unit("who", max_rows=None), "SF-N104"),  # type: ignore[arg-type]
+        (lambda: sf.Unit("who"), "SF-C121"),
+        (lambda: sf.one_of(["A", "B"]), "SF-C122"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_declarations_are_refused(declare: object, code: str) -> None:

@@ -76,6 +76,7 @@ SAME = [
     "SELECT ward, COUNT(*) AS n, SUM(age) AS s FROM t WHERE age >= 3 AND flag = 1 GROUP BY ward",
     "select ward as w, sum(AGE), count(*) from t where flag = 1 and not age < 3 group by WARD",
     "SELECT COUNT(1), SUM(age) FROM t WHERE (flag = 1 AND age > 2) AND flag = 1 GROUP BY ward",
+    "SELECT v.ward, COUNT(*), SUM(v.age) FROM t AS v WHERE v.age >= 3 AND t.flag = 1 GROUP BY v.ward",
 ]
 OTHER = [
     "SELECT ward, COUNT(*) AS n, SUM(age) AS s FROM t WHERE age >= 4 AND flag = 1 GROUP BY ward",
