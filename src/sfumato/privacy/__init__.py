@@ -2,6 +2,17 @@
 
 from sfumato.privacy.account import NOTHING, ORDERS, Caps, Cost, Left, caps, left, price
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.calibration import (
+    average_error,
+    gaussian_sigma,
+    sample_size,
+    sampled_sigma,
+    share_epsilon,
+    share_sigma,
+)
+from sfumato.privacy.composition import delta, epsilon
+from sfumato.privacy.conversion import renyi_delta, renyi_epsilon, rho, rho_epsilon
+from sfumato.privacy.curves import Tradeoff, posterior, posterior_curve, tradeoff
 from sfumato.privacy.events import (
     ApproxDP,
     DiscreteLaplace,
@@ -50,11 +61,27 @@ __all__ = [
     "Sampled",
     "Sequential",
     "ThresholdedKeys",
+    "Tradeoff",
     "Unit",
+    "average_error",
     "caps",
+    "delta",
+    "epsilon",
     "explain",
     "from_dict",
+    "gaussian_sigma",
     "group",
     "left",
+    "posterior",
+    "posterior_curve",
     "price",
+    "renyi_delta",
+    "renyi_epsilon",
+    "rho",
+    "rho_epsilon",
+    "sample_size",
+    "sampled_sigma",
+    "share_epsilon",
+    "share_sigma",
+    "tradeoff",
 ]
