@@ -13,6 +13,7 @@ from sfumato.privacy.calibration import (
 from sfumato.privacy.composition import delta, epsilon
 from sfumato.privacy.conversion import renyi_delta, renyi_epsilon, rho, rho_epsilon
 from sfumato.privacy.curves import Tradeoff, posterior, posterior_curve, tradeoff
+from sfumato.privacy.deployments import DEPLOYMENTS, Deployment, beside
 from sfumato.privacy.events import (
     ApproxDP,
     DiscreteLaplace,
@@ -37,6 +38,7 @@ from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import ROW, Unit
 
 __all__ = [
+    "DEPLOYMENTS",
     "NOTHING",
     "ORDERS",
     "ROW",
@@ -44,6 +46,7 @@ __all__ = [
     "Budget",
     "Caps",
     "Cost",
+    "Deployment",
     "DiscreteLaplace",
     "Event",
     "Explanation",
@@ -64,6 +67,7 @@ __all__ = [
     "Tradeoff",
     "Unit",
     "average_error",
+    "beside",
     "caps",
     "delta",
     "epsilon",

@@ -28,7 +28,7 @@ class Atoms:
         first = np.searchsorted(self.losses, at, side="right")
         above = _sums_from(self.masses)[first]
         scaled = _sums_from(self.masses * np.exp(-self.losses))[first]
-        return self.infinite + above - np.exp(at) * scaled
+        return np.asarray(self.infinite + above - np.exp(at) * scaled)
 
     def dots(self, step: float) -> NDArray[np.int64]:
         """The grid points on either side of each loss."""

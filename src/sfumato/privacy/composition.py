@@ -36,6 +36,8 @@ def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float =
         return gaussian.epsilon_of(mu, share) if share else math.inf
     if lower:
         return float(losses(event, step, lower=True).get_epsilon_for_delta(share + NOISE))
+    if event.side_delta() >= share:
+        return _pure(event)
     return min(_pure(event), _numeric_epsilon(event, share, step), renyi_epsilon(event, delta))
 
 
@@ -53,6 +55,8 @@ def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float =
         return max(0.0, float(losses(event, step, lower=True).get_delta_for_epsilon(at)) - NOISE)
     if pure is not None and pure <= exactly and not event.side_delta():
         return 0.0
+    if event.side_delta() >= 1:
+        return 1.0
     composed = float(losses(event, step).get_delta_for_epsilon(at))
     return min(1.0, max(composed, 0.0) + NOISE, renyi_delta(event, at))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,8 @@ def tradeoff(events: Events) -> Tradeoff:
 @lru_cache(maxsize=64)
 def _profile(event: Event) -> tuple[Floats, Floats]:
     """Values of ε and δ(ε), as far as δ matters in a picture."""
-    small = max(1e-6, 2 * float(event.side_delta()))
-    epsilons = np.linspace(0, composition.epsilon(event, small), _FINEST)
+    small = event.side_delta() + Fraction(1, 10**6)
+    epsilons = np.linspace(0, composition.epsilon(event, min(small, Fraction(1, 2))), _FINEST)
     deltas = losses(event).get_delta_for_epsilon(epsilons) + composition.NOISE
     return epsilons, np.minimum(1, deltas)
 

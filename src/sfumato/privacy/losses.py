@@ -28,7 +28,6 @@ from sfumato.privacy.events import (
     Gaussian,
     Grouped,
     Laplace,
-    NonPrivate,
     Parallel,
     Pure,
     RandomizedResponse,
@@ -154,11 +153,6 @@ def _(event: RandomizedResponse, grid: Grid) -> Losses:
 def _(event: Pure | ApproxDP | ThresholdedKeys, grid: Grid) -> Losses:
     _require_narrow(event.epsilon)
     return _atoms(approximate(float(event.epsilon), float(event.side_delta())), grid)
-
-
-@_single.register
-def _(event: NonPrivate, grid: Grid) -> Losses:
-    return _atoms(approximate(0.0, 1.0), grid)
 
 
 @_single.register
