@@ -33,6 +33,9 @@ CODES: dict[str, str] = {
     "SF-N317": "A share of a budget lies above 0 and is at most 1: share=0.02 is two per cent of it.",
     "SF-N318": "Gaussian noise and (ε, δ) events bound what anyone can come to believe only outside an event of chance δ. Say which δ.",
     "SF-N319": "A false alarm rate is a probability, from 0 to 1.",
+    "SF-N320": "The differences given are all zero: this answer does not depend on any one unit.",
+    "SF-N321": "Noise with this covariance leaves some direction without noise. A covariance to be inverted is positive definite.",
+    "SF-N322": "A covariance has a row and a column for each number of the answer, and the same value on both sides of the diagonal.",
     # budgets and quotas
     "SF-B101": "The population's budget does not hold this question any more. Ask with less, or ask again something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "The analyst's own quota does not hold this question. The steward may grant more; the population's budget is the limit for everyone.",

@@ -1,8 +1,8 @@
 """Analysts who adapt everything, against the account.
 
-Two kinds. The first plays perfectly: among all strategies that choose each next question, and when to stop, by the
-answers so far, dynamic programming finds the one that tells two neighbours apart best. Nothing is random there.
-The second are simulated, with continuous noise.
+Two kinds. The first plays perfectly: among all strategies that choose each next question, and when to stop,
+by the answers so far, dynamic programming finds the one that tells two neighbours apart best. Nothing is
+random there. The second are simulated, with continuous noise.
 """
 
 import math
@@ -16,7 +16,7 @@ import pytest
 
 from sfumato.privacy import NOTHING, Budget, Caps, Cost, Event, Gaussian, Laplace, Pure, caps, price
 
-# ---- the perfect analyst ------------------------------------------------------------------------------------
+# ---- the perfect analyst -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def test_the_perfect_analyst_beats_an_account_that_is_too_generous() -> None:
     assert game.best() > 1e-3
 
 
-# ---- simulated analysts --------------------------------------------------------------------------------------
+# ---- simulated analysts --------------------------------------------------------------------------------
 
 Choice = Callable[[float, float], Event]
 """From the loss so far, and a number that grows from 0 to 1, to the next question."""

@@ -1,4 +1,4 @@
-"""The account never says less than is true: random compositions against lower bounds of numeric composition."""
+"""The account never says less than is true: random compositions against lower bounds by other means."""
 
 from fractions import Fraction
 

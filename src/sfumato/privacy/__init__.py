@@ -35,6 +35,7 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.explain import Explanation, explain
 from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.sensitivity import Sensitivity, correlated_gaussian
 from sfumato.privacy.units import ROW, Unit
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "RandomizedResponse",
     "Repeated",
     "Sampled",
+    "Sensitivity",
     "Sequential",
     "ThresholdedKeys",
     "Tradeoff",
@@ -69,6 +71,7 @@ __all__ = [
     "average_error",
     "beside",
     "caps",
+    "correlated_gaussian",
     "delta",
     "epsilon",
     "explain",
