@@ -113,7 +113,7 @@ def _simple(event: Event) -> Cost:
         raise UsageError("SF-N302", "This use of the data promises nothing, so it cannot be charged.")
     return Cost(
         None if pure is None else math.ceil(pure * NAT),
-        tuple([math.ceil(one * _UP) + 1 if one > 0 else 0 for one in divergences]),
+        NOTHING.renyi if pure == 0 else tuple([math.ceil(max(0.0, one) * _UP) + 1 for one in divergences]),
         math.ceil(event.side_delta() * SIDE),
     )
 

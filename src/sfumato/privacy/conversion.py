@@ -110,4 +110,4 @@ def _epsilon(order: float, divergence: float, delta: float) -> float:
 def _delta(order: float, divergence: float, epsilon: float) -> float:
     """The same, solved for δ."""
     log = (order - 1) * (divergence - epsilon + math.log1p(-1 / order)) - math.log(order)
-    return math.exp(min(0.0, log))
+    return math.exp(min(0.0, log + _SLACK * (1 + (order - 1) * (divergence + abs(epsilon)))))

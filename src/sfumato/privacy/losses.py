@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, singledispatch
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from sfumato.privacy.events import (
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 STEP = 1e-4
@@ -67,14 +69,13 @@ class Grid:
 def losses(event: Event, step: float = STEP, lower: bool = False) -> Losses:
     """The losses of an event. `lower` bounds the worst mechanism of its kind from below, else from above."""
     grid = Grid(step, lower)
-    parts = [_repeated(part, times, grid) for part, times in _parts(event).items()]
+    parts = [_repeated(part, times, grid) for part, times in _parts(event, lower).items()]
     return _composed(parts or [_atoms(approximate(0.0, 0.0), grid)])
 
 
-def _parts(event: Event) -> Counter[Event]:
+def _parts(event: Event, lower: bool) -> Counter[Event]:
     """The single events of a composition and how often each occurs; Gaussian ones become one."""
-    counts: Counter[Event] = Counter()
-    _count(event, 1, counts)
+    counts = _counts(event, lower)
     normal = {part: times for part, times in counts.items() if isinstance(part, Gaussian)}
     if sum(normal.values()) > 1:
         for part in normal:
@@ -84,17 +85,25 @@ def _parts(event: Event) -> Counter[Event]:
     return counts
 
 
-def _count(event: Event, times: int, counts: Counter[Event]) -> None:
+def _counts(event: Event, lower: bool = False) -> Counter[Event]:
     match event:
         case Sequential():
-            for part in event.events:
-                _count(part, times, counts)
+            return sum((_counts(part, lower) for part in event.events), Counter[Event]())
         case Repeated():
-            _count(event.event, times * event.times, counts)
+            once = _counts(event.event, lower)
+            return Counter({part: times * event.times for part, times in once.items()})
         case Grouped():
-            _count(event.reduced(), times, counts)
-        case _:
-            counts[event] += times
+            counts = _counts(event.reduced(), lower)
+            _require_attained(counts if lower else ())
+            return counts
+    return Counter([event])
+
+
+def _require_attained(counts: Iterable[Event]) -> None:
+    """The price of a group is what some mechanism does, and not only a bound, for moves that add up."""
+    for event in counts:
+        if not isinstance(event, Laplace | DiscreteLaplace | Gaussian | RandomizedResponse):
+            _refuse(event)
 
 
 def _repeated(event: Event, times: int, grid: Grid) -> Losses:
@@ -116,6 +125,10 @@ def _composed(parts: list[Losses]) -> Losses:
 
 @singledispatch
 def _single(event: Event, grid: Grid) -> Losses:
+    _refuse(event)
+
+
+def _refuse(event: Event) -> NoReturn:
     raise UsageError(
         "SF-N311",
         "There is no proven loss distribution for this event.",
@@ -180,7 +193,7 @@ def _(event: Sampled, grid: Grid) -> Losses:
         return _library().from_laplace_mechanism(scale, sampling_prob=rate, **grid.options())
     pure = event.pure()
     if pure is None or grid.lower:
-        return _single.dispatch(object)(event, grid)
+        _refuse(event)
     return _single(ApproxDP(pure, event.side_delta()), grid)
 
 
@@ -246,8 +259,7 @@ def _library() -> Any:
 
 def gaussian_mu(event: Event) -> float | None:
     """The μ of a composition of Gaussian events only, else none."""
-    counts: Counter[Event] = Counter()
-    _count(event, 1, counts)
+    counts = _counts(event)
     normal = [(part, times) for part, times in counts.items() if isinstance(part, Gaussian)]
     if not normal or len(normal) < len(counts):
         return None

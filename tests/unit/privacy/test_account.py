@@ -88,6 +88,12 @@ def test_shares_are_better_than_equal_ones() -> None:
         assert ours > 1.03 * theirs
 
 
+def test_the_smallest_questions_are_never_free() -> None:
+    assert min(price(Pure(Fraction(1, 10**11))).renyi) >= 1
+    assert min(price(Gaussian(10**20)).renyi) >= 1
+    assert price(Pure(0)) == NOTHING
+
+
 def test_delta_too_small_for_any_order_leaves_pure_questions() -> None:
     limits = caps(Budget(1, Fraction(1, 10**400)))
     assert max(limits.renyi) < 0

@@ -125,6 +125,14 @@ def test_samples_of_fixed_size_have_a_curve_only() -> None:
     assert epsilon(Sampled.fixed(Pure(1), 1, 100), 0) == pytest.approx(math.log1p(0.01 * math.expm1(1)))
 
 
+def test_no_lower_bound_where_the_price_of_a_group_is_only_a_bound() -> None:
+    for event in (Grouped(ApproxDP(0.1, 1e-9), 2), Grouped(Pure(0.1), 2), Sampled(Pure(1), 0.1)):
+        assert epsilon(event, 1e-5) > 0
+        with pytest.raises(UsageError) as refusal:
+            epsilon(event, 1e-5, lower=True)
+        assert refusal.value.code == "SF-N311"
+
+
 def test_profiles_against_sums() -> None:
     """Σ (p − e^ε·q)₊ written out."""
     rate, steps, at = 0.3, 4, 0.7
