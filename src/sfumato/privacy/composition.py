@@ -13,7 +13,6 @@ from sfumato.privacy import gaussian
 from sfumato.privacy.conversion import Events, renyi_delta, renyi_epsilon, together
 from sfumato.privacy.exact import nonnegative, probability
 from sfumato.privacy.losses import STEP, gaussian_mu, losses
-from sfumato.privacy.search import PRECISION
 
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
@@ -34,8 +33,8 @@ def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float =
     event, share = together(events), float(probability(delta, "delta"))
     mu = gaussian_mu(event)
     if mu is not None:
-        found = gaussian.epsilon_of(mu, share) if share else math.inf
-        return found * (1 - 10 * PRECISION) if lower else found
+        found = gaussian.lower_epsilon_of if lower else gaussian.epsilon_of
+        return found(mu, share) if share else math.inf
     if lower:
         return float(losses(event, step, lower=True).get_epsilon_for_delta(share + NOISE))
     if event.side_delta() >= share:
@@ -52,7 +51,7 @@ def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float =
     at, pure = float(exactly), event.pure()
     mu = gaussian_mu(event)
     if mu is not None:
-        return gaussian.delta_of(mu, at) * (1 - 10 * PRECISION if lower else 1 + 10 * PRECISION)
+        return gaussian.delta_bounds(mu, at)[0 if lower else 1]
     if lower:
         return max(0.0, float(losses(event, step, lower=True).get_delta_for_epsilon(at)) - NOISE)
     if pure is not None and pure <= exactly and not event.side_delta():

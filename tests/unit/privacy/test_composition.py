@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -31,12 +32,26 @@ from sfumato.privacy import (
     rho_epsilon,
 )
 from sfumato.privacy.atoms import integer_laplace, responses
+from sfumato.privacy.gaussian import delta_bounds
 from sfumato.privacy.losses import bounded_range_profile
 
 
 def test_one_gaussian() -> None:
     assert epsilon(Gaussian(1), 1e-5) == pytest.approx(4.377178, abs=5e-7)
     assert delta(Gaussian(1), 4.377178) == pytest.approx(1e-5, rel=1e-5)
+
+
+@pytest.mark.parametrize("mu", [1e-6, 0.001, 0.1, 1.0, 7.0, 60.0])
+@pytest.mark.parametrize("scaled", [0.0, 0.5, 3.0, 8.0, 25.0])
+def test_the_gaussian_profile_in_many_digits(mu: float, scaled: float) -> None:
+    """At ε = μ²/2 + scaled·μ the truth lies between the bounds, and these are close."""
+    e = mu * mu / 2 + scaled * mu
+    low, high = delta_bounds(mu, e)
+    with mp.workdps(60):
+        near, far = mp.mpf(mu) / 2 - mp.mpf(e) / mu, -mp.mpf(mu) / 2 - mp.mpf(e) / mu
+        truth = mp.ncdf(near) - mp.e ** mp.mpf(e) * mp.ncdf(far)
+    assert low <= truth <= high
+    assert high - low <= max(1e-6, 1e-9 / mu) * truth
 
 
 def test_gaussian_events_compose_exactly() -> None:
