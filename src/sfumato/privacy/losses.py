@@ -88,7 +88,10 @@ def _parts(event: Event, lower: bool) -> Counter[Event]:
 def _counts(event: Event, lower: bool = False) -> Counter[Event]:
     match event:
         case Sequential():
-            return sum((_counts(part, lower) for part in event.events), Counter[Event]())
+            total: Counter[Event] = Counter()
+            for part in event.events:
+                total.update(_counts(part, lower))
+            return total
         case Repeated():
             once = _counts(event.event, lower)
             return Counter({part: times * event.times for part, times in once.items()})
