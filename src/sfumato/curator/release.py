@@ -199,7 +199,7 @@ def _installed(library: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError:
         raise UsageError(
-            "SF-N111", f"{library} is not installed.", try_=f"pip install {library}, or use to_arrow()"
+            "SF-N113", f"{library} is not installed.", try_=f"pip install {library}, or use to_arrow()"
         ) from None
 
 
