@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sfumato.noise.choosing import exponential, noisy_max, permute_and_flip, top_k
+from sfumato.noise.exponential import Exponential
 from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace
+from sfumato.noise.noisy_max import NoisyMax
+from sfumato.noise.permute_and_flip import PermuteAndFlip
+from sfumato.noise.top_k import TopK
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
-__all__ = ["Laplace", "laplace"]
+__all__ = [
+    "Exponential",
+    "Laplace",
+    "NoisyMax",
+    "PermuteAndFlip",
+    "TopK",
+    "exponential",
+    "laplace",
+    "noisy_max",
+    "permute_and_flip",
+    "top_k",
+]
 
 
 def laplace(values: Any, sensitivity: int = 1, *, epsilon: Number) -> Any:
