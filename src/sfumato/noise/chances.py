@@ -19,6 +19,7 @@ from sfumato.noise.bounds import Bounds, brackets, decay, exp_minus
 from sfumato.noise.inversion import Drawn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from sfumato.noise.bits import Source
@@ -43,10 +44,10 @@ def below_best(scores: IntArray) -> Gaps:
     return gaps.view(np.uint64)  # a gap that has wrapped is right when read as unsigned
 
 
-def under(number: Number, x: Fraction) -> bool:
-    """Whether the number lies below e^−x, learning bits until they tell."""
+def under(number: Number, catch: Callable[[int], Bounds]) -> bool:
+    """Whether the number lies below the one that is caught, learning bits until they tell."""
     while True:
-        [threshold] = brackets(lambda precision: [exp_minus(x, precision)], number.bits)
+        [threshold] = brackets(lambda bits: [catch(bits)], number.bits)
         if not 0 <= number.value - threshold < 2:
             return number.value < threshold
         number.extend()
@@ -100,7 +101,7 @@ class Chances:
 
     def _tells(self, leading: int, gap: int, source: Source) -> bool:
         """Whether a number with these leading bits lies under the chance itself."""
-        return under(Drawn(leading, BITS, source), gap / self.scale)
+        return under(Drawn(leading, BITS, source), lambda bits: exp_minus(gap / self.scale, bits))
 
 
 @lru_cache(maxsize=32)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.noise.bits import OS
 from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
 from sfumato.noise.chances import below_best, chances
-from sfumato.privacy.events import Pure
+from sfumato.privacy import events
 
 if TYPE_CHECKING:
     from sfumato.noise.bits import Source
@@ -29,8 +29,8 @@ class Exponential(Choice):
                observed.
     """
 
-    def event(self) -> Pure:
-        return Pure(self.epsilon)
+    def event(self) -> events.Exponential:
+        return events.Exponential(self.epsilon)
 
     def release(self, utilities: Any, *, source: Source = OS) -> int:
         """The place of the chosen candidate."""

@@ -12,7 +12,7 @@ from sfumato.noise.bits import OS
 from sfumato.noise.candidates import candidates, likely_shortfall, share
 from sfumato.noise.chances import below_best, chances
 from sfumato.noise.exponential import Exponential
-from sfumato.privacy.events import Sequential
+from sfumato.privacy.events import Repeated
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class TopK:
         """The mechanism of a single choice."""
         return Exponential(self.epsilon / self.k, self.sensitivity, self.monotone)
 
-    def event(self) -> Sequential:
-        return Sequential((self.one().event(),) * self.k)
+    def event(self) -> Repeated:
+        return Repeated(self.one().event(), self.k)
 
     def release(self, utilities: Any, *, source: Source = OS) -> list[int]:
         """The places of the chosen candidates, the first choice first."""
