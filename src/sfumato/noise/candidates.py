@@ -9,9 +9,8 @@ from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.noise.integers import IntArray, integers
+from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.exact import Number, exact, positive, shown, whole
-
-SMALLEST, LARGEST = Fraction(1, 1000), Fraction(2**40)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from sfumato.noise.chances import under
 from sfumato.noise.integers import integers
 from sfumato.noise.inversion import Drawn
 from sfumato.noise.laplace import Laplace, Quotient
+from sfumato.noise.normal import Rounded
 from sfumato.noise.tails import reached_rarely, risk
+from sfumato.privacy import events
 from sfumato.privacy.events import Sequential, ThresholdedKeys
 from sfumato.privacy.exact import positive, shown, whole
 
@@ -26,14 +28,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.bits import Source
+    from sfumato.noise.gaussian import Gaussian
     from sfumato.noise.integers import IntArray
+    from sfumato.noise.inversion import Law
 
 _SMALLEST, _LARGEST = Fraction(1, 1000), Fraction(50)
 
 
 @dataclass(frozen=True, slots=True)
 class TruncatedGeometric:
-    """Tells each key with a chance that rises with the number of units that have it, as steeply as (ε, δ) allows.
+    """Tells a key with a chance that rises with the number of its units as steeply as (ε, δ) allows.
 
     With one key a unit no other mechanism tells any key with a greater chance. With more, ε and δ are
     shared out equally among the keys of a unit.
@@ -92,8 +96,7 @@ class TruncatedGeometric:
         least = table[np.minimum(exact, len(table)).astype(np.intp) - 1]
         heads = (exact > len(table)) | (numbers < least)
         for i in np.flatnonzero(~heads & (numbers - least < 2)):
-            number, count = Drawn(int(numbers[i]), 64, source), int(exact[i])
-            heads[i] = under(number, lambda bits, count=count: ramp.caught(count, bits))
+            heads[i] = under(Drawn(int(numbers[i]), 64, source), partial(ramp.caught, int(exact[i])))
         return heads
 
 
@@ -122,7 +125,7 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdedNoise:
-    """Adds noise to the count of every key that is there, and tells key and noisy count where it is high enough.
+    """Adds noise to the count of every key that is there, and tells both where the sum is high enough.
 
     Privacy
     -------
@@ -133,7 +136,7 @@ class ThresholdedNoise:
                observed.
     """
 
-    noise: Laplace
+    noise: Laplace | Gaussian
     delta: Fraction
     per_unit: int = 1
 
@@ -142,12 +145,12 @@ class ThresholdedNoise:
         object.__setattr__(self, "per_unit", whole(self.per_unit, "per_unit"))
 
     def event(self) -> Sequential:
-        return Sequential([self.noise.event(self.per_unit), ThresholdedKeys(0, self.delta)])
+        return Sequential([_price(self.noise, self.per_unit), ThresholdedKeys(0, self.delta)])
 
     @property
     def threshold(self) -> int:
         """The smallest t that a count of 1 reaches with chance at most delta / per_unit."""
-        return 1 + reached_rarely(Quotient(1 / self.noise.scale, 1), self.delta / self.per_unit)
+        return 1 + reached_rarely(_law(self.noise), self.delta / self.per_unit)
 
     def release(self, counts: Mapping[Any, int], *, source: Source = OS) -> dict[Any, int]:
         """The keys told, in their own order, with their noisy counts."""
@@ -155,6 +158,19 @@ class ThresholdedNoise:
         noisy = self.noise.release(exact, source=source).tolist()
         least = self.threshold
         return {key: count for key, count in zip(keys, noisy, strict=True) if count >= least}
+
+
+def _price(noise: Laplace | Gaussian, per_unit: int) -> events.Event:
+    """What the noise costs on counts of which one unit moves `per_unit` by one each."""
+    if isinstance(noise, Laplace):
+        return noise.event(per_unit)
+    places = 40
+    over_root = math.isqrt(math.floor(noise.sigma**2 * 4**places / per_unit))
+    return events.Gaussian(Fraction(over_root, 2**places))
+
+
+def _law(noise: Laplace | Gaussian) -> Law:
+    return Quotient(1 / noise.scale, 1) if isinstance(noise, Laplace) else Rounded(noise.sigma)
 
 
 def present(counts: Mapping[Any, int]) -> tuple[list[Any], IntArray]:

@@ -22,7 +22,8 @@ class PermuteAndFlip(Choice):
     """Goes through the candidates in random order and takes the first whose coin falls heads.
 
     The coin of a candidate that lies `gap` below the best has chance exp(−ε·gap / (2·sensitivity)), or
-    without the 2 if monotone. It never loses more utility on average than the exponential mechanism at the same ε.
+    without the 2 if monotone. On average it never loses more utility than the exponential mechanism at the
+    same ε.
 
     Privacy
     -------

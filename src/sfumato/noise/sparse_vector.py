@@ -1,4 +1,4 @@
-"""The sparse vector technique: which of many questions lie above a threshold (docs/proofs/sparse-vector.md)."""
+"""The sparse vector technique: which of many answers reach a threshold (docs/proofs/sparse-vector.md)."""
 
 from __future__ import annotations
 
@@ -79,14 +79,18 @@ class SparseVector:
         return (1 if self.monotone else 2) * self.positives
 
     def _first(self) -> Fraction:
-        """ε₁ with ε₂ / ε₁ about shifts^(2/3), where the two noises together are smallest. Any split is private,
-        so a double may round it."""
+        """ε₁ with ε₂ / ε₁ about shifts^(2/3), where both noises together vary least.
+
+        Any split is private, so doubles may choose it.
+        """
         return self.epsilon / (1 + Fraction(round(16 * self._shifts() ** (2 / 3)), 16))
 
 
 class Watch:
-    """A noisy threshold in use. It cannot be copied, pickled or taken into a forked process: a second life would
-    answer more questions than were paid for."""
+    """A noisy threshold in use.
+
+    It cannot be copied, pickled or taken into a forked process: two of it would say more than was paid for.
+    """
 
     __slots__ = ("_lock", "_mechanism", "_noise", "_process", "_source", "left")
 
