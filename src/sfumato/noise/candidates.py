@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
 from sfumato.noise.integers import IntArray, integers
 from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.exact import Number, exact, positive, shown, whole
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)

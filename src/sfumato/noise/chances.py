@@ -63,8 +63,8 @@ class Chances:
 
     @property
     def doubt(self) -> int:
-        """Two for the first digit, and each further one adds at most four."""
-        return 4 * len(self.tables) - 2
+        """Two for the first digit, and each further one adds at most three."""
+        return 3 * len(self.tables) - 1
 
     def least(self, gaps: Gaps) -> NDArray[np.uint64]:
         """For each gap a t with t ≤ 2^31 · e^(−gap / scale) ≤ t + doubt."""
