@@ -14,8 +14,8 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
 from sfumato.noise.bounds import Bounds, brackets, exp_minus
+from sfumato.noise.candidates import candidates
 from sfumato.noise.chances import under
-from sfumato.noise.integers import integers
 from sfumato.noise.inversion import Drawn
 from sfumato.noise.laplace import Laplace, Quotient
 from sfumato.noise.normal import Rounded
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.noise.bits import Source
     from sfumato.noise.gaussian import Gaussian
     from sfumato.noise.integers import IntArray
-    from sfumato.noise.inversion import Law
 
 _SMALLEST, _LARGEST = Fraction(1, 1000), Fraction(50)
 
@@ -169,7 +168,7 @@ def _price(noise: Laplace | Gaussian, per_unit: int) -> events.Event:
     return events.Gaussian(Fraction(over_root, 2**places))
 
 
-def _law(noise: Laplace | Gaussian) -> Law:
+def _law(noise: Laplace | Gaussian) -> Quotient | Rounded:
     return Quotient(1 / noise.scale, 1) if isinstance(noise, Laplace) else Rounded(noise.sigma)
 
 
@@ -178,22 +177,25 @@ def present(counts: Mapping[Any, int]) -> tuple[list[Any], IntArray]:
     table must look like any other."""
     if not isinstance(counts, Mapping):
         raise UsageError("SF-N411", "Keys come with their counts, as a mapping.", got=type(counts).__name__)
-    exact = dict(zip(counts, integers(list(counts.values())).tolist(), strict=True)) if counts else {}
-    if any(count < 0 for count in exact.values()):
+    names = list(counts)
+    exact = candidates(list(counts.values())) if counts else np.zeros(0, dtype=np.int64)
+    if (exact < 0).any():
         raise UsageError("SF-N412", "A number of units is not below zero.")
-    keys = _ordered([key for key, count in exact.items() if count])
-    return keys, integers([exact[key] for key in keys]) if keys else np.zeros(0, dtype=np.int64)
+    order = _ordered(np.flatnonzero(exact).tolist(), names)
+    return [names[i] for i in order], exact[np.array(order, dtype=np.intp)]
 
 
-def _ordered(keys: list[Any]) -> list[Any]:
+def _ordered(places: list[int], names: list[Any]) -> list[int]:
     """By the keys alone. Floats have no total order, and keys of several types none at all."""
     try:
-        if not any(isinstance(key, float) for key in keys):
-            return sorted(keys)
+        if not any(isinstance(names[i], float) for i in places):
+            return sorted(places, key=names.__getitem__)
     except TypeError:
         pass
     raise UsageError(
-        "SF-N413", "Keys are told in their own order, so they are texts, whole numbers or tuples of one kind."
+        "SF-N413",
+        "Keys are told in their own order, so they are of one kind.",
+        allowed="texts, whole numbers, or tuples of these",
     )
 
 
