@@ -66,8 +66,8 @@ def test_choices_of_one(kind: type[Exponential], monotone: bool) -> None:
     """All others rise as the first falls; or, in the monotone case, all others rise and the first stays."""
     tables = ([0] * (OTHERS + 1), LOW) if monotone else (HIGH, LOW)
     for strength, caught in ((1, False), (2, True)):
-        seen = told_apart(kind(Fraction(strength), 1, monotone).release, tables)
-        assert broken(*seen, 1, 0, list(range(OTHERS + 1))) == caught
+        seen = told_apart(kind(Fraction(strength), 1, monotone).release, tables, 12_000)
+        assert broken(*seen, 1, 0, [0, OTHERS]) == caught
 
 
 @pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip, NoisyMax])
@@ -128,7 +128,7 @@ def test_truncated_geometric(count: int) -> None:
 
 @pytest.mark.parametrize("noise", [Laplace, Gaussian])
 def test_thresholded_noise_on_new_keys(noise: type[Laplace] | type[Gaussian]) -> None:
-    """A key that only one unit has is told with chance δ at most. The copy has a threshold for thrice that."""
+    """A key that only one unit has is told with chance δ at most. The copy's threshold is for thrice that."""
     draws, delta = 100_000, Fraction(1, 100)
     for share, caught in ((delta, False), (3 * delta, True)):
         mechanism = ThresholdedNoise(noise(Fraction(9)), share)
