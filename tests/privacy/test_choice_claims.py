@@ -17,7 +17,6 @@ from scipy.stats import beta
 
 from sfumato.noise import (
     Exponential,
-    Gaussian,
     Laplace,
     NoisyMax,
     PermuteAndFlip,
@@ -126,25 +125,26 @@ def test_truncated_geometric(count: int) -> None:
         assert broken(*seen, 1, 0.01, [True, False]) == (factor == 2 and count < 4)
 
 
-@pytest.mark.parametrize("noise", [Laplace, Gaussian])
-def test_thresholded_noise_on_new_keys(noise: type[Laplace] | type[Gaussian]) -> None:
-    """A key that only one unit has is told with chance δ at most. The copy's threshold is for thrice that."""
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_thresholded_noise_on_new_keys(gaussian: bool) -> None:
+    """A key that only one unit has is told with chance δ at most. The copy's threshold is for six δ."""
     draws, delta = 100_000, Fraction(1, 100)
-    for share, caught in ((delta, False), (3 * delta, True)):
-        mechanism = ThresholdedNoise(noise(Fraction(9)), share)
+    for share, caught in ((delta, False), (6 * delta, True)):
+        mechanism = ThresholdedNoise(Fraction(1, 9), share, 1, gaussian)
         told = len(mechanism.release(dict.fromkeys(range(draws), 1)))
         seen = Counter({True: told, False: draws - told}), Counter({False: draws})
-        assert broken(*seen, 1, float(delta), [True, False]) == caught
+        assert broken(*seen, 0.12, float(delta), [True, False]) == caught
 
 
-def test_thresholded_noise_on_known_keys() -> None:
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_thresholded_noise_on_known_keys(gaussian: bool) -> None:
     """One unit more or less on a key that many have is hidden by the noise alone."""
-    keys, delta = range(100_000), Fraction(1, 1000)
-    for scale, caught in ((4, False), (2, True)):
-        mechanism = ThresholdedNoise(Laplace(Fraction(scale)), delta)
-        noisy = [mechanism.release(dict.fromkeys(keys, count)).values() for count in (40, 41)]
-        seen = [Counter(value >= 44 for value in values) for values in noisy]
-        assert broken(*seen, 0.25, float(delta), [True, False]) == caught
+    keys, delta = range(400_000), Fraction(1, 1000)
+    for strength, caught in ((1, False), (2, True)):
+        mechanism = ThresholdedNoise(Fraction(strength, 2), delta, 1, gaussian)
+        noisy = [mechanism.release(dict.fromkeys(keys, count)).values() for count in (60, 61)]
+        seen = [Counter(value >= (66 if gaussian else 62) for value in values) for values in noisy]
+        assert broken(*seen, 0.5, float(delta), [True, False]) == caught
 
 
 def at_distance(mechanism: ProposeTestRelease) -> Callable[[int], Hashable]:

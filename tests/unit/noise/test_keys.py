@@ -125,7 +125,7 @@ def test_keys_come_in_their_own_order() -> None:
 
 def test_no_keys_are_no_error() -> None:
     """An empty table must look like any other, and a key of no unit is never told."""
-    laplace = ThresholdedNoise(Laplace(Fraction(1)), Fraction(1, 2))
+    laplace = ThresholdedNoise(Fraction(1), Fraction(1, 2))
     for counts in ({}, {"a": 0}, {"a": 0, "b": 0}):
         assert noise.keys(counts, epsilon=50, delta=0.99) == []
         assert laplace.release(counts) == {}
@@ -144,9 +144,6 @@ def test_known_bits_settle_the_coins() -> None:
     assert mechanism.release({"c": 3, "a": 1, "b": 2}, source=Script([0, 2**64 - 1, 0])) == ["a", "c"]
 
 
-NOISES = [Laplace(Fraction(1)), Laplace(Fraction(20, 3)), Gaussian(Fraction(5)), Gaussian(Fraction(1, 3))]
-
-
 def tail(kind: Laplace | Gaussian, t: int) -> mpf:
     """P(noise ≥ t) for t ≥ 1."""
     if isinstance(kind, Laplace):
@@ -155,20 +152,51 @@ def tail(kind: Laplace | Gaussian, t: int) -> mpf:
     return mp.erfc((t - mpf(1) / 2) / real(kind.sigma) / mp.sqrt(2)) / 2
 
 
-@pytest.mark.parametrize("kind", NOISES, ids=str)
-@pytest.mark.parametrize("delta", [Fraction(1, 100), Fraction(1, 10**9), Fraction(1, 10**40)])
+@pytest.mark.parametrize("gaussian", [False, True])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 7), Fraction(3)])
+@pytest.mark.parametrize("delta", [Fraction(1, 100), Fraction(1, 10**9), Fraction(1, 10**15)])
 @pytest.mark.parametrize("per_unit", [1, 5])
 def test_the_threshold_is_the_smallest_that_suffices(
-    kind: Laplace | Gaussian, delta: Fraction, per_unit: int
+    epsilon: Fraction, delta: Fraction, per_unit: int, gaussian: bool
 ) -> None:
-    threshold = ThresholdedNoise(kind, delta, per_unit).threshold
+    mechanism = ThresholdedNoise(epsilon, delta, per_unit, gaussian)
+    kind, threshold = mechanism.noise(), mechanism.threshold
     with mp.workprec(400):
-        assert tail(kind, threshold - 1) <= real(delta) / per_unit
-        assert threshold <= 2 or tail(kind, threshold - 2) > real(delta) / per_unit
+        allowed = real(delta) / per_unit / (2 if gaussian else 1)
+        assert tail(kind, threshold - 1) <= allowed
+        assert threshold <= 2 or tail(kind, threshold - 2) > allowed
+
+
+@pytest.mark.parametrize("per_unit", [1, 2, 5, 100])
+def test_both_noises_are_calibrated(per_unit: int) -> None:
+    """Laplace by the l1 norm, Gaussian by Balle and Wang's profile at half of δ and the l2 norm."""
+    half, delta = Fraction(1, 2), Fraction(1, 10**6)
+    laplace = ThresholdedNoise(half, delta, per_unit).noise()
+    assert isinstance(laplace, Laplace)
+    assert laplace.scale == 2 * per_unit
+    noise = ThresholdedNoise(half, delta, per_unit, gaussian=True).noise()
+    assert isinstance(noise, Gaussian)
+    with mp.workprec(200):
+        mu = mp.sqrt(per_unit) / real(noise.sigma)
+        found = mp.ncdf(mu / 2 - real(half) / mu) - mp.exp(real(half)) * mp.ncdf(-mu / 2 - real(half) / mu)
+        assert found <= real(delta) / 2
+        assert found >= real(delta) / 2 * (1 - mpf(10) ** -4)
+
+
+def test_gaussian_noise_is_lower_for_many_keys() -> None:
+    few, many = (
+        [
+            ThresholdedNoise(Fraction(1), Fraction(1, 10**6), per_unit, kind).threshold
+            for kind in (False, True)
+        ]
+        for per_unit in (1, 100)
+    )
+    assert few[0] < few[1]
+    assert many[0] > many[1]
 
 
 def test_noisy_counts_are_told_from_the_threshold_on() -> None:
-    mechanism = ThresholdedNoise(Laplace(Fraction(2)), Fraction(1, 100))
+    mechanism = ThresholdedNoise(Fraction(1, 2), Fraction(1, 100))
     told = mechanism.release(dict.fromkeys(range(500), mechanism.threshold))
     assert 0 < len(told) < 500  # each is told with a chance of 0.62; all or none with one below 1e-100
     assert list(told) == sorted(told)
@@ -176,18 +204,29 @@ def test_noisy_counts_are_told_from_the_threshold_on() -> None:
     assert list(mechanism.release({"b": 10**6, "a": 1000})) == ["a", "b"]
 
 
-def test_prices_of_thresholded_noise() -> None:
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_prices_of_thresholded_noise(gaussian: bool) -> None:
     tenth = Fraction(1, 10)
-    keys = events.ThresholdedKeys(0, tenth)
-    laplace = ThresholdedNoise(Laplace(Fraction(6)), tenth, 3).event()
-    assert laplace == events.Sequential([events.DiscreteLaplace(6, 3), keys])
-    assert (laplace.pure(), laplace.side_delta()) == (Fraction(1, 2), tenth)
-    four = ThresholdedNoise(Gaussian(Fraction(6)), tenth, 4).event()
-    assert four == events.Sequential([events.Gaussian(3), keys])
-    [gaussian, _] = ThresholdedNoise(Gaussian(Fraction(6)), tenth, 2).event().events
-    assert isinstance(gaussian, events.Gaussian)
-    assert gaussian.sigma**2 * 2 <= 36
-    assert float(gaussian.sigma) == pytest.approx(6 / math.sqrt(2))
+    event = ThresholdedNoise(Fraction(1, 2), tenth, 3, gaussian).event()
+    assert event == events.ThresholdedKeys(Fraction(1, 2), tenth)
+    assert (event.pure(), event.side_delta()) == (Fraction(1, 2), tenth)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ((0, 0.1), "SF-N102"),
+        ((math.inf, 0.1), "SF-N105"),
+        ((1, 0), "SF-N409"),
+        ((1, 0.1, 0), "SF-N102"),
+        ((1, 0.1, 2, "no"), "SF-N403"),
+        ((10**6, 0.1), "SF-N201"),
+        ((1e-13, 0.1), "SF-N201"),
+    ],
+)
+def test_bad_settings_are_refused(settings: tuple[Any, ...], code: str) -> None:
+    with pytest.raises(UsageError, match=code):
+        ThresholdedNoise(*settings)
 
 
 @pytest.mark.parametrize(
