@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.bits import OS
-from sfumato.noise.candidates import yes_or_no
+from sfumato.noise.candidates import candidates, yes_or_no
 from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace
 from sfumato.privacy.events import Pure
@@ -68,11 +68,10 @@ class SparseVector:
 
     def release(self, answers: Any, threshold: int, *, source: Source = OS) -> list[bool]:
         """For answers known beforehand: whether each reaches the threshold, up to the last yes paid for."""
-        exact, watch, told = integers(answers).ravel().tolist(), self.begin(source=source), list[bool]()
-        for answer in exact:
-            if not watch.left:
-                break
-            told.append(watch.reaches(answer, threshold))
+        exact, least = candidates(answers).tolist(), _whole(threshold)
+        watch, told = self.begin(source=source), list[bool]()
+        while watch.left and len(told) < len(exact):
+            told.append(watch.reaches(exact[len(told)], least))
         return told
 
     def _shifts(self) -> int:

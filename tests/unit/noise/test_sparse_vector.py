@@ -70,7 +70,15 @@ def test_a_list_is_answered_up_to_the_last_yes() -> None:
     answers = [0, FAR, 0, FAR, FAR]
     assert SparseVector(1, positives=2).release(answers, FAR // 2) == [False, True, False, True]
     assert SparseVector(1, positives=9).release([0, 0], FAR) == [False, False]
-    assert SparseVector(1).release(5 * FAR, FAR) == [True]
+    assert SparseVector(1).release([5 * FAR], FAR) == [True]
+
+
+@pytest.mark.parametrize(
+    ("answers", "threshold"), [([], 1), ([0.5], 1), (5, 1), ([1, 2], 0.5), ([1, 2], [1, 2])]
+)
+def test_a_bad_list_is_refused_before_any_bit(answers: Any, threshold: Any) -> None:
+    with pytest.raises(UsageError):
+        SparseVector(1).release(answers, threshold, source=Never())
 
 
 def test_known_bits_give_known_answers() -> None:
