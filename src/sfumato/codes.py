@@ -36,6 +36,8 @@ CODES: dict[str, str] = {
     "SF-N320": "The differences given are all zero: this answer does not depend on any one unit.",
     "SF-N321": "Noise with this covariance leaves some direction without noise. A covariance to be inverted is positive definite.",
     "SF-N322": "A covariance has a row and a column for each number of the answer, and the same value on both sides of the diagonal.",
+    "SF-N323": "μ of Gaussian DP belongs to Gaussian noise and composes exactly. For other events a central-limit μ is only an approximation, which can promise too much; their trade-off curve is computed instead.",
+    "SF-N324": "Rényi divergences are asked for at finite orders above 1. The limits are the mean loss at 1 and the pure ε at infinity.",
     # budgets and quotas
     "SF-B101": "The population's budget does not hold this question any more. Ask with less, or ask again something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "The analyst's own quota does not hold this question. The steward may grant more; the population's budget is the limit for everyone.",

@@ -10,7 +10,7 @@ from sfumato.privacy.calibration import (
     share_epsilon,
     share_sigma,
 )
-from sfumato.privacy.composition import delta, epsilon
+from sfumato.privacy.composition import delta, epsilon, mu
 from sfumato.privacy.conversion import renyi_delta, renyi_epsilon, rho, rho_epsilon
 from sfumato.privacy.curves import Tradeoff, posterior, posterior_curve, tradeoff
 from sfumato.privacy.deployments import DEPLOYMENTS, Deployment, beside
@@ -79,6 +79,7 @@ __all__ = [
     "gaussian_sigma",
     "group",
     "left",
+    "mu",
     "posterior",
     "posterior_curve",
     "price",

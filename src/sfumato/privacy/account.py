@@ -202,5 +202,6 @@ def _order_cap(budget: Budget, order: float) -> float:
 
 
 def _log(value: Fraction) -> float:
-    """The logarithm, also of numbers that no double can hold."""
-    return math.log(value.numerator) - math.log(value.denominator)
+    """The logarithm, also of numbers that no double can hold: of what is near 1, and of a power of two."""
+    power = value.numerator.bit_length() - value.denominator.bit_length()
+    return math.log(value / Fraction(2) ** power) + power * math.log(2)

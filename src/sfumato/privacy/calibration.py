@@ -62,8 +62,8 @@ def share_sigma(budget: Budget, share: Number) -> Fraction:
 def share_epsilon(budget: Budget, share: Number) -> Fraction:
     """The largest pure ε that uses this share of a budget, rounded down.
 
-    Without δ it is the share of ε. With δ it is more: the filter that Gaussian events use, so that shares of
-    both kinds that add to 1 or less are all admitted together.
+    Without δ it is the share of ε. With δ it is a share of the filter that Gaussian events use, which for
+    small shares is far more; shares of both kinds that add to 1 or less are all admitted together.
     """
     part, limits = _share(share), caps(budget)
     if not budget.delta or max(limits.renyi) <= 0:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
 from sfumato.privacy.conversion import Events, renyi_delta, renyi_epsilon, together
 from sfumato.privacy.exact import nonnegative, probability
 from sfumato.privacy.losses import STEP, gaussian_mu, losses
-from sfumato.privacy.search import PRECISION
 
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
@@ -32,10 +32,10 @@ def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float =
     For runs fixed in advance; not a filter.
     """
     event, share = together(events), float(probability(delta, "delta"))
-    mu = gaussian_mu(event)
-    if mu is not None:
-        found = gaussian.epsilon_of(mu, share) if share else math.inf
-        return found * (1 - 10 * PRECISION) if lower else found
+    normal = gaussian_mu(event)
+    if normal is not None:
+        found = gaussian.lower_epsilon_of if lower else gaussian.epsilon_of
+        return found(normal, share) if share else math.inf
     if lower:
         return float(losses(event, step, lower=True).get_epsilon_for_delta(share + NOISE))
     if event.side_delta() >= share:
@@ -50,9 +50,9 @@ def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float =
     """
     event, exactly = together(events), nonnegative(epsilon, "epsilon")
     at, pure = float(exactly), event.pure()
-    mu = gaussian_mu(event)
-    if mu is not None:
-        return gaussian.delta_of(mu, at) * (1 - 10 * PRECISION if lower else 1 + 10 * PRECISION)
+    normal = gaussian_mu(event)
+    if normal is not None:
+        return gaussian.delta_bounds(normal, at)[0 if lower else 1]
     if lower:
         return max(0.0, float(losses(event, step, lower=True).get_delta_for_epsilon(at)) - NOISE)
     if pure is not None and pure <= exactly and not event.side_delta():
@@ -61,6 +61,19 @@ def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float =
         return 1.0
     composed = float(losses(event, step).get_delta_for_epsilon(at))
     return min(1.0, max(composed, 0.0) + NOISE, renyi_delta(event, at))
+
+
+def mu(events: Events) -> float:
+    """The μ of Gaussian DP of Gaussian events together, exact up to a root. Other events have none.
+
+    The central-limit μ of other runs is not a bound and is not offered.
+    """
+    found = gaussian_mu(together(events))
+    if found is None:
+        raise UsageError(
+            "SF-N323", "Only Gaussian events are Gaussian DP.", try_="sf.privacy.tradeoff(events)"
+        )
+    return found
 
 
 def _numeric_epsilon(event: Event, delta: float, step: float) -> float:

@@ -7,6 +7,7 @@ import math
 import numbers
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from typing import Any, SupportsFloat
 
@@ -87,6 +88,8 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, Fraction):
         return str(value)
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, dict):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

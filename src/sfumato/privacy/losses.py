@@ -47,6 +47,9 @@ STEP = 1e-4
 WIDEST = 200.0
 """The largest loss of one event that a grid is made for."""
 
+MOST_STEPS = 2**20
+"""The largest l1 norm, in grid steps, whose losses are listed one by one."""
+
 Losses = Any  # dp_accounting's PrivacyLossDistribution, which has no types
 
 
@@ -65,7 +68,7 @@ class Grid:
         }
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def losses(event: Event, step: float = STEP, lower: bool = False) -> Losses:
     """The losses of an event. `lower` bounds the worst mechanism of its kind from below, else from above."""
     grid = Grid(step, lower)
@@ -88,7 +91,10 @@ def _parts(event: Event, lower: bool) -> Counter[Event]:
 def _counts(event: Event, lower: bool = False) -> Counter[Event]:
     match event:
         case Sequential():
-            return sum((_counts(part, lower) for part in event.events), Counter[Event]())
+            total: Counter[Event] = Counter()
+            for part in event.events:
+                total.update(_counts(part, lower))
+            return total
         case Repeated():
             once = _counts(event.event, lower)
             return Counter({part: times * event.times for part, times in once.items()})
@@ -151,6 +157,8 @@ def _(event: Laplace, grid: Grid) -> Losses:
 @_single.register
 def _(event: DiscreteLaplace, grid: Grid) -> Losses:
     _require_narrow(event.pure())
+    if event.l1 > MOST_STEPS:
+        _refuse(event)
     return _atoms(integer_laplace(float(1 / event.scale), event.l1), grid)
 
 

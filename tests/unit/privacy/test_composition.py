@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -25,12 +26,14 @@ from sfumato.privacy import (
     ThresholdedKeys,
     delta,
     epsilon,
+    mu,
     renyi_delta,
     renyi_epsilon,
     rho,
     rho_epsilon,
 )
 from sfumato.privacy.atoms import integer_laplace, responses
+from sfumato.privacy.gaussian import delta_bounds
 from sfumato.privacy.losses import bounded_range_profile
 
 
@@ -39,9 +42,30 @@ def test_one_gaussian() -> None:
     assert delta(Gaussian(1), 4.377178) == pytest.approx(1e-5, rel=1e-5)
 
 
+@pytest.mark.parametrize("move", [1e-6, 0.001, 0.1, 1.0, 7.0, 60.0])
+@pytest.mark.parametrize("scaled", [0.0, 0.5, 3.0, 8.0, 25.0])
+def test_the_gaussian_profile_in_many_digits(move: float, scaled: float) -> None:
+    """At ε = μ²/2 + scaled·μ the truth lies between the bounds, and these are close."""
+    e = move * move / 2 + scaled * move
+    low, high = delta_bounds(move, e)
+    with mp.workdps(60):
+        near, far = mp.mpf(move) / 2 - mp.mpf(e) / move, -mp.mpf(move) / 2 - mp.mpf(e) / move
+        truth = mp.ncdf(near) - mp.e ** mp.mpf(e) * mp.ncdf(far)
+    assert low <= truth <= high
+    assert high - low <= max(1e-6, 1e-9 / move) * truth
+
+
 def test_gaussian_events_compose_exactly() -> None:
     assert epsilon([Gaussian(10)] * 100, 1e-5) == pytest.approx(4.377178, abs=5e-7)
     assert epsilon([Gaussian(3), Gaussian(4)], 1e-6) == pytest.approx(epsilon(Gaussian(2.4), 1e-6))
+
+
+def test_mu_composes_by_squares_and_belongs_to_gaussian_noise() -> None:
+    assert mu([Gaussian(Fraction(1, 3)), Gaussian(Fraction(1, 4))]) == pytest.approx(5)
+    assert mu(Repeated(Gaussian(1), 9)) == pytest.approx(3)
+    with pytest.raises(UsageError) as refusal:
+        mu([Gaussian(1), Laplace(1)])
+    assert refusal.value.code == "SF-N323"
 
 
 def test_the_fair_coin_is_exactly_ln_3() -> None:

@@ -30,6 +30,7 @@ from sfumato.privacy import (
     group,
 )
 from sfumato.privacy.account import NAT, price
+from sfumato.privacy.exact import canonical_json
 
 RATES = [Fraction(1), Fraction(1, 10), Fraction(1, 1000), Fraction(7, 3), Fraction(50), Fraction(1, 100_000)]
 
@@ -174,6 +175,12 @@ def test_the_limits_of_the_orders(event: Event, kl: float, largest: float) -> No
     assert far > 1e6 if largest == math.inf else far == pytest.approx(largest, rel=1e-5)
 
 
+@pytest.mark.parametrize("order", [1, 0.5, math.inf, math.nan])
+def test_orders_are_above_one(order: float) -> None:
+    with pytest.raises(UsageError):
+        Pure(1).renyi(order)
+
+
 ALL: list[Event] = [
     Pure(Fraction(1, 3)),
     Laplace(2),
@@ -197,6 +204,7 @@ ALL: list[Event] = [
 def test_the_canonical_form_is_read_back(event: Event) -> None:
     assert from_dict(json.loads(json.dumps(event.to_dict()))) == event
     assert hash(event) == hash(from_dict(event.to_dict()))
+    assert canonical_json(event)
 
 
 @pytest.mark.parametrize(

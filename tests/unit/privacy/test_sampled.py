@@ -48,6 +48,19 @@ def test_the_sampled_gaussian_is_never_below_its_integral(q: float, sigma: float
         assert charged == pytest.approx(truth, rel=1e-9)
 
 
+@pytest.mark.parametrize(("q", "sigma"), [(0.01, 1.0), (0.1, 2.0), (0.001, 4.0)])
+def test_another_library_agrees(q: float, sigma: float) -> None:
+    """On Poisson samples it computes the same sum; on samples of fixed size a somewhat tighter theorem."""
+    from dp_accounting.rdp import rdp_privacy_accountant as other
+
+    for order in (2, 3, 8, 64):
+        poisson = other._compute_rdp_poisson_subsampled_gaussian(q, sigma, [order])[0]
+        assert Sampled(Gaussian(sigma), q).renyi(float(order)) == pytest.approx(poisson, rel=1e-9)
+        fixed = other._compute_rdp_sample_wor_gaussian(q, sigma, [order])[0]
+        ours = Sampled(Gaussian(sigma), q, Neighbours.REPLACE_ONE).renyi(float(order))
+        assert fixed * (1 - 1e-9) <= ours <= 1.4 * fixed
+
+
 def test_tiny_rates_lose_no_digits() -> None:
     q, sigma = 1e-7, 1.0
     for order in (2.0, 8.0):
@@ -69,8 +82,8 @@ def test_all_orders_are_finite_and_grow() -> None:
     assert curve == sorted(curve)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1, 5, 100])
-@pytest.mark.parametrize("rate", [0.001, 0.5])
+@pytest.mark.parametrize("epsilon", [0.01, 1, 5, 100, 690])
+@pytest.mark.parametrize("rate", [1e-20, 0.001, 0.5, 0.99])
 def test_pure_events_are_amplified(epsilon: float, rate: float) -> None:
     with mp.workdps(40):
         truth = mp.log(1 + mp.mpf(repr(rate)) * (mp.e ** mp.mpf(repr(epsilon)) - 1))
@@ -95,6 +108,23 @@ def test_the_amplified_curve_bounds_sampled_laplace_noise_in_both_directions() -
             truth = mp.log(mp.quad(moment, [-mp.inf, 0, 1, mp.inf])) / (order - 1)
             assert event.renyi(order) >= truth
             assert event.renyi(order) <= Pure(event.pure() or 0).renyi(order) * (1 + 1e-9)
+
+
+def test_rates_very_near_one() -> None:
+    nearly = 1 - Fraction(1, 10**30)
+    for order in ORDERS:
+        assert Sampled(Gaussian(2), nearly).renyi(order) == pytest.approx(Gaussian(2).renyi(order), rel=1e-9)
+        assert Sampled(Pure(50), nearly).renyi(order) == pytest.approx(Pure(50).renyi(order), rel=1e-9)
+    assert Sampled(Pure(800), Fraction(1, 2)).pure() == 800
+
+
+@pytest.mark.parametrize(
+    "event", [Gaussian(0.3), Pure(3), Laplace(0.2), ApproxDP(2, 1e-9)], ids=lambda e: e.tag
+)
+def test_sampling_never_costs_more(event: Event) -> None:
+    for relation in Neighbours:
+        for order in ORDERS:
+            assert Sampled(event, 0.7, relation).renyi(order) <= event.renyi(order)
 
 
 def test_fixed_size_bounds_a_worst_case_replacement() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from sfumato.privacy.divergences import Curve
@@ -48,7 +51,9 @@ class Event(ABC):
         return None
 
     def renyi(self, order: float) -> float:
-        """The curve at one order."""
+        """The curve at one order above 1; near 1 it is the mean loss, far out the largest one."""
+        if not 1 < order < math.inf:
+            raise UsageError("SF-N324", "A Rényi order is a finite number above 1.", got=str(order))
         return self.curve()(order)
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import UsageError
 from sfumato.privacy import divergences
-from sfumato.privacy.events.event import NONE, Event
+from sfumato.privacy.events.event import Event
 from sfumato.privacy.events.simple import ApproxDP, Gaussian, ThresholdedKeys
-from sfumato.privacy.exact import Number, exact, raised, whole
+from sfumato.privacy.exact import LARGEST, Number, exact, raised, whole
 from sfumato.privacy.neighbours import Neighbours, common
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sfumato.privacy.divergences import Curve
 
+_LARGE = 700  # an ε whose exponential no double holds; sampling is of no help to it
 _SLACK = 1 + 2.0**-36  # large exponents cancel in the sums below; this is far above what they lose
 
 
@@ -64,26 +65,25 @@ class Sampled(Event):
     def curve(self) -> Curve:
         if self.rate == 1:
             return self.event.curve()
-        if self.relation is Neighbours.REPLACE_ONE and not self.event.side_delta():
-            return self._fixed_curve()
-        if isinstance(self.event, Gaussian):
-            return sampled_gaussian(float(self.rate), float(self.event.sigma))
-        return self._pure_curve()
+        curves = [self.event.curve(), *self._bounds()]
+        return lambda order: min(curve(order) for curve in curves)
 
-    def _pure_curve(self) -> Curve:
+    def _bounds(self) -> Iterator[Curve]:
+        """What is proven beside that sampling never costs more than not sampling."""
+        fixed, pure = self.relation is Neighbours.REPLACE_ONE, self.event.pure()
+        if pure is not None:
+            yield self._pure_curve(pure, fixed)
+        if fixed and not self.event.side_delta():
+            yield sampled_without_replacement(float(self.rate), self.event.curve(), pure)
+        elif isinstance(self.event, Gaussian):
+            yield sampled_gaussian(self.rate, float(self.event.sigma))
+
+    def _pure_curve(self, inner: Fraction, fixed: bool) -> Curve:
         """By the likelihood ratio alone, which for Poisson sampling keeps to a narrower interval."""
-        pure = self.pure() or NONE
-        inner = self.event.pure() or NONE
-        if self.relation is Neighbours.REPLACE_ONE or self.event.side_delta():
-            return divergences.response(float(pure))
-        return divergences.ratio_range(-_shrunk(float(inner), float(self.rate)), float(pure))
-
-    def _fixed_curve(self) -> Curve:
-        general = sampled_without_replacement(float(self.rate), self.event.curve(), self.event.pure())
-        if self.event.pure() is None:
-            return general
-        pure = self._pure_curve()
-        return lambda order: min(general(order), pure(order))
+        high = float(amplified(inner, self.rate))
+        if fixed or self.event.side_delta():
+            return divergences.response(high)
+        return divergences.ratio_range(-_shrunk(float(inner), self.rate), high)
 
     def _require_proven(self) -> None:
         """Only pairs of a sampling scheme and an event for which a bound is proven."""
@@ -105,29 +105,36 @@ class Sampled(Event):
 
 def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
     """log(1 + rate·(e^ε − 1)), rounded up and never above ε."""
-    e, q = float(epsilon), float(rate)
-    log = math.log1p(q * math.expm1(e)) if e < 1 else e + math.log(q + (1 - q) * math.exp(-e))
-    return min(epsilon, raised(log))
+    if epsilon > _LARGE:
+        return epsilon
+    return min(epsilon, raised(math.log1p(float(rate) * math.expm1(float(epsilon)))))
 
 
-def _shrunk(epsilon: float, rate: float) -> float:
+def _shrunk(epsilon: float, rate: Fraction) -> float:
     """−log(1 − rate·(1 − e^−ε)), rounded up."""
-    return -math.log1p(rate * math.expm1(-epsilon)) * (1 + 2.0**-40)
+    return -_log_rest(rate, -math.expm1(-epsilon)) * (1 + 2.0**-40)
+
+
+def _log_rest(rate: Fraction, part: float = 1.0) -> float:
+    """log(1 − rate·part), without losing digits where that is near 0 or near 1."""
+    if rate <= Fraction(1, 2):
+        return math.log1p(-float(rate) * part)
+    return math.log(float(1 - rate) + float(rate) * (1 - part))
 
 
 def _rate(rate: Number) -> Fraction:
     chance = exact(rate, "rate")
-    if not 0 < chance <= 1:
-        raise UsageError("SF-N310", "A sampling rate lies above 0 and not above 1.", got=str(rate))
+    if not 1 <= chance * LARGEST <= LARGEST:
+        raise UsageError("SF-N310", "A sampling rate lies above 0 and not above 1.", got=str(rate)[:40])
     return chance
 
 
-def sampled_gaussian(rate: float, sigma: float) -> Curve:
+def sampled_gaussian(rate: Fraction, sigma: float) -> Curve:
     """Gaussian noise on a Poisson sample (docs/proofs/sampling.md#poisson-and-gaussian).
 
     E[(P/Q)^α] − 1 = Σ_{k≥2} C(α,k)·(1 − q)^(α−k)·q^k·(e^((k² − k)/2σ²) − 1) for whole α.
     """
-    log_q, log_rest, half = math.log(rate), math.log1p(-rate), 0.5 / sigma / sigma
+    log_q, log_rest, half = math.log(rate), _log_rest(rate), 0.5 / sigma / sigma
 
     def excess(order: int, k: int) -> float:
         chance = math.log(math.comb(order, k)) + (order - k) * log_rest + k * log_q
