@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTEST := $(BIN)/python -m pytest -n 2
@@ -36,15 +37,17 @@ check: $(VENV)/.installed-dev
 slow: $(VENV)/.installed-dev
 	@$(PYTEST) -m slow
 
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-dev $(PEERS)/.installed
 	@set -e; for script in $(sort $(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in $(sort $(wildcard benchmarks/peers/*.py)); do echo "== $$script"; \
+	  PYTHONPATH=src $(PEERS)/bin/python $$script; done
 
 docs: $(VENV)/.installed-dev
 	@$(BIN)/python docs/build.py
 	@$(PYTEST) tests/docs
 
 clean:
-	rm -rf $(VENV) build dist site demo-output
+	rm -rf $(VENV) $(PEERS) build dist site demo-output
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -58,6 +61,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing the development tools into $(VENV)"
 	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[dev]"
+	@touch $@
+
+# Rivals may want other versions of the libraries that we use, so they live apart.
+$(PEERS)/.installed: benchmarks/peers/requirements.txt
+	@echo "Installing the rivals into $(PEERS)"
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check -qq install -r benchmarks/peers/requirements.txt
 	@touch $@
 
 $(BIN)/python:
