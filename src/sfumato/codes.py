@@ -12,6 +12,18 @@ CODES: dict[str, str] = {
     "SF-N108": "`given` holds public guesses for a quote. It takes n, the rows you expect in a group.",
     "SF-N109": "A question needs a spend before it is priced or released, such as epsilon=0.1. There is no default.",
     "SF-N110": "The prior chance that someone is in the data lies strictly between 0 and 1.",
+    "SF-N111": "A number that may be zero but not below it is below it. An ε of 0 asks nothing; less has no meaning.",
+    # events
+    "SF-N301": "A noise scale is far below any sensible one. Noise so small is no noise; use a scale above 2^-100.",
+    "SF-N302": "The event is, or holds, a use of the data without any privacy. No budget can pay for that.",
+    "SF-N303": "Some prices hold for adding or removing a unit and others for replacing one. Events of both kinds have no common price; keep them in accounts of their own.",
+    "SF-N304": "Randomized response chooses among at least two answers.",
+    "SF-N305": "A protocol that tells the truth less often than any other answer is another protocol, and one that always does hides nothing. The fair coin's chance is 3/4.",
+    "SF-N306": "For some events nothing is proven about groups of people. Declare the group as the unit of protection, so that its contribution is bounded together.",
+    "SF-N307": "The text names no event that sfumato knows. The set of events is closed, and a price is never guessed.",
+    "SF-N308": 'The fields of an event are those its canonical form has, with whole numbers or fractions written as texts such as "1/10".',
+    "SF-N309": "Sampling lowers the price only where that is proven: Gaussian noise on a Poisson sample, pure or (ε, δ) events on either kind of sample, and any curve on a sample of fixed size. Shuffled batches are neither.",
+    "SF-N310": "A sampling rate is the chance that a unit is in the sample: above 0, at most 1.",
     # budgets and quotas
     "SF-B101": "The population's budget does not hold this question any more. Ask with less, or ask again something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "The analyst's own quota does not hold this question. The steward may grant more; the population's budget is the limit for everyone.",

@@ -13,11 +13,13 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sfumato.privacy.events import Pure
+from sfumato.errors import UsageError
+from sfumato.privacy.events import Event, Grouped, Parallel, Pure, Repeated, Sequential
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sfumato.privacy.budget import Budget
-    from sfumato.privacy.events import Event
 
 ORDERS: tuple[float, ...] = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 512.0)
 NAT = 10**12
@@ -26,6 +28,7 @@ SIDE = 2**60
 """Side δ is kept in units of 1/SIDE."""
 
 _SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
+_UP = NAT * (1 + _SLACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,10 @@ class Cost:
         pure = None if self.pure is None or other.pure is None else self.pure + other.pure
         renyi = tuple(a + b for a, b in zip(self.renyi, other.renyi, strict=True))
         return Cost(pure, renyi, self.side + other.side)
+
+    def __mul__(self, times: int) -> Cost:
+        pure = None if self.pure is None else self.pure * times
+        return Cost(pure, tuple(one * times for one in self.renyi), self.side * times)
 
     def to_dict(self) -> dict[str, Any]:
         return {"pure": self.pure, "renyi": list(self.renyi), "side": self.side}
@@ -81,13 +88,42 @@ class Left:
 
 
 def price(event: Event) -> Cost:
-    """The charge for an event, every component rounded up."""
-    pure = event.pure()
+    """The charge for an event, every component rounded up.
+
+    Parts are rounded before they are added, so that what doubles lose in one of them is never multiplied.
+    """
+    match event:
+        case Sequential():
+            return sum(map(price, event.events), NOTHING)
+        case Repeated():
+            return price(event.event) * event.times
+        case Parallel():
+            return _dearest(map(price, event.events))
+        case Grouped():
+            return price(event.reduced())
+    return _simple(event)
+
+
+def _simple(event: Event) -> Cost:
+    pure, curve = event.pure(), event.curve()
+    divergences = [curve(order) for order in ORDERS]
+    if math.inf in divergences:
+        raise UsageError("SF-N302", "This use of the data promises nothing, so it cannot be charged.")
     return Cost(
         None if pure is None else math.ceil(pure * NAT),
-        tuple(_round_up(event.renyi(order)) for order in ORDERS),
+        tuple([math.ceil(one * _UP) + 1 if one > 0 else 0 for one in divergences]),
         math.ceil(event.side_delta() * SIDE),
     )
+
+
+def _dearest(costs: Iterable[Cost]) -> Cost:
+    """The largest of each component; no pure ε where one of them has none."""
+    dearest = NOTHING
+    for cost in costs:
+        pure = None if dearest.pure is None or cost.pure is None else max(dearest.pure, cost.pure)
+        renyi = tuple(map(max, dearest.renyi, cost.renyi))
+        dearest = Cost(pure, renyi, max(dearest.side, cost.side))
+    return dearest
 
 
 @lru_cache(maxsize=256)
@@ -129,7 +165,3 @@ def _order_cap(epsilon: Fraction, delta: Fraction, order: float) -> int:
         return -1
     cap = float(epsilon) - math.log1p(-1 / order) + math.log(float(delta) * order) / (order - 1)
     return math.floor((cap - _SLACK * (1 + abs(cap))) * NAT)
-
-
-def _round_up(divergence: float) -> int:
-    return math.ceil(divergence * (1 + _SLACK) * NAT) + 1 if divergence > 0 else 0

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sfumato.errors import UsageError
-from sfumato.privacy.exact import Number, exact, positive, shown
+from sfumato.privacy.exact import Number, positive, probability, shown
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -26,7 +25,7 @@ class Budget:
 
     def __init__(self, epsilon: Number, delta: Number = 0) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", _probability(delta))
+        object.__setattr__(self, "delta", probability(delta, "delta"))
 
     def __repr__(self) -> str:
         delta = f", delta={shown(self.delta)}" if self.delta else ""
@@ -38,10 +37,3 @@ class Budget:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Budget:
         return cls(Fraction(fields["epsilon"]), Fraction(fields["delta"]))
-
-
-def _probability(value: Number) -> Fraction:
-    delta = exact(value, "delta")
-    if not 0 <= delta < 1:
-        raise UsageError("SF-N106", "delta must be at least 0 and below 1.", got=str(value))
-    return delta

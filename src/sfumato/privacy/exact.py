@@ -16,6 +16,8 @@ Number = int | float | Fraction | Decimal
 
 LARGEST = Fraction(2) ** 100  # beyond any sensible bound, scale or ε
 
+_RAISE = 1 + Fraction(1, 2**40)  # far above the rounding of the double arithmetic it covers
+
 
 def exact(value: Any, name: str) -> Fraction:
     """The rational number that `value` reads as; a double is read by its shortest decimal form."""
@@ -31,6 +33,35 @@ def positive(value: Any, name: str) -> Fraction:
     if fraction <= 0:
         raise UsageError("SF-N102", f"{name} must be greater than 0.", got=_shown(value))
     return fraction
+
+
+def nonnegative(value: Any, name: str) -> Fraction:
+    """`exact`, and not below zero."""
+    fraction = exact(value, name)
+    if fraction < 0:
+        raise UsageError("SF-N111", f"{name} must not be below 0.", got=_shown(value))
+    return fraction
+
+
+def noise_scale(value: Any, name: str) -> Fraction:
+    """`positive`, and no smaller than 2^−100, so that its inverse is a number that can be used."""
+    fraction = positive(value, name)
+    if fraction * LARGEST < 1:
+        raise UsageError("SF-N301", f"{name} is too small.", got=_shown(value), try_="a number above 2^-100")
+    return fraction
+
+
+def probability(value: Any, name: str) -> Fraction:
+    """`exact`, at least 0 and below 1."""
+    fraction = exact(value, name)
+    if not 0 <= fraction < 1:
+        raise UsageError("SF-N106", f"{name} must be at least 0 and below 1.", got=_shown(value))
+    return fraction
+
+
+def raised(value: float) -> Fraction:
+    """A rational above the real number that this double was computed for, to within 2^−40 of it."""
+    return Fraction(value) * _RAISE
 
 
 def whole(value: Any, name: str) -> int:

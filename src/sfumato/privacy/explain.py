@@ -45,7 +45,8 @@ class Explanation:
         before, after = round(100 * self.prior), round(100 * self.posterior)
         return (
             f"Someone who thinks there is a {before} in 100 chance that you are in the data can be brought "
-            f"to about {after} in 100, and no further, by everything ever released (ε = {shown(self.budget.epsilon)})."
+            f"to about {after} in 100, and no further, by everything ever released "
+            f"(ε = {shown(self.budget.epsilon)})."
         )
 
     def _consequence(self) -> str:

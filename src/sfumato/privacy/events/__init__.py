@@ -1,0 +1,38 @@
+"""What happened to the data, as frozen values. An event never shrinks and knows its own price."""
+
+from sfumato.privacy.events.composite import Parallel, Repeated, Sequential
+from sfumato.privacy.events.event import Event
+from sfumato.privacy.events.grouped import Grouped, group
+from sfumato.privacy.events.sampled import Sampled
+from sfumato.privacy.events.simple import (
+    ApproxDP,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    Pure,
+    RandomizedResponse,
+    ThresholdedKeys,
+)
+from sfumato.privacy.events.tags import from_dict
+
+__all__ = [
+    "ApproxDP",
+    "DiscreteLaplace",
+    "Event",
+    "Exponential",
+    "Gaussian",
+    "Grouped",
+    "Laplace",
+    "NonPrivate",
+    "Parallel",
+    "Pure",
+    "RandomizedResponse",
+    "Repeated",
+    "Sampled",
+    "Sequential",
+    "ThresholdedKeys",
+    "from_dict",
+    "group",
+]

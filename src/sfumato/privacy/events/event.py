@@ -1,0 +1,67 @@
+"""What every event answers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from sfumato.privacy.divergences import Curve
+    from sfumato.privacy.neighbours import Neighbours
+
+NONE = Fraction(0)
+INNER = {"event": "of"}
+"""What a field is called in the canonical form, where "event" is the tag."""
+
+
+class Event(ABC):
+    """A priced use of the data, as a frozen value that never shrinks.
+
+    Let P and Q be the laws of what was released from two neighbouring tables, given all that came
+    before. An event states that P = (1 − δ)·P' + δ·P'' and Q = (1 − δ)·Q' + δ·Q'' for its side δ, and
+    bounds the divergence between P' and Q', in both directions: by a pure ε, where there is one, and by a
+    Rényi curve. With no side δ these are P and Q themselves.
+    """
+
+    __slots__ = ()
+
+    tag: ClassVar[str]
+
+    @abstractmethod
+    def pure(self) -> Fraction | None:
+        """The smallest proven pure ε, exact or rounded up; none where there is no pure guarantee."""
+
+    @abstractmethod
+    def curve(self) -> Curve:
+        """Upper bounds, up to float rounding, on the Rényi divergence at orders above 1."""
+
+    def side_delta(self) -> Fraction:
+        """The δ paid outside the curve, exact or rounded up."""
+        return NONE
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """The only neighbours that this price holds for; none named where the sensitivity alone decides."""
+        return None
+
+    def renyi(self, order: float) -> float:
+        """The curve at one order."""
+        return self.curve()(order)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical form: a tag of a closed set, and exact numbers as text."""
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return {"event": self.tag, **{INNER.get(name, name): _plain(getattr(self, name)) for name in names}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Event):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, Fraction) else value

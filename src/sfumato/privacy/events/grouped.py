@@ -1,0 +1,134 @@
+"""Protecting several people at once: the same event, seen from a group of k units."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import singledispatch
+from typing import TYPE_CHECKING, ClassVar
+
+from sfumato.errors import UsageError
+from sfumato.privacy.events import simple
+from sfumato.privacy.events.composite import Repeated, Sequential
+from sfumato.privacy.events.event import Event
+from sfumato.privacy.exact import raised, whole
+
+if TYPE_CHECKING:
+    from sfumato.privacy.divergences import Curve
+    from sfumato.privacy.neighbours import Neighbours
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Grouped(Event):
+    """An event as it looks to `k` linked units that are added, removed or replaced together.
+
+    Because : docs/proofs/events.md#groups
+    """
+
+    tag: ClassVar[str] = "grouped"
+    event: Event
+    k: int
+
+    def __init__(self, event: Event, k: int) -> None:
+        object.__setattr__(self, "event", event)
+        object.__setattr__(self, "k", whole(k, "k"))
+        self.reduced()
+
+    def reduced(self) -> Event:
+        """An event without groups that costs at least as much."""
+        return group(self.event, self.k)
+
+    def pure(self) -> Fraction | None:
+        return self.reduced().pure()
+
+    def curve(self) -> Curve:
+        return self.reduced().curve()
+
+    def side_delta(self) -> Fraction:
+        return self.reduced().side_delta()
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        return self.event.neighbours
+
+
+def group(event: Event, k: int) -> Event:
+    """What an event costs a group of `k` units, as an event for one."""
+    size = whole(k, "k")
+    return event if size == 1 else _group(event, size)
+
+
+@singledispatch
+def _group(event: Event, k: int) -> Event:
+    """By pure ε alone, which adds over a chain of k neighbours."""
+    epsilon = event.pure()
+    if epsilon is None or event.side_delta():
+        raise UsageError(
+            "SF-N306",
+            "There is no proven price of this event for a group.",
+            got=event.tag,
+            try_="bound what the group contributes together, as one unit",
+        )
+    return simple.Pure(epsilon * k)
+
+
+@_group.register
+def _(event: simple.Laplace, k: int) -> Event:
+    return simple.Laplace(event.scale / k)
+
+
+@_group.register
+def _(event: simple.DiscreteLaplace, k: int) -> Event:
+    return simple.DiscreteLaplace(event.scale, event.l1 * k)
+
+
+@_group.register
+def _(event: simple.Gaussian, k: int) -> Event:
+    return simple.Gaussian(event.sigma / k)
+
+
+@_group.register
+def _(event: simple.Exponential, k: int) -> Event:
+    return simple.Exponential(event.epsilon * k)
+
+
+@_group.register
+def _(event: simple.RandomizedResponse, k: int) -> Event:
+    return Repeated(event, k)
+
+
+@_group.register(simple.ApproxDP)
+@_group.register(simple.ThresholdedKeys)
+def _(event: simple.ApproxDP | simple.ThresholdedKeys, k: int) -> Event:
+    delta = _group_delta(event.epsilon, event.delta, k)
+    return simple.NonPrivate() if delta >= 1 else simple.ApproxDP(event.epsilon * k, delta)
+
+
+@_group.register
+def _(event: simple.NonPrivate, k: int) -> Event:
+    return event
+
+
+@_group.register
+def _(event: Sequential, k: int) -> Event:
+    return Sequential(group(part, k) for part in event.events)
+
+
+@_group.register
+def _(event: Repeated, k: int) -> Event:
+    return Repeated(group(event.event, k), event.times)
+
+
+@_group.register
+def _(event: Grouped, k: int) -> Event:
+    return group(event.event, event.k * k)
+
+
+def _group_delta(epsilon: Fraction, delta: Fraction, k: int) -> Fraction:
+    """δ·(1 + e^ε + … + e^((k−1)ε)), rounded up; 1 where it is at least 1."""
+    if not epsilon or not delta:
+        return min(Fraction(1), delta * k)
+    step = float(epsilon)
+    log_sum = (k - 1) * step + math.log(math.expm1(-k * step) / math.expm1(-step))
+    return Fraction(1) if log_sum > 700 else min(Fraction(1), delta * raised(math.exp(log_sum)))

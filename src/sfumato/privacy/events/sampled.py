@@ -1,0 +1,178 @@
+"""Events on a random part of the people, which hides who was in it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from sfumato.errors import UsageError
+from sfumato.privacy import divergences
+from sfumato.privacy.events.event import NONE, Event
+from sfumato.privacy.events.simple import ApproxDP, Gaussian, ThresholdedKeys
+from sfumato.privacy.exact import Number, exact, raised, whole
+from sfumato.privacy.neighbours import Neighbours, common
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.privacy.divergences import Curve
+
+_SLACK = 1 + 2.0**-36  # large exponents cancel in the sums below; this is far above what they lose
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Sampled(Event):
+    """An event that sees each unit with chance `rate` only, and never says whom it saw.
+
+    `Sampled(event, rate)` takes every unit by a coin of its own (Poisson), for adding or removing one.
+    `Sampled.fixed(event, size, of)` takes `size` of a public number of units, for replacing one; the event's
+    sensitivity is then that of a replacement. Shuffled batches are neither and have no price here.
+
+    Because : docs/proofs/sampling.md
+    """
+
+    tag: ClassVar[str] = "sampled"
+    event: Event
+    rate: Fraction
+    relation: Neighbours
+
+    def __init__(self, event: Event, rate: Number, relation: Neighbours = Neighbours.ADD_REMOVE) -> None:
+        object.__setattr__(self, "event", event)
+        object.__setattr__(self, "rate", _rate(rate))
+        object.__setattr__(self, "relation", relation)
+        common([relation, event.neighbours])
+        self._require_proven()
+
+    @classmethod
+    def fixed(cls, event: Event, size: int, of: int) -> Sampled:
+        """`size` different units out of `of`, each set of them equally likely."""
+        return cls(event, Fraction(whole(size, "size"), whole(of, "of")), Neighbours.REPLACE_ONE)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return self.relation
+
+    def pure(self) -> Fraction | None:
+        inner = self.event.pure()
+        return inner if inner is None or self.rate == 1 else amplified(inner, self.rate)
+
+    def side_delta(self) -> Fraction:
+        return self.event.side_delta() * self.rate
+
+    def curve(self) -> Curve:
+        if self.rate == 1:
+            return self.event.curve()
+        if self.relation is Neighbours.REPLACE_ONE and not self.event.side_delta():
+            return self._fixed_curve()
+        if isinstance(self.event, Gaussian):
+            return sampled_gaussian(float(self.rate), float(self.event.sigma))
+        return self._pure_curve()
+
+    def _pure_curve(self) -> Curve:
+        """By the likelihood ratio alone, which for Poisson sampling keeps to a narrower interval."""
+        pure = self.pure() or NONE
+        inner = self.event.pure() or NONE
+        if self.relation is Neighbours.REPLACE_ONE or self.event.side_delta():
+            return divergences.response(float(pure))
+        return divergences.ratio_range(-_shrunk(float(inner), float(self.rate)), float(pure))
+
+    def _fixed_curve(self) -> Curve:
+        general = sampled_without_replacement(float(self.rate), self.event.curve(), self.event.pure())
+        if self.event.pure() is None:
+            return general
+        pure = self._pure_curve()
+        return lambda order: min(general(order), pure(order))
+
+    def _require_proven(self) -> None:
+        """Only pairs of a sampling scheme and an event for which a bound is proven."""
+        event = self.event
+        plain = not event.side_delta()
+        if plain and (event.pure() is not None or isinstance(event, Gaussian)):
+            return
+        if plain and self.relation is Neighbours.REPLACE_ONE:
+            return
+        if not plain and isinstance(event, ApproxDP | ThresholdedKeys):
+            return
+        raise UsageError(
+            "SF-N309",
+            "There is no proven price of this event on a random part of the people.",
+            got=f"{event.tag}, {self.relation.value}",
+            try_="sf.privacy.Sampled(sf.privacy.Gaussian(sigma), rate) for each step",
+        )
+
+
+def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
+    """log(1 + rate·(e^ε − 1)), rounded up and never above ε."""
+    e, q = float(epsilon), float(rate)
+    log = math.log1p(q * math.expm1(e)) if e < 1 else e + math.log(q + (1 - q) * math.exp(-e))
+    return min(epsilon, raised(log))
+
+
+def _shrunk(epsilon: float, rate: float) -> float:
+    """−log(1 − rate·(1 − e^−ε)), rounded up."""
+    return -math.log1p(rate * math.expm1(-epsilon)) * (1 + 2.0**-40)
+
+
+def _rate(rate: Number) -> Fraction:
+    chance = exact(rate, "rate")
+    if not 0 < chance <= 1:
+        raise UsageError("SF-N310", "A sampling rate lies above 0 and not above 1.", got=str(rate))
+    return chance
+
+
+def sampled_gaussian(rate: float, sigma: float) -> Curve:
+    """Gaussian noise on a Poisson sample (docs/proofs/sampling.md#poisson-and-gaussian).
+
+    E[(P/Q)^α] − 1 = Σ_{k≥2} C(α,k)·(1 − q)^(α−k)·q^k·(e^((k² − k)/2σ²) − 1) for whole α.
+    """
+    log_q, log_rest, half = math.log(rate), math.log1p(-rate), 0.5 / sigma / sigma
+
+    def excess(order: int, k: int) -> float:
+        chance = math.log(math.comb(order, k)) + (order - k) * log_rest + k * log_q
+        return chance + _log_expm1((k * k - k) * half)
+
+    return _by_whole_orders(excess)
+
+
+def sampled_without_replacement(rate: float, inner: Curve, pure: Fraction | None) -> Curve:
+    """Any event on a sample of fixed size (docs/proofs/sampling.md#fixed-size)."""
+    log_q, cap = math.log(rate), math.log(2)
+    widest = math.inf if pure is None else _log_expm1(float(pure))
+
+    def excess(order: int, k: int) -> float:
+        log = math.log(math.comb(order, k)) + k * log_q
+        grown = (k - 1) * inner(float(k)) + min(cap, k * widest)
+        return log + (min(math.log(4) + _log_expm1(inner(2.0)), grown) if k == 2 else grown)
+
+    return _by_whole_orders(excess)
+
+
+def _by_whole_orders(excess: Callable[[int, int], float]) -> Curve:
+    """The curve log(1 + Σ_{k=2}^α e^excess(α, k)) / (α − 1); between whole orders its moment is convex."""
+
+    def moment(order: int) -> float:
+        return _log1p_sum([excess(order, k) for k in range(2, order + 1)]) if order > 1 else 0.0
+
+    def at(order: float) -> float:
+        below = math.floor(order)
+        part = order - below
+        log = (1 - part) * moment(below) + (part * moment(below + 1) if part else 0.0)
+        return log / (order - 1) * _SLACK
+
+    return at
+
+
+def _log1p_sum(logs: list[float]) -> float:
+    """log(1 + Σ e^log), without losing a small sum beside the 1 and without overflow."""
+    top = max(logs)
+    if top < 1:
+        return math.log1p(math.fsum(math.exp(log) for log in logs))
+    return top + math.log(math.exp(-top) + math.fsum(math.exp(log - top) for log in logs))
+
+
+def _log_expm1(x: float) -> float:
+    if x <= 0:
+        return -math.inf
+    return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x))

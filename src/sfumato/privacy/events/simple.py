@@ -1,0 +1,231 @@
+"""Single uses of the data. Why each price is right: docs/proofs/events.md."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from sfumato.errors import UsageError
+from sfumato.privacy import divergences
+from sfumato.privacy.events.event import Event
+from sfumato.privacy.exact import exact, noise_scale, nonnegative, probability, raised, whole
+from sfumato.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from sfumato.privacy.divergences import Curve
+    from sfumato.privacy.exact import Number
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Pure(Event):
+    """Any ε-DP mechanism. Its curve is that of randomized response, which dominates all others.
+
+    Because : docs/proofs/events.md#pure
+    """
+
+    tag: ClassVar[str] = "pure"
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    def curve(self) -> Curve:
+        return divergences.response(float(self.epsilon))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Laplace(Event):
+    """Continuous Laplace noise; `scale` is that of the noise over the l1 sensitivity.
+
+    Because : docs/proofs/events.md#laplace-noise
+    """
+
+    tag: ClassVar[str] = "laplace"
+    scale: Fraction
+
+    def __init__(self, scale: Number) -> None:
+        object.__setattr__(self, "scale", noise_scale(scale, "scale"))
+
+    def pure(self) -> Fraction:
+        return 1 / self.scale
+
+    def curve(self) -> Curve:
+        return divergences.laplace(float(1 / self.scale))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class DiscreteLaplace(Event):
+    """Integer Laplace noise of one `scale` on a vector whose l1 norm moves by at most `l1` grid steps.
+
+    Because : docs/proofs/discrete-laplace.md
+    """
+
+    tag: ClassVar[str] = "discrete-laplace"
+    scale: Fraction
+    l1: int
+
+    def __init__(self, scale: Number, l1: int) -> None:
+        object.__setattr__(self, "scale", noise_scale(scale, "scale"))
+        object.__setattr__(self, "l1", whole(l1, "l1"))
+
+    def pure(self) -> Fraction:
+        return self.l1 / self.scale
+
+    def curve(self) -> Curve:
+        return divergences.integer_laplace(float(1 / self.scale), self.l1)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Gaussian(Event):
+    """Gaussian noise, continuous or rounded to a grid; `sigma` is its deviation over the l2 sensitivity.
+
+    Because : docs/proofs/events.md#gaussian-noise
+    """
+
+    tag: ClassVar[str] = "gaussian"
+    sigma: Fraction
+
+    def __init__(self, sigma: Number) -> None:
+        object.__setattr__(self, "sigma", noise_scale(sigma, "sigma"))
+
+    def pure(self) -> None:
+        return None
+
+    def curve(self) -> Curve:
+        return divergences.gaussian(float(self.sigma * self.sigma))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Exponential(Event):
+    """A choice ∝ exp(ε·u/(2Δu)), or ∝ exp(ε·u/Δu) where all scores move the same way: ε-bounded range.
+
+    Permute-and-flip and noisy maxima with other noise are not of bounded range; they are `Pure`.
+
+    Because : docs/proofs/events.md#bounded-range
+    """
+
+    tag: ClassVar[str] = "exponential"
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    def curve(self) -> Curve:
+        return divergences.bounded_range(float(self.epsilon))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RandomizedResponse(Event):
+    """One of `values` answers, the true one e^ε times as likely as each other.
+
+    The truth of one respondent is replaced; that there is a respondent is not hidden.
+
+    Because : docs/proofs/events.md#randomized-response
+    """
+
+    tag: ClassVar[str] = "randomized-response"
+    epsilon: Fraction
+    values: int
+
+    def __init__(self, epsilon: Number, values: int = 2) -> None:
+        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "values", whole(values, "values"))
+        if self.values < 2:
+            raise UsageError("SF-N304", "Randomized response needs two answers to choose from.")
+
+    @classmethod
+    def truthful(cls, chance: Number, values: int = 2) -> RandomizedResponse:
+        """The protocol that tells the truth with this chance, and any other answer equally often.
+
+        ε = ln(chance·(values − 1)/(1 − chance)), rounded up: the fair coin's 3/4 gives ln 3.
+        """
+        truth = exact(chance, "chance")
+        if not 1 <= values * truth < values:
+            raise UsageError(
+                "SF-N305", "The chance of the truth lies between 1/values and 1.", got=str(chance)
+            )
+        return cls(raised(math.log(truth * (values - 1) / (1 - truth))), values)
+
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    def curve(self) -> Curve:
+        return divergences.responses(float(self.epsilon), self.values)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return Neighbours.REPLACE_ONE
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ApproxDP(Event):
+    """Any (ε, δ)-DP mechanism: with chance δ anything, else ε-DP.
+
+    Because : docs/proofs/events.md#approximate
+    """
+
+    tag: ClassVar[str] = "approx"
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", probability(delta, "delta"))
+
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    def curve(self) -> Curve:
+        return divergences.response(float(self.epsilon))
+
+    def side_delta(self) -> Fraction:
+        return self.delta
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ThresholdedKeys(Event):
+    """Keys shown only where enough units have them: an (ε, δ)-DP choice, as its own mechanism proves.
+
+    Because : docs/proofs/events.md#approximate
+    """
+
+    tag: ClassVar[str] = "thresholded-keys"
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", probability(delta, "delta"))
+
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    def curve(self) -> Curve:
+        return divergences.response(float(self.epsilon))
+
+    def side_delta(self) -> Fraction:
+        return self.delta
+
+
+@dataclass(frozen=True, slots=True)
+class NonPrivate(Event):
+    """A use of the data that promises nothing. It can be written down and never charged."""
+
+    tag: ClassVar[str] = "non-private"
+
+    def pure(self) -> None:
+        return None
+
+    def curve(self) -> Curve:
+        return lambda order: math.inf
+
+    def side_delta(self) -> Fraction:
+        return Fraction(1)

@@ -1,0 +1,81 @@
+"""Events from their canonical form. The set of tags is closed: nothing in the data names code to run."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.privacy.events import simple
+from sfumato.privacy.events.composite import Parallel, Repeated, Sequential
+from sfumato.privacy.events.event import INNER
+from sfumato.privacy.events.grouped import Grouped
+from sfumato.privacy.events.sampled import Sampled
+from sfumato.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from sfumato.privacy.events.event import Event
+
+EVENTS: dict[str, type[Event]] = {
+    kind.tag: kind
+    for kind in (
+        simple.Pure,
+        simple.Laplace,
+        simple.DiscreteLaplace,
+        simple.Gaussian,
+        simple.Exponential,
+        simple.RandomizedResponse,
+        simple.ApproxDP,
+        simple.ThresholdedKeys,
+        simple.NonPrivate,
+        Sequential,
+        Parallel,
+        Repeated,
+        Grouped,
+        Sampled,
+    )
+}
+
+DEEPEST = 20
+
+_EXACT = re.compile(r"\d{1,400}(/[1-9]\d{0,399})?")
+_FIELDS = {written: name for name, written in INNER.items()}
+_RELATIONS = {relation.value: relation for relation in Neighbours}
+
+
+def from_dict(fields: Any) -> Event:
+    """The event that `to_dict` wrote. Anything else is refused, unknown tags and unknown fields too."""
+    return _event(fields, DEEPEST)
+
+
+def _event(fields: Any, depth: int) -> Event:
+    tag = fields.get("event") if isinstance(fields, dict) and depth else None
+    kind = EVENTS.get(tag) if isinstance(tag, str) else None
+    if kind is None:
+        raise UsageError("SF-N307", "This is not the canonical form of an event.", known=", ".join(EVENTS))
+    try:
+        event = kind(**{_FIELDS.get(name, name): _value(part, depth) for name, part in _rest(fields)})
+    except (TypeError, AttributeError) as error:
+        raise UsageError("SF-N308", f"The fields of '{kind.tag}' are not those of that event.") from error
+    except SfumatoError as error:
+        raise UsageError("SF-N308", f"The fields of '{kind.tag}' do not fit.", why=error.sentence) from error
+    return event
+
+
+def _rest(fields: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, part) for name, part in fields.items() if name != "event"]
+
+
+def _value(value: Any, depth: int) -> Any:
+    if isinstance(value, dict):
+        return _event(value, depth - 1)
+    if isinstance(value, list):
+        return tuple(_event(part, depth - 1) for part in value)
+    if not isinstance(value, str):
+        return value
+    if value in _RELATIONS:
+        return _RELATIONS[value]
+    if _EXACT.fullmatch(value):
+        return Fraction(value)
+    raise UsageError("SF-N308", "A number in an event is not written as a whole number or a fraction.")

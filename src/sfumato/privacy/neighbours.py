@@ -1,0 +1,32 @@
+"""Which two tables must look alike."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Neighbours(Enum):
+    """How two neighbouring tables differ."""
+
+    ADD_REMOVE = "add-remove"
+    """One unit, with all its rows, is in one table and not in the other."""
+    REPLACE_ONE = "replace-one"
+    """One unit has other rows; the number of units is the same, and public."""
+
+
+def common(relations: Iterable[Neighbours | None]) -> Neighbours | None:
+    """The one relation that all of these allow; none of them named means that either will do."""
+    named = {relation for relation in relations if relation is not None}
+    if len(named) > 1:
+        raise UsageError(
+            "SF-N303",
+            "These events are priced for different neighbours and have no common price.",
+            got=" and ".join(sorted(relation.value for relation in named)),
+        )
+    return next(iter(named), None)

@@ -1,0 +1,148 @@
+"""Sampling: the curves against sums and integrals in high precision, and what is refused."""
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import pytest
+
+from sfumato.errors import UsageError
+from sfumato.privacy import (
+    ORDERS,
+    ApproxDP,
+    Event,
+    Gaussian,
+    Laplace,
+    Neighbours,
+    Pure,
+    RandomizedResponse,
+    Sampled,
+    Sequential,
+)
+
+
+def _mixture_divergence(q: float, sigma: float, order: float, swapped: bool) -> float:
+    """D_α between (1 − q)·N(0, σ²) + q·N(1, σ²) and N(0, σ²), in either direction."""
+    with mp.workdps(18):
+        s, rate = mp.mpf(sigma), mp.mpf(repr(q))
+
+        def moment(x: mp.mpf) -> mp.mpf:
+            plain = mp.npdf(x, 0, s)
+            mixed = (1 - rate) * plain + rate * mp.npdf(x, 1, s)
+            p, r = (plain, mixed) if swapped else (mixed, plain)
+            return p**order * r ** (1 - order)
+
+        reach = 9 * sigma + order
+        whole = mp.quad(moment, mp.linspace(-reach, reach, 20))
+        return float(mp.log(whole) / (order - 1))
+
+
+@pytest.mark.parametrize(("q", "sigma"), [(0.01, 1.0), (0.3, 2.0), (0.9, 0.7)])
+@pytest.mark.parametrize("order", [1.5, 2.0, 4.0, 4.5, 8.0])
+def test_the_sampled_gaussian_is_never_below_its_integral(q: float, sigma: float, order: float) -> None:
+    charged = Sampled(Gaussian(sigma), q).renyi(order)
+    truth = _mixture_divergence(q, sigma, order, swapped=False)
+    assert charged >= truth * (1 - 1e-12)
+    assert _mixture_divergence(q, sigma, order, swapped=True) <= truth * (1 + 1e-9)
+    if order.is_integer():
+        assert charged == pytest.approx(truth, rel=1e-9)
+
+
+def test_tiny_rates_lose_no_digits() -> None:
+    q, sigma = 1e-7, 1.0
+    for order in (2.0, 8.0):
+        with mp.workdps(60):
+            moment = mp.fsum(
+                mp.binomial(int(order), k)
+                * (1 - mp.mpf(repr(q))) ** (int(order) - k)
+                * mp.mpf(repr(q)) ** k
+                * mp.e ** (mp.mpf(k * k - k) / 2)
+                for k in range(int(order) + 1)
+            )
+            truth = mp.log(moment) / (order - 1)
+        assert Sampled(Gaussian(sigma), q).renyi(order) == pytest.approx(float(truth), rel=1e-9)
+
+
+def test_all_orders_are_finite_and_grow() -> None:
+    curve = [Sampled(Gaussian(0.5), 0.001).renyi(order) for order in ORDERS]
+    assert all(math.isfinite(one) for one in curve)
+    assert curve == sorted(curve)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1, 5, 100])
+@pytest.mark.parametrize("rate", [0.001, 0.5])
+def test_pure_events_are_amplified(epsilon: float, rate: float) -> None:
+    with mp.workdps(40):
+        truth = mp.log(1 + mp.mpf(repr(rate)) * (mp.e ** mp.mpf(repr(epsilon)) - 1))
+        for event in (Sampled(Pure(epsilon), rate), Sampled(Pure(epsilon), rate, Neighbours.REPLACE_ONE)):
+            pure = event.pure()
+            assert pure is not None
+            assert 0 <= mp.mpf(pure.numerator) / pure.denominator - truth <= truth * 1e-11
+
+
+def test_the_amplified_curve_bounds_sampled_laplace_noise_in_both_directions() -> None:
+    q, scale = 0.2, 1.0
+    event = Sampled(Laplace(scale), q)
+    for order in (1.5, 2.0, 6.0):
+        for swapped in (False, True):
+
+            def moment(x: mp.mpf, order: float = order, swapped: bool = swapped) -> mp.mpf:
+                plain = mp.e ** -abs(x) / 2
+                mixed = (1 - q) * plain + q * mp.e ** -abs(x - 1) / 2
+                p, r = (plain, mixed) if swapped else (mixed, plain)
+                return p**order * r ** (1 - order)
+
+            truth = mp.log(mp.quad(moment, [-mp.inf, 0, 1, mp.inf])) / (order - 1)
+            assert event.renyi(order) >= truth
+            assert event.renyi(order) <= Pure(event.pure() or 0).renyi(order) * (1 + 1e-9)
+
+
+def test_fixed_size_bounds_a_worst_case_replacement() -> None:
+    """One of n bits is replaced, m of them are summed with Gaussian noise: (1 − q)·N(0) + q·N(±½) as laws."""
+    q, sigma = 0.1, 1.0
+    event = Sampled.fixed(Gaussian(sigma), 10, 100)
+    for order in (2.0, 4.0, 6.0):
+        with mp.workdps(18):
+
+            def moment(x: mp.mpf, order: float = order) -> mp.mpf:
+                p = (1 - q) * mp.npdf(x, 0, sigma) + q * mp.npdf(x, 0.5, sigma)
+                r = (1 - q) * mp.npdf(x, 0, sigma) + q * mp.npdf(x, -0.5, sigma)
+                return p**order * r ** (1 - order)
+
+            truth = mp.log(mp.quad(moment, mp.linspace(-15, 15, 20))) / (order - 1)
+        assert event.renyi(order) >= truth
+    assert event.neighbours is Neighbours.REPLACE_ONE
+
+
+def test_sampling_everyone_changes_nothing() -> None:
+    for order in ORDERS:
+        assert Sampled(Gaussian(2), 1).renyi(order) == Gaussian(2).renyi(order)
+
+
+def test_side_delta_is_sampled_too() -> None:
+    event = Sampled(ApproxDP(1, 1e-6), Fraction(1, 10))
+    assert event.side_delta() == Fraction(1, 10**7)
+    assert event.renyi(2.0) < Pure(1).renyi(2.0)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Sequential([Gaussian(1), Gaussian(2)]),
+        Sequential([Pure(1), ApproxDP(1, 1e-9)]),
+        Sampled(Gaussian(1), 0.5),
+    ],
+)
+def test_what_is_not_proven_is_refused(event: Event) -> None:
+    with pytest.raises(UsageError) as refusal:
+        Sampled(event, 0.1)
+    assert refusal.value.code == "SF-N309"
+
+
+def test_schemes_and_neighbours_must_fit() -> None:
+    with pytest.raises(UsageError) as refusal:
+        Sampled(RandomizedResponse(1), 0.1)
+    assert refusal.value.code == "SF-N303"
+    for rate in (0, 1.1, -1):
+        with pytest.raises(UsageError):
+            Sampled(Gaussian(1), rate)
