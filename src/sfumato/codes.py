@@ -91,7 +91,7 @@ CODES: dict[str, str] = {
     "SF-L105": "The disk is full. Nothing is answered until the ledger can be written.",
     "SF-L106": "The ledger's file cannot be read or written. Check that it is there and whose it is.",
     "SF-L107": "A request with this key was charged and its answer was never kept: whoever asked died, or is still at work. Ask again without the key, for a new charge.",
-    "SF-L108": "A commit failed and the ledger cannot be read to see whether it happened. Treat the question as charged.",
+    "SF-L108": "The disk did not confirm a write to the ledger. Treat the question as charged; nothing is answered until the disk is checked and the ledger opened anew. If an answer was kept, asking again is free.",
     "SF-L109": "Only a charge that is in the ledger and has no answer yet can be answered.",
     "SF-L110": "The ledger was closed. Open the lab again.",
     "SF-L111": "An exported ledger has one entry a line. This line is not one.",

@@ -159,6 +159,15 @@ def test_a_question_released_before_is_free(ledger: Ledger) -> None:
     assert ledger.spent(PEOPLE) == HUNDREDTH
 
 
+def test_who_has_no_account_is_not_shown_what_others_paid_for(ledger: Ledger) -> None:
+    answer(ledger, ask("q", key="k"))
+    for key in ("k", None):
+        with pytest.raises(PolicyError, match="SF-L203"):
+            ledger.charge(ask("q", key=key, accounts=(PEOPLE, ADA)))
+    ledger.grant(ADA, Budget(0.001))
+    assert isinstance(ledger.charge(ask("q", accounts=(PEOPLE, ADA))), Released)
+
+
 def test_a_question_never_released_is_not_found_and_charged_again(ledger: Ledger) -> None:
     first, second = charge(ledger, ask("q")), charge(ledger, ask("q"))
     assert ledger.find(digest("q")) is None

@@ -67,6 +67,9 @@ class Reference:
 
     def charge(self, charge: Charge) -> str:
         """The code of the refusal, "charged", or the answer given for nothing."""
+        for name in sorted(charge.accounts):
+            if name not in self.opened:
+                return "SF-L203" if name.startswith("quota") else "SF-L202"
         keyed = next((asked for asked in self.asked if charge.key and asked.key == charge.key), None)
         if keyed is not None and keyed.request != charge.request:
             return "SF-L204"
@@ -78,11 +81,8 @@ class Reference:
 
     def _pay(self, charge: Charge) -> str:
         for name in sorted(charge.accounts):
-            quota = name.startswith("quota")
-            if name not in self.opened:
-                return "SF-L203" if quota else "SF-L202"
             if not caps(self.budgets[name]).admits(self.spent[name], charge.cost):
-                return "SF-B102" if quota else "SF-B101"
+                return "SF-B102" if name.startswith("quota") else "SF-B101"
         for name in charge.accounts:
             self.spent[name] += charge.cost
         self.entries += 1

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
-from sfumato.noise import Laplace
+from sfumato.noise import Gaussian, Laplace
+from sfumato.noise.bits import OS
+from sfumato.noise.normal import magnitudes
+from sfumato.noise.wide import draw_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +31,14 @@ SCALES = [
     Fraction(1, 1000), Fraction(1, 5), Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(5), Fraction(10),
     Fraction(100, 3), Fraction(64), Fraction(65), Fraction(100), Fraction(255), Fraction(1000),
     Fraction(4096), Fraction(10**5, 7), Fraction(10**6), Fraction(2**20), Fraction(2**26 - 1),
+    Fraction(10**9, 3), Fraction(2**34), Fraction(2**40 + 7, 3), Fraction(2**40),
+]  # fmt: skip
+
+
+SIGMAS = [
+    Fraction(1, 1000), Fraction(1, 5), Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(5), Fraction(10),
+    Fraction(100, 3), Fraction(64), Fraction(100), Fraction(512), Fraction(1000), Fraction(1024),
+    Fraction(1025), Fraction(4096), Fraction(10**5, 7), Fraction(10**6), Fraction(2**20), Fraction(2**26 - 1),
     Fraction(10**9, 3), Fraction(2**34), Fraction(2**40 + 7, 3), Fraction(2**40),
 ]  # fmt: skip
 
@@ -60,6 +72,32 @@ class LaplaceLaw:
         return series * -math.expm1(-rate) / ((1 + math.exp(-rate)) * -math.expm1(-rate * modulus))
 
 
+@dataclass(frozen=True)
+class GaussianLaw:
+    """The whole number nearest to σ · Z, in doubles."""
+
+    sigma: Fraction
+
+    def draw(self, count: int) -> NDArray[np.int64]:
+        drawn = Gaussian(self.sigma).release(np.zeros(count, dtype=np.int64))
+        assert drawn.dtype == np.int64
+        return drawn
+
+    def edges(self) -> NDArray[np.int64]:
+        return np.unique(np.rint(float(self.sigma) * ndtri(np.arange(1, BINS) / BINS))).astype(np.int64)
+
+    def below(self, k: NDArray[np.int64]) -> NDArray[np.float64]:
+        return ndtr((k - 0.5) / float(self.sigma))
+
+    def residues(self, modulus: int) -> NDArray[np.float64]:
+        """Summed over all integers of note; for σ far above the modulus all are alike to within 1e-100."""
+        if self.sigma > 10 * modulus:
+            return np.full(modulus, 1 / modulus)
+        reach = modulus * math.ceil(10 * self.sigma / modulus + 1)
+        chances = np.diff(self.below(np.arange(-reach, reach + 1)))
+        return chances.reshape(-1, modulus).sum(axis=0)
+
+
 def joined(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> tuple[list[float], list[float]]:
     """Neighbouring bins put together until each expects 100."""
     seen, due = [0.0], [0.0]
@@ -78,7 +116,7 @@ def pearson(counts: NDArray[np.int64], chances: NDArray[np.float64]) -> float:
     return float(chi2.sf(statistic, len(due) - 1)) if len(due) > 1 else 1.0
 
 
-def check(law: LaplaceLaw, count: int, repeats: int) -> None:
+def check(law: LaplaceLaw | GaussianLaw, count: int, repeats: int) -> None:
     edges, moduli = law.edges(), [np.zeros(m, dtype=np.int64) for m in MODULI]
     bins = np.zeros(len(edges) + 1, dtype=np.int64)
     for _ in range(repeats):
@@ -102,14 +140,47 @@ def test_laplace_noise_has_its_law_in_ten_million_draws(scale: Fraction) -> None
     check(LaplaceLaw(scale), 1_000_000, 10)
 
 
-@pytest.mark.parametrize("scale", SCALES[1:], ids=str)
-def test_mean_error_is_as_promised(scale: Fraction) -> None:
-    """Six standard errors: 2e-9 by the normal law. |noise| has second moment 2r / (1 − r)²."""
-    drawn, rate = LaplaceLaw(scale).draw(400_000), float(1 / scale)
-    expected = Laplace(scale).expected_error()
-    second = 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+@pytest.mark.parametrize("sigma", SIGMAS, ids=str)
+def test_gaussian_noise_has_its_law(sigma: Fraction) -> None:
+    check(GaussianLaw(sigma), 200_000, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", SIGMAS, ids=str)
+def test_gaussian_noise_has_its_law_in_ten_million_draws(sigma: Fraction) -> None:
+    check(GaussianLaw(sigma), 1_000_000, 10)
+
+
+def test_wide_noise_drawn_one_by_one_has_its_law() -> None:
+    """The exact path of large σ, which chance alone would hardly ever take."""
+
+    class OneByOne(GaussianLaw):
+        def draw(self, count: int) -> NDArray[np.int64]:
+            cells = magnitudes().draw(count, OS).tolist()
+            return np.array([draw_in(cell, self.sigma, OS) for cell in cells])
+
+    check(OneByOne(Fraction(10**6)), 20_000, 1)
+
+
+def check_mean(drawn: NDArray[np.int64], expected: float, second: float) -> None:
+    """Of |noise|, to six standard errors: 2e-9 by the normal law."""
     error = math.sqrt((second - expected**2) / len(drawn))
     assert abs(np.abs(drawn).mean(dtype=float) - expected) < 6 * error
+
+
+@pytest.mark.parametrize("scale", SCALES[1:], ids=str)
+def test_mean_laplace_error_is_as_promised(scale: Fraction) -> None:
+    """|noise| has second moment 2r / (1 − r)²."""
+    rate = float(1 / scale)
+    second = 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+    check_mean(LaplaceLaw(scale).draw(400_000), Laplace(scale).expected_error(), second)
+
+
+@pytest.mark.parametrize("sigma", SIGMAS[3:], ids=str)
+def test_mean_gaussian_error_is_as_promised(sigma: Fraction) -> None:
+    """|noise| has second moment σ² + 1/12, to within 1e-7 from σ = 1 on."""
+    second = float(sigma) ** 2 + 1 / 12
+    check_mean(GaussianLaw(sigma).draw(400_000), Gaussian(sigma).expected_error(), second)
 
 
 def test_the_check_notices_a_wrong_law() -> None:

@@ -125,14 +125,15 @@ class Ledger(Protocol):
         """Charge all accounts or none, durably, before returning; or give the answer kept from before.
 
         A request that has been released is answered from the ledger at no cost, and so is the same
-        key with the same request. The same key while its answer is still being made waits for it.
+        key with the same request. The same key while its answer is still being made waits for it. All
+        accounts must exist even then: who has none may not see what others paid for.
         """
 
     def release(self, charged: Charged, answer: str) -> Released:
         """Keep the answer, durably, before anyone sees it."""
 
     def find(self, request: str) -> Released | None:
-        """The kept answer to a request, if there is one. Free."""
+        """The kept answer to a request, if there is one. Free, and asks for no account."""
 
     def entries(self) -> Iterator[Entry]:
         """The chain from its first entry."""

@@ -115,7 +115,7 @@ def _coded(extended: int) -> LedgerError:
         return LedgerError("SF-L105", "There is no room to write to the ledger.", try_="free some disk space")
     if result in _DAMAGED:
         return LedgerError("SF-L102", "The ledger's file is damaged, so nothing is answered.")
-    return LedgerError("SF-L106", "The ledger cannot be read or written.", try_="sfumato doctor")
+    return LedgerError("SF-L106", "The ledger cannot be read or written.", try_="sfumato ledger verify")
 
 
 def _connect(path: Path, patience: float) -> sqlite3.Connection:
@@ -125,7 +125,7 @@ def _connect(path: Path, patience: float) -> sqlite3.Connection:
     try:
         for setting in SETTINGS:
             db.execute(setting)
-    except sqlite3.Error:
+    except Exception:
         db.close()
         raise
     return db

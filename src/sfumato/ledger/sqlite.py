@@ -31,7 +31,7 @@ PATIENCE = 30.0
 
 _PAGE = 1000
 _POLL = 0.02
-_ILL = ("SF-L101", "SF-L102", "SF-L103")
+_ILL = ("SF-L101", "SF-L102", "SF-L103", "SF-L108")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +174,11 @@ class SqliteLedger:
     def _try_charge(self, charge: Charge) -> Charged | Released | _Pending | _Refused:
         with self._transaction("charge") as transaction:
             db = transaction.db
+            paying = {name: _load(db, name) for name in charge.accounts}
             if earlier := _earlier(db, charge):
                 return earlier
             paid = {}
-            for name in charge.accounts:
-                account = _load(db, name)
+            for name, account in paying.items():
                 after = account.after(charge.cost)
                 if after is None:
                     return _Refused(name, account)
@@ -247,22 +247,19 @@ class SqliteLedger:
     def _commit(self, db: sqlite3.Connection, entry: Entry) -> None:
         try:
             db.execute("COMMIT")
-        except sqlite3.Error:
-            # A failed commit may have happened all the same: look, through a connection that has not failed.
+        except sqlite3.Error as error:
+            # It may have happened all the same: look, through a connection that has not failed.
             self._database.close()
-            if not self._holds(entry):
-                raise
+            if self._may_hold(entry):
+                raise _unconfirmed() from error
+            raise
 
-    def _holds(self, entry: Entry) -> bool:
+    def _may_hold(self, entry: Entry) -> bool:
         try:
             with self._database.connected() as db:
                 return tables.holds(db, entry.seq, entry.hash)
-        except LedgerError as error:
-            raise LedgerError(
-                "SF-L108",
-                "The ledger cannot say whether this was written, so nothing is answered.",
-                try_="sfumato doctor",
-            ) from error
+        except LedgerError:
+            return True
 
 
 def _create_file(path: Path) -> None:
@@ -297,6 +294,16 @@ def _load(db: sqlite3.Connection, name: str) -> Account:
     if account is None:
         raise unknown(name)
     return account
+
+
+def _unconfirmed() -> LedgerError:
+    """Written as far as can be seen, but the disk did not say that it will stay: no answer may rest on it."""
+    return LedgerError(
+        "SF-L108",
+        "The disk did not confirm what was written to the ledger, so nothing is answered.",
+        spent="this question may have been charged",
+        try_="check the disk, then open the ledger anew",
+    )
 
 
 def _require_unanswered(db: sqlite3.Connection, charged: Charged) -> None:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import LedgerError
+from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.contract import Released
 from sfumato.ledger.entry import GENESIS, Entry, digest, read
 from sfumato.ledger.verify import Account, Books, account, replay
@@ -86,7 +86,10 @@ def load(db: sqlite3.Connection, name: str) -> Account | None:
     if row is None:
         return None
     seq, kind, body, spent = row
-    return account(seq, kind, read(body), Cost.from_dict(read(spent)))
+    try:
+        return account(seq, kind, read(body), Cost.from_dict(read(spent)))
+    except (KeyError, TypeError, ValueError, UsageError) as error:
+        raise _disagreement("the totals of the accounts") from error
 
 
 def names(db: sqlite3.Connection) -> tuple[str, ...]:
@@ -208,9 +211,13 @@ def _version(db: sqlite3.Connection) -> list[tuple[int]]:
 
 def _require(agrees: bool, what: str) -> None:
     if not agrees:
-        raise LedgerError(
-            "SF-L102",
-            "The ledger's tables do not agree with its chain, so nothing is answered.",
-            what=what,
-            try_="put back an untouched copy of the ledger, and check it against a receipt",
-        )
+        raise _disagreement(what)
+
+
+def _disagreement(what: str) -> LedgerError:
+    return LedgerError(
+        "SF-L102",
+        "The ledger's tables do not agree with its chain, so nothing is answered.",
+        what=what,
+        try_="put back an untouched copy of the ledger, and check it against a receipt",
+    )

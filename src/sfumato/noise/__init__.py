@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace
 from sfumato.privacy.exact import positive, whole
@@ -11,7 +12,7 @@ from sfumato.privacy.exact import positive, whole
 if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
-__all__ = ["Laplace", "laplace"]
+__all__ = ["Gaussian", "Laplace", "laplace"]
 
 
 def laplace(values: Any, sensitivity: int = 1, *, epsilon: Number) -> Any:

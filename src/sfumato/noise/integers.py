@@ -28,10 +28,10 @@ def integers(values: Any) -> IntArray:
 
 
 def added(exact: IntArray, noise: IntArray) -> IntArray:
-    """The sum, as 64-bit integers if every one is sure to fit."""
+    """The sum, as 64-bit integers if every one is sure to fit. The noise is used up."""
     if exact.dtype == np.int64 and noise.dtype == np.int64 and _fits(exact, noise):
-        return np.asarray(np.add(exact, noise, dtype=np.int64))
-    return np.asarray(np.add(exact.astype(object), noise.astype(object)), dtype=object)
+        return np.add(exact, noise, out=noise)
+    return np.asarray(exact.astype(object) + noise.astype(object), dtype=object)
 
 
 def _fits(exact: IntArray, noise: IntArray) -> bool:

@@ -116,19 +116,25 @@ class Table:
     first: int
     """The integer that cell 0 stands for; cell i is taken when exactly i thresholds lie at or below U."""
     thresholds: NDArray[np.uint64]
-    """`law.below` at 64 bits, made to ascend."""
+    """For each k a t with t ≤ 2^64 · P(X < k) ≤ t + doubt, ascending."""
+    doubt: int
     cells: NDArray[np.int16]
     """By the first sixteen bits of U: the cell, or −1 where they cannot tell."""
 
     @classmethod
     def of(cls, law: Law, ks: range) -> Table:
         """For these k. X lies outside them with probability 0 or below 2^−64."""
-        least = np.array([max(threshold, 0) for threshold in law.below(ks, 64)], dtype=np.uint64)
-        thresholds = np.maximum.accumulate(least)  # a bound from below for one k is one for all above it
-        buckets, last = thresholds >> np.uint64(48), thresholds + np.uint64(1) >> np.uint64(48)
-        cells = np.cumsum(np.bincount(buckets.astype(np.intp), minlength=2**16))
-        cells[buckets], cells[last] = -1, -1
-        return cls(law, ks.start - 1, thresholds, cells.astype(np.int16))
+        least = [max(threshold, 0) for threshold in law.below(ks, 64)]
+        return cls.roughly(law, ks, np.array(least, dtype=np.uint64), 2)
+
+    @classmethod
+    def roughly(cls, law: Law, ks: range, least: NDArray[np.uint64], doubt: int) -> Table:
+        """With thresholds known less closely, which sends more draws to the law itself."""
+        thresholds = np.maximum.accumulate(least)  # what bounds one from below bounds all above it
+        buckets = thresholds >> np.uint64(48), thresholds + np.uint64(doubt - 1) >> np.uint64(48)
+        cells = np.cumsum(np.bincount(buckets[0].astype(np.intp), minlength=2**16))
+        cells[np.concatenate(buckets)] = -1
+        return cls(law, ks.start - 1, thresholds, doubt, cells.astype(np.int16))
 
     def draw(self, count: int, source: Source) -> IntArray:
         """This many independent draws; Python integers where one of them lies outside the table."""
@@ -146,7 +152,7 @@ class Table:
         numbers = leading.astype(np.uint64) << np.uint64(48) | further
         cells = np.searchsorted(self.thresholds, numbers, side="right")
         drawn[crossed] = cells + self.first
-        tied = np.flatnonzero(numbers - self.thresholds[cells - 1] < 2)  # for cell 0 it wraps: no harm
+        tied = np.flatnonzero(numbers - self.thresholds[cells - 1] < self.doubt)  # cell 0 wraps: no harm
         return self._settle(drawn, crossed[tied], numbers[tied], source) if tied.size else drawn
 
     def _settle(

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
 from sfumato.noise.bounds import Bounds, brackets, decay, exp_minus
 from sfumato.noise.integers import added
 from sfumato.noise.inversion import Table, half_width, in_blocks
+from sfumato.noise.scales import grid_steps
 from sfumato.privacy.events import DiscreteLaplace
-from sfumato.privacy.exact import positive, shown
 
 if TYPE_CHECKING:
     from sfumato.noise.bits import Source
     from sfumato.noise.integers import IntArray
     from sfumato.privacy.exact import Number
-
-SMALLEST, LARGEST = Fraction(1, 1000), Fraction(2**40)
 
 _ONE_TABLE = 64  # up to this scale a single table is the fastest
 _DIGIT_BITS = 10  # a digit of 2^10 cells leaves one draw in 64 to the second stage
@@ -44,15 +41,7 @@ class Laplace:
     scale: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive(self.scale, "scale"))
-        if not SMALLEST <= self.scale <= LARGEST:
-            raise UsageError(
-                "SF-N201",
-                "The noise scale is out of range.",
-                got=f"{shown(self.scale)} grid steps",
-                allowed="from 1/1000 to 2^40 grid steps",
-                try_="a coarser grid if the scale is too large, a smaller epsilon if it is too small",
-            )
+        object.__setattr__(self, "scale", grid_steps(self.scale, "scale"))
 
     @classmethod
     def calibrated(cls, epsilon: Fraction, l1: int) -> Laplace:
@@ -165,7 +154,7 @@ def _sampler(scale: Fraction) -> Sampler:
 
 
 def _layout(scale: Fraction) -> tuple[int, int]:
-    """How many digits, and how many bits to each, leave a quotient of scale 16 or a little less."""
+    """How many digits, and how many bits to each, leave a quotient of scale 2 to 32."""
     if scale <= _ONE_TABLE:
         return 0, 0
     excess = math.floor(scale).bit_length() - 5

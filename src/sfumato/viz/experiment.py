@@ -29,7 +29,9 @@ def expected_error(epsilon: float) -> float:
 def histogram_errors(rows: Iterable[Mapping[str, float]]) -> Chart:
     """Average and maximum cell error for each ε. A row has `epsilon`, `average` and `maximum`."""
     ordered = sorted(rows, key=lambda row: -row["epsilon"])
-    layers = [_theory(ordered), *_points([*_ours(ordered), *_talk(ordered)])]
+    points = [*_ours(ordered), *_talk(ordered)]
+    up = _up([point["error"] for point in points if point["error"]])
+    layers = [_theory(ordered, up), *_points(points, up)]
     return chart(
         {"width": WIDTH, "height": 460, "layer": layers},
         title="Error of one cell of a noisy histogram",
@@ -65,7 +67,7 @@ def _name(epsilon: float) -> str:
     return f"ε = {epsilon:g}"
 
 
-def _theory(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+def _theory(rows: Sequence[Mapping[str, float]], up: dict[str, Any]) -> dict[str, Any]:
     expected = [{"epsilon": _name(row["epsilon"]), "error": expected_error(row["epsilon"])} for row in rows]
     return {
         "data": {"values": expected},
@@ -73,14 +75,14 @@ def _theory(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
         "encoding": {
             "x": {**_across(), "bandPosition": 0},
             "x2": {"field": "epsilon", "bandPosition": 1},
-            "y": _up(),
+            "y": up,
             "tooltip": {"field": "error", "title": "expected", "format": ",.4~r"},
         },
     }
 
 
-def _points(points: Rows) -> list[dict[str, Any]]:
-    place = {"x": _across(), "y": _up(), "xOffset": _kind("source")}
+def _points(points: Rows, up: dict[str, Any]) -> list[dict[str, Any]]:
+    place = {"x": _across(), "y": up, "xOffset": _kind("source")}
     colour = {**_kind("source"), "legend": {"symbolType": "circle"}}
     shape = {
         **_kind("measure"),
@@ -111,11 +113,19 @@ def _across() -> dict[str, Any]:
     }
 
 
-def _up() -> dict[str, Any]:
+def _up(errors: Sequence[float]) -> dict[str, Any]:
     return {
         "field": "error",
         "type": "quantitative",
         "title": "error of a cell (log scale)",
         "scale": {"type": "log", "nice": False, "padding": 36},
-        "axis": {"format": ",~r", "tickCount": 5},
+        "axis": {"format": ",~r", "values": _decades(errors)},
     }
+
+
+def _decades(errors: Sequence[float]) -> list[float]:
+    """The powers of ten among the errors: a line for each, and none between."""
+    if not errors:
+        return []
+    lowest, highest = math.ceil(math.log10(min(errors))), math.floor(math.log10(max(errors)))
+    return [10.0**power for power in range(lowest, highest + 1)]

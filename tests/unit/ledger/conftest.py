@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from fractions import Fraction
@@ -21,6 +22,7 @@ PEOPLE = "population:patient_id"
 ADA = "quota:patient_id:ada"
 
 Ask = Callable[..., Charge]
+Fork = Callable[[Callable[[], object]], Callable[[], int]]
 
 
 @pytest.fixture
@@ -56,3 +58,20 @@ def filled(ledger: SqliteLedger, ask: Ask) -> SqliteLedger:
         ledger.release(charged, f"answer to {name}")
     ledger.charge(ask("lost"))
     return ledger
+
+
+@pytest.fixture
+def fork() -> Fork:
+    """Start work in a forked child that never cleans up; call what comes back for its exit code."""
+
+    def fork(work: Callable[[], object]) -> Callable[[], int]:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                work()
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        return lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    return fork

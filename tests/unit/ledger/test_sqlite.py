@@ -1,25 +1,21 @@
-"""What is SQLite's own: the file, locks, full disks, doubtful commits, forks."""
+"""What is SQLite's own: the file, and others at the same file."""
 
 from __future__ import annotations
 
 import copy
-import os
 import pickle
-import resource
-import signal
 import sqlite3
 import stat
 import threading
 from contextlib import closing
 from fractions import Fraction
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger import Charged, SqliteLedger, database, steps
+from sfumato.ledger import Charged, SqliteLedger
 from sfumato.privacy import Budget, Cost, Pure, price
 
 if TYPE_CHECKING:
@@ -29,24 +25,6 @@ if TYPE_CHECKING:
 
 PEOPLE = "population:patient_id"
 TENTH = price(Pure(Fraction(1, 10)))
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
-
-def in_child(work: Callable[[], object]) -> int:
-    """A forked child that does the work and leaves without cleaning up; 0 when nothing was raised."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    return pid
-
-
-def outcome(pid: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def times(cost: Cost, count: int) -> Cost:
@@ -154,224 +132,6 @@ def test_verifying_holds_up_no_writer(
     monkeypatch.setattr(tables, "replay", charging)
     assert ledger.verify().charges == 0
     monkeypatch.undo()
-    assert ledger.verify().charges == 1
-
-
-# ---- a full disk, a failing disk -------------------------------------------------------------------------
-
-
-def answer_for_ever(ledger: SqliteLedger, ask: Callable[..., Charge], tell: Callable[[str], object]) -> None:
-    """Until the ledger fails; tells the receipt of every answer that was given."""
-    for number in count():
-        charged = ledger.charge(ask(f"question {number}", epsilon="1/100000"))
-        assert isinstance(charged, Charged)
-        tell(ledger.release(charged, "x" * 500).head)
-
-
-def test_a_full_disk_answers_nothing_and_loses_nothing(
-    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger.close()
-    monkeypatch.setattr(database, "SETTINGS", (*database.SETTINGS, "PRAGMA max_page_count = 60"))
-    kept: list[str] = []
-    with closing(SqliteLedger.open(path)) as full, pytest.raises(LedgerError, match="SF-L105"):
-        answer_for_ever(full, ask, kept.append)
-    monkeypatch.undo()
-    with closing(SqliteLedger.open(path)) as roomy:
-        verified = roomy.verify()
-        assert 10 < len(kept) == verified.releases <= verified.charges <= len(kept) + 1
-        assert set(kept) <= {entry.hash for entry in roomy.entries()}
-        assert isinstance(roomy.charge(ask("with room again")), Charged)
-
-
-def test_a_disk_that_refuses_to_write_answers_nothing(
-    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]
-) -> None:
-    """The operating system itself refuses, at whatever write reaches the limit."""
-    ledger.close()
-    reads, writes = os.pipe()
-
-    def until_refused() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
-        with closing(SqliteLedger.open(path)) as full, pytest.raises(LedgerError, match=r"SF-L10[56]"):
-            answer_for_ever(full, ask, lambda head: os.write(writes, head.encode()))
-
-    assert outcome(in_child(until_refused)) == 0
-    os.close(writes)
-    with open(reads, "rb") as told, closing(SqliteLedger.open(path)) as after:
-        kept, verified = len(told.read()) // 64, after.verify()
-    assert 10 < kept == verified.releases <= verified.charges <= kept + 1
-
-
-class Doubtful(sqlite3.Connection):
-    """Its commits fail, before or after the fact; then, if wished, it cannot be opened any more."""
-
-    happens = True
-    lost = False
-
-    def execute(self, sql: str, /, *parameters: Any) -> sqlite3.Cursor:
-        if sql != "COMMIT":
-            return super().execute(sql, *parameters)
-        if self.happens:
-            super().execute("COMMIT")
-        if self.lost:
-            Path(self.file).rename(f"{self.file}.gone")
-        raise sqlite3.OperationalError("disk I/O error")
-
-    @property
-    def file(self) -> str:
-        return str(super().execute("PRAGMA database_list").fetchone()[2])
-
-
-@pytest.fixture
-def doubtful(path: Path, ledger: SqliteLedger, monkeypatch: pytest.MonkeyPatch) -> type[Doubtful]:
-    """Connections opened from now on commit doubtfully."""
-    connect = sqlite3.connect
-    ledger._database.close()
-
-    class Chosen(Doubtful):
-        pass
-
-    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Chosen))
-    return Chosen
-
-
-def test_a_commit_that_failed_after_the_fact_counts(
-    ledger: SqliteLedger, ask: Callable[..., Charge], doubtful: type[Doubtful]
-) -> None:
-    charged = ledger.charge(ask("doubtful"))
-    assert isinstance(charged, Charged)
-    assert ledger.release(charged, "kept").answer == "kept"
-    assert (ledger.verify().charges, ledger.verify().releases) == (1, 1)
-
-
-def test_a_commit_that_failed_before_the_fact_does_not_count(
-    ledger: SqliteLedger, ask: Callable[..., Charge], doubtful: type[Doubtful]
-) -> None:
-    doubtful.happens = False
-    with pytest.raises(LedgerError, match="SF-L106"):
-        ledger.charge(ask("doubtful"))
-    assert ledger.verify().charges == 0
-    doubtful.happens = True
-    charged = ledger.charge(ask("doubtful"))
-    assert isinstance(charged, Charged)
-    doubtful.happens = False
-    with pytest.raises(LedgerError, match="SF-L106"):
-        ledger.release(charged, "never seen")
-    assert (ledger.verify().charges, ledger.verify().releases) == (1, 0)
-
-
-@pytest.mark.parametrize("happens", [True, False])
-def test_a_commit_nobody_can_look_up_is_told_as_that(
-    ledger: SqliteLedger, ask: Callable[..., Charge], doubtful: type[Doubtful], happens: bool
-) -> None:
-    doubtful.happens, doubtful.lost = happens, True
-    with pytest.raises(LedgerError, match="SF-L108"):
-        ledger.charge(ask("doubtful"))
-
-
-def test_a_step_that_fails_before_the_commit_undoes_all_of_it(
-    ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(name: str) -> None:
-        if name.endswith(":written"):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(steps, "step", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        ledger.charge(ask("interrupted"))
-    monkeypatch.undo()
-    assert ledger.verify().charges == 0
-    assert isinstance(ledger.charge(ask("interrupted")), Charged)
-
-
-# ---- forks -----------------------------------------------------------------------------------------------
-
-
-def test_a_childs_charge_outlives_the_parents_connection(
-    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]
-) -> None:
-    """Where a connection has crossed a fork, the parent's last close takes the child's commits with it."""
-    ledger.charge(ask("parent"))
-    go, wait = os.pipe()[::-1], os.pipe()
-
-    def charge_twice() -> None:
-        ledger.charge(ask("child, before the parent closes"))
-        os.write(wait[1], b".")
-        os.read(go[1], 1)
-        ledger.charge(ask("child, after the parent closed"))
-
-    child = in_child(charge_twice)
-    os.read(wait[0], 1)
-    ledger.charge(ask("parent again"))
-    ledger.close()
-    os.write(go[0], b".")
-    assert outcome(child) == 0
-    with closing(SqliteLedger.open(path)) as after:
-        assert after.verify().charges == 4
-        assert after.spent(PEOPLE) == times(TENTH, 4)
-
-
-def test_forking_while_other_threads_charge(
-    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]
-) -> None:
-    stop, made = threading.Event(), [0, 0, 0]
-    with closing(SqliteLedger.open(path, patience=60)) as shared:
-
-        def keep_charging(me: int) -> None:
-            while not stop.is_set():
-                shared.charge(ask(f"{me}: {made[me]}", epsilon="1/100000"))
-                made[me] += 1
-
-        threads = [threading.Thread(target=keep_charging, args=(me,)) for me in range(3)]
-        for thread in threads:
-            thread.start()
-        children = [
-            in_child(lambda name=f"child {n}": shared.charge(ask(name, epsilon="1/100000")))
-            for n in range(10)
-        ]
-        assert [outcome(child) for child in children] == [0] * 10
-        stop.set()
-        for thread in threads:
-            thread.join()
-        assert shared.verify().charges == sum(made) + 10
-
-
-def test_threads_of_a_child_can_charge(ledger: SqliteLedger, ask: Callable[..., Charge]) -> None:
-    def charge_in_a_thread() -> None:
-        thread = threading.Thread(target=lambda: ledger.charge(ask("in a thread")), daemon=True)
-        thread.start()
-        thread.join(timeout=60)
-        assert not thread.is_alive()
-
-    assert outcome(in_child(charge_in_a_thread)) == 0
-    assert ledger.verify().charges == 1
-
-
-def test_a_fork_inside_our_own_transaction_charges_nothing(
-    ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    children: list[int] = []
-
-    def fork(name: str) -> None:
-        if name == "charge:written":
-            children.append(in_child(lambda: None))
-
-    monkeypatch.setattr(steps, "step", fork)
-    with pytest.raises(LedgerError, match="SF-L106"):
-        ledger.charge(ask("forked"))
-    monkeypatch.undo()
-    assert [outcome(child) for child in children] == [0]
-    assert ledger.verify().charges == 0
-    assert isinstance(ledger.charge(ask("forked")), Charged)
-
-
-def test_a_child_that_never_uses_the_ledger_does_no_harm(
-    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]
-) -> None:
-    assert outcome(in_child(ledger.close)) == 0
-    ledger.charge(ask("afterwards"))
     assert ledger.verify().charges == 1
 
 

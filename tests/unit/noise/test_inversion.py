@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -17,27 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+    from tests.unit.noise.conftest import Script
 
 RATES = [Fraction(1), Fraction(3, 7), Fraction(1, 10), Fraction(5), Fraction(1, 60)]
-
-
-@dataclass
-class Script:
-    """Gives out the words it was told, in order, and runs dry after them."""
-
-    queue: list[int] = field(default_factory=list)
-
-    def words(self, count: int) -> NDArray[np.uint64]:
-        assert count <= len(self.queue), "more bits were drawn than the number needs"
-        given, self.queue = self.queue[:count], self.queue[count:]
-        return np.array(given, dtype=np.uint64)
-
-    @classmethod
-    def of(cls, number: int, bits: int) -> Script:
-        """The words by which one draw reads the `bits` (64, 128, …) of this number."""
-        lead = number >> (bits - 64)
-        rest = [(number >> shift) % 2**64 for shift in range(bits - 128, -1, -64)]
-        return cls([lead >> 48, (lead % 2**48) << 16, *rest])
 
 
 @pytest.fixture(autouse=True)
@@ -98,14 +79,14 @@ def test_a_range_may_begin_and_end_anywhere(rate: Fraction) -> None:
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_every_leading_word_is_looked_up_rightly(rate: Fraction) -> None:
+def test_every_leading_word_is_looked_up_rightly(rate: Fraction, script: type[Script]) -> None:
     """All 2^16 first steps, each followed by arbitrary bits, against inversion of the true distribution."""
     law = Quotient(rate, 1)
     table = law.table()
     leading = np.arange(2**16, dtype=np.uint16)
     further = np.random.default_rng(1).integers(0, 2**64, 2**16, dtype=np.uint64)
     undecided = further[: np.count_nonzero(table.cells < 0)]
-    found = table.draw(2**16, Script([*leading.view(np.uint64).tolist(), *undecided.tolist()]))
+    found = table.draw(2**16, script([*leading.view(np.uint64).tolist(), *undecided.tolist()]))
     low = leading.astype(np.uint64) << np.uint64(48)
     low[table.cells < 0] |= undecided >> np.uint64(16)
     ks = range(table.first + 1, table.first + 1 + len(table.thresholds))
@@ -123,52 +104,54 @@ def test_few_leading_words_are_undecided(rate: Fraction) -> None:
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("bits", [128, 192, 256])
 @pytest.mark.parametrize("k", [-2, -1, 0, 1, 2])
-def test_ties_are_settled_by_the_bits_that_follow(rate: Fraction, bits: int, k: int) -> None:
+def test_ties_are_settled_by_the_bits_that_follow(
+    rate: Fraction, bits: int, k: int, script: type[Script]
+) -> None:
     """A number that agrees with a threshold in all but the last bits falls on its own side of it."""
     law = Quotient(rate, 1)
     table, tie = law.table(), floor(quotient_below(law, k), bits)
-    assert table.draw(1, Script.of(tie + 3, bits)).tolist() == [k]
-    assert table.draw(1, Script.of(tie - 3, bits)).tolist() == [k - 1]
+    assert table.draw(1, script.of(tie + 3, bits)).tolist() == [k]
+    assert table.draw(1, script.of(tie - 3, bits)).tolist() == [k - 1]
 
 
 @pytest.mark.parametrize("k", [1, 5, 31])
-def test_ties_of_a_digit_are_settled_too(k: int) -> None:
+def test_ties_of_a_digit_are_settled_too(k: int, script: type[Script]) -> None:
     law = Digit(Fraction(1, 50), 32)
     table, tie = law.table(), floor(digit_below(law, k), 192)
-    assert table.draw(1, Script.of(tie + 3, 192)).tolist() == [k]
-    assert table.draw(1, Script.of(tie - 3, 192)).tolist() == [k - 1]
+    assert table.draw(1, script.of(tie + 3, 192)).tolist() == [k]
+    assert table.draw(1, script.of(tie - 3, 192)).tolist() == [k - 1]
 
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("bits", [192, 512])
 @pytest.mark.parametrize("side", [-1, 1])
-def test_tails_go_on_for_ever(rate: Fraction, bits: int, side: int) -> None:
+def test_tails_go_on_for_ever(rate: Fraction, bits: int, side: int, script: type[Script]) -> None:
     """Thresholds far outside the table, at about 2^−100, still part the numbers around them."""
     law = Quotient(rate, 1)
     k = side * int(mpf(70) / (mpf(rate.numerator) / rate.denominator))
     table, tie = law.table(), floor(quotient_below(law, k), bits)
     assert abs(k) > len(table.thresholds) // 2
-    drawn = [table.draw(1, Script.of(tie + step, bits)) for step in (3, -3)]
+    drawn = [table.draw(1, script.of(tie + step, bits)) for step in (3, -3)]
     assert [array.tolist() for array in drawn] == [[k], [k - 1]]
     assert all(array.dtype == object for array in drawn)
 
 
-def test_a_tail_takes_only_its_own_place() -> None:
+def test_a_tail_takes_only_its_own_place(script: type[Script]) -> None:
     """Four draws, of which the third has 64 zero bits."""
     law = Quotient(Fraction(1), 1)
     leads = [2**15, 2**15, 0, 2**15]
     words = [sum(lead << 16 * place for place, lead in enumerate(leads)), 0, 2**40]
-    expected = invert(law, Drawn(2**40, 128, Script()))
+    expected = invert(law, Drawn(2**40, 128, script()))
     assert expected < law.table().first
-    assert law.table().draw(4, Script(words)).tolist() == [0, 0, expected, 0]
+    assert law.table().draw(4, script(words)).tolist() == [0, 0, expected, 0]
 
 
-def test_all_zeros_and_all_ones_stay_inside_a_digit() -> None:
+def test_all_zeros_and_all_ones_stay_inside_a_digit(script: type[Script]) -> None:
     table = Digit(Fraction(1, 50), 32).table()
-    assert table.draw(1, Script([0, 0])).tolist() == [0]
-    assert table.draw(1, Script([2**64 - 1, 2**64 - 1])).tolist() == [31]
-    assert invert(table.law, Drawn(0, 64, Script())) == 0
-    assert invert(table.law, Drawn(2**64 - 1, 64, Script())) == 31
+    assert table.draw(1, script([0, 0])).tolist() == [0]
+    assert table.draw(1, script([2**64 - 1, 2**64 - 1])).tolist() == [31]
+    assert invert(table.law, Drawn(0, 64, script())) == 0
+    assert invert(table.law, Drawn(2**64 - 1, 64, script())) == 31
 
 
 @pytest.mark.parametrize("near", [-1000, -3, 0, 4, 1000])

@@ -1,0 +1,71 @@
+"""Exact noise against NumPy's generator: processor time in one run, turn by turn, best of several.
+
+    python benchmarks/noise.py [rounds]
+
+NumPy's is neither exact nor made for secrets; it is the measure of what noise could cost at the least.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.noise import Gaussian, Laplace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCALES = (1, 10, 1000, 2**20, 2**34)
+DRAWS = 10**6
+CELLS = 64_909
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def best(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """The least time of each, taken in turns so that both meet the same machine."""
+    ours()
+    times = [(seconds(ours), seconds(theirs)) for _ in range(rounds)]
+    return min(a for a, _ in times), min(b for _, b in times)
+
+
+def compare(name: str, mechanism: Laplace | Gaussian, theirs: Callable[[], object], rounds: int) -> None:
+    exact = np.zeros(DRAWS, dtype=np.int64)
+    first = seconds(lambda: mechanism.release(exact[:1]))
+    mine, numpy = best(lambda: mechanism.release(exact), theirs, rounds)
+    print(
+        f"{name:<18}{mine / DRAWS * 1e9:>8.1f} ns{numpy / DRAWS * 1e9:>8.1f} ns{mine / numpy:>7.2f} x"
+        f"{first * 1e3:>9.1f} ms"
+    )
+
+
+def cells(name: str, mechanism: Laplace | Gaussian, rounds: int) -> None:
+    exact = np.zeros(CELLS, dtype=np.int64)
+    taken = min(seconds(lambda: mechanism.release(exact)) for _ in range(10 * rounds))
+    print(f"{CELLS:,} cells, {name} 10: {taken * 1e3:.2f} ms")
+
+
+def main(rounds: int = 7) -> None:
+    rng = np.random.default_rng()
+    Gaussian(Fraction(3)).release(np.zeros(1, dtype=np.int64))  # what all σ share is made once
+    print(f"{'':<18}{'exact':>11}{'numpy':>11}{'ratio':>9}{'first draw':>12}")
+    for scale in SCALES:
+        name = f"laplace {scale}" if scale < 2**20 else f"laplace 2^{scale.bit_length() - 1}"
+        compare(name, Laplace(Fraction(scale)), lambda s=scale: rng.laplace(0, s, DRAWS), rounds)
+    for scale in SCALES:
+        name = f"gaussian {scale}" if scale < 2**20 else f"gaussian 2^{scale.bit_length() - 1}"
+        compare(name, Gaussian(Fraction(scale)), lambda s=scale: rng.normal(0, s, DRAWS), rounds)
+    cells("laplace", Laplace(Fraction(10)), rounds)
+    cells("gaussian", Gaussian(Fraction(10)), rounds)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:2]))

@@ -1,0 +1,57 @@
+"""Gaussian noise rounded to whole numbers, drawn exactly (docs/proofs/gaussian.md)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sfumato.noise.bits import OS
+from sfumato.noise.integers import added
+from sfumato.noise.inversion import half_width, in_blocks
+from sfumato.noise.narrow import WIDEST, rounded_table
+from sfumato.noise.normal import Rounded
+from sfumato.noise.scales import grid_steps
+from sfumato.noise.wide import Wide
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sfumato.noise.bits import Source
+    from sfumato.noise.integers import IntArray
+    from sfumato.privacy.exact import Number
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Adds the whole number nearest to Gaussian noise.
+
+    Privacy
+    -------
+    Protects : one unit, add/remove, whose contribution has l2 norm at most `l2` grid steps.
+    Costs    : no more than continuous Gaussian noise of standard deviation sigma / l2.
+    Because  : docs/proofs/gaussian.md
+    Assumes  : the input is an exact integer vector; how long a draw takes is not observed.
+    """
+
+    sigma: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", grid_steps(self.sigma, "sigma"))
+
+    def release(self, exact: IntArray, *, source: Source = OS) -> IntArray:
+        """The exact integers plus fresh noise, in the same shape."""
+        sampler = rounded_table(self.sigma) if self.sigma <= WIDEST else Wide(self.sigma)
+        noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
+        return added(exact, noise.reshape(exact.shape))
+
+    def expected_error(self) -> float:
+        """E|noise| = 2 Σ P(noise ≥ k) over k ≥ 1; for large σ its expansion, good to 1e-9 of it."""
+        sigma = float(self.sigma)
+        if sigma > 50:
+            return sigma * math.sqrt(2 / math.pi) - 1 / (12 * sigma * math.sqrt(2 * math.pi))
+        return math.fsum(math.erfc((k - 0.5) / sigma / math.sqrt(2)) for k in range(1, int(40 * sigma) + 2))
+
+    def half_width(self, confidence: Number) -> int:
+        """The smallest t with P(|noise| ≤ t) ≥ confidence."""
+        return half_width(Rounded(self.sigma), confidence)
