@@ -83,6 +83,14 @@ CODES: dict[str, str] = {
     "SF-N202": "Exact noise is for whole numbers. Put other numbers on a grid first; sums of doubles have no exact sensitivity.",
     "SF-N203": "An empty array was given, which is more likely a mistake than a question.",
     "SF-N204": "The confidence of a half-width is at least 0 and below 1.",
+    # mechanisms made of noise
+    # audits
+    "SF-A101": "A black-box audit compares two samplers: functions that take a number n and give n independent outputs, one of the mechanism on some input, the other on a neighbouring input.",
+    "SF-A102": "A sampler is asked for n outputs and gives exactly n, as an array, or a list, whose first axis has that length.",
+    "SF-A103": "A claim is an event of sf.privacy, which brings its own δ, or an ε with an optional delta.",
+    "SF-A104": "With so few samples an audit could find hardly anything, and finding nothing would mean nothing.",
+    "SF-A105": "A replay looks at what mechanisms were given. The program used none in the thread it was called in, on any pair.",
+    "SF-A106": "A released question is given again from the ledger and uses no mechanism, so a replay would see nothing. Audit in a new lab, or with another epsilon.",
     # the ledger
     "SF-L101": "The hash chain is broken at an entry: the ledger was changed or damaged. Nothing is answered. Put back an untouched copy and compare it with receipts.",
     "SF-L102": "Totals, answers or the file itself disagree with the chain. Nothing is answered. Put back an untouched copy.",

@@ -21,7 +21,8 @@ def laplace(values: Any, sensitivity: int = 1, *, epsilon: Number) -> Any:
     Takes a whole number or an array of them in any shape, and gives back the same. `sensitivity` is the
     most that one unit can change the values by, summed over all of them; the answer is then ε-private.
     """
-    mechanism = Laplace.calibrated(positive(epsilon, "epsilon"), whole(sensitivity, "sensitivity"))
+    l1 = whole(sensitivity, "sensitivity")
+    mechanism = Laplace.calibrated(positive(epsilon, "epsilon"), l1)
     exact = integers(values)
-    noisy = mechanism.release(exact)
+    noisy = mechanism.release(exact, l1=l1)
     return noisy if exact.ndim else int(noisy[()])

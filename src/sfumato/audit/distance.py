@@ -1,0 +1,32 @@
+"""How far apart two inputs of a mechanism are, in the norm that it is priced by."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from sfumato.noise.gaussian import Gaussian
+
+_GRID = 2**20  # of an l2 norm that is no whole number; it is rounded up
+
+
+@singledispatch
+def distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
+    """The l1 norm of the difference, by which everything is priced that says nothing else."""
+    return sum(abs(step) for step in _steps(first, second))
+
+
+@distance.register
+def _(mechanism: Gaussian, first: Any, second: Any) -> Fraction | int:
+    square = sum(step * step for step in _steps(first, second))
+    return Fraction(math.isqrt(square * _GRID**2 - 1) + 1, _GRID) if square else 0
+
+
+def _steps(first: Any, second: Any) -> list[int]:
+    """Every coordinate's difference, in Python integers, which do not wrap."""
+    apart = np.asarray(first, dtype=object) - np.asarray(second, dtype=object)
+    return [int(step) for step in np.ravel(apart)]
