@@ -83,7 +83,10 @@ CODES: dict[str, str] = {
     "SF-N202": "Exact noise is for whole numbers. Put other numbers on a grid first; sums of doubles have no exact sensitivity.",
     "SF-N203": "An empty array was given, which is more likely a mistake than a question.",
     "SF-N204": "The confidence of a half-width is at least 0 and below 1.",
-    # mechanisms made of noise
+    # randomized response, quantiles, ranges, blocks
+    "SF-N501": "The ε of one randomized answer lies between 2^-20 and 40. Far less is a coin that says nothing, far more is the truth.",
+    "SF-N502": "Answers are the whole numbers from 0 to values − 1, or booleans where there are two.",
+    "SF-N503": "Randomized response chooses among at least two answers, and at most about a million.",
     # audits
     "SF-A101": "A black-box audit compares two samplers: functions that take a number n and give n independent outputs, one of the mechanism on some input, the other on a neighbouring input.",
     "SF-A102": "A sampler is asked for n outputs and gives exactly n, as an array, or a list, whose first axis has that length.",

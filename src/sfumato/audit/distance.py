@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.local.response import RandomizedResponse
 from sfumato.noise.gaussian import Gaussian
 
 _GRID = 2**20  # of an l2 norm that is no whole number; it is rounded up
@@ -24,6 +25,11 @@ def distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
 def _(mechanism: Gaussian, first: Any, second: Any) -> Fraction | int:
     square = sum(step * step for step in _steps(first, second))
     return Fraction(math.isqrt(square * _GRID**2 - 1) + 1, _GRID) if square else 0
+
+
+@distance.register
+def _(mechanism: RandomizedResponse, first: Any, second: Any) -> Fraction | int:
+    return sum(step != 0 for step in _steps(first, second))
 
 
 def _steps(first: Any, second: Any) -> list[int]:
