@@ -1,4 +1,4 @@
-"""What tests share: where the real data lies."""
+"""What tests share: where the real data lies, and whether recorded texts are written anew."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", action="store_true", help="write the recorded texts anew")
 
 
 @pytest.fixture(scope="session")

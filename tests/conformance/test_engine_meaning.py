@@ -81,7 +81,8 @@ def stored(column: Grid | Codes, value: Any) -> int | None:
         return None
     if math.isinf(x):
         return column.high if x > 0 else column.low
-    return min(max(math.floor(Fraction(x) / Fraction(2) ** column.exponent), column.low), column.high)
+    nearest = math.floor(Fraction(x) / Fraction(2) ** column.exponent + Fraction(1, 2))
+    return min(max(nearest, column.low), column.high)
 
 
 def kept(rows: list[tuple[int | None, ...]], unit: str, preparation: Preparation) -> list[tuple]:

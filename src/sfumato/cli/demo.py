@@ -71,7 +71,7 @@ def _clinic(folder: Path) -> Session:
     )
     lab.grant("ada", epsilon=1)
     console.print(
-        f"{clinic.PATIENTS:,} patients, {visits.num_rows:,} visits. Each patient is protected with all of them."
+        f"{clinic.PATIENTS:,} patients, {visits.num_rows:,} visits; a patient is protected with all of them."
     )
     console.print(str(lab.budget))
     return lab.session("ada")

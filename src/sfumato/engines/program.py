@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A number stored as floor(x / 2^exponent), clipped to [low, high]; what is no number as missing."""
+    """A number stored as the nearest multiple of 2^exponent, clipped to [low, high]; no number as missing."""
 
     name: str
     low: int

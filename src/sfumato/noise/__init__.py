@@ -4,15 +4,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sfumato.noise.choosing import (
+    exponential,
+    keys,
+    noisy_max,
+    permute_and_flip,
+    propose_test_release,
+    sparse_vector,
+    top_k,
+)
+from sfumato.noise.exponential import Exponential
 from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.integers import integers
+from sfumato.noise.keys import ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.laplace import Laplace
+from sfumato.noise.noisy_max import NoisyMax
+from sfumato.noise.permute_and_flip import PermuteAndFlip
+from sfumato.noise.propose_test_release import ProposeTestRelease
+from sfumato.noise.sparse_vector import SparseVector
+from sfumato.noise.top_k import TopK
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
-__all__ = ["Gaussian", "Laplace", "laplace"]
+__all__ = [
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "NoisyMax",
+    "PermuteAndFlip",
+    "ProposeTestRelease",
+    "SparseVector",
+    "ThresholdedNoise",
+    "TopK",
+    "TruncatedGeometric",
+    "exponential",
+    "keys",
+    "laplace",
+    "noisy_max",
+    "permute_and_flip",
+    "propose_test_release",
+    "sparse_vector",
+    "top_k",
+]
 
 
 def laplace(values: Any, sensitivity: int = 1, *, epsilon: Number) -> Any:

@@ -26,3 +26,15 @@ class SystemSource:
 
 
 OS = SystemSource()
+
+
+def below(bound: int, source: Source) -> int:
+    """A uniform whole number from 0 to bound − 1, for a bound up to 2^64.
+
+    Words in the last, incomplete stretch of length `bound` are drawn again, so every number is as likely.
+    """
+    complete = 2**64 - 2**64 % bound
+    while True:
+        word = int(source.words(1)[0])
+        if word < complete:
+            return word % bound

@@ -125,6 +125,17 @@ def test_what_a_killed_preparation_left_is_removed_by_the_next(engine):
     assert [path.name for path in engine.folder.iterdir()] == ["t.duckdb"]
 
 
+def test_one_that_gives_up_waiting_leaves_the_other_alone(engine, monkeypatch):
+    def gives_up(*_):
+        raise KeyboardInterrupt
+
+    (engine.folder / "preparing").mkdir(parents=True)
+    monkeypatch.setattr(prepare.fcntl, "flock", gives_up)
+    with pytest.raises(KeyboardInterrupt):
+        engine.prepare(visits(), PREPARATION, "t")
+    assert (engine.folder / "preparing").is_dir()
+
+
 def test_preparations_side_by_side_wait_for_each_other(engine):
     names = [f"t{i}" for i in range(4)]
     work = [threading.Thread(target=engine.prepare, args=(visits(), PREPARATION, name)) for name in names[:2]]
@@ -142,7 +153,7 @@ def test_preparations_side_by_side_wait_for_each_other(engine):
 def test_what_does_not_fit_in_memory_goes_to_the_lab_and_away(engine, monkeypatch):
     def small(path, spill, threads, real=prepare.open_writer):
         connection = real(path, spill, 1)
-        connection.execute("SET memory_limit = '40MB'")
+        connection.execute("SET memory_limit = '25MB'")
         spills.append(spill)
         return connection
 
@@ -151,7 +162,7 @@ def test_what_does_not_fit_in_memory_goes_to_the_lab_and_away(engine, monkeypatc
         real(connection, preparation)
 
     spills, spilt = [], []
-    table = visits(units=20_000, each=40)
+    table = visits(units=10_000, each=30)
     engine.prepare(table, PREPARATION, "t")
     roomy = engine.run(COUNT).tolist()
     monkeypatch.setattr(prepare, "open_writer", small)

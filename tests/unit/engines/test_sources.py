@@ -128,6 +128,16 @@ def test_any_file_name_is_read_as_that_file(engine, tmp_path, name):
     assert per_ward(engine) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
 
 
+def test_a_folder_name_is_not_read_as_a_column(engine, tmp_path):
+    folder = tmp_path / "cost=9" / "who=9"
+    folder.mkdir(parents=True)
+    table = pa.table({"who": [1, 2], "cost": [7, 8], "ward": ["A", "A"]})
+    for name in ("it's.parquet", "a*.parquet", "ab.parquet"):
+        pa.parquet.write_table(table, folder / name)
+        engine.prepare(folder / name, PREPARATION, "t")
+        assert per_ward(engine) == [[2, 0, 0, 0, 0], [15, 0, 0, 0, 0]]
+
+
 def test_a_relative_path_is_read_from_here(engine, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pa.parquet.write_table(pa.table({"who": [1], "cost": [7], "ward": ["A"]}), "t.parquet")

@@ -1,10 +1,9 @@
 """What is not on the closed list is refused, each time with the same text, before anything could be charged.
 
 `refusals.txt` holds blocks of a question and the whole error it gets. After a change of wording,
-`SFUMATO_RECORD=1 pytest tests/unit/queries` writes the file anew; read the difference before keeping it.
+`pytest tests/unit/queries --record` writes the texts anew; read the difference before keeping it.
 """
 
-import os
 from pathlib import Path
 
 import pytest
@@ -35,16 +34,11 @@ def _refusal(catalog: Catalog, sql: str) -> str:
     return "answered"
 
 
-@pytest.mark.skipif("SFUMATO_RECORD" in os.environ, reason="recording")
-@pytest.mark.parametrize(("sql", "expected"), _blocks())
-def test_refused_with_its_text(catalog: Catalog, sql: str, expected: str) -> None:
-    assert _refusal(catalog, sql) == expected
-
-
-@pytest.mark.skipif("SFUMATO_RECORD" not in os.environ, reason="only when recording")
-def test_record(catalog: Catalog) -> None:
-    blocks = [f"{sql}\n=>\n{_refusal(catalog, sql)}" for sql, _ in _blocks()]
-    FILE.write_text(END.join(blocks) + "\n", encoding="utf-8")
+def test_each_is_refused_with_its_text(catalog: Catalog, pytestconfig: pytest.Config) -> None:
+    got = [(sql, _refusal(catalog, sql)) for sql, _ in _blocks()]
+    if pytestconfig.getoption("--record"):
+        FILE.write_text(END.join(f"{sql}\n=>\n{refused}" for sql, refused in got) + "\n", encoding="utf-8")
+    assert got == _blocks()
 
 
 def test_there_are_enough_and_all_are_coded() -> None:

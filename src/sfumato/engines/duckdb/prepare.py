@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sfumato.engines.program import Preparation
 
-_NO = "CAST('nan' AS DOUBLE)"
+_NAN = "CAST('nan' AS DOUBLE)"
 
 
 def build(source: Any, preparation: Preparation, path: Path, threads: int | None) -> None:
@@ -120,18 +120,20 @@ def _as_number(value: str, kind: Kind) -> str:
             f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 't' THEN 1 WHEN 'false' THEN 0 WHEN 'f' THEN 0 END"
         )
         number = f"COALESCE(TRY_CAST({text} AS DOUBLE), {word})"
-    return f"NULLIF({number}, {_NO})"
+    return f"NULLIF({number}, {_NAN})"
 
 
 def _on_grid(grid: Grid, number: str) -> str:
-    """Clipped by CASE: least and greatest would pass over a missing value and make it a bound.
+    """The nearest grid point, halves upwards. Clipped first, by CASE: least and greatest would pass over a
+    missing value and make it a bound.
 
-    A coarse grid floors first, which changes nothing but that no product is too small for a double.
+    Scaling by a power of two is exact, and so is the part after the point, or it is rounded on the same
+    side of one half. Adding one half instead could round up to the next whole number.
     """
-    whole = f"floor({number})" if grid.exponent > 0 else number
-    on_grid = f"floor({whole} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
+    steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
+    nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5 THEN 1 ELSE 0 END"
     low, high = f"CAST({grid.low} AS DOUBLE)", f"CAST({grid.high} AS DOUBLE)"
-    clipped = f"CASE WHEN {on_grid} < {low} THEN {low} WHEN {on_grid} > {high} THEN {high} ELSE {on_grid} END"
+    clipped = f"CASE WHEN {steps} < {low} THEN {low} WHEN {steps} > {high} THEN {high} ELSE {nearest} END"
     stored = "INTEGER" if grid.low >= -(2**31) and grid.high < 2**31 else "BIGINT"
     return f"CAST({clipped} AS {stored})"
 
@@ -226,9 +228,11 @@ def _scratch(folder: Path) -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(mode=0o700)
-        yield scratch
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
         os.close(lock)
 
 

@@ -26,8 +26,7 @@ _ACCEPTED = "a .parquet or .csv path, a pyarrow.Table, a pandas.DataFrame or a p
 # Nothing is left to be detected but the line ending.
 _CSV = (
     "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', strict_mode = true, "
-    "nullstr = '', allow_quoted_nulls = false, compression = 'none', hive_partitioning = false, "
-    "max_line_size = 16777216"
+    "nullstr = '', allow_quoted_nulls = false, compression = 'none', max_line_size = 16777216"
 )
 
 

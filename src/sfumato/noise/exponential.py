@@ -1,0 +1,46 @@
+"""The exponential mechanism, P(i) ∝ e^(u_i / scale), drawn exactly (docs/proofs/exponential.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.noise.bits import OS
+from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
+from sfumato.noise.chances import below_best, chances
+from sfumato.privacy import events
+
+if TYPE_CHECKING:
+    from sfumato.noise.bits import Source
+    from sfumato.privacy.exact import Number
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential(Choice):
+    """Chooses a candidate with chance ∝ exp(ε·u / (2·sensitivity)), or without the 2 if monotone.
+
+    Privacy
+    -------
+    Protects : one unit, add/remove, that changes every utility by at most `sensitivity`, and all of them in
+               the same direction if `monotone`.
+    Costs    : Exponential(epsilon): ε in pure ε, and its privacy loss has a range of ε.
+    Because  : docs/proofs/exponential.md
+    Assumes  : the utilities are exact integers of a public list of candidates; how long a draw takes is not
+               observed.
+    """
+
+    def event(self) -> events.Exponential:
+        return events.Exponential(self.epsilon)
+
+    def release(self, utilities: Any, *, source: Source = OS) -> int:
+        """The place of the chosen candidate."""
+        gaps = below_best(candidates(utilities))
+        return chances(self.scale).pick(gaps, source)
+
+    def expected_error(self, count: int) -> float:
+        """The utility lost against the best of `count` candidates is at most this on average."""
+        return expected_shortfall(self.scale, count)
+
+    def shortfall(self, count: int, confidence: Number) -> int:
+        """The utility lost against the best of `count` candidates is at most this, with this confidence."""
+        return likely_shortfall(self.scale, count, confidence)

@@ -1,0 +1,53 @@
+"""Report noisy max: Laplace noise on every score, and only the winner told (docs/proofs/noisy-max.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.noise.bits import OS, below
+from sfumato.noise.candidates import Choice, candidates, share
+from sfumato.noise.laplace import Laplace
+from sfumato.privacy.events import Pure
+from sfumato.privacy.exact import whole
+
+if TYPE_CHECKING:
+    from sfumato.noise.bits import Source
+    from sfumato.privacy.exact import Number
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMax(Choice):
+    """Adds integer Laplace noise of scale 2·sensitivity/ε, or without the 2 if monotone, and tells who leads.
+
+    Integers tie. A tie is broken uniformly at random, which is as if the candidates had been put into a
+    random order beforehand; the order says nothing about the data.
+
+    Privacy
+    -------
+    Protects : one unit, add/remove, that changes every score by at most `sensitivity`, and all of them in
+               the same direction if `monotone`.
+    Costs    : Pure(epsilon), however many candidates there are.
+    Because  : docs/proofs/noisy-max.md
+    Assumes  : the scores are exact integers of a public list of candidates, and nothing but the winner's
+               place is told; how long a draw takes is not observed.
+    """
+
+    def event(self) -> Pure:
+        return Pure(self.epsilon)
+
+    def release(self, scores: Any, *, source: Source = OS) -> int:
+        """The place of the winner."""
+        noisy = Laplace(self.scale).release(candidates(scores), source=source)
+        first = np.flatnonzero(noisy == noisy.max())
+        return int(first[below(first.size, source)])
+
+    def shortfall(self, count: int, confidence: Number) -> int:
+        """The score lost against the best of `count` candidates is at most this, with this confidence.
+
+        That is so when no noise passes half of it in size; each may, by an equal part of the chance left.
+        """
+        rare = (1 - share(confidence)) / whole(count, "count")
+        return 2 * Laplace(self.scale).half_width(1 - rare)

@@ -1,0 +1,73 @@
+"""Propose-test-release: a value is told if it is surely stable (docs/proofs/propose-test-release.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sfumato.errors import UsageError
+from sfumato.noise.bits import OS
+from sfumato.noise.candidates import share
+from sfumato.noise.integers import integers
+from sfumato.noise.laplace import Laplace, Quotient
+from sfumato.noise.tails import reached_rarely, risk
+from sfumato.privacy.events import ApproxDP
+from sfumato.privacy.exact import positive
+
+if TYPE_CHECKING:
+    from sfumato.noise.bits import Source
+    from sfumato.privacy.exact import Number
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeTestRelease:
+    """Tells a value exactly, if its noisy distance to instability reaches a threshold; else tells nothing.
+
+    Privacy
+    -------
+    Protects : one unit, add/remove.
+    Costs    : ApproxDP(epsilon, delta).
+    Because  : docs/proofs/propose-test-release.md
+    Assumes  : `distance` is an exact integer that one unit changes by at most 1, and it is 0 or less whenever
+               some neighbouring table has another value; how long a draw takes is not observed.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", risk(self.delta))
+        self._noise()
+
+    def event(self) -> ApproxDP:
+        return ApproxDP(self.epsilon, self.delta)
+
+    @property
+    def threshold(self) -> int:
+        """The smallest t that noise reaches with chance at most δ: e^(−εt) / (1 + e^−ε) ≤ δ, when t ≥ 0."""
+        return reached_rarely(Quotient(self.epsilon, 1), self.delta)
+
+    def release(self, value: Value, distance: Any, *, source: Source = OS) -> Value | None:
+        """The value, or none."""
+        exact = integers(distance)
+        if exact.ndim:
+            raise UsageError(
+                "SF-N408", "One value has one distance to instability.", got=f"{exact.size} of them"
+            )
+        noisy = self._noise().release(exact, source=source)
+        return value if int(noisy[()]) >= self.threshold else None
+
+    def distance_needed(self, confidence: Number) -> int:
+        """The smallest distance at which the value is told with this confidence, and at least even odds.
+
+        P(noise ≥ −m) = 1 − P(noise ≥ m + 1), as the noise is symmetric.
+        """
+        rare = 1 - max(share(confidence), Fraction(1, 2))
+        return self.threshold + reached_rarely(Quotient(self.epsilon, 1), rare) - 1
+
+    def _noise(self) -> Laplace:
+        return Laplace.calibrated(self.epsilon, 1)

@@ -1,0 +1,32 @@
+"""Where a tail ends: thresholds that noise passes with a small, named chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import UsageError
+from sfumato.noise.inversion import Given, invert
+from sfumato.privacy.exact import exact
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sfumato.noise.inversion import Law
+
+
+def risk(delta: Any) -> Fraction:
+    """A δ that is to be spent, exact: above 0 and below 1."""
+    value = exact(delta, "delta")
+    if not 0 < value < 1:
+        raise UsageError(
+            "SF-N409", "delta must lie above 0 and below 1.", got=str(delta)[:40], try_="delta=1e-9"
+        )
+    return value
+
+
+def reached_rarely(law: Law, chance: Fraction) -> int:
+    """The smallest t with P(X ≥ t) < chance.
+
+    The k with P(X < k) ≤ 1 − chance < P(X < k + 1) is decided by certain bounds, and t is k + 1.
+    """
+    return invert(law, Given(1 - chance)) + 1
