@@ -87,6 +87,12 @@ CODES: dict[str, str] = {
     "SF-N501": "The ε of one randomized answer lies between 2^-20 and 40. Far less is a coin that says nothing, far more is the truth.",
     "SF-N502": "Answers are the whole numbers from 0 to values − 1, or booleans where there are two.",
     "SF-N503": "Randomized response chooses among at least two answers, and at most about a million.",
+    "SF-N504": "The shares of quantiles lie strictly between 0 and 1, ascend, and have a common denominator of at most 2^20, such as 0.25, 0.5, 0.75.",
+    "SF-N505": "A histogram is one row of counts, one for each cell of a public grid, none of them negative.",
+    "SF-N506": "A range runs from its first cell to one past its last, within the cells there are.",
+    "SF-N507": "The tree over the cells needs at least one cell and at most 2^22 of them, and a branching of at least two.",
+    "SF-N508": "Blocks are at least two, and their outputs lie between two different whole numbers.",
+    "SF-N509": "There is one output for each block, also for blocks without units.",
     # audits
     "SF-A101": "A black-box audit compares two samplers: functions that take a number n and give n independent outputs, one of the mechanism on some input, the other on a neighbouring input.",
     "SF-A102": "A sampler is asked for n outputs and gives exactly n, as an array, or a list, whose first axis has that length.",

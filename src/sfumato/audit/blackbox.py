@@ -159,6 +159,7 @@ def _with_less_noise(hits: Hits, missing: float, claim: Claim) -> Hits:
     the distance between the normal scores of its two probabilities where not.
     """
     p, q = (min(max(k, 0.5), hits.trials - 0.5) / hits.trials for k in (hits.likely, hits.unlikely))
+    q = min(p, q)
     p, q = (
         _steeper(p, q, 1 / (1 - missing))
         if claim.epsilon is None

@@ -142,7 +142,7 @@ class Repetition:
             return f"Asked once: ε = {shown(self.epsilon)}; a truth is guessed {self.found:.0%} of the time."
         return (
             f"Asked {self.times} times with fresh coins: ε = {shown(self.epsilon)} in all; a truth is "
-            f"guessed {self.found:.1%} of the time. Keep each person's first answer and give it again instead."
+            f"guessed {self.found:.1%} of the time. Keep each person's first answer and give that again."
         )
 
     __repr__ = __str__

@@ -21,6 +21,7 @@ from sfumato.noise.laplace import Laplace
 from sfumato.noise.noisy_max import NoisyMax
 from sfumato.noise.permute_and_flip import PermuteAndFlip
 from sfumato.noise.propose_test_release import ProposeTestRelease
+from sfumato.noise.quantiles import Quantile, Quantiles
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.top_k import TopK
 from sfumato.privacy.exact import positive, whole
@@ -35,6 +36,8 @@ __all__ = [
     "NoisyMax",
     "PermuteAndFlip",
     "ProposeTestRelease",
+    "Quantile",
+    "Quantiles",
     "SparseVector",
     "ThresholdedNoise",
     "TopK",

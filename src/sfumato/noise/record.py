@@ -51,6 +51,19 @@ def recording(recorder: Recorder) -> Iterator[None]:
 def through(
     mechanism: Any, exact: Any, sensitivity: Fraction | int | None, draw: Callable[[], Answer]
 ) -> Answer:
-    """What a mechanism gives back: its draw, unless a recorder stands in between."""
+    """What a mechanism gives back: its draw, unless a recorder stands in between.
+
+    A mechanism made of others is one call: what those others answer stays inside.
+    """
     recorder = _RECORDER.get()
-    return draw() if recorder is None else recorder.answer(Call(mechanism, exact, sensitivity), draw)
+    if recorder is None:
+        return draw()
+    return recorder.answer(Call(mechanism, exact, sensitivity), lambda: _unseen(draw))
+
+
+def _unseen(draw: Callable[[], Answer]) -> Answer:
+    before = _RECORDER.set(None)
+    try:
+        return draw()
+    finally:
+        _RECORDER.reset(before)
