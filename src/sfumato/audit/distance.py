@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.local.response import RandomizedResponse
 from sfumato.noise.gaussian import Gaussian
+from sfumato.noise.subsample import BlockMean, BlockMedian
 
 _GRID = 2**20  # of an l2 norm that is no whole number; it is rounded up
 
@@ -27,8 +28,11 @@ def _(mechanism: Gaussian, first: Any, second: Any) -> Fraction | int:
     return Fraction(math.isqrt(square * _GRID**2 - 1) + 1, _GRID) if square else 0
 
 
-@distance.register
-def _(mechanism: RandomizedResponse, first: Any, second: Any) -> Fraction | int:
+@distance.register(RandomizedResponse)
+@distance.register(BlockMean)
+@distance.register(BlockMedian)
+def _(mechanism: Any, first: Any, second: Any) -> Fraction | int:
+    """People, or blocks, that are not the same."""
     return sum(step != 0 for step in _steps(first, second))
 
 

@@ -22,7 +22,9 @@ from sfumato.noise.noisy_max import NoisyMax
 from sfumato.noise.permute_and_flip import PermuteAndFlip
 from sfumato.noise.propose_test_release import ProposeTestRelease
 from sfumato.noise.quantiles import Quantile, Quantiles
+from sfumato.noise.ranges import Ranges, RangeSums
 from sfumato.noise.sparse_vector import SparseVector
+from sfumato.noise.subsample import BlockMean, BlockMedian, Blocks
 from sfumato.noise.top_k import TopK
 from sfumato.privacy.exact import positive, whole
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 __all__ = [
+    "BlockMean",
+    "BlockMedian",
+    "Blocks",
     "Exponential",
     "Gaussian",
     "Laplace",
@@ -38,6 +43,8 @@ __all__ = [
     "ProposeTestRelease",
     "Quantile",
     "Quantiles",
+    "RangeSums",
+    "Ranges",
     "SparseVector",
     "ThresholdedNoise",
     "TopK",

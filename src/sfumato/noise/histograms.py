@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from sfumato.noise.integers import IntArray
 
 
+_WIDE = 2**62
+
+
 def histogram(counts: Any, cells: int | None = None) -> IntArray:
     """One row of counts, of the stated length; anything else is refused before a bit is drawn."""
     array = integers(counts)
@@ -22,3 +25,9 @@ def histogram(counts: Any, cells: int | None = None) -> IntArray:
             cells="any number" if cells is None else str(cells),
         )
     return array
+
+
+def roomy(cells: IntArray, factor: int = 1) -> IntArray:
+    """As Python integers where this multiple of the total may not fit 64 bits."""
+    most = int(cells.max()) * cells.size * factor
+    return cells if most < _WIDE else cells.astype(object)

@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
 from sfumato.noise.candidates import likely_shortfall, require_sensible
 from sfumato.noise.chances import chances
-from sfumato.noise.histograms import histogram
+from sfumato.noise.histograms import histogram, roomy
 from sfumato.noise.record import through
 from sfumato.privacy import events
 from sfumato.privacy.exact import exact, positive
@@ -22,14 +22,14 @@ from sfumato.privacy.exact import exact, positive
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from sfumato.noise.bits import Source
     from sfumato.noise.chances import Gaps
     from sfumato.noise.integers import IntArray
     from sfumato.privacy.exact import Number
 
 FINEST = 2**20  # the largest common denominator of shares
-
-_WIDE = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,11 @@ def distances(cells: IntArray, share: Fraction) -> Gaps:
     The wanted rank is share · n. The rows of a cell have ranks from the number of rows before it to the
     number up to it, so a cell that holds the quantile has distance 0, and there always is one.
     """
-    rows = _roomy(cells, share.denominator)
-    upto: IntArray = np.cumsum(rows, dtype=rows.dtype)
+    rows = roomy(cells, share.denominator)
+    upto: NDArray[Any] = np.cumsum(rows)
     wanted, last = share.numerator * upto[-1], share.denominator * upto
     outside = np.maximum(last - share.denominator * rows - wanted, wanted - last)
-    return np.maximum(outside, 0).astype(object if rows.dtype == object else np.uint64)
+    return np.asarray(np.maximum(outside, 0), dtype=object if rows.dtype == object else np.uint64)
 
 
 def parted(cells: IntArray, place: int) -> tuple[IntArray, IntArray]:
@@ -148,12 +148,6 @@ def parted(cells: IntArray, place: int) -> tuple[IntArray, IntArray]:
     lower[-1] = cells[place] // 2
     upper[0] = cells[place] - cells[place] // 2
     return lower, upper
-
-
-def _roomy(cells: IntArray, factor: int) -> IntArray:
-    """As Python integers where a multiple of the total may not fit 64 bits."""
-    most = int(cells.max()) * cells.size * factor
-    return cells if most < _WIDE else cells.astype(object)
 
 
 def _shares(given: Sequence[Any]) -> tuple[Fraction, ...]:
