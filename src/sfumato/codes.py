@@ -91,8 +91,9 @@ CODES: dict[str, str] = {
     "SF-N505": "A histogram is one row of counts, one for each cell of a public grid, none of them negative.",
     "SF-N506": "A range runs from its first cell to one past its last, within the cells there are.",
     "SF-N507": "The tree over the cells needs at least one cell and at most 2^22 of them, and a branching of at least two.",
-    "SF-N508": "Blocks are at least two, and their outputs lie between two different whole numbers.",
+    "SF-N508": "Blocks are at least two, and their outputs lie between two different whole numbers; for a median at most 2^22 steps apart.",
     "SF-N509": "There is one output for each block, also for blocks without units.",
+    "SF-N510": "A unit's block is found from its name, which is a text or a whole number.",
     # audits
     "SF-A101": "A black-box audit compares two samplers: functions that take a number n and give n independent outputs, one of the mechanism on some input, the other on a neighbouring input.",
     "SF-A102": "A sampler is asked for n outputs and gives exactly n, as an array, or a list, whose first axis has that length.",

@@ -1,4 +1,4 @@
-"""How far apart two inputs of a mechanism are, in the norm that it is priced by."""
+"""How far apart two inputs of a mechanism are, in the norm that it is priced by, and what that costs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from sfumato.local.response import RandomizedResponse
+from sfumato.noise.candidates import Choice
 from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.subsample import BlockMean, BlockMedian
+from sfumato.noise.top_k import TopK
+from sfumato.privacy.events import Event, group
 
 _GRID = 2**20  # of an l2 norm that is no whole number; it is rounded up
 
@@ -34,6 +37,27 @@ def _(mechanism: Gaussian, first: Any, second: Any) -> Fraction | int:
 def _(mechanism: Any, first: Any, second: Any) -> Fraction | int:
     """People, or blocks, that are not the same."""
     return sum(step != 0 for step in _steps(first, second))
+
+
+@distance.register(Choice)
+@distance.register(TopK)
+def _(mechanism: Choice | TopK, first: Any, second: Any) -> Fraction | int:
+    """The most that a score moved by; of monotone scores also how far they moved apart."""
+    steps = [0, *_steps(first, second)]
+    return max(steps) - min(steps) if mechanism.monotone else max(map(abs, steps))
+
+
+@singledispatch
+def price(mechanism: Any, moved: Fraction | int) -> Event:
+    """What a mechanism costs when its input moves this far."""
+    event: Event = mechanism.event(moved)
+    return event
+
+
+@price.register(Choice)
+@price.register(TopK)
+def _(mechanism: Any, moved: Fraction | int) -> Event:
+    return group(mechanism.event(), math.ceil(Fraction(moved) / mechanism.sensitivity))
 
 
 def _steps(first: Any, second: Any) -> list[int]:

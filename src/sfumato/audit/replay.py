@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.audit.claims import Claim, read, within
-from sfumato.audit.distance import distance
+from sfumato.audit.distance import distance, price
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.noise.record import Call, recording
 from sfumato.privacy.events import Event, Sequential
@@ -162,7 +162,7 @@ def _finding(
     for place, (call, step) in enumerate(zip(calls, moved, strict=True)):
         if call.sensitivity is not None and step > call.sensitivity:
             return f"the input of call {place + 1} moved by {step}, priced for {call.sensitivity}"
-    spent = Sequential(call.mechanism.event(step) for call, step in zip(calls, moved, strict=True) if step)
+    spent = Sequential(price(call.mechanism, step) for call, step in zip(calls, moved, strict=True) if step)
     if not within(spent, claim.event):
         return f"the inputs moved by more than {claim} pays for"
     return None if same_result else "the result differs although every noisy answer was the same"

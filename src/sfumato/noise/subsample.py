@@ -1,4 +1,4 @@
-"""Subsample and aggregate: any statistic of blocks of units, put together privately (docs/proofs/subsample.md)."""
+"""Subsample and aggregate: statistics of blocks, put together privately (docs/proofs/subsample.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.quantiles import Quantile
 from sfumato.noise.record import through
-from sfumato.privacy.exact import canonical_json, positive, whole
+from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from sfumato.privacy import events
     from sfumato.privacy.exact import Number
 
+MOST_STEPS = 2**22
+
 _HALF = Fraction(1, 2)
 
 
@@ -33,8 +35,8 @@ _HALF = Fraction(1, 2)
 class Blocks:
     """A number of blocks, and a key that says which unit is in which.
 
-    A unit's block depends on the key and on the unit's name alone, never on other units or on any row. The key is
-    secret and stays the same, so that no one can choose their block.
+    A unit's block depends on the key and on the unit's name alone, never on other units or on any row. The
+    key is secret and stays the same, so that no one can choose their block.
     """
 
     count: int
@@ -46,18 +48,15 @@ class Blocks:
 
     def of(self, unit: str | int) -> int:
         """The block that a unit is in."""
-        name = canonical_json(unit).encode()
+        name = _name(unit).encode()
         digest = hashlib.blake2b(name, key=hashlib.sha256(self.key).digest(), digest_size=16).digest()
         return int.from_bytes(digest, "big") % self.count
 
     def split(self, units: Iterable[str | int]) -> list[list[int]]:
         """For each block, the places of the rows whose unit is in it."""
         blocks: list[list[int]] = [[] for _ in range(self.count)]
-        known: dict[str | int, int] = {}
         for place, unit in enumerate(units):
-            if unit not in known:
-                known[unit] = self.of(unit)
-            blocks[known[unit]].append(place)
+            blocks[self.of(unit)].append(place)
         return blocks
 
     def outputs(
@@ -65,8 +64,8 @@ class Blocks:
     ) -> list[int]:
         """The kernel on the rows of every block, in whole steps between two bounds.
 
-        A kernel that fails, or gives no finite number, counts as the middle: what goes wrong in one block must
-        not be seen in the answer more than any other output.
+        A kernel that fails, or gives no number, counts as the middle: what goes wrong in one block must not be
+        seen in the answer more than any other output.
         """
         return [_bounded(kernel, places, low, high) for places in self.split(units)]
 
@@ -136,6 +135,8 @@ class BlockMedian:
     def __post_init__(self) -> None:
         _require_bounds(self.blocks, self.low, self.high)
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        if self.high - self.low >= MOST_STEPS:
+            raise UsageError("SF-N508", "A median is chosen among at most 2^22 steps.", try_="coarser steps")
 
     def event(self, changed: int = 1) -> events.Exponential:
         return self._choice().event(rows=2 * changed)
@@ -158,6 +159,15 @@ class BlockMedian:
         return self.low + self._choice().choose(steps, source)
 
 
+def _name(unit: Any) -> str:
+    """One text for each unit: a number and the text that reads the same are two."""
+    if isinstance(unit, str):
+        return f"text {unit}"
+    if isinstance(unit, int | np.integer) and not isinstance(unit, bool):
+        return f"number {int(unit)}"
+    raise UsageError("SF-N510", "Units are named by texts or whole numbers.", got=type(unit).__name__)
+
+
 def _bounded(kernel: Callable[[list[int]], Any], places: list[int], low: int, high: int) -> int:
     try:
         value = float(kernel(places))
@@ -175,7 +185,8 @@ def _kept(outputs: Any, blocks: int, low: int, high: int) -> IntArray:
         raise UsageError(
             "SF-N509", "There is one output for each block.", got=f"shape {array.shape}", blocks=str(blocks)
         )
-    return np.clip(array, low, high)
+    kept: IntArray = np.minimum(np.maximum(array, low), high)
+    return kept
 
 
 def _require_bounds(blocks: int, low: int, high: int) -> None:

@@ -12,7 +12,7 @@ from sfumato import audit
 from sfumato.audit.distance import distance
 from sfumato.audit.replay import same
 from sfumato.errors import UsageError
-from sfumato.noise import Gaussian, Laplace, laplace
+from sfumato.noise import Exponential, Gaussian, Laplace, NoisyMax, PermuteAndFlip, TopK, laplace
 from sfumato.noise.record import Call, recording
 
 Rows = list[int]
@@ -185,3 +185,20 @@ def test_results_are_compared_through_and_through() -> None:
     assert not same(np.array([1]), np.array([1.0]))
     assert not same([1, 2], [1])
     assert not same({"a": 1}, {"b": 1})
+
+
+@pytest.mark.parametrize("kind", [Exponential, NoisyMax, PermuteAndFlip])
+def test_choices_are_one_call_and_priced_by_the_score_that_moved_most(kind: type) -> None:
+    def choice(scores: Rows) -> int:
+        return kind(Fraction(1), 3).release(scores)
+
+    assert not audit.replay(choice, [([0, 5, 9], [3, 2, 6]), ([1, 1], [1, 1])], claim=1).violates
+    assert audit.replay(choice, [([0, 5, 9], [4, 5, 9])], claim=1).violates
+
+
+def test_monotone_choices_move_one_way() -> None:
+    def choice(scores: Rows) -> list[int]:
+        return TopK(Fraction(1), 2, 1, monotone=True).release(scores)
+
+    assert not audit.replay(choice, [([0, 5, 9], [1, 5, 10])], claim=1).violates
+    assert audit.replay(choice, [([0, 5, 9], [1, 4, 9])], claim=1).violates

@@ -15,6 +15,7 @@ from scipy.stats import chi2
 from sfumato import audit
 from sfumato.errors import UsageError
 from sfumato.noise import BlockMean, BlockMedian, Blocks, Laplace
+from sfumato.noise.quantiles import distances
 from sfumato.privacy import events
 
 FALSE_ALARM = 1e-7
@@ -109,19 +110,27 @@ def test_audits_of_the_mean_pass_the_claim_and_fail_half_the_noise() -> None:
     assert audit.run(target(2), claim, alpha=FALSE_ALARM).violates
 
 
-def test_audits_of_the_median_pass_the_claim_and_fail_too_little_noise() -> None:
-    """Outputs that tip from one side to the other."""
+def test_audits_of_the_median_pass_the_claim_and_fail_half_the_noise() -> None:
+    """By its law, as single draws take too long: outputs 0, 3, 3, 4 and, with one block changed, 0, 0, 3, 3."""
+    rng = np.random.default_rng(3)
 
-    def target(epsilon: Fraction):  # type: ignore[no-untyped-def]
-        blocks = BlockMedian(3, 0, 1, epsilon)
-        return (
-            lambda n: [blocks.release([0, 0, 1]) for _ in range(n)],
-            lambda n: [blocks.release([0, 1, 1]) for _ in range(n)],
-        )
+    def law(epsilon: int, steps: list[int]) -> np.ndarray:
+        choice = BlockMedian(4, 0, 4, Fraction(epsilon))._choice()
+        weights = np.exp(-distances(np.array(steps), choice.share).astype(float) / float(choice.scale))
+        return weights / weights.sum()
 
-    claim = BlockMedian(3, 0, 1, Fraction(1)).event()
-    assert not audit.run(target(Fraction(1)), claim, samples=6000, alpha=FALSE_ALARM).violates
-    assert audit.run(target(Fraction(8)), claim, samples=6000, alpha=FALSE_ALARM).violates
+    def target(epsilon: int):  # type: ignore[no-untyped-def]
+        laws = law(epsilon, [1, 0, 0, 2, 1]), law(epsilon, [2, 0, 0, 2, 0])
+        return lambda n: rng.choice(5, n, p=laws[0]), lambda n: rng.choice(5, n, p=laws[1])
+
+    claim = BlockMedian(4, 0, 4, Fraction(2)).event()
+    assert not audit.run(target(2), claim, alpha=FALSE_ALARM).violates
+    assert audit.run(target(4), claim, alpha=FALSE_ALARM).violates
+    drawn = np.bincount(
+        [BlockMedian(4, 0, 4, Fraction(2)).release([0, 3, 3, 4]) for _ in range(4000)], minlength=5
+    )
+    expected = law(2, [1, 0, 0, 2, 1]) * 4000
+    assert chi2.sf(((drawn - expected) ** 2 / expected).sum(), 4) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("mechanism", [BlockMean.calibrated(3, 0, 9, 1), BlockMedian(3, 0, 9, Fraction(1))])
@@ -138,6 +147,9 @@ def test_replays_price_blocks(mechanism: BlockMean | BlockMedian) -> None:
         (lambda: BlockMean.calibrated(5, 1, 1, 1), "SF-N508"),
         (lambda: BlockMedian(5, 0.0, 1, Fraction(1)), "SF-N508"),  # type: ignore[arg-type]
         (lambda: BlockMedian(5, 0, 1, Fraction(0)), "SF-N102"),
+        (lambda: BlockMedian(5, 0, 2**22, Fraction(1)), "SF-N508"),
+        (lambda: BLOCKS.of(1.5), "SF-N510"),  # type: ignore[arg-type]
+        (lambda: BLOCKS.of(True), "SF-N510"),
         (lambda: BlockMean.calibrated(3, 0, 1, 1).release([1, 0]), "SF-N509"),
         (lambda: BlockMedian(3, 0, 1, Fraction(1)).release([0.5, 1, 1]), "SF-N202"),
     ],
