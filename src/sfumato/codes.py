@@ -101,6 +101,7 @@ CODES: dict[str, str] = {
     "SF-A104": "With so few samples an audit could find hardly anything, and finding nothing would mean nothing.",
     "SF-A105": "A replay looks at what mechanisms were given. The program used none in the thread it was called in, on any pair.",
     "SF-A106": "A released question is given again from the ledger and uses no mechanism, so a replay would see nothing. Audit in a new lab, or with another epsilon.",
+    "SF-A107": "alpha is the chance that a verdict accuses a mechanism that keeps its claim. It is small and greater than 0.",
     # choices
     "SF-N401": "A choice is made among candidates in one row, each with one score. Flatten the scores, or choose row by row.",
     "SF-N402": "A choice is drawn with scales from 1/1000 to 2^40 in units of the score. Far smaller tells the best candidate to everyone, far larger chooses blindly.",

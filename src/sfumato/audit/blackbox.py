@@ -67,6 +67,7 @@ def run(
     and gives n independent outputs, as an array or a list. `claim` is an event or an ε (with `delta`).
     """
     stated, count = read(claim, delta), _count(samples)
+    _require_rare(alpha)
     one, other = _samplers(target)
     first, second = columns(drawn(one, count), drawn(other, count))
     half = count // 2
@@ -91,6 +92,13 @@ def _count(samples: int) -> int:
     if count < FEWEST:
         raise UsageError("SF-A104", f"An audit needs at least {FEWEST:,} samples.", got=str(count))
     return count
+
+
+def _require_rare(alpha: float) -> None:
+    if not 0 < alpha <= 0.5:
+        raise UsageError(
+            "SF-A107", "alpha lies above 0 and is at most 1/2.", got=str(alpha)[:40], try_="1e-4"
+        )
 
 
 def _samplers(target: Any) -> tuple[Sampler, Sampler]:

@@ -78,15 +78,19 @@ def read(claim: Any, delta: Number) -> Claim:
     return Claim(ApproxDP(nonnegative(claim, "claim"), probability(delta, "delta")), curve=False)
 
 
-def within(spent: Event, claim: Event) -> bool:
-    """Whether the claim covers what was spent: in pure ε where it has one, else at every order."""
-    if spent.side_delta() > claim.side_delta():
+def within(spent: Event, claim: Claim) -> bool:
+    """Whether the claim covers what was spent: in pure ε, exactly, and at every order, where it has them."""
+    if spent.side_delta() > claim.event.side_delta():
         return False
-    allowed, used = claim.pure(), spent.pure()
-    if allowed is not None:
-        return used is not None and used <= allowed
-    curves = claim.curve(), spent.curve()
-    return all(curves[1](order) <= curves[0](order) * (1 + 1e-9) for order in ORDERS)
+    used = spent.pure()
+    if claim.epsilon is not None and (used is None or used > claim.epsilon):
+        return False
+    return not claim.curve or _under(spent, claim.event)
+
+
+def _under(spent: Event, allowed: Event) -> bool:
+    low, high = spent.curve(), allowed.curve()
+    return all(low(order) <= high(order) * (1 + 1e-9) for order in ORDERS)
 
 
 def log_ratio(p: Floats, q: Floats, delta: float) -> Floats:

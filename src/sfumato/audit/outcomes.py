@@ -4,6 +4,7 @@ post-processing and whatever bounds the outputs bounds it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +22,19 @@ _WIDEST = 16  # so many coordinates are looked at one by one
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it loses nothing
 
 
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The outcome that is an exception, by its kind."""
+
+    kind: str
+
+
 def drawn(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
     """This many outputs; where a sampler raises, each is drawn by itself and the exception is the output."""
     try:
         outputs = sampler(count)
     except Exception:
-        return np.array([_one(sampler) for _ in range(count)])
+        return _objects([_one(sampler) for _ in range(count)])
     array = outputs if isinstance(outputs, np.ndarray) else _as_array(outputs)
     if array.ndim < 1 or len(array) != count:
         raise UsageError(
@@ -48,18 +56,30 @@ def columns(first: NDArray[Any], second: NDArray[Any]) -> tuple[Columns, Columns
     return _columns(first.astype(kind)), _columns(second.astype(kind))
 
 
-def _one(sampler: Callable[[int], Any]) -> str:
+def _one(sampler: Callable[[int], Any]) -> Any:
     try:
-        return repr(np.asarray(sampler(1)).tolist())
+        return _listed(sampler(1))[0]
     except Exception as error:
-        return f"raises {type(error).__name__}"
+        return Raised(type(error).__name__)
+
+
+def _listed(outputs: Any) -> list[Any]:
+    return outputs.tolist() if isinstance(outputs, np.ndarray) else list(outputs)
 
 
 def _as_array(outputs: Any) -> NDArray[Any]:
+    """Numbers as numbers; a list that holds anything else as it is, because NumPy would make it all texts."""
     try:
-        return np.array(outputs)
+        array = np.array(outputs)
     except (ValueError, OverflowError):
-        return np.array([repr(output) for output in outputs])
+        return _objects(list(outputs))
+    return array if array.dtype.kind in "biuf" or array.ndim < 1 else _objects(list(outputs))
+
+
+def _objects(outputs: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(outputs), dtype=object)
+    array[:] = outputs
+    return array
 
 
 def _numeric(array: NDArray[Any]) -> bool:
@@ -71,7 +91,18 @@ def _whole(array: NDArray[Any]) -> bool:
 
 
 def _texts(array: NDArray[Any]) -> NDArray[Any]:
-    return np.array([repr(output) for output in array.tolist()])
+    return np.array([_text(output) for output in array.tolist()])
+
+
+def _text(output: Any) -> str:
+    """One text for equal outputs, whether they came in bulk or one by one."""
+    if isinstance(output, list | tuple):
+        return f"[{', '.join(map(_text, output))}]"
+    if isinstance(output, float | np.floating) and output == output // 1:
+        return repr(int(output))
+    if isinstance(output, int | np.integer):
+        return repr(int(output))
+    return repr(output)
 
 
 def _columns(array: NDArray[Any]) -> Columns:

@@ -163,7 +163,7 @@ def _finding(
         if call.sensitivity is not None and step > call.sensitivity:
             return f"the input of call {place + 1} moved by {step}, priced for {call.sensitivity}"
     spent = Sequential(price(call.mechanism, step) for call, step in zip(calls, moved, strict=True) if step)
-    if not within(spent, claim.event):
+    if not within(spent, claim):
         return f"the inputs moved by more than {claim} pays for"
     return None if same_result else "the result differs although every noisy answer was the same"
 

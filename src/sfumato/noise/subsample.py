@@ -64,8 +64,8 @@ class Blocks:
     ) -> list[int]:
         """The kernel on the rows of every block, in whole steps between two bounds.
 
-        A kernel that fails, or gives no number, counts as the middle: what goes wrong in one block must not be
-        seen in the answer more than any other output.
+        A kernel that fails, or gives no number, counts as the middle: what goes wrong in one block must not
+        be seen in the answer more than any other output.
         """
         return [_bounded(kernel, places, low, high) for places in self.split(units)]
 

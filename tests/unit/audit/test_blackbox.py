@@ -100,6 +100,25 @@ def test_an_exception_is_an_output() -> None:
     assert "ZeroDivisionError" in found.event or "fine" in found.event
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+def test_a_sampler_that_fails_once_is_compared_one_by_one(kind: type) -> None:
+    """The same law drawn in bulk and, after one exception, singly: no difference is made up."""
+    rng = np.random.default_rng(2)
+
+    def bulk(n: int):  # type: ignore[no-untyped-def]
+        return rng.integers(0, 3, n).astype(kind)
+
+    def single(n: int):  # type: ignore[no-untyped-def]
+        if n > 1:
+            raise MemoryError
+        return bulk(n)
+
+    assert not run((bulk, single), 0.5, samples=4000).violates
+    assert not run(
+        (lambda n: bulk((n, 2)), lambda n: single((n, 2)[0]) if n > 1 else bulk((1, 2))), 0.7, samples=4000
+    ).violates
+
+
 def test_wide_integers_and_texts_are_outcomes() -> None:
     assert run((lambda n: [2**70] * n, lambda n: [2**70 + 1] * n), 2, samples=2000).violates
     assert run((lambda n: ["a"] * n, lambda n: [1] * n), 2, samples=2000).violates
@@ -132,6 +151,8 @@ def test_a_verdict_is_text_dictionary_and_html() -> None:
         ((len, len), events.Pure(1), {"delta": 0.1}, "SF-A103"),
         ((len, len), -1, {}, "SF-N111"),
         ((len, len), 1, {"samples": 10}, "SF-A104"),
+        ((len, len), 1, {"alpha": 0}, "SF-A107"),
+        ((len, len), 1, {"alpha": 1.5}, "SF-A107"),
     ],
 )
 def test_mistakes_are_named(target: object, claim: object, options: dict[str, float], code: str) -> None:

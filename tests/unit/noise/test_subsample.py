@@ -111,7 +111,7 @@ def test_audits_of_the_mean_pass_the_claim_and_fail_half_the_noise() -> None:
 
 
 def test_audits_of_the_median_pass_the_claim_and_fail_half_the_noise() -> None:
-    """By its law, as single draws take too long: outputs 0, 3, 3, 4 and, with one block changed, 0, 0, 3, 3."""
+    """By its law, as single draws take too long: outputs 0, 3, 3, 4 and, with one changed, 0, 0, 3, 3."""
     rng = np.random.default_rng(3)
 
     def law(epsilon: int, steps: list[int]) -> np.ndarray:
