@@ -48,6 +48,11 @@ def test_import_sfumato_is_light() -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
+def test_pricing_is_light() -> None:
+    priced = "import sfumato as sf; sf.privacy.price(sf.privacy.Sampled(sf.privacy.Gaussian(1), 0.1))"
+    assert loaded_after(priced).isdisjoint({*HEAVY, "mpmath"})
+
+
 def test_pictures_are_light_until_they_are_saved() -> None:
     loaded = loaded_after("import sfumato as sf; sf.viz.bars(['A'], [1], title='t').to_json()")
     assert loaded.isdisjoint(HEAVY)

@@ -2,6 +2,18 @@
 
 from sfumato.privacy.account import NOTHING, ORDERS, Caps, Cost, Left, caps, left, price
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.calibration import (
+    average_error,
+    gaussian_sigma,
+    sample_size,
+    sampled_sigma,
+    share_epsilon,
+    share_sigma,
+)
+from sfumato.privacy.composition import delta, epsilon, mu
+from sfumato.privacy.conversion import renyi_delta, renyi_epsilon, rho, rho_epsilon
+from sfumato.privacy.curves import Tradeoff, posterior, posterior_curve, tradeoff
+from sfumato.privacy.deployments import DEPLOYMENTS, Deployment, beside
 from sfumato.privacy.events import (
     ApproxDP,
     DiscreteLaplace,
@@ -23,9 +35,11 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.explain import Explanation, explain
 from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.sensitivity import Sensitivity, correlated_gaussian
 from sfumato.privacy.units import ROW, Unit
 
 __all__ = [
+    "DEPLOYMENTS",
     "NOTHING",
     "ORDERS",
     "ROW",
@@ -33,6 +47,7 @@ __all__ = [
     "Budget",
     "Caps",
     "Cost",
+    "Deployment",
     "DiscreteLaplace",
     "Event",
     "Explanation",
@@ -48,13 +63,33 @@ __all__ = [
     "RandomizedResponse",
     "Repeated",
     "Sampled",
+    "Sensitivity",
     "Sequential",
     "ThresholdedKeys",
+    "Tradeoff",
     "Unit",
+    "average_error",
+    "beside",
     "caps",
+    "correlated_gaussian",
+    "delta",
+    "epsilon",
     "explain",
     "from_dict",
+    "gaussian_sigma",
     "group",
     "left",
+    "mu",
+    "posterior",
+    "posterior_curve",
     "price",
+    "renyi_delta",
+    "renyi_epsilon",
+    "rho",
+    "rho_epsilon",
+    "sample_size",
+    "sampled_sigma",
+    "share_epsilon",
+    "share_sigma",
+    "tradeoff",
 ]

@@ -1,8 +1,9 @@
 """The account: integers that only grow, and filters that say when to stop.
 
 A budget (ε, δ) becomes thirteen filters: one for pure ε with cap ε, and one for each public Rényi order
-with the cap whose conversion gives (ε, δ_order). A charge is admitted while at least one filter stays
-under its cap and the side δ stays under its own (docs/proofs/account.md). Costs round up, caps round down.
+with the cap whose conversion gives (ε, δ_order), its share of δ. A charge is admitted while at least one
+filter stays under its cap and the side δ stays under its own (docs/proofs/account.md). Costs round up, caps
+round down.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SIDE = 2**60
 
 _SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
 _UP = NAT * (1 + _SLACK)
+_TOO_MUCH = 0.25  # of every cap, for the sake of one more order
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def _simple(event: Event) -> Cost:
         raise UsageError("SF-N302", "This use of the data promises nothing, so it cannot be charged.")
     return Cost(
         None if pure is None else math.ceil(pure * NAT),
-        tuple([math.ceil(one * _UP) + 1 if one > 0 else 0 for one in divergences]),
+        NOTHING.renyi if pure == 0 else tuple([math.ceil(max(0.0, one) * _UP) + 1 for one in divergences]),
         math.ceil(event.side_delta() * SIDE),
     )
 
@@ -130,14 +132,41 @@ def _dearest(costs: Iterable[Cost]) -> Cost:
 def caps(budget: Budget) -> Caps:
     """The filters of a budget, every cap rounded down.
 
-    Half of δ is for the orders, in equal shares; half is for side δ.
+    Half of δ is for side δ and half is shared out to the orders that are worth a share of it.
     """
-    share = budget.delta / 2 / len(ORDERS)
+    shared = _shared({order: _order_cap(budget, order) for order in ORDERS}, float(budget.epsilon))
     return Caps(
         math.floor(budget.epsilon * NAT),
-        tuple(_order_cap(budget.epsilon, share, order) for order in ORDERS),
+        tuple(math.floor(shared[order] * NAT) if order in shared else -1 for order in ORDERS),
         math.floor(budget.delta / 2 * SIDE),
     )
+
+
+def _shared(alone: dict[float, float], epsilon: float) -> dict[float, float]:
+    """What the orders keep of the caps that they would have alone, when they share δ.
+
+    Orders that keep little are left out, first those with a small cap, then those for whose sake others
+    would lose too much. Left out or not is decided by the budget alone.
+    """
+    used = {order: cap for order, cap in alone.items() if cap >= epsilon / 4}
+    used = used or {order: cap for order, cap in alone.items() if cap > 0}
+    while used:
+        roots = {order: math.sqrt((order - 1) * cap) for order, cap in used.items()}
+        least, rate = min(roots, key=roots.__getitem__), _rate(list(roots.values()))
+        if len(used) == 1 or rate <= _TOO_MUCH * roots[least]:
+            return {order: cap - rate * roots[order] / (order - 1) for order, cap in used.items()}
+        del used[least]
+    return {}
+
+
+def _rate(roots: list[float]) -> float:
+    """The smallest λ, in steps of 2^−20, with Σ exp(−λ·root) at most 1: these are the shares of δ."""
+    low, high = -1, math.ceil(2**20 * (1 + math.log(len(roots)) / min(roots)))
+    while high - low > 1:
+        middle = (low + high) // 2
+        shares = math.fsum(math.exp(-middle * 2.0**-20 * root) for root in roots)
+        low, high = (low, middle) if shares <= (1 - _SLACK if middle else 1) else (middle, high)
+    return high * 2.0**-20
 
 
 def left(caps: Caps, spent: Cost) -> Left:
@@ -160,8 +189,19 @@ def _largest_pure(caps: Caps, spent: Cost) -> Fraction:
     return Fraction(low, NAT)
 
 
-def _order_cap(epsilon: Fraction, delta: Fraction, order: float) -> int:
-    if delta == 0:
-        return -1
-    cap = float(epsilon) - math.log1p(-1 / order) + math.log(float(delta) * order) / (order - 1)
-    return math.floor((cap - _SLACK * (1 + abs(cap))) * NAT)
+def _order_cap(budget: Budget, order: float) -> float:
+    """The largest divergence that converts to (ε, δ/2) at this order, rounded down; below 0 if none does."""
+    if budget.delta == 0:
+        return -1.0
+    terms = (
+        float(budget.epsilon),
+        -math.log1p(-1 / order),
+        (_log(budget.delta / 2) + math.log(order)) / (order - 1),
+    )
+    return math.fsum(terms) - _SLACK * (1 + sum(map(abs, terms)))
+
+
+def _log(value: Fraction) -> float:
+    """The logarithm, also of numbers that no double can hold: of what is near 1, and of a power of two."""
+    power = value.numerator.bit_length() - value.denominator.bit_length()
+    return math.log(value / Fraction(2) ** power) + power * math.log(2)

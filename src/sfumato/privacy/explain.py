@@ -1,4 +1,4 @@
-"""What a guarantee means, in plain words and odds."""
+"""What a guarantee means, in plain words and odds, and what it does not promise."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import Number, exact, shown
+from sfumato.privacy.exact import Number, exact, shown, whole
 
-NOT_PROMISED = (
+SMOKER = (
     "Not promised: that the data teach nothing that applies to you. A study may show that smoking harms, and "
     "a smoker is then known to be at risk whether or not they took part."
 )
+ALREADY_KNOWN = (
+    "Not promised: privacy where there was none. What others know, see or buy about you elsewhere is not "
+    "made secret by an answer that adds little to it."
+)
+WEAK = 5
+"""Above this ε one person is hidden little, and the explanation says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,7 @@ class Explanation:
 
     budget: Budget
     prior: float
+    people: int | None = None
 
     @property
     def posterior(self) -> float:
@@ -29,25 +36,23 @@ class Explanation:
         odds = math.log(self.prior) - math.log1p(-self.prior) + float(self.budget.epsilon)
         return 1 / (1 + math.exp(-odds))
 
-    def sentences(self) -> list[str]:
-        said = [self._belief(), self._consequence()]
-        if self.budget.delta:
-            said.append(
-                f"That may fail with a chance of at most δ = {shown(self.budget.delta)}; "
-                "it should be far below one over the number of people."
-            )
-        said.append(NOT_PROMISED)
-        if self.budget.epsilon > 5:
-            said.append("This is weak: such a guarantee alone hides little about one person.")
-        return said
-
-    def _belief(self) -> str:
-        before, after = round(100 * self.prior), round(100 * self.posterior)
+    @property
+    def sentence(self) -> str:
+        """The guarantee in one sentence."""
+        before, after = 100 * self.prior, 100 * self.posterior
         return (
-            f"Someone who thinks there is a {before} in 100 chance that you are in the data can be brought "
-            f"to about {after} in 100, and no further, by everything ever released "
+            f"Someone who thinks there is a {_in_100(before)} chance that you are in the data can be brought "
+            f"to about {_in_100(after)}, and no further, by everything ever released "
             f"(ε = {shown(self.budget.epsilon)})."
         )
+
+    def sentences(self) -> list[str]:
+        said = [self.sentence, self._consequence()]
+        if self.budget.delta:
+            said += [self._failure(), self._sacrifice()]
+        if self.budget.epsilon > WEAK:
+            said.append("This is weak: such a guarantee alone hides little about one person.")
+        return [*said, SMOKER, ALREADY_KNOWN]
 
     def _consequence(self) -> str:
         factor = math.exp(min(float(self.budget.epsilon), 700))
@@ -55,6 +60,20 @@ class Explanation:
             f"Whatever the answers lead to is at most {factor:,.3g} times as likely with you in the data as "
             "without you."
         )
+
+    def _failure(self) -> str:
+        return (
+            f"That may fail with a chance of at most δ = {shown(self.budget.delta)}; "
+            "it should be far below one over the number of people."
+        )
+
+    def _sacrifice(self) -> str:
+        """δ alone would allow "just sacrificing a few": publishing each person's record with chance δ."""
+        said = "δ alone would allow to publish everything about each person with that chance"
+        if self.people is None:
+            return f"{said}; no mechanism here does."
+        exposed = float(self.people * self.budget.delta)
+        return f"{said}: {exposed:,.3g} of {self.people:,} people on average; no mechanism here does."
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
@@ -68,9 +87,22 @@ class Explanation:
         }
 
 
-def explain(epsilon: Number, delta: Number = 0, prior: Number = 0.5) -> Explanation:
-    """What (ε, δ) means for a person, from any prior chance that they are in the data."""
+def explain(
+    epsilon: Number, delta: Number = 0, prior: Number = 0.5, people: int | None = None
+) -> Explanation:
+    """What (ε, δ) means for a person, from any prior chance that they are in the data.
+
+    With the number of `people`, also what δ would allow to happen to some of them.
+    """
     chance = exact(prior, "prior")
     if not 0 < chance < 1:
         raise UsageError("SF-N110", "prior must lie between 0 and 1.", got=str(prior), try_="prior=0.5")
-    return Explanation(Budget(epsilon, delta), float(chance))
+    known = None if people is None else whole(people, "people")
+    return Explanation(Budget(epsilon, delta), float(chance), known)
+
+
+def _in_100(percent: float) -> str:
+    """Whole numbers in the middle; near the ends as many digits as tell it from 0 or 100."""
+    rim = min(percent, 100 - percent)
+    digits = 0 if rim >= 1 else min(12, 1 - math.floor(math.log10(max(rim, 1e-12))))
+    return f"{percent:.{digits}f} in 100"

@@ -2,6 +2,7 @@
 
 from sfumato.viz.account import budget_bar, budget_bars
 from sfumato.viz.chart import Chart
+from sfumato.viz.curves import belief_curve, tradeoff_curve
 from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
 from sfumato.viz.intervals import bars, grouped_bars
@@ -10,6 +11,7 @@ from sfumato.viz.tables import definition_table, html_table
 __all__ = [
     "Chart",
     "bars",
+    "belief_curve",
     "budget_bar",
     "budget_bars",
     "definition_table",
@@ -17,4 +19,5 @@ __all__ = [
     "heatmap",
     "histogram_errors",
     "html_table",
+    "tradeoff_curve",
 ]

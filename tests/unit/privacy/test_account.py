@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import UsageError
-from sfumato.privacy import NOTHING, ORDERS, Budget, Cost, DiscreteLaplace, Pure, caps, left, price
+from sfumato.privacy import (
+    NOTHING,
+    ORDERS,
+    Budget,
+    Cost,
+    DiscreteLaplace,
+    Gaussian,
+    Pure,
+    caps,
+    left,
+    price,
+)
 from sfumato.privacy.account import NAT, SIDE
 
 
@@ -33,19 +44,61 @@ def test_many_small_questions_go_further_with_delta() -> None:
     assert _how_many(Budget(4, 1e-7), small) > 4000
 
 
-def test_every_order_converts_back_to_the_budget() -> None:
-    budget = Budget(2, 1e-6)
-    for order, cap in zip(ORDERS, caps(budget).renyi, strict=True):
-        share = mp.mpf(10) ** -6 / 2 / len(ORDERS)
-        epsilon = mp.mpf(cap) / NAT + mp.log(1 - 1 / mp.mpf(order)) - mp.log(share * order) / (order - 1)
-        assert epsilon <= 2
-        assert epsilon > 2 - 1e-8
+BUDGETS = [
+    Budget(2, 1e-6),
+    Budget(4, 1e-7),
+    Budget(0.1, 1e-9),
+    Budget(0.01, 0.001),
+    Budget(20, 1e-5),
+    Budget(1, 0.5),
+    Budget(0.3, Fraction(1, 10**400)),
+    Budget(3000, Fraction(1, 10**400)),
+]
 
 
-def test_shares_of_delta_stay_within_delta() -> None:
-    delta = Fraction(1, 10**6)
-    side = Fraction(caps(Budget(1, delta)).side, SIDE)
-    assert side + len(ORDERS) * (delta / 2 / len(ORDERS)) <= delta
+def _share(budget: Budget, order: float, cap: int) -> mp.mpf:
+    """The δ at which a cap of this order converts to the budget's ε."""
+    a, e = mp.mpf(order), mp.mpf(budget.epsilon.numerator) / budget.epsilon.denominator
+    return mp.e ** ((a - 1) * (mp.mpf(cap) / NAT - e + mp.log(1 - 1 / a))) / a
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+def test_the_orders_share_half_of_delta(budget: Budget) -> None:
+    with mp.workdps(60):
+        limits = caps(budget)
+        used = [(order, cap) for order, cap in zip(ORDERS, limits.renyi, strict=True) if cap >= 0]
+        total = mp.fsum(_share(budget, order, cap) for order, cap in used)
+        half = mp.mpf(budget.delta.numerator) / budget.delta.denominator / 2
+        assert total <= half
+        if used:
+            assert total >= half * (1 - mp.mpf("1e-4"))
+        assert 2 * Fraction(limits.side, SIDE) <= budget.delta
+
+
+def test_shares_are_better_than_equal_ones() -> None:
+    """More Gaussian events fit than with a twelfth of δ/2 for every order."""
+    for budget in BUDGETS[:6]:
+        limits = caps(budget)
+        ours = max(cap / NAT / order for order, cap in zip(ORDERS, limits.renyi, strict=True))
+        equal = float(budget.delta) / 2 / len(ORDERS)
+        theirs = max(
+            (float(budget.epsilon) - math.log1p(-1 / order) + math.log(equal * order) / (order - 1)) / order
+            for order in ORDERS
+        )
+        assert ours > 1.03 * theirs
+
+
+def test_the_smallest_questions_are_never_free() -> None:
+    assert min(price(Pure(Fraction(1, 10**11))).renyi) >= 1
+    assert min(price(Gaussian(10**20)).renyi) >= 1
+    assert price(Pure(0)) == NOTHING
+
+
+def test_delta_too_small_for_any_order_leaves_pure_questions() -> None:
+    limits = caps(Budget(1, Fraction(1, 10**400)))
+    assert max(limits.renyi) < 0
+    assert limits.admits(NOTHING, price(Pure(1)))
+    assert not limits.admits(NOTHING, price(Gaussian(1000)))
 
 
 def test_no_pure_guarantee_closes_the_pure_filter_for_good() -> None:

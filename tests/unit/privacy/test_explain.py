@@ -1,7 +1,7 @@
 import pytest
 
 from sfumato.errors import UsageError
-from sfumato.privacy import explain
+from sfumato.privacy import DEPLOYMENTS, beside, explain
 
 
 @pytest.mark.parametrize(("epsilon", "right"), [(0.5, 62), (1, 73), (2, 88), (4, 98)])
@@ -24,3 +24,39 @@ def test_words() -> None:
 def test_impossible_priors(prior: float) -> None:
     with pytest.raises(UsageError):
         explain(1, prior=prior)
+
+
+def test_priors_near_the_ends_keep_their_digits() -> None:
+    told = str(explain(1, prior=0.00001))
+    assert "0.0010 in 100" in told
+    assert "0.0027 in 100" in told
+    assert "100 in 100" not in str(explain(12))
+
+
+def test_what_is_not_promised() -> None:
+    told = str(explain(1, 1e-5, people=1_000_000))
+    assert "privacy where there was none" in told
+    assert "10 of 1,000,000 people" in told
+    assert "publish everything" in str(explain(1, 1e-5))
+    assert "publish everything" not in str(explain(1))
+
+
+def test_published_guarantees_have_sources_and_odds() -> None:
+    assert {(one.who, float(one.epsilon), float(one.delta)) for one in DEPLOYMENTS} == {
+        ("Apple", 6, 0),
+        ("Apple", 14, 0),
+        ("Apple", 2, 0),
+        ("Facebook", 1.453, 1e-5),
+        ("Google", 9, 0),
+        ("LinkedIn", 0.15, 1e-10),
+        ("Microsoft", 12, 5.8e-6),
+        ("US Census Bureau", 13.64, 1e-5),
+    }
+    assert all(one.source for one in DEPLOYMENTS)
+    assert round(100 * DEPLOYMENTS[2].explain().posterior) == 88
+
+
+def test_ones_own_stands_among_them() -> None:
+    rows = beside(1, 1e-6)
+    assert [row["who"] for row in rows][:3] == ["LinkedIn", "yours", "Facebook"]
+    assert len(rows) == len(DEPLOYMENTS) + 1

@@ -1,0 +1,120 @@
+"""How much noise, or how many people, a wish needs. What is returned was checked to meet it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sfumato.errors import UsageError
+from sfumato.privacy import gaussian
+from sfumato.privacy.account import NAT, ORDERS, Caps, caps, price
+from sfumato.privacy.composition import epsilon as composed_epsilon
+from sfumato.privacy.events import Gaussian, Pure, Repeated, Sampled
+from sfumato.privacy.exact import exact, positive, probability, whole
+from sfumato.privacy.search import smallest
+
+if TYPE_CHECKING:
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.exact import Number
+
+COARSE = 1e-3
+"""The grid on which a noise is searched for; the bound is an upper one on every grid."""
+
+
+def gaussian_sigma(epsilon: Number, delta: Number, sensitivity: Number = 1) -> float:
+    """The least deviation of Gaussian noise that is (ε, δ)-DP for this l2 sensitivity, rounded up.
+
+    By the exact profile (Balle and Wang 2018), not the classic √(2·ln(1.25/δ))/ε.
+    """
+    e, d = float(positive(epsilon, "epsilon")), float(_delta(delta))
+    mu = gaussian.mu_of(e, d)
+    return float(positive(sensitivity, "sensitivity")) / mu * (1 + 2.0**-40)
+
+
+def sampled_sigma(rate: Number, steps: int, epsilon: Number, delta: Number) -> float:
+    """The least noise multiplier of `steps` Gaussian steps on Poisson samples that is (ε, δ)-DP in all.
+
+    For runs fixed in advance; not a filter.
+    """
+    target, share, times = float(positive(epsilon, "epsilon")), _delta(delta), whole(steps, "steps")
+
+    def holds(sigma: float) -> bool:
+        run = Repeated(Sampled(Gaussian(sigma), rate), times)
+        return composed_epsilon(run, share, step=COARSE) <= target
+
+    return smallest(holds, 0.25, 0.5, precision=1e-4)
+
+
+def share_sigma(budget: Budget, share: Number) -> Fraction:
+    """The noise multiplier of a Gaussian event that uses this share of a budget, rounded up.
+
+    Shares that add to 1 or less are all admitted together.
+    """
+    part = _share(share)
+    order, cap = _gaussian_filter(caps(budget))
+    sigma = Fraction(math.sqrt(order * NAT / (2 * float(part * cap))))
+    while price(Gaussian(sigma)).renyi[ORDERS.index(order)] > part * cap:
+        sigma *= 1 + Fraction(1, 2**40)
+    return sigma
+
+
+def share_epsilon(budget: Budget, share: Number) -> Fraction:
+    """The largest pure ε that uses this share of a budget, rounded down.
+
+    Without δ it is the share of ε. With δ it is more: the filter that Gaussian events use, so that shares of
+    both kinds that add to 1 or less are all admitted together.
+    """
+    part, limits = _share(share), caps(budget)
+    if not budget.delta or max(limits.renyi) <= 0:
+        return part * budget.epsilon
+    order, cap = _gaussian_filter(limits)
+    at, allowed = ORDERS.index(order), part * cap
+    low, high = 0, NAT * math.ceil(budget.epsilon) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = price(Pure(Fraction(middle, NAT))).renyi[at] <= allowed
+        low, high = (middle, high) if fits else (low, middle)
+    return Fraction(low, NAT)
+
+
+def sample_size(width: Number, error: Number, queries: int, epsilon: Number) -> int:
+    """How many people `queries` averages of values in an interval of this `width` need: k·b/(γ·ε).
+
+    Each average then has an expected Laplace error of at most `error`, and all cost ε together. The number
+    of people is public here, and one person's value is replaced.
+    """
+    wanted = positive(error, "error") * positive(epsilon, "epsilon")
+    return math.ceil(whole(queries, "queries") * positive(width, "width") / wanted)
+
+
+def average_error(width: Number, n: int, epsilon: Number, queries: int = 1) -> Fraction:
+    """The expected Laplace error of each of `queries` averages over n people, for ε in all: k·b/(n·ε)."""
+    people = whole(n, "n") * positive(epsilon, "epsilon")
+    return whole(queries, "queries") * positive(width, "width") / people
+
+
+def _gaussian_filter(limits: Caps) -> tuple[float, int]:
+    """The order that admits the most Gaussian events, and its cap."""
+    order, cap = max(zip(ORDERS, limits.renyi, strict=True), key=lambda pair: pair[1] / pair[0])
+    if cap <= 0:
+        raise UsageError(
+            "SF-N315", "This budget holds no Gaussian noise.", try_="a budget with a larger delta or epsilon"
+        )
+    return order, cap
+
+
+def _delta(delta: Number) -> Fraction:
+    share = probability(delta, "delta")
+    if not share:
+        raise UsageError("SF-N316", "Gaussian noise needs a delta above 0.", try_="delta=1e-6")
+    return share
+
+
+def _share(share: Number) -> Fraction:
+    part = exact(share, "share")
+    if not 0 < part <= 1:
+        raise UsageError(
+            "SF-N317", "A share lies above 0 and not above 1.", got=str(share), try_="share=0.02"
+        )
+    return part

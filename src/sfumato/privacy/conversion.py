@@ -1,0 +1,113 @@
+"""From Rényi curves and zCDP to (ε, δ), for runs of any kind: dense orders, least ε."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import singledispatch
+from typing import TYPE_CHECKING
+
+from sfumato.errors import UsageError
+from sfumato.privacy.account import ORDERS
+from sfumato.privacy.events import Event, Exponential, Gaussian, Grouped, Parallel, Repeated, Sequential
+from sfumato.privacy.exact import positive, probability
+
+if TYPE_CHECKING:
+    from sfumato.privacy.divergences import Curve
+    from sfumato.privacy.exact import Number
+
+DENSE: tuple[float, ...] = tuple(
+    sorted({*ORDERS, *(1 + 2 ** (step / 8) / 16 for step in range(64)), *map(float, range(2, 65))})
+)
+"""Orders at which a curve is converted: close together where the best ones usually are, and the account's."""
+
+_SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
+
+Events = Event | Iterable[Event]
+"""One event, or several, one after the other."""
+
+
+def together(events: Events) -> Event:
+    """Several events as one."""
+    return events if isinstance(events, Event) else Sequential(events)
+
+
+def renyi_epsilon(events: Events, delta: Number) -> float:
+    """An ε for this δ by Rényi divergences alone, rounded up; side δ is taken off δ first."""
+    event = together(events)
+    share = float(probability(delta, "delta") - event.side_delta())
+    return _least(event.curve(), share)
+
+
+def renyi_delta(events: Events, epsilon: Number) -> float:
+    """A δ for this ε by Rényi divergences alone, rounded up; with side δ."""
+    event, e = together(events), float(epsilon)
+    curve, side = event.curve(), float(event.side_delta())
+    least = min(_delta(order, curve(order), e) for order in DENSE)
+    return min(1.0, (side + least) * (1 + _SLACK))
+
+
+@singledispatch
+def rho(event: Event) -> Fraction:
+    """A ρ for which the event is ρ-zCDP, apart from side δ: a Rényi divergence of at most ρ·α at every α."""
+    epsilon = event.pure()
+    if epsilon is None:
+        raise UsageError("SF-N313", "There is no proven ρ for this event.", got=event.tag)
+    return epsilon * epsilon / 2
+
+
+@rho.register
+def _(event: Gaussian) -> Fraction:
+    return 1 / (2 * event.sigma * event.sigma)
+
+
+@rho.register
+def _(event: Exponential) -> Fraction:
+    return event.epsilon * event.epsilon / 8
+
+
+@rho.register
+def _(event: Sequential) -> Fraction:
+    return sum((rho(part) for part in event.events), Fraction(0))
+
+
+@rho.register
+def _(event: Parallel) -> Fraction:
+    return max((rho(part) for part in event.events), default=Fraction(0))
+
+
+@rho.register
+def _(event: Repeated) -> Fraction:
+    return rho(event.event) * event.times
+
+
+@rho.register
+def _(event: Grouped) -> Fraction:
+    return rho(event.reduced())
+
+
+def rho_epsilon(rho: Number, delta: Number) -> float:
+    """The least ε for this δ of anything that is ρ-zCDP, by way of its Rényi curve ρ·α."""
+    rate, share = float(positive(rho, "rho")), float(probability(delta, "delta"))
+    best = 1 + math.sqrt(max(-math.log(share), 1e-9) / rate) if share else math.inf
+    around = (1 + (best - 1) * 2 ** (step / 64) for step in range(-128, 129))
+    return min((_epsilon(order, rate * order, share) for order in around), default=math.inf)
+
+
+def _least(curve: Curve, delta: float) -> float:
+    if delta <= 0:
+        return math.inf
+    return max(0.0, min(_epsilon(order, curve(order), delta) for order in DENSE))
+
+
+def _epsilon(order: float, divergence: float, delta: float) -> float:
+    """Canonne, Kamath and Steinke 2020, Proposition 12, solved for ε."""
+    found = divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+    return found + _SLACK * (1 + abs(found))
+
+
+def _delta(order: float, divergence: float, epsilon: float) -> float:
+    """The same, solved for δ."""
+    log = (order - 1) * (divergence - epsilon + math.log1p(-1 / order)) - math.log(order)
+    return math.exp(min(0.0, log + _SLACK * (1 + (order - 1) * (divergence + abs(epsilon)))))

@@ -1,0 +1,139 @@
+"""Guarantees as curves: what a test for one person can do, and what an onlooker can come to believe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.privacy import composition, gaussian
+from sfumato.privacy.composition import FIXED
+from sfumato.privacy.conversion import Events, together
+from sfumato.privacy.exact import exact, nonnegative
+from sfumato.privacy.losses import gaussian_mu, losses
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.exact import Number
+    from sfumato.viz import Chart
+
+    Floats = NDArray[np.floating[Any]]
+
+_FINEST = 400  # values of ε at which a profile is read for its trade-off curve
+
+
+@dataclass(frozen=True, slots=True)
+class Tradeoff:
+    """The errors that anyone must make who tests whether one person is in the data.
+
+    For runs fixed in advance; not a filter.
+    """
+
+    event: Event
+    label: str = FIXED
+
+    def __call__(self, alpha: Number) -> float:
+        """f(α): the least chance to miss someone who is there, when α is that of a false alarm."""
+        level = float(_rate(alpha))
+        mu = gaussian_mu(self.event)
+        if mu is not None:
+            return gaussian.tradeoff_of(mu, level)
+        return _least_misses(level, *_profile(self.event))
+
+    def power(self, alpha: Number) -> float:
+        """The most true alarms at a false alarm rate: 1 − f(α), never above e^ε·α + δ(ε) for any ε."""
+        return 1 - self(alpha)
+
+    def delta(self, epsilon: Number) -> float:
+        """The smallest proven δ for this ε."""
+        return composition.delta(self.event, epsilon)
+
+    def epsilon(self, delta: Number) -> float:
+        """The smallest proven ε for this δ."""
+        return composition.epsilon(self.event, delta)
+
+    def plot(self) -> Chart:
+        """False alarms across, misses up: the nearer to the diagonal, the less can be told."""
+        from sfumato.viz import tradeoff_curve
+
+        alphas = np.concatenate([np.linspace(0, 0.1, 41), np.linspace(0.1, 1, 61)[1:]])
+        return tradeoff_curve(alphas, [self(float(alpha)) for alpha in alphas], note=self.label)
+
+
+def tradeoff(events: Events) -> Tradeoff:
+    """The trade-off curve of an event, or of several together."""
+    return Tradeoff(together(events))
+
+
+@lru_cache(maxsize=64)
+def _profile(event: Event) -> tuple[Floats, Floats]:
+    """Values of ε and δ(ε), as far as δ matters in a picture."""
+    small = event.side_delta() + Fraction(1, 10**6)
+    epsilons = np.linspace(0, composition.epsilon(event, min(small, Fraction(1, 2))), _FINEST)
+    deltas = losses(event).get_delta_for_epsilon(epsilons) + composition.NOISE
+    return epsilons, np.minimum(1, deltas)
+
+
+def _least_misses(alpha: float, epsilons: Floats, deltas: Floats) -> float:
+    """The largest of the bounds that the pairs (ε, δ) put on misses: 1 − δ − e^ε·α and e^−ε·(1 − δ − α)."""
+    steep = 1 - deltas - np.exp(epsilons) * alpha
+    flat = np.exp(-epsilons) * (1 - deltas - alpha)
+    return float(max(0.0, np.max(steep), np.max(flat)))
+
+
+def posterior(events: Events, prior: Number = 0.5, delta: Number = 0) -> float:
+    """The most certain that someone with this prior belief can become: odds grow by at most e^ε.
+
+    Where there is no pure ε, it is the ε at `delta`, and with that chance all may be revealed.
+    """
+    return belief(float(_prior(prior)), _epsilon(together(events), delta))
+
+
+def posterior_curve(events: Events, delta: Number = 0) -> Chart:
+    """Beliefs before and after, for every prior."""
+    from sfumato.viz import belief_curve
+
+    epsilon = _epsilon(together(events), delta)
+    priors = np.linspace(0.001, 0.999, 101)
+    after = [(1 - belief(1 - p, epsilon), belief(p, epsilon)) for p in priors.tolist()]
+    return belief_curve(priors, [low for low, _ in after], [high for _, high in after], epsilon=epsilon)
+
+
+def belief(prior: float, epsilon: float) -> float:
+    """Bayes' rule with a likelihood ratio of e^ε."""
+    log_odds = math.log(prior) - math.log1p(-prior) + epsilon
+    return 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
+
+
+def _epsilon(event: Event, delta: Number) -> float:
+    share, pure = nonnegative(delta, "delta"), event.pure()
+    if pure is not None and not event.side_delta() and not share:
+        return float(pure)
+    if not share:
+        raise UsageError(
+            "SF-N318",
+            "This event bounds beliefs only up to a delta.",
+            try_="posterior(event, prior, delta=1e-6)",
+        )
+    return composition.epsilon(event, share)
+
+
+def _prior(prior: Number) -> Number:
+    chance = exact(prior, "prior")
+    if not 0 < chance < 1:
+        raise UsageError("SF-N110", "prior must lie between 0 and 1.", got=str(prior), try_="prior=0.5")
+    return chance
+
+
+def _rate(alpha: Number) -> Number:
+    rate = exact(alpha, "alpha")
+    if not 0 <= rate <= 1:
+        raise UsageError("SF-N319", "An error rate lies between 0 and 1.", got=str(alpha))
+    return rate

@@ -1,0 +1,61 @@
+"""Guarantees as curves: what a test can do, and what an onlooker can come to believe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sfumato.viz.chart import Chart, chart
+from sfumato.viz.columns import Rows, numbers, rows
+from sfumato.viz.theme import MUTED, PALETTE
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+SIDE: Final = 420
+
+
+def tradeoff_curve(alpha: ArrayLike, misses: ArrayLike, *, note: str = "") -> Chart:
+    """False alarms across, misses up. On the grey diagonal a test is no better than a coin."""
+    points = rows({"alpha": numbers(alpha), "misses": numbers(misses)})
+    ends: Rows = [{"alpha": 0, "misses": 1}, {"alpha": 1, "misses": 0}]
+    across, up = _axis("alpha", "false alarms"), _axis("misses", "people missed")
+    line = _line(points, across, up, {"color": PALETTE[0], "strokeWidth": 2.5})
+    return chart(_square(_line(ends, across, up, _GREY), line), title=_TEST, subtitle=note)
+
+
+def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, epsilon: float) -> Chart:
+    """Belief before across, belief after up: at most the upper edge and at least the lower one."""
+    points = rows({"prior": numbers(prior), "low": numbers(low), "high": numbers(high)})
+    ends: Rows = [{"prior": 0, "low": 0}, {"prior": 1, "low": 1}]
+    across = _axis("prior", "belief before, that you are in the data")
+    up = _axis("low", "belief after")
+    band = {
+        "data": {"values": points},
+        "mark": {"type": "area", "color": PALETTE[0], "opacity": 0.3},
+        "encoding": {"x": across, "y": up, "y2": {"field": "high"}},
+    }
+    subtitle = f"ε = {epsilon:.4g}: odds change by a factor of at most e^ε"
+    return chart(_square(band, _line(ends, across, up, _GREY)), title=_BELIEF, subtitle=subtitle)
+
+
+_TEST: Final = "What a test for one person can do"
+_BELIEF: Final = "What an onlooker can come to believe"
+_GREY: Final = {"color": MUTED, "strokeWidth": 1.5, "strokeDash": [4, 4]}
+
+
+def _square(*layers: dict[str, Any]) -> dict[str, Any]:
+    return {"width": SIDE, "height": SIDE, "layer": list(layers)}
+
+
+def _line(points: Rows, x: dict[str, Any], y: dict[str, Any], mark: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "data": {"values": points},
+        "mark": {"type": "line", **mark},
+        "encoding": {"x": x, "y": y},
+    }
+
+
+def _axis(field: str, title: str) -> dict[str, Any]:
+    scale = {"domain": [0, 1], "nice": False}
+    axis = {"format": "%", "tickCount": 5}
+    return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}

@@ -1,0 +1,85 @@
+"""Trade-off curves and beliefs."""
+
+import math
+
+import pytest
+
+from sfumato.errors import UsageError
+from sfumato.privacy import ApproxDP, Gaussian, Laplace, Pure, posterior, posterior_curve, tradeoff
+from sfumato.privacy.composition import FIXED
+
+ALPHAS = [0.0, 0.01, 0.1, 0.3, 0.5, 0.9, 1.0]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_pure_event_is_two_lines(alpha: float) -> None:
+    e = math.e
+    assert tradeoff(Pure(1))(alpha) == pytest.approx(max(0, 1 - e * alpha, (1 - alpha) / e), abs=1e-5)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_an_approximate_event_is_lowered_by_delta(alpha: float) -> None:
+    e, d = math.e, 0.01
+    truth = max(0, 1 - d - e * alpha, (1 - d - alpha) / e)
+    assert tradeoff(ApproxDP(1, d))(alpha) == pytest.approx(truth, abs=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 0.3, 0.7])
+def test_a_gaussian_event_and_the_same_through_its_profile(alpha: float) -> None:
+    from statistics import NormalDist
+
+    normal = NormalDist()
+    truth = normal.cdf(normal.inv_cdf(1 - alpha) - 1)
+    assert tradeoff(Gaussian(1))(alpha) == pytest.approx(truth, abs=1e-12)
+    numeric = tradeoff([Gaussian(1), Pure(0)])(alpha)
+    assert numeric == pytest.approx(truth, abs=1e-3)
+    assert numeric <= truth
+
+
+def test_laplace_in_closed_form() -> None:
+    """f(α) = 1 − e·α below e⁻¹/2, e⁻¹/(4α) in the middle, e⁻¹(1 − α) above a half."""
+    curve = tradeoff(Laplace(1))
+    for alpha, truth in ((0.1, 1 - 0.1 * math.e), (0.3, 1 / math.e / 1.2), (0.8, 0.2 / math.e)):
+        assert curve(alpha) == pytest.approx(truth, abs=1e-3)
+        assert curve(alpha) <= truth
+
+
+def test_true_alarms_are_bounded_by_false_ones() -> None:
+    curve = tradeoff([Laplace(2), Gaussian(2)])
+    for alpha in ALPHAS:
+        for e in (0.1, 1.0, 3.0):
+            assert curve.power(alpha) <= math.exp(e) * alpha + curve.delta(e) + 1e-3
+    assert curve.delta(curve.epsilon(1e-5)) == pytest.approx(1e-5, rel=0.01)
+
+
+def test_the_curve_and_its_picture_say_what_they_are_for() -> None:
+    curve = tradeoff(Gaussian(1))
+    picture = curve.plot().spec
+    assert curve.label == FIXED == picture["title"]["subtitle"]
+    assert picture["layer"][1]["data"]["values"][0] == {"alpha": 0.0, "misses": 1.0}
+
+
+@pytest.mark.parametrize(("e", "right"), [(0.5, 62), (1, 73), (2, 88), (4, 98)])
+def test_beliefs(e: float, right: int) -> None:
+    assert round(100 * posterior(Pure(e))) == right
+    assert posterior(Pure(e), prior=0.01) < 0.01 * math.exp(e)
+
+
+def test_beliefs_need_a_delta_where_there_is_no_pure_guarantee() -> None:
+    with pytest.raises(UsageError) as refusal:
+        posterior(Gaussian(1))
+    assert refusal.value.code == "SF-N318"
+    assert posterior(Gaussian(1), delta=1e-5) == pytest.approx(1 / (1 + math.exp(-4.377178)), rel=1e-6)
+
+
+def test_the_picture_of_beliefs_is_symmetric() -> None:
+    points = posterior_curve(Pure(1)).spec["layer"][0]["data"]["values"]
+    first, last = points[0], points[-1]
+    assert first["high"] == pytest.approx(1 - last["low"])
+    assert all(point["low"] <= point["prior"] <= point["high"] for point in points)
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.1])
+def test_impossible_rates(alpha: float) -> None:
+    with pytest.raises(UsageError):
+        tradeoff(Pure(1))(alpha)
