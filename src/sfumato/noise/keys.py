@@ -14,23 +14,22 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
 from sfumato.noise.bounds import Bounds, brackets, exp_minus
+from sfumato.noise.candidates import candidates, yes_or_no
 from sfumato.noise.chances import under
-from sfumato.noise.integers import integers
+from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.inversion import Drawn
 from sfumato.noise.laplace import Laplace, Quotient
 from sfumato.noise.normal import Rounded
 from sfumato.noise.tails import reached_rarely, risk
-from sfumato.privacy import events
-from sfumato.privacy.events import Sequential, ThresholdedKeys
+from sfumato.privacy.events import ThresholdedKeys
 from sfumato.privacy.exact import positive, shown, whole
+from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.bits import Source
-    from sfumato.noise.gaussian import Gaussian
     from sfumato.noise.integers import IntArray
-    from sfumato.noise.inversion import Law
 
 _SMALLEST, _LARGEST = Fraction(1, 1000), Fraction(50)
 
@@ -127,49 +126,66 @@ class Ramp:
 class ThresholdedNoise:
     """Adds noise to the count of every key that is there, and tells both where the sum is high enough.
 
+    The noise is Laplace, or Gaussian if so wished, which is smaller when a unit has many keys; half of δ
+    then goes to the noise itself.
+
     Privacy
     -------
     Protects : one unit, add/remove, that has at most `per_unit` keys.
-    Costs    : the noise's own event, and ThresholdedKeys(0, delta) beside it.
+    Costs    : ThresholdedKeys(epsilon, delta).
     Because  : docs/proofs/keys.md
     Assumes  : a count is the exact number of different units that have the key; how long a draw takes is not
                observed.
     """
 
-    noise: Laplace | Gaussian
+    epsilon: Fraction
     delta: Fraction
     per_unit: int = 1
+    gaussian: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", risk(self.delta))
         object.__setattr__(self, "per_unit", whole(self.per_unit, "per_unit"))
+        yes_or_no(self.gaussian, "gaussian")
+        self.noise()
 
-    def event(self) -> Sequential:
-        return Sequential([_price(self.noise, self.per_unit), ThresholdedKeys(0, self.delta)])
+    def event(self) -> ThresholdedKeys:
+        return ThresholdedKeys(self.epsilon, self.delta)
+
+    def noise(self) -> Laplace | Gaussian:
+        """One unit moves `per_unit` counts by one each: by that in l1 norm, and by its root in l2 norm."""
+        if self.gaussian:
+            return Gaussian(_sigma(self.epsilon, self.delta / 2, self.per_unit))
+        return Laplace.calibrated(self.epsilon, self.per_unit)
 
     @property
     def threshold(self) -> int:
-        """The smallest t that a count of 1 reaches with chance at most delta / per_unit."""
-        return 1 + reached_rarely(_law(self.noise), self.delta / self.per_unit)
+        """The smallest t that `per_unit` counts of 1 reach with chances that add to δ at most.
+
+        Half of δ is left for it if the noise is Gaussian.
+        """
+        share = self.delta / 2 if self.gaussian else self.delta
+        return 1 + reached_rarely(_law(self.noise()), share / self.per_unit)
 
     def release(self, counts: Mapping[Any, int], *, source: Source = OS) -> dict[Any, int]:
         """The keys told, in their own order, with their noisy counts."""
         keys, exact = present(counts)
-        noisy = self.noise.release(exact, source=source).tolist()
+        noisy = self.noise().release(exact, source=source).tolist()
         least = self.threshold
         return {key: count for key, count in zip(keys, noisy, strict=True) if count >= least}
 
 
-def _price(noise: Laplace | Gaussian, per_unit: int) -> events.Event:
-    """What the noise costs on counts of which one unit moves `per_unit` by one each."""
-    if isinstance(noise, Laplace):
-        return noise.event(per_unit)
-    places = 40
-    over_root = math.isqrt(math.floor(noise.sigma**2 * 4**places / per_unit))
-    return events.Gaussian(Fraction(over_root, 2**places))
+@lru_cache(maxsize=16)
+def _sigma(epsilon: Fraction, delta: Fraction, per_unit: int) -> Fraction:
+    """The deviation, rounded up, for counts of which one unit moves `per_unit` by one each."""
+    from sfumato.privacy.calibration import gaussian_sigma
+
+    sigma = Fraction(gaussian_sigma(epsilon, delta)) * root_up(Fraction(per_unit))
+    return Fraction(math.ceil(sigma * 2**20), 2**20)
 
 
-def _law(noise: Laplace | Gaussian) -> Law:
+def _law(noise: Laplace | Gaussian) -> Quotient | Rounded:
     return Quotient(1 / noise.scale, 1) if isinstance(noise, Laplace) else Rounded(noise.sigma)
 
 
@@ -178,22 +194,25 @@ def present(counts: Mapping[Any, int]) -> tuple[list[Any], IntArray]:
     table must look like any other."""
     if not isinstance(counts, Mapping):
         raise UsageError("SF-N411", "Keys come with their counts, as a mapping.", got=type(counts).__name__)
-    exact = dict(zip(counts, integers(list(counts.values())).tolist(), strict=True)) if counts else {}
-    if any(count < 0 for count in exact.values()):
+    names = list(counts)
+    exact = candidates(list(counts.values())) if counts else np.zeros(0, dtype=np.int64)
+    if (exact < 0).any():
         raise UsageError("SF-N412", "A number of units is not below zero.")
-    keys = _ordered([key for key, count in exact.items() if count])
-    return keys, integers([exact[key] for key in keys]) if keys else np.zeros(0, dtype=np.int64)
+    order = _ordered(np.flatnonzero(exact).tolist(), names)
+    return [names[i] for i in order], exact[np.array(order, dtype=np.intp)]
 
 
-def _ordered(keys: list[Any]) -> list[Any]:
+def _ordered(places: list[int], names: list[Any]) -> list[int]:
     """By the keys alone. Floats have no total order, and keys of several types none at all."""
     try:
-        if not any(isinstance(key, float) for key in keys):
-            return sorted(keys)
+        if not any(isinstance(names[i], float) for i in places):
+            return sorted(places, key=names.__getitem__)
     except TypeError:
         pass
     raise UsageError(
-        "SF-N413", "Keys are told in their own order, so they are texts, whole numbers or tuples of one kind."
+        "SF-N413",
+        "Keys are told in their own order, so they are of one kind.",
+        allowed="texts, whole numbers, or tuples of these",
     )
 
 

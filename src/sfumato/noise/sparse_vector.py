@@ -92,14 +92,14 @@ class Watch:
     It cannot be copied, pickled or taken into a forked process: two of it would say more than was paid for.
     """
 
-    __slots__ = ("_lock", "_mechanism", "_noise", "_process", "_source", "left")
+    __slots__ = ("_answer_noise", "_lock", "_process", "_source", "_threshold_noise", "left")
 
     left: int
     """How many yeses may still be told."""
 
     def __init__(self, mechanism: SparseVector, source: Source) -> None:
-        self._mechanism, self._source = mechanism, source
-        self._noise = _one(mechanism.threshold_noise(), source)
+        self._source, self._answer_noise = source, mechanism.answer_noise()
+        self._threshold_noise = _one(mechanism.threshold_noise(), source)
         self._process, self._lock = os.getpid(), Lock()
         self.left = mechanism.positives
 
@@ -108,7 +108,7 @@ class Watch:
         margin = _whole(answer) - _whole(threshold)
         with self._lock:
             self._require_alive()
-            above = margin + _one(self._mechanism.answer_noise(), self._source) >= self._noise
+            above = margin + _one(self._answer_noise, self._source) >= self._threshold_noise
             self.left -= above
         return above
 
@@ -119,8 +119,7 @@ class Watch:
             raise PolicyError(
                 "SF-N405",
                 "All the yeses that were paid for have been told.",
-                paid=str(self._mechanism.positives),
-                try_="SparseVector(epsilon, positives=…).begin(), for a new charge",
+                try_="sf.noise.sparse_vector(epsilon=…, positives=…), for a new charge",
             )
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

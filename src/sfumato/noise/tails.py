@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
@@ -11,7 +12,8 @@ from sfumato.privacy.exact import exact
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from sfumato.noise.inversion import Law
+    from sfumato.noise.laplace import Quotient
+    from sfumato.noise.normal import Rounded
 
 
 def risk(delta: Any) -> Fraction:
@@ -24,7 +26,8 @@ def risk(delta: Any) -> Fraction:
     return value
 
 
-def reached_rarely(law: Law, chance: Fraction) -> int:
+@lru_cache(maxsize=64)
+def reached_rarely(law: Quotient | Rounded, chance: Fraction) -> int:
     """The smallest t with P(X ≥ t) < chance.
 
     The k with P(X < k) ≤ 1 − chance < P(X < k + 1) is decided by certain bounds, and t is k + 1.

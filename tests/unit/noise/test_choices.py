@@ -150,7 +150,7 @@ def law(gaps: list[int], scale: float) -> list[float]:
 def test_the_expected_error_is_a_bound(count: int) -> None:
     """On the worst tables: one candidate at the top and all others at one gap."""
     mechanism = Exponential(Fraction(1, 2))
-    for gap in range(0, 60):
+    for gap in range(60):
         chances = law([0] + [gap] * (count - 1), 4)
         assert gap * math.fsum(chances[1:]) <= mechanism.expected_error(count) + 1e-12
 
