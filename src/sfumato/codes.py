@@ -99,7 +99,7 @@ CODES: dict[str, str] = {
     # randomized response, quantiles, ranges, blocks
     "SF-N501": "The ε of one randomized answer lies between 2^-20 and 40. Far less is a coin that says nothing, far more is the truth.",
     "SF-N502": "Answers are the whole numbers from 0 to values − 1, or booleans where there are two.",
-    "SF-N503": "Randomized response chooses among at least two answers, and at most about a million.",
+    "SF-N503": "Randomized response chooses among at least two answers, and at most about a million; fewer where ε is tiny and its odds are a fine fraction.",
     "SF-N504": "The shares of quantiles lie strictly between 0 and 1, ascend, and have a common denominator of at most 2^20, such as 0.25, 0.5, 0.75.",
     "SF-N505": "A histogram is one row of counts, one for each cell of a public grid, none of them negative.",
     "SF-N506": "A range runs from its first cell to one past its last, within the cells there are.",

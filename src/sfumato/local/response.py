@@ -50,6 +50,10 @@ class RandomizedResponse:
         object.__setattr__(self, "epsilon", _epsilon(epsilon))
         object.__setattr__(self, "values", _values(values))
         object.__setattr__(self, "odds", odds_within(self.epsilon))
+        if self._numbers() > 2**63:
+            raise UsageError(
+                "SF-N503", "So many answers cannot be drawn exactly at this ε.", got=str(self.values)
+            )
 
     @classmethod
     def fair_coin(cls) -> RandomizedResponse:
@@ -97,9 +101,12 @@ class RandomizedResponse:
         """A number below a + (values − 1)·b, for odds a/b: the first a stand for the truth, each further b
         for one of the other answers."""
         a, b = self.odds.numerator, self.odds.denominator
-        numbers = uniform(a + (self.values - 1) * b, exact.size, source).reshape(exact.shape)
+        numbers = uniform(self._numbers(), exact.size, source).reshape(exact.shape)
         other = (numbers - a) // b
         return np.where(numbers < a, exact, other + (other >= exact))
+
+    def _numbers(self) -> int:
+        return self.odds.numerator + (self.values - 1) * self.odds.denominator
 
     def _codes(self, given: Any) -> NDArray[np.int64]:
         array = np.asarray(given)

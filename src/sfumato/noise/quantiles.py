@@ -96,6 +96,9 @@ class Quantiles:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "shares", _shares(self.shares))
+        finest = math.lcm(*(share.denominator for share in self.shares))
+        for steps in (1, finest):  # no share of a span is coarser than 1/2 or finer than this
+            require_sensible(2 * steps * self.levels / self.epsilon)
 
     @property
     def levels(self) -> int:

@@ -137,6 +137,7 @@ class BlockMedian:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         if self.high - self.low >= MOST_STEPS:
             raise UsageError("SF-N508", "A median is chosen among at most 2^22 steps.", try_="coarser steps")
+        self._choice()
 
     def event(self, changed: int = 1) -> events.Exponential:
         return self._choice().event(rows=2 * changed)

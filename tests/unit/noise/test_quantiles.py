@@ -159,6 +159,8 @@ def test_replays_price_rows() -> None:
         (lambda: Quantiles(Fraction(1), (HALF, Fraction(1, 4))), "SF-N504"),
         (lambda: Quantile(Fraction(0), HALF), "SF-N102"),
         (lambda: Quantile(Fraction(10**6), HALF), "SF-N402"),
+        (lambda: Quantiles(Fraction(10**6), (HALF,)), "SF-N402"),
+        (lambda: Quantiles(Fraction(1, 2**30), (Fraction(1, 2**20), HALF)), "SF-N402"),
         (lambda: Quantile(Fraction(1), HALF).release([[1]]), "SF-N505"),
         (lambda: Quantile(Fraction(1), HALF).release([1, -1]), "SF-N505"),
         (lambda: Quantile(Fraction(1), HALF).release([]), "SF-N203"),

@@ -148,6 +148,7 @@ def test_replays_price_blocks(mechanism: BlockMean | BlockMedian) -> None:
         (lambda: BlockMedian(5, 0.0, 1, Fraction(1)), "SF-N508"),  # type: ignore[arg-type]
         (lambda: BlockMedian(5, 0, 1, Fraction(0)), "SF-N102"),
         (lambda: BlockMedian(5, 0, 2**22, Fraction(1)), "SF-N508"),
+        (lambda: BlockMedian(5, 0, 1, Fraction(10**6)), "SF-N402"),
         (lambda: BLOCKS.of(1.5), "SF-N510"),  # type: ignore[arg-type]
         (lambda: BLOCKS.of(True), "SF-N510"),
         (lambda: BlockMean.calibrated(3, 0, 1, 1).release([1, 0]), "SF-N509"),
