@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato import noise, privacy, viz
+    from sfumato import audit, local, noise, privacy, viz
     from sfumato.curator.columns import between, one_of
     from sfumato.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
@@ -31,7 +31,7 @@ _HOMES = {
     "one_of": "sfumato.curator.columns",
     "open": "sfumato.lab",
 }
-_ROOMS = ("errors", "noise", "privacy", "viz")
+_ROOMS = ("audit", "errors", "local", "noise", "privacy", "viz")
 
 __all__ = [
     "ROW",
@@ -39,8 +39,10 @@ __all__ = [
     "Lab",
     "Unit",
     "__version__",
+    "audit",
     "between",
     "create",
+    "local",
     "noise",
     "one_of",
     "open",

@@ -32,7 +32,7 @@ def answer(plan: Plan, charge: Charge, ledger: Ledger, engine: Engine) -> Releas
     with sealed():
         exact = engine.run(plan.program)
         steps.step("data:read")
-        noisy = [each.noise.release(sums) for each, sums in zip(plan.measured, exact, strict=True)]
+        noisy = [each.release(sums) for each, sums in zip(plan.measured, exact, strict=True)]
         steps.step("noise:drawn")
         return ledger.release(charged, encode(noisy))
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.catalog import Table
+    from sfumato.noise.integers import IntArray
 
 MOST_CELLS = 1_000_000
 
@@ -38,6 +39,9 @@ class Measured:
 
     def event(self) -> Event:
         return self.noise.event(self.l1)
+
+    def release(self, exact: IntArray) -> IntArray:
+        return self.noise.release(exact, l1=self.l1)
 
 
 @dataclass(frozen=True, slots=True)

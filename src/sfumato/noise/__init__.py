@@ -21,7 +21,10 @@ from sfumato.noise.laplace import Laplace
 from sfumato.noise.noisy_max import NoisyMax
 from sfumato.noise.permute_and_flip import PermuteAndFlip
 from sfumato.noise.propose_test_release import ProposeTestRelease
+from sfumato.noise.quantiles import Quantile, Quantiles
+from sfumato.noise.ranges import Ranges, RangeSums
 from sfumato.noise.sparse_vector import SparseVector
+from sfumato.noise.subsample import BlockMean, BlockMedian, Blocks
 from sfumato.noise.top_k import TopK
 from sfumato.privacy.exact import positive, whole
 
@@ -29,12 +32,19 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 __all__ = [
+    "BlockMean",
+    "BlockMedian",
+    "Blocks",
     "Exponential",
     "Gaussian",
     "Laplace",
     "NoisyMax",
     "PermuteAndFlip",
     "ProposeTestRelease",
+    "Quantile",
+    "Quantiles",
+    "RangeSums",
+    "Ranges",
     "SparseVector",
     "ThresholdedNoise",
     "TopK",
@@ -56,7 +66,8 @@ def laplace(values: Any, sensitivity: int = 1, *, epsilon: Number) -> Any:
     Takes a whole number or an array of them in any shape, and gives back the same. `sensitivity` is the
     most that one unit can change the values by, summed over all of them; the answer is then ε-private.
     """
-    mechanism = Laplace.calibrated(positive(epsilon, "epsilon"), whole(sensitivity, "sensitivity"))
+    l1 = whole(sensitivity, "sensitivity")
+    mechanism = Laplace.calibrated(positive(epsilon, "epsilon"), l1)
     exact = integers(values)
-    noisy = mechanism.release(exact)
+    noisy = mechanism.release(exact, l1=l1)
     return noisy if exact.ndim else int(noisy[()])

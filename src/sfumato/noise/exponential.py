@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.noise.bits import OS
 from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
 from sfumato.noise.chances import below_best, chances
+from sfumato.noise.record import through
 from sfumato.privacy import events
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ class Exponential(Choice):
 
     def release(self, utilities: Any, *, source: Source = OS) -> int:
         """The place of the chosen candidate."""
-        gaps = below_best(candidates(utilities))
-        return chances(self.scale).pick(gaps, source)
+        scores = candidates(utilities)
+        return through(
+            self, scores, self.sensitivity, lambda: chances(self.scale).pick(below_best(scores), source)
+        )
 
     def expected_error(self, count: int) -> float:
         """The utility lost against the best of `count` candidates is at most this on average."""

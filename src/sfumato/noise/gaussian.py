@@ -11,8 +11,10 @@ from sfumato.noise.integers import added
 from sfumato.noise.inversion import half_width, in_blocks
 from sfumato.noise.narrow import WIDEST, rounded_table
 from sfumato.noise.normal import Rounded
+from sfumato.noise.record import through
 from sfumato.noise.scales import grid_steps
 from sfumato.noise.wide import Wide
+from sfumato.privacy import events
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -29,7 +31,7 @@ class Gaussian:
     Privacy
     -------
     Protects : one unit, add/remove, whose contribution has l2 norm at most `l2` grid steps.
-    Costs    : no more than continuous Gaussian noise of standard deviation sigma / l2.
+    Costs    : Gaussian(sigma / l2), as continuous noise does.
     Because  : docs/proofs/gaussian.md
     Assumes  : the input is an exact integer vector; how long a draw takes is not observed.
     """
@@ -39,11 +41,12 @@ class Gaussian:
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", grid_steps(self.sigma, "sigma"))
 
-    def release(self, exact: IntArray, *, source: Source = OS) -> IntArray:
-        """The exact integers plus fresh noise, in the same shape."""
-        sampler = rounded_table(self.sigma) if self.sigma <= WIDEST else Wide(self.sigma)
-        noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
-        return added(exact, noise.reshape(exact.shape))
+    def event(self, l2: Fraction | int) -> events.Gaussian:
+        return events.Gaussian(self.sigma / l2)
+
+    def release(self, exact: IntArray, *, l2: Fraction | int | None = None, source: Source = OS) -> IntArray:
+        """The exact integers plus fresh noise, in the same shape. `l2`, as priced, is for auditors only."""
+        return through(self, exact, l2, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
         """E|noise| = 2 Σ P(noise ≥ k) over k ≥ 1; for large σ its expansion, good to 1e-9 of it."""
@@ -55,3 +58,8 @@ class Gaussian:
     def half_width(self, confidence: Number) -> int:
         """The smallest t with P(|noise| ≤ t) ≥ confidence."""
         return half_width(Rounded(self.sigma), confidence)
+
+    def _noisy(self, exact: IntArray, source: Source) -> IntArray:
+        sampler = rounded_table(self.sigma) if self.sigma <= WIDEST else Wide(self.sigma)
+        noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
+        return added(exact, noise.reshape(exact.shape))

@@ -14,6 +14,7 @@ from sfumato.noise.bits import OS
 from sfumato.noise.bounds import Bounds, brackets, decay, exp_minus
 from sfumato.noise.integers import added
 from sfumato.noise.inversion import Table, half_width, in_blocks
+from sfumato.noise.record import through
 from sfumato.noise.scales import grid_steps
 from sfumato.privacy.events import DiscreteLaplace
 
@@ -51,11 +52,9 @@ class Laplace:
     def event(self, l1: int) -> DiscreteLaplace:
         return DiscreteLaplace(self.scale, l1)
 
-    def release(self, exact: IntArray, *, source: Source = OS) -> IntArray:
-        """The exact integers plus fresh noise, in the same shape."""
-        sampler = _sampler(self.scale)
-        noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
-        return added(exact, noise.reshape(exact.shape))
+    def release(self, exact: IntArray, *, l1: int | None = None, source: Source = OS) -> IntArray:
+        """The exact integers plus fresh noise, in the same shape. `l1`, as priced, is for auditors only."""
+        return through(self, exact, l1, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
         """E|noise| = 2r / (1 − r²) with r = e^(−1/scale)."""
@@ -65,6 +64,11 @@ class Laplace:
     def half_width(self, confidence: Number) -> int:
         """The smallest t with P(|noise| ≤ t) ≥ confidence."""
         return half_width(Quotient(1 / self.scale, 1), confidence)
+
+    def _noisy(self, exact: IntArray, source: Source) -> IntArray:
+        sampler = _sampler(self.scale)
+        noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
+        return added(exact, noise.reshape(exact.shape))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,13 @@ import numpy as np
 from sfumato.noise.bits import OS, below
 from sfumato.noise.candidates import Choice, candidates, share
 from sfumato.noise.laplace import Laplace
+from sfumato.noise.record import through
 from sfumato.privacy.events import Pure
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from sfumato.noise.bits import Source
+    from sfumato.noise.integers import IntArray
     from sfumato.privacy.exact import Number
 
 
@@ -40,7 +42,11 @@ class NoisyMax(Choice):
 
     def release(self, scores: Any, *, source: Source = OS) -> int:
         """The place of the winner."""
-        noisy = Laplace(self.scale).release(candidates(scores), source=source)
+        exact = candidates(scores)
+        return through(self, exact, self.sensitivity, lambda: self._winner(exact, source))
+
+    def _winner(self, scores: IntArray, source: Source) -> int:
+        noisy = Laplace(self.scale).release(scores, source=source)
         first = np.flatnonzero(noisy == noisy.max())
         return int(first[below(first.size, source)])
 

@@ -10,10 +10,12 @@ import numpy as np
 from sfumato.noise.bits import OS, below
 from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
 from sfumato.noise.chances import below_best, chances
+from sfumato.noise.record import through
 from sfumato.privacy.events import Pure
 
 if TYPE_CHECKING:
     from sfumato.noise.bits import Source
+    from sfumato.noise.integers import IntArray
     from sfumato.privacy.exact import Number
 
 
@@ -43,8 +45,11 @@ class PermuteAndFlip(Choice):
 
         The first heads in a random order is a random one of all heads, so no order is drawn.
         """
-        gaps = below_best(candidates(utilities))
-        heads = np.flatnonzero(chances(self.scale).flip(gaps, source))
+        scores = candidates(utilities)
+        return through(self, scores, self.sensitivity, lambda: self._heads(scores, source))
+
+    def _heads(self, scores: IntArray, source: Source) -> int:
+        heads = np.flatnonzero(chances(self.scale).flip(below_best(scores), source))
         return int(heads[below(heads.size, source)])
 
     def expected_error(self, count: int) -> float:

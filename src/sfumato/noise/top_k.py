@@ -12,6 +12,7 @@ from sfumato.noise.bits import OS
 from sfumato.noise.candidates import candidates, likely_shortfall, share
 from sfumato.noise.chances import below_best, chances
 from sfumato.noise.exponential import Exponential
+from sfumato.noise.record import through
 from sfumato.privacy.events import Repeated
 from sfumato.privacy.exact import positive, whole
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from sfumato.noise.bits import Source
+    from sfumato.noise.integers import IntArray
     from sfumato.privacy.exact import Number
 
 
@@ -63,6 +65,9 @@ class TopK:
             raise UsageError(
                 "SF-N404", "There are fewer candidates than places.", got=f"{scores.size} for k = {self.k}"
             )
+        return through(self, scores, self.sensitivity, lambda: self._chosen(scores, source))
+
+    def _chosen(self, scores: IntArray, source: Source) -> list[int]:
         weights, left, chosen = chances(self.one().scale), np.arange(scores.size), []
         for _ in range(self.k):
             place = weights.pick(below_best(scores[left]), source)

@@ -1,0 +1,186 @@
+"""The black-box audit: sample a mechanism on two neighbouring inputs and compare how likely events are.
+
+Half of the samples choose an event and a direction. The other half measures it, by Clopper and Pearson's
+bounds, so the choice costs nothing and the verdict is wrong with chance at most `alpha`
+(docs/proofs/audit.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.audit.claims import Claim, log_ratio, read
+from sfumato.audit.confidence import lower, upper
+from sfumato.audit.outcomes import columns, drawn
+from sfumato.audit.search import Goal, Test, best_test
+from sfumato.audit.verdict import Verdict
+from sfumato.errors import UsageError
+from sfumato.privacy.exact import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.audit.outcomes import Columns
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.exact import Number
+
+    Sampler = Callable[[int], Any]
+    Samples = tuple[Columns, Columns]
+
+ALPHA = 1e-4
+FEWEST = 1000
+
+_SURE = 1.2816  # standard deviations: nine times in ten
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """How often the event was seen among so many fresh outputs of either input."""
+
+    likely: float
+    unlikely: float
+    trials: int
+
+    def bounds(self, alpha: float) -> tuple[float, float]:
+        """A bound from below on the first probability and from above on the second, both at once."""
+        return (
+            float(lower(self.likely, self.trials, alpha / 2)),
+            float(upper(self.unlikely, self.trials, alpha / 2)),
+        )
+
+
+def run(
+    target: tuple[Sampler, Sampler],
+    claim: Event | Number,
+    *,
+    delta: Number = 0,
+    samples: int = 200_000,
+    alpha: float = ALPHA,
+) -> Verdict:
+    """Try to break a claim about a mechanism from the outside.
+
+    `target` is two samplers, the mechanism on one input and on a neighbouring one: each takes a number n
+    and gives n independent outputs, as an array or a list. `claim` is an event or an ε (with `delta`).
+    """
+    stated, count = read(claim, delta), _count(samples)
+    _require_rare(alpha)
+    one, other = _samplers(target)
+    first, second = columns(drawn(one, count), drawn(other, count))
+    half = count // 2
+    training = _part(first, 0, half), _part(second, 0, half)
+    flipped, test = _chosen(training, Goal(stated, alpha / 2))
+    fresh = _part(first, half, count), _part(second, half, count)
+    hits = _measured(test, fresh[::-1] if flipped else fresh)
+    return _verdict(stated, hits, f"{test}, likelier on the {'second' if flipped else 'first'}", count, alpha)
+
+
+def pair(release: Callable[[Any], Any], first: Any, second: Any) -> tuple[Sampler, Sampler]:
+    """Two samplers from a function that adds noise to every entry of an array, and two inputs for it."""
+    return _repeated(release, np.asarray(first)), _repeated(release, np.asarray(second))
+
+
+def _repeated(release: Callable[[Any], Any], exact: Any) -> Sampler:
+    return lambda count: release(np.broadcast_to(exact, (count, *exact.shape)).copy())
+
+
+def _count(samples: int) -> int:
+    count = whole(samples, "samples")
+    if count < FEWEST:
+        raise UsageError("SF-A104", f"An audit needs at least {FEWEST:,} samples.", got=str(count))
+    return count
+
+
+def _require_rare(alpha: float) -> None:
+    if not 0 < alpha <= 0.5:
+        raise UsageError(
+            "SF-A107", "alpha lies above 0 and is at most 1/2.", got=str(alpha)[:40], try_="1e-4"
+        )
+
+
+def _samplers(target: Any) -> tuple[Sampler, Sampler]:
+    if isinstance(target, tuple) and len(target) == 2 and all(callable(each) for each in target):
+        return target
+    raise UsageError(
+        "SF-A101",
+        "The target is two samplers: the mechanism on an input and on a neighbouring one.",
+        got=type(target).__name__,
+        try_="(lambda n: noisy(count, n), lambda n: noisy(count + 1, n))",
+    )
+
+
+def _part(sample: Columns, start: int, stop: int) -> Columns:
+    return {name: values[start:stop] for name, values in sample.items()}
+
+
+def _chosen(training: Samples, goal: Goal) -> tuple[bool, Test]:
+    """The event that serves best, and whether it is the second input that it is likelier on."""
+    ahead, test = best_test(training[0], training[1], goal)
+    back, opposite = best_test(training[1], training[0], goal)
+    return (True, opposite) if back > ahead else (False, test)
+
+
+def _measured(test: Test, fresh: Samples) -> Hits:
+    likely, unlikely = (test.holds(sample) for sample in fresh)
+    return Hits(int(likely.sum()), int(unlikely.sum()), len(likely))
+
+
+def _verdict(claim: Claim, hits: Hits, event: str, samples: int, alpha: float) -> Verdict:
+    p, q = hits.bounds(alpha)
+    used = _used(claim, hits, alpha)
+    return Verdict(
+        claim=str(claim),
+        violates=used > 1 + 1e-9,
+        lower_bound=max(0.0, float(log_ratio(np.array(p), np.array(q), claim.delta))),
+        used=used,
+        shortfall=_shortfall(claim, hits, alpha),
+        event=event,
+        samples=samples,
+        alpha=alpha,
+    )
+
+
+def _used(claim: Claim, hits: Hits, alpha: float) -> float:
+    p, q = hits.bounds(alpha)
+    return float(claim.used(np.array([p]), np.array([q]))[0])
+
+
+def _shortfall(claim: Claim, hits: Hits, alpha: float) -> float | None:
+    """The least share of missing noise that this event would have shown, by bisection."""
+    caught, missed = 0.99, 0.0
+    if _used(claim, _with_less_noise(hits, caught, claim), alpha) <= 1:
+        return None
+    for _ in range(30):
+        share = (caught + missed) / 2
+        found = _used(claim, _with_less_noise(hits, share, claim), alpha) > 1
+        caught, missed = (share, missed) if found else (caught, share)
+    return caught
+
+
+def _with_less_noise(hits: Hits, missing: float, claim: Claim) -> Hits:
+    """What would be seen, with nine tenths' chance, if the noise were smaller by this share.
+
+    The loss of the event grows as much as the noise shrinks: its log ratio where a pure ε is claimed, and
+    the distance between the normal scores of its two probabilities where not.
+    """
+    p, q = (min(max(k, 0.5), hits.trials - 0.5) / hits.trials for k in (hits.likely, hits.unlikely))
+    q = min(p, q)
+    p, q = (
+        _steeper(p, q, 1 / (1 - missing))
+        if claim.epsilon is None
+        else (p, p * (q / p) ** (1 / (1 - missing)))
+    )
+    spread = [_SURE * (x * (1 - x) * hits.trials) ** 0.5 for x in (p, q)]
+    likely, unlikely = max(p * hits.trials - spread[0], 0.0), min(q * hits.trials + spread[1], hits.trials)
+    return Hits(likely, unlikely, hits.trials)
+
+
+def _steeper(p: float, q: float, factor: float) -> tuple[float, float]:
+    """Both normal scores moved away from their middle."""
+    normal = NormalDist()
+    scores = normal.inv_cdf(p), normal.inv_cdf(q)
+    middle, half = sum(scores) / 2, (scores[0] - scores[1]) / 2 * factor
+    return normal.cdf(middle + half), normal.cdf(middle - half)

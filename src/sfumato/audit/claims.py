@@ -1,0 +1,116 @@
+"""What is claimed, in the form that an audit can break: how likely an event may be on two neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Number as AnyNumber
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import UsageError
+from sfumato.privacy.account import ORDERS
+from sfumato.privacy.events import ApproxDP, Event, Gaussian
+from sfumato.privacy.exact import Number, nonnegative, probability, shown
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+Floats = NDArray[np.float64]
+
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A price, and how much of it an event uses up that has probability p on one table and q on the other.
+
+    Any event is a yes-or-no answer computed from the release, so its two probabilities are bound by whatever
+    binds the release: ln((p − δ)/q) ≤ ε, at every order the Rényi divergence between the two coins, and for
+    Gaussian noise the distance 1/σ between their normal scores.
+    """
+
+    event: Event
+    curve: bool
+    """Whether the Rényi curve is claimed too, or ε and δ alone."""
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        return self.event.pure()
+
+    @property
+    def delta(self) -> float:
+        return float(self.event.side_delta())
+
+    def used(self, p: Floats, q: Floats) -> Floats:
+        """The share of the claim that these probabilities need; above 1 the claim is false."""
+        shares = [np.zeros_like(p)]
+        if self.epsilon is not None:
+            shares.append(log_ratio(p, q, self.delta) / max(float(self.epsilon), 1e-12))
+        if self.curve:
+            shares.append(self._curve_used(np.clip(p - self.delta, 0, 1), np.clip(q + self.delta, 0, 1)))
+        if isinstance(self.event, Gaussian):
+            shares.append(normal_distance(p, q) * float(self.event.sigma))
+        return np.asarray(np.max(shares, axis=0))
+
+    def _curve_used(self, p: Floats, q: Floats) -> Floats:
+        curve = self.event.curve()
+        shares = [coin_divergence(p, q, order) / max(curve(order), 1e-300) for order in ORDERS]
+        return np.where(p > q, np.max(shares, axis=0), 0.0)
+
+    def __str__(self) -> str:
+        if self.epsilon is None:
+            return " ".join(f"{name} {value}" for name, value in self.event.to_dict().items())
+        return f"ε = {shown(self.epsilon)}" + (f", δ = {self.delta:.3g}" if self.delta else "")
+
+
+def read(claim: Any, delta: Number) -> Claim:
+    """The claim that people type: an event, or ε and perhaps δ."""
+    if isinstance(claim, Event):
+        if delta:
+            raise UsageError("SF-A103", "An event brings its own δ.", try_="leave delta out")
+        return Claim(claim, curve=not isinstance(claim, ApproxDP))
+    if isinstance(claim, bool) or not isinstance(claim, AnyNumber):
+        raise UsageError(
+            "SF-A103", "The claim is an event or an ε.", got=type(claim).__name__, try_="claim=1.0"
+        )
+    return Claim(ApproxDP(nonnegative(claim, "claim"), probability(delta, "delta")), curve=False)
+
+
+def within(spent: Event, claim: Claim) -> bool:
+    """Whether the claim covers what was spent: in pure ε, exactly, and at every order, where it has them."""
+    if spent.side_delta() > claim.event.side_delta():
+        return False
+    used = spent.pure()
+    if claim.epsilon is not None and (used is None or used > claim.epsilon):
+        return False
+    return not claim.curve or _under(spent, claim.event)
+
+
+def _under(spent: Event, allowed: Event) -> bool:
+    low, high = spent.curve(), allowed.curve()
+    return all(low(order) <= high(order) * (1 + 1e-9) for order in ORDERS)
+
+
+def log_ratio(p: Floats, q: Floats, delta: float) -> Floats:
+    """ln((p − δ)/q), and minus infinity where p is at most δ."""
+    above = p - delta
+    logs = np.log(np.maximum(above, _TINY)) - np.log(np.maximum(q, _TINY))
+    return np.where(above > 0, logs, -np.inf)
+
+
+def coin_divergence(p: Floats, q: Floats, order: float) -> Floats:
+    """The Rényi divergence of this order between a coin of chance p and one of chance q."""
+    return np.asarray(np.logaddexp(_term(p, q, order), _term(1 - p, 1 - q, order)) / (order - 1))
+
+
+def _term(p: Floats, q: Floats, order: float) -> Floats:
+    return order * np.log(np.maximum(p, _TINY)) + (1 - order) * np.log(np.maximum(q, _TINY))
+
+
+def normal_distance(p: Floats, q: Floats) -> Floats:
+    """How far apart two normal laws of deviation 1 are that give an upper tail these two chances."""
+    from scipy.special import ndtri
+
+    return np.where((p > 0) & (q < 1), ndtri(p) - ndtri(q), 0.0)

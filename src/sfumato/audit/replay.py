@@ -1,0 +1,207 @@
+"""The grey-box audit: run a program twice, with the same noisy answers, and see what the noise was added to.
+
+Given the answers so far, a private program must do the same on neighbouring tables: use the same mechanisms
+with the same parameters, on inputs no further apart than was priced, and give back the same result. So the
+second run is handed the answers of the first, and only differences that come from the rows remain. The idea
+is that of Cebere and others, *Re:cord-play*, 2026.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from sfumato import viz
+from sfumato.audit.claims import Claim, read, within
+from sfumato.audit.distance import distance, price
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.noise.record import Call, recording
+from sfumato.privacy.events import Event, Sequential
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sfumato.privacy.exact import Number
+
+Answer = TypeVar("Answer")
+Table = TypeVar("Table")
+
+
+class Diverged(BaseException):
+    """The second run left the way of the first. Not an Exception, so that no program swallows it."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """Every call of a run, and what was answered."""
+
+    calls: list[Call] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+
+    def answer(self, call: Call, draw: Callable[[], Answer]) -> Answer:
+        answer = draw()
+        self.calls.append(call)
+        self.answers.append(answer)
+        return answer
+
+
+@dataclass(slots=True)
+class Playback:
+    """Answers as recorded, as long as the calls are the same ones."""
+
+    recorded: Recording
+    calls: list[Call] = field(default_factory=list)
+
+    def answer(self, call: Call, draw: Callable[[], Answer]) -> Answer:
+        place = len(self.calls)
+        if place >= len(self.recorded.calls) or not _alike(call, self.recorded.calls[place]):
+            raise Diverged(place)
+        self.calls.append(call)
+        answer: Answer = self.recorded.answers[place]
+        return answer
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Replayed:
+    """The outcome of a replay over pairs of neighbours."""
+
+    claim: str
+    finding: str | None
+    """What went wrong, for the first pair where something did."""
+    pairs: int
+    calls: int
+    reached: float
+    """The largest share of a priced sensitivity that an input moved by."""
+
+    @property
+    def violates(self) -> bool:
+        return self.finding is not None
+
+    @property
+    def sentence(self) -> str:
+        if self.finding:
+            return f"violates: {self.finding}"
+        reach = f"inputs moved by up to {self.reached:.0%} of their price"
+        return f"no violation found in {self.pairs:,} pairs; {reach}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "claim": self.claim,
+            "verdict": self.sentence,
+            "violates": self.violates,
+            "finding": self.finding,
+            "pairs": self.pairs,
+            "calls": self.calls,
+            "reached": self.reached,
+        }
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return viz.definition_table([("verdict", self.sentence), ("claim", self.claim)])
+
+
+def replay(
+    program: Callable[[Table], Any],
+    pairs: Iterable[tuple[Table, Table]],
+    *,
+    claim: Event | Number,
+    delta: Number = 0,
+) -> Replayed:
+    """Run a program on pairs of neighbouring tables and compare what its mechanisms were given.
+
+    The program takes a table and gives back plain values: numbers, texts, arrays, lists, dictionaries. All
+    its randomness must come from sfumato's mechanisms, and all of it from the thread it is called in.
+    """
+    stated = read(claim, delta)
+    done = calls = 0
+    reached = 0.0
+    for one, other in pairs:
+        finding, run, share = _compared(program, one, other, stated)
+        done, calls, reached = done + 1, calls + len(run.calls), max(reached, share)
+        if finding:
+            return Replayed(str(stated), finding, done, calls, reached)
+    if not calls:
+        raise UsageError("SF-A105", "No mechanism was used, so there is nothing to audit.", pairs=str(done))
+    return Replayed(str(stated), None, done, calls, reached)
+
+
+def _compared(
+    program: Callable[[Table], Any], one: Table, other: Table, claim: Claim
+) -> tuple[str | None, Recording, float]:
+    record = Recording()
+    with recording(record):
+        result = _result(program, one)
+    again = Playback(record)
+    try:
+        with recording(again):
+            repeated = _result(program, other)
+    except Diverged as left:
+        return f"call {left.args[0] + 1} differs in mechanism, parameters or size", record, 0.0
+    moved = [
+        distance(first.mechanism, first.exact, second.exact)
+        for first, second in zip(record.calls, again.calls, strict=False)
+    ]
+    return (
+        _finding(record.calls, again.calls, moved, claim, same(result, repeated)),
+        record,
+        _reach(record.calls, moved),
+    )
+
+
+def _finding(
+    calls: list[Call], again: list[Call], moved: list[Any], claim: Claim, same_result: bool
+) -> str | None:
+    if len(again) < len(calls):
+        return f"{len(calls)} calls on one table and {len(again)} on the other"
+    for place, (call, step) in enumerate(zip(calls, moved, strict=True)):
+        if call.sensitivity is not None and step > call.sensitivity:
+            return f"the input of call {place + 1} moved by {step}, priced for {call.sensitivity}"
+    spent = Sequential(price(call.mechanism, step) for call, step in zip(calls, moved, strict=True) if step)
+    if not within(spent, claim):
+        return f"the inputs moved by more than {claim} pays for"
+    return None if same_result else "the result differs although every noisy answer was the same"
+
+
+def _reach(calls: list[Call], moved: list[Any]) -> float:
+    shares = [
+        float(step / call.sensitivity)
+        for call, step in zip(calls, moved, strict=False)
+        if call.sensitivity is not None
+    ]
+    return max(shares, default=0.0)
+
+
+def _result(program: Callable[[Table], Any], table: Table) -> Any:
+    """What the program gives back; an exception is a result too, by its kind and its text."""
+    try:
+        return program(table)
+    except SfumatoError as error:
+        return "raised", error.code
+    except Exception as error:
+        return "raised", type(error).__name__, str(error)
+
+
+def _alike(call: Call, recorded: Call) -> bool:
+    return bool(
+        call.mechanism == recorded.mechanism
+        and np.shape(call.exact) == np.shape(recorded.exact)
+        and call.sensitivity == recorded.sensitivity
+    )
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two results are equal through and through; NaN equals NaN."""
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        one, other = np.asarray(first), np.asarray(second)
+        return one.dtype == other.dtype and one.shape == other.shape and same(one.tolist(), other.tolist())
+    if isinstance(first, dict) and isinstance(second, dict):
+        return same(list(first.items()), list(second.items()))
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    return bool(first == second) or bool(first != first and second != second)

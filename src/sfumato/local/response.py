@@ -1,0 +1,180 @@
+"""Randomized response: each person answers the truth or, by their own coins, something else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.local.estimate import Estimate
+from sfumato.local.odds import odds_within
+from sfumato.noise.bits import OS
+from sfumato.noise.integers import integers
+from sfumato.noise.record import through
+from sfumato.noise.uniform import uniform
+from sfumato.privacy import events
+from sfumato.privacy.exact import positive, shown, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.noise.bits import Source
+    from sfumato.privacy.exact import Number
+
+SMALLEST, LARGEST = Fraction(1, 2**20), Fraction(40)
+MOST_VALUES = 2**20
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RandomizedResponse:
+    """One of `values` answers, the truth `odds` times as likely as each other.
+
+    Privacy
+    -------
+    Protects : the truth of one respondent, who is known to take part (replace-one).
+    Costs    : RandomizedResponse(epsilon, values), each time that a person is asked.
+    Because  : docs/proofs/randomized-response.md
+    Assumes  : a person's answers to different questions and rounds use fresh coins, and are all charged.
+    """
+
+    epsilon: Fraction
+    values: int
+    odds: Fraction = field(compare=False)
+    """A fraction with ln(odds) ≤ ε, short of it by at most one part in 2³²; that is what is drawn."""
+
+    def __init__(self, epsilon: Number, values: int = 2) -> None:
+        object.__setattr__(self, "epsilon", _epsilon(epsilon))
+        object.__setattr__(self, "values", _values(values))
+        object.__setattr__(self, "odds", odds_within(self.epsilon))
+        if self._numbers() > 2**63:
+            raise UsageError(
+                "SF-N503", "So many answers cannot be drawn exactly at this ε.", got=str(self.values)
+            )
+
+    @classmethod
+    def fair_coin(cls) -> RandomizedResponse:
+        """Heads: the truth. Tails: toss again and answer what the coin says. Its ε is exactly ln 3."""
+        return cls(math.log(3))
+
+    @property
+    def truth(self) -> Fraction:
+        """The chance of answering the truth."""
+        return self.odds / (self.odds + self.values - 1)
+
+    @property
+    def lie(self) -> Fraction:
+        """The chance of each other answer."""
+        return 1 / (self.odds + self.values - 1)
+
+    def event(self, times: int = 1) -> events.Event:
+        """The price for a person who is asked so many times, with fresh coins each time."""
+        once = events.RandomizedResponse(self.epsilon, self.values)
+        return once if times == 1 else events.Repeated(once, times)
+
+    def privatize(self, truths: Any, *, source: Source = OS) -> Any:
+        """Answers for these truths, 0 to values − 1 or booleans, in the same shape."""
+        exact = self._codes(truths)
+        answers = through(self, exact, 1, lambda: self._answers(exact, source))
+        return answers if exact.ndim else int(answers[()])
+
+    def estimate(self, answers: Any) -> Estimate:
+        """The shares of the truth that these answers speak for."""
+        counts = np.bincount(self._codes(answers).ravel(), minlength=self.values)
+        return Estimate(tuple(counts.tolist()), self.truth, self.lie)
+
+    def expected_error(self, answers: int) -> float:
+        """The largest standard error that an estimated share can have, from so many answers."""
+        spread = max(chance * (1 - chance) for chance in (self.truth, self.lie))
+        return math.sqrt(float(spread) / whole(answers, "answers")) / float(self.truth - self.lie)
+
+    def repeated(self, times: int) -> Repetition:
+        """What asking the same people again and again does."""
+        return Repetition(self, whole(times, "times"))
+
+    # ---- parts ----
+
+    def _answers(self, exact: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+        """A number below a + (values − 1)·b, for odds a/b: the first a stand for the truth, each further b
+        for one of the other answers."""
+        a, b = self.odds.numerator, self.odds.denominator
+        numbers = uniform(self._numbers(), exact.size, source).reshape(exact.shape)
+        other = (numbers - a) // b
+        return np.where(numbers < a, exact, other + (other >= exact))
+
+    def _numbers(self) -> int:
+        return self.odds.numerator + (self.values - 1) * self.odds.denominator
+
+    def _codes(self, given: Any) -> NDArray[np.int64]:
+        array = np.asarray(given)
+        codes = integers(array.astype(np.int64) if array.dtype == np.bool_ else given)
+        if int(codes.min()) < 0 or int(codes.max()) >= self.values:
+            raise UsageError(
+                "SF-N502", "An answer is none of those there are.", answers=f"0 to {self.values - 1}"
+            )
+        return codes.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Repetition:
+    """The same question, asked of the same people so many times with fresh coins: the costs add."""
+
+    response: RandomizedResponse
+    times: int
+
+    @property
+    def event(self) -> events.Event:
+        return self.response.event(self.times)
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.response.epsilon * self.times
+
+    @property
+    def found(self) -> float:
+        """How often the truth of one person, as likely one answer as another, is guessed from all answers.
+
+        Of two answers: how often the commoner one is the truth. Of more: at most this often.
+        """
+        if self.response.values > 2:
+            return 1 / (1 + (self.response.values - 1) * math.exp(-float(self.epsilon)))
+        wins = (self._chance(right) * (1 if 2 * right > self.times else 0.5) for right in self._majorities())
+        return math.fsum(wins)
+
+    def __str__(self) -> str:
+        if self.times == 1:
+            return f"Asked once: ε = {shown(self.epsilon)}; a truth is guessed {self.found:.0%} of the time."
+        return (
+            f"Asked {self.times} times with fresh coins: ε = {shown(self.epsilon)} in all; a truth is "
+            f"guessed {self.found:.1%} of the time. Keep each person's first answer and give that again."
+        )
+
+    __repr__ = __str__
+
+    def _majorities(self) -> range:
+        return range(-(-self.times // 2), self.times + 1)
+
+    def _chance(self, right: int) -> float:
+        """Of so many true answers, by logarithms, as the numbers of ways grow beyond doubles."""
+        truth = float(self.response.truth)
+        ways = math.lgamma(self.times + 1) - math.lgamma(right + 1) - math.lgamma(self.times - right + 1)
+        return math.exp(ways + right * math.log(truth) + (self.times - right) * math.log1p(-truth))
+
+
+def _epsilon(value: Number) -> Fraction:
+    epsilon = positive(value, "epsilon")
+    if not SMALLEST <= epsilon <= LARGEST:
+        raise UsageError(
+            "SF-N501", "ε is out of range for a single answer.", got=shown(epsilon), allowed="2^-20 to 40"
+        )
+    return epsilon
+
+
+def _values(value: int) -> int:
+    values = whole(value, "values")
+    if not 2 <= values <= MOST_VALUES:
+        raise UsageError("SF-N503", "A question has from 2 to 2^20 answers.", got=str(values))
+    return values

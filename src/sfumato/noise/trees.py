@@ -1,0 +1,158 @@
+"""Sums over a tree of cells, and the best estimates of the cells from noisy sums (docs/proofs/ranges.md).
+
+Level 0 are the cells themselves, padded with cells that are known to be empty; a node of the next level is
+the sum of `branching` neighbours. There is no root: the top level has at most `branching` nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.noise.histograms import roomy
+
+if TYPE_CHECKING:
+    from sfumato.noise.integers import IntArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A range's part below a node: `slope` times the node's value, and a rest of its own variance."""
+
+    slope: float
+    rest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The shape of the tree, and the weights of best estimates. Noise has variance 1 here."""
+
+    cells: int
+    branching: int
+    weight: tuple[Floats, ...]
+    """For every node of every level, the weight of its own noisy sum in the estimate from itself and all
+    below. It is also the variance of that estimate: 1 for cells, 0 for nodes that hold only padding."""
+
+    upto: tuple[Floats, ...]
+    """The sums of these weights over all nodes before each, level by level."""
+
+    @property
+    def height(self) -> int:
+        """How many levels, and so how many sums each row is in."""
+        return len(self.weight)
+
+    def sums(self, counts: IntArray) -> list[IntArray]:
+        """The exact sums of every level, without the nodes that hold only padding."""
+        levels: list[IntArray] = [roomy(counts)]
+        for place in range(self.height - 1):
+            levels.append(self._filled(levels[-1], place).reshape(-1, self.branching).sum(axis=1))
+        return levels
+
+    def estimates(self, noisy: list[IntArray]) -> Floats:
+        """The cells' best linear unbiased estimates: upwards each node is joined with its children, downwards
+        what is left over is shared among them by their variances."""
+        joined = [self._filled(noisy[0], 0).astype(np.float64)]
+        for place in range(1, self.height):
+            own = self._filled(noisy[place], place).astype(np.float64)
+            joined.append(
+                own * self.weight[place] + (1 - self.weight[place]) * self._up(joined[-1], place - 1)
+            )
+        settled = joined[-1]
+        for place in reversed(range(self.height - 1)):
+            left_over = settled - self._up(joined[place], place)
+            settled = joined[place] + self._part(place) * self._down(left_over, place)
+        return settled[: self.cells]
+
+    def weights(self, start: int, stop: int) -> list[Floats]:
+        """How much every noisy sum counts in the estimate of a range, from the cells up: `estimates`, read
+        backwards. Padding has no noise and counts nothing."""
+        wanted = [np.zeros(len(self.weight[0]))]
+        wanted[0][start:stop] = 1
+        for place in range(self.height - 1):
+            wanted.append(self._up(wanted[place] * self._part(place), place))
+        total = wanted[-1]
+        found = [self.weight[-1] * total]
+        for place in reversed(range(self.height - 1)):
+            passed = (1 - self.weight[place + 1]) * total - wanted[place + 1]
+            total = wanted[place] + self._down(passed, place)
+            found.append(self.weight[place] * total)
+        return [np.where(own > 0, each, 0.0) for own, each in zip(self.weight, reversed(found), strict=True)]
+
+    def variance(self, start: int, stop: int) -> float:
+        """Of the estimate of a range: what `weights` squared add up to, from the nodes at its ends alone.
+
+        Given its parent's value, a node's estimate is known up to its part of the group's variance. So a
+        range's part below a node is a multiple of the node's value, and a rest that is independent of it.
+        """
+        inside, ends = (start, stop), dict[int, End]()
+        for place in range(self.height - 1):
+            inside, ends = self._climb(place, inside, ends)
+        rests = sum(end.slope**2 * self.weight[-1][node] + end.rest for node, end in ends.items())
+        return self._mass(self.height - 1, *inside) + float(rests)
+
+    def _climb(
+        self, place: int, inside: tuple[int, int], ends: dict[int, End]
+    ) -> tuple[tuple[int, int], dict[int, End]]:
+        """The nodes of the next level that are wholly inside, and those at the ends."""
+        start, stop = inside
+        first, last = -(-start // self.branching), stop // self.branching
+        touched = {node // self.branching for node in ends}
+        if start < stop:
+            touched |= {node // self.branching for node in inside if node % self.branching}
+        groups = {group: self._end(place, group, inside, ends) for group in touched}
+        return (first, max(first, last)), groups
+
+    def _end(self, place: int, group: int, inside: tuple[int, int], ends: dict[int, End]) -> End:
+        begin, end = group * self.branching, (group + 1) * self.branching
+        whole = self._mass(place, begin, end)
+        linear = square = self._mass(place, max(begin, inside[0]), min(end, inside[1]))
+        rest = 0.0
+        for node in ends.keys() & set(range(begin, end)):
+            weight = float(self.weight[place][node])
+            linear += ends[node].slope * weight
+            square += ends[node].slope ** 2 * weight
+            rest += ends[node].rest
+        return End(linear / whole, rest + square - linear**2 / whole)
+
+    def _mass(self, place: int, start: int, stop: int) -> float:
+        return float(self.upto[place][stop] - self.upto[place][start]) if start < stop else 0.0
+
+    def _part(self, place: int) -> Floats:
+        """Each node's part of the variance of its group."""
+        whole = self._down(self._up(self.weight[place], place), place)
+        return np.divide(self.weight[place], whole, out=np.zeros_like(whole), where=whole > 0)
+
+    def _up(self, values: Floats, place: int) -> Floats:
+        """The sums of all groups of a level, as values of the next."""
+        sums = values.reshape(-1, self.branching).sum(axis=1)
+        return np.pad(sums, (0, len(self.weight[place + 1]) - len(sums)))
+
+    def _down(self, values: Floats, place: int) -> Floats:
+        """The values of the level above, as values of its children."""
+        return np.repeat(values[: len(self.weight[place]) // self.branching], self.branching)
+
+    def _filled(self, level: IntArray, place: int) -> IntArray:
+        return np.concatenate([level, np.zeros(len(self.weight[place]) - level.size, dtype=level.dtype)])
+
+
+@lru_cache(maxsize=32)
+def tree(cells: int, branching: int) -> Tree:
+    """The tree over so many cells. With a branching of at least as many it is flat: the cells alone."""
+    held = cells
+    weight = [_padding(np.ones(held), branching)]
+    while held > branching:
+        held = -(-held // branching)
+        below = weight[-1].reshape(-1, branching).sum(axis=1)
+        weight.append(_padding(below / (below + 1), branching))
+    return Tree(cells, branching, tuple(weight), tuple(np.cumsum(np.pad(each, (1, 0))) for each in weight))
+
+
+def _padding(level: Floats, branching: int) -> Floats:
+    """Filled up to whole groups, unless it is the top, which has no groups."""
+    return level if len(level) <= branching else np.pad(level, (0, -len(level) % branching))
