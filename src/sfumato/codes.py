@@ -68,6 +68,8 @@ CODES: dict[str, str] = {
     "SF-C120": "All tables of a population share one budget, fixed with the first. Leave budget out for the next.",
     "SF-C121": "A unit needs the most rows of one person that may count. More rows are dropped, fewer mean less noise.",
     "SF-C122": "sf.one_of takes values, not a list of them. Put a star before the list.",
+    "SF-C123": "SQL does not tell names apart by case, so neither do columns. Declare one of the two.",
+    "SF-C124": "A population's name is part of the names of accounts, in which a colon separates. Give it another with of=.",
     # sources
     "SF-C201": "A source is a parquet or csv path, an Arrow table, a pandas frame or a polars frame.",
     "SF-C202": "The file to register is not there.",

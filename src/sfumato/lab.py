@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog import Catalog, Table, declared
+from sfumato.curator.incidents import Incidents
 from sfumato.errors import PolicyError, UsageError
 from sfumato.ledger import SqliteLedger
 from sfumato.privacy.account import caps, left
@@ -34,6 +35,7 @@ class Lab:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
         self.ledger = SqliteLedger.open(folder / _LEDGER)
+        self.incidents = Incidents(folder / "incidents.log")
 
     # ---- the steward ----
 
@@ -78,9 +80,7 @@ class Lab:
 
     def session(self, analyst: str | None = None) -> Session:
         """A session that spends an analyst's quota; without a name, the steward's own on the whole budget."""
-        if analyst is not None and not any(
-            quota_account(p, analyst) in self.ledger.accounts() for p in self.populations()
-        ):
+        if analyst is not None and not self._granted(analyst):
             raise PolicyError(
                 "SF-B103",
                 f"'{analyst}' has no quota here.",
@@ -127,6 +127,13 @@ class Lab:
 
     # ---- parts ----
 
+    def _granted(self, analyst: str) -> bool:
+        accounts = self.ledger.accounts()
+        named = isinstance(analyst, str) and ":" not in analyst
+        return named and any(
+            quota_account(population, analyst) in accounts for population in self.populations()
+        )
+
     def _agreed_budget(self, table: Table, budget: Budget | None) -> Budget:
         account = population_account(table.population)
         if account in self.ledger.accounts():
@@ -165,11 +172,9 @@ class Lab:
 
 def create(path: str | Path) -> Lab:
     """Make a lab in a new folder."""
-    folder = Path(path)
+    folder = Path(path).resolve()  # a lab stays itself when the process changes its directory
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(
-            "SF-C118", f"'{folder.resolve().name}' is there already.", try_=f'sf.open("{folder}")'
-        )
+        raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_private(folder / _KEY, secrets.token_bytes(32))
     SqliteLedger.create(folder / _LEDGER).close()
@@ -178,9 +183,9 @@ def create(path: str | Path) -> Lab:
 
 def open(path: str | Path) -> Lab:
     """Open a lab that `create` made."""
-    folder = Path(path)
+    folder = Path(path).resolve()
     if not (folder / _KEY).exists():
-        raise UsageError("SF-C119", f"'{folder.resolve().name}' is not a lab.", try_=f'sf.create("{folder}")')
+        raise UsageError("SF-C119", f"'{folder.name}' is not a lab.", try_=f'sf.create("{folder}")')
     return Lab(folder)
 
 

@@ -73,7 +73,7 @@ class Query:
 
         With a `key`, a retry gives the same answer for one charge, and never another question's.
         """
-        priced = self._plan(epsilon)
+        lab, priced = self._lab, self._plan(epsilon)
         charge = Charge(
             accounts=self._accounts,
             cost=priced.cost,
@@ -81,7 +81,7 @@ class Query:
             about=self._about(priced),
             key=key,
         )
-        return Release(priced, answer(priced, charge, self._lab.ledger, self._lab.engine))
+        return Release(priced, answer(priced, charge, lab.ledger, lab.engine, lab.incidents))
 
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"

@@ -1,6 +1,5 @@
 """Whatever goes wrong, the text is the same on neighbouring tables: an error message is a release too."""
 
-import logging
 import re
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import SfumatoError
+from sfumato.errors import SealedError, SfumatoError
 
 COLUMNS = {"age": sf.between(0, 110), "ward": sf.one_of("A", "B"), "flag": sf.one_of(0, 1)}
 QUESTIONS = [
@@ -106,9 +105,8 @@ def _corrupted(lab: sf.Lab) -> None:
 
 @pytest.mark.parametrize("harm", [_vanished, _corrupted])
 def test_failures_after_the_charge_say_one_sentence_and_keep_it(
-    neighbours: tuple[sf.Lab, sf.Lab], harm: object, caplog: pytest.LogCaptureFixture
+    neighbours: tuple[sf.Lab, sf.Lab], harm: object
 ) -> None:
-    caplog.set_level(logging.CRITICAL, logger="sfumato.steward")
     said = []
     for lab in neighbours:
         harm(lab)  # type: ignore[operator]
@@ -118,3 +116,36 @@ def test_failures_after_the_charge_say_one_sentence_and_keep_it(
         assert fresh.ledger.verify().releases == 0
     assert said[0] == said[1]
     assert said[0].startswith("SF-X901  The question was charged and could not be answered.")
+
+
+def test_a_failure_after_the_charge_shows_nothing_but_a_number(
+    neighbours: tuple[sf.Lab, sf.Lab], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(name: str) -> None:
+        if name == "noise:drawn":
+            raise ValueError("row 17 says SECRET")
+
+    monkeypatch.setattr("sfumato.ledger.steps.step", failing)
+    with pytest.raises(SealedError) as sealed:
+        neighbours[0].session().sql("SELECT COUNT(*) FROM visits").release(epsilon=0.25)
+    assert sealed.value.__context__ is None
+    assert sealed.value.__cause__ is None
+    assert "SECRET" not in capfd.readouterr().err
+    held = [
+        value
+        for frame in _frames(sealed.value)
+        for name, value in frame.items()
+        if name in {"exact", "noisy"}
+    ]
+    assert held == []
+    log = neighbours[0].folder / "incidents.log"
+    assert sealed.value.facts["incident"] in log.read_text()
+    assert log.stat().st_mode & 0o077 == 0
+
+
+def _frames(error: BaseException) -> list[dict[str, object]]:
+    found, traceback = [], error.__traceback__
+    while traceback:
+        found.append(traceback.tb_frame.f_locals)
+        traceback = traceback.tb_next
+    return found

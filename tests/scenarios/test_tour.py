@@ -111,6 +111,33 @@ def test_a_quota_elsewhere_does_not_open_old_answers(small_lab: sf.Lab) -> None:
         small_lab.session("ada").sql(question).release(epsilon=0.1)
 
 
+def test_a_lab_stays_itself_when_the_process_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labs = {}
+    for year in ("2023", "2024"):
+        (tmp_path / year).mkdir()
+        monkeypatch.chdir(tmp_path / year)
+        labs[year] = sf.create("clinic")
+        labs[year].register("visits", clinic.visits(20, 40), unit=sf.ROW, budget=sf.Budget(epsilon=1))
+    labs["2023"].session().sql("SELECT COUNT(*) FROM visits").release(epsilon=0.9)
+    assert labs["2023"].folder == tmp_path / "2023" / "clinic"
+    assert labs["2023"].ledger.verify().charges == 1
+    assert labs["2024"].ledger.verify().charges == 0
+
+
+def test_names_with_colons_are_refused(small_lab: sf.Lab) -> None:
+    small_lab.grant("ada", epsilon=0.5)
+    with pytest.raises(UsageError, match="SF-C116"):
+        small_lab.grant("a:da", epsilon=0.5)
+    with pytest.raises(PolicyError, match="SF-B103"):
+        small_lab.session("patient_id:ada")
+    with pytest.raises(UsageError, match="SF-C124"):
+        small_lab.register("more", clinic.visits(9, 9), unit=sf.Unit("patient_id", max_rows=2, of="a:b"))
+    with pytest.raises(UsageError, match="SF-C123"):
+        small_lab.register(
+            "more", clinic.visits(9, 9), unit=sf.ROW, columns={"a": sf.one_of(1), "A": sf.one_of(1)}
+        )
+
+
 def test_quote_spends_nothing(small_lab: sf.Lab) -> None:
     question = small_lab.session().sql("SELECT COUNT(*) AS n, AVG(age) AS age FROM visits")
     entries = len(list(small_lab.ledger.entries()))

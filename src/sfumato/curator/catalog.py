@@ -144,6 +144,16 @@ def declared(name: str, unit: Unit | None, columns: Mapping[str, Promise] | None
                 f"The promise about column '{column}' of '{name}' is not one sfumato knows.",
                 try_='columns={"age": sf.between(0, 110), "ward": sf.one_of("A", "B")}',
             )
+    if len({column.casefold() for column in promises}) < len(promises):
+        raise UsageError(
+            "SF-C123", f"Two columns of '{name}' differ only in case.", try_="rename one, or declare only one"
+        )
+    if ":" in unit.population(name):
+        raise UsageError(
+            "SF-C124",
+            f"The name of the people in '{name}' has a colon in it.",
+            try_='sf.Unit(…, of="patients") names them',
+        )
     if unit.column in promises:
         raise UsageError(
             "SF-C115",

@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.program import (
@@ -52,6 +53,8 @@ class Between:
     low: Fraction
     high: Fraction
     exponent: int
+    declared_step: bool = False
+    """Whether the steward named the step, which says that values are multiples of it."""
 
     @property
     def step(self) -> Fraction:
@@ -62,7 +65,7 @@ class Between:
         return self.nearest(self.low), self.nearest(self.high)
 
     def nearest(self, value: Fraction) -> int:
-        """The grid point of a number; the same rule as for stored values, so x ≥ c holds where x = c."""
+        """The grid point a number is stored as."""
         return _nearest(value, self.step)
 
     def stored(self, name: str) -> Grid:
@@ -70,12 +73,20 @@ class Between:
         return Grid(name, low, high, self.exponent)
 
     def compare(self, name: str, operator: str, literal: Scalar) -> Predicate:
-        point = self.nearest(_number(name, literal))
-        if operator == "=":
-            return Every((AtLeast(name, point), AtMost(name, point)))
-        at_least = {">=": point, ">": point + 1}
-        at_most = {"<=": point, "<": point - 1}
-        return AtLeast(name, at_least[operator]) if operator in at_least else AtMost(name, at_most[operator])
+        """Without a declared step a literal is stored like a value first, so that x ≥ c holds where x = c."""
+        number = _number(name, literal)
+        place = number / self.step if self.declared_step else Fraction(self.nearest(number))
+        match operator:
+            case ">=":
+                return AtLeast(name, math.ceil(place))
+            case ">":
+                return AtLeast(name, math.floor(place) + 1)
+            case "<=":
+                return AtMost(name, math.floor(place))
+            case "<":
+                return AtMost(name, math.ceil(place) - 1)
+            case _:
+                return Every((AtLeast(name, math.ceil(place)), AtMost(name, math.floor(place))))
 
     def total(self, name: str) -> Summand:
         """For SUM: measured from zero."""
@@ -88,16 +99,17 @@ class Between:
         return Summand(Value(name, centre), max(centre - low, high - centre), self.step, centre)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"between": [str(self.low), str(self.high)], "exponent": self.exponent}
+        ends = [str(self.low), str(self.high)]
+        return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OneOf:
     """One of a public list of texts, of numbers or of booleans. Made by `sf.one_of`."""
 
     values: tuple[Scalar, ...]
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[Fraction, ...]:
         """The list as numbers; empty when it is one of texts or booleans."""
         return tuple(value for value in self.values if isinstance(value, Fraction))
@@ -155,14 +167,20 @@ class OneOf:
             "kind": _kind(self.values[0]),
         }
 
+    @cached_property
+    def _codes(self) -> dict[tuple[str, Scalar], int]:
+        """By kind and value, since to Python True is 1."""
+        return {(_kind(value), value): code for code, value in enumerate(self.values)}
+
     def _code(self, name: str, literal: Scalar) -> int:
-        if _kind(literal) == _kind(self.values[0]) and literal in self.values:
-            return self.values.index(literal)
-        raise PolicyError(
-            "SF-Q112",
-            f"{literal} is not one of the declared values of '{name}'.",
-            declared=_some(self.shown()),
-        )
+        code = self._codes.get((_kind(literal), literal))
+        if code is None:
+            raise PolicyError(
+                "SF-Q112",
+                f"{literal} is not one of the declared values of '{name}'.",
+                declared=_some(self.shown()),
+            )
+        return code
 
 
 Promise = Between | OneOf
@@ -180,7 +198,7 @@ def between(low: Number, high: Number, step: Number | None = None) -> Between:
             "SF-C104", "between needs a lower bound below its upper bound.", got=f"between({low}, {high})"
         )
     exponent = _exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
-    promise = Between(bottom, top, exponent)
+    promise = Between(bottom, top, exponent, step is not None)
     ends = promise.ends
     if max(map(abs, ends)) > 2**52 or ends[0] == ends[1]:
         raise UsageError(
@@ -207,7 +225,7 @@ def one_of(*values: str | bool | Number) -> OneOf:
 def promise_from_dict(fields: dict[str, Any]) -> Promise:
     if "between" in fields:
         low, high = fields["between"]
-        return Between(Fraction(low), Fraction(high), fields["exponent"])
+        return Between(Fraction(low), Fraction(high), fields["exponent"], fields["declared_step"])
     number = fields["kind"] == "number"
     return OneOf(tuple(Fraction(value) if number else value for value in fields["one_of"]))
 

@@ -43,8 +43,23 @@ def test_whole_numbers_are_exact_on_the_default_grid() -> None:
         ("=", Every((AtLeast("x", 6), AtMost("x", 6)))),
     ],
 )
-def test_comparisons_use_the_grid_of_the_column(operator: str, expected: object) -> None:
-    assert sf.between(0, 10, step=0.5).compare("x", operator, Fraction("3.1")) == expected
+def test_literals_go_to_the_grid_like_values(operator: str, expected: object) -> None:
+    promise = Between(Fraction(0), Fraction(10), exponent=-1)
+    assert promise.compare("x", operator, Fraction("3.1")) == expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        (">=", AtLeast("x", 65)),
+        (">", AtLeast("x", 65)),
+        ("<=", AtMost("x", 64)),
+        ("<", AtMost("x", 64)),
+        ("=", Every((AtLeast("x", 65), AtMost("x", 64)))),
+    ],
+)
+def test_a_literal_between_declared_steps_stays_between(operator: str, expected: object) -> None:
+    assert sf.between(0, 110, step=1).compare("x", operator, Fraction("64.5")) == expected
 
 
 def test_sums_are_bounded_by_the_declared_bounds() -> None:
