@@ -102,6 +102,7 @@ CODES: dict[str, str] = {
     "SF-N201": "Noise scales from 1/1000 to 2^40 grid steps are drawn. Far smaller means hardly any privacy, far larger hardly any answer.",
     "SF-N202": "Exact noise is for whole numbers. Put other numbers on a grid first; sums of doubles have no exact sensitivity.",
     "SF-N203": "An empty array was given, which is more likely a mistake than a question.",
+    "SF-N205": "Correlated noise is for a vector with as many numbers as the covariance has rows.",
     "SF-N204": "The confidence of a half-width is at least 0 and below 1.",
     # randomized response, quantiles, ranges, blocks
     "SF-N501": "The ε of one randomized answer lies between 2^-20 and 40. Far less is a coin that says nothing, far more is the truth.",

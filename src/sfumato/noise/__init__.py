@@ -13,6 +13,7 @@ from sfumato.noise.choosing import (
     sparse_vector,
     top_k,
 )
+from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.exponential import Exponential
 from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.integers import integers
@@ -26,6 +27,7 @@ from sfumato.noise.ranges import Ranges, RangeSums
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian, Blocks
 from sfumato.noise.top_k import TopK
+from sfumato.privacy.calibration import gaussian_sigma
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ __all__ = [
     "BlockMean",
     "BlockMedian",
     "Blocks",
+    "CorrelatedGaussian",
     "Exponential",
     "Gaussian",
     "Laplace",
@@ -50,6 +53,7 @@ __all__ = [
     "TopK",
     "TruncatedGeometric",
     "exponential",
+    "gaussian",
     "keys",
     "laplace",
     "noisy_max",
@@ -70,4 +74,17 @@ def laplace(values: Any, sensitivity: int = 1, *, epsilon: Number) -> Any:
     mechanism = Laplace.calibrated(positive(epsilon, "epsilon"), l1)
     exact = integers(values)
     noisy = mechanism.release(exact, l1=l1)
+    return noisy if exact.ndim else int(noisy[()])
+
+
+def gaussian(values: Any, sensitivity: Number = 1, *, epsilon: Number, delta: Number) -> Any:
+    """`values` plus the least Gaussian noise that is (ε, δ)-private, rounded to whole numbers.
+
+    Takes a whole number or an array of them in any shape, and gives back the same. `sensitivity` is the
+    most that one unit can change the values by, as a distance: the root of the sum of squares.
+    """
+    l2 = positive(sensitivity, "sensitivity")
+    mechanism = Gaussian(positive(gaussian_sigma(epsilon, delta, l2), "sigma"))
+    exact = integers(values)
+    noisy = mechanism.release(exact, l2=l2)
     return noisy if exact.ndim else int(noisy[()])

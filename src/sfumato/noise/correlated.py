@@ -1,0 +1,141 @@
+"""Gaussian noise of any covariance, drawn exactly (docs/proofs/gaussian.md#correlated-noise)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.noise.bits import OS
+from sfumato.noise.gaussian import Gaussian
+from sfumato.noise.integers import integers
+from sfumato.noise.record import through
+from sfumato.noise.scales import LARGEST
+from sfumato.privacy.exact import positive
+from sfumato.privacy.sensitivity import correlated_gaussian
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.noise.bits import Source
+    from sfumato.privacy import events
+    from sfumato.privacy.exact import Number
+
+_FINEST = 12  # bits after the point of a factor found for a covariance
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelatedGaussian:
+    """Adds σ·A·Z to an integer vector: A is an integer matrix, Z independent standard normal numbers.
+
+    Privacy
+    -------
+    Protects : one unit, add/remove, that moves the vector by one of the `moves` it is priced for.
+    Costs    : Gaussian(1 / the longest move in the norm of the inverse covariance).
+    Because  : docs/proofs/gaussian.md#correlated-noise
+    Assumes  : the input is an exact integer vector; how long a draw takes is not observed.
+    """
+
+    factor: tuple[tuple[int, ...], ...]
+    sigma: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
+        if any(len(row) != len(self.factor) for row in self.factor) or not self.denominator:
+            raise _singular()
+        self._independent()
+
+    @classmethod
+    def near(cls, covariance: Sequence[Sequence[Number]]) -> CorrelatedGaussian:
+        """The noise whose covariance is nearest to this one, of those that can be drawn.
+
+        `covariance` of what comes back is the one it has, and the one it is priced by.
+        """
+        root = _root(covariance)
+        for bits in range(_FINEST, -64, -1):
+            factor = np.rint(root * 2.0**bits).astype(np.int64)
+            scale = int(np.prod(np.diagonal(factor).astype(object))) * Fraction(2) ** -bits
+            if 0 < scale <= LARGEST:
+                return cls(tuple(map(tuple, factor.tolist())), Fraction(2) ** -bits)
+        raise _singular()
+
+    @property
+    def denominator(self) -> int:
+        """|det A|: answers are multiples of one over it."""
+        return abs(_determinant([list(row) for row in self.factor]))
+
+    @property
+    def covariance(self) -> list[list[Fraction]]:
+        """σ²·A·Aᵀ."""
+        square = self.sigma**2
+        return [[square * _dot(row, other) for other in self.factor] for row in self.factor]
+
+    def event(self, moves: Iterable[Sequence[Number]]) -> events.Gaussian:
+        """The price when one unit moves the vector by one of these, or within their hull."""
+        return correlated_gaussian(self.covariance, moves)
+
+    def release(self, exact: Any, *, source: Source = OS) -> NDArray[np.object_]:
+        """The exact integers plus fresh noise, as fractions."""
+        vector = integers(exact)
+        if vector.shape != (len(self.factor),):
+            raise UsageError(
+                "SF-N205", "The vector and the covariance differ in size.", got=f"{vector.shape}"
+            )
+        return through(self, vector, None, lambda: self._noisy(vector, source))
+
+    def _noisy(self, vector: Any, source: Source) -> NDArray[np.object_]:
+        steps = (
+            self._independent().release(np.zeros(len(self.factor), dtype=np.int64), source=source).tolist()
+        )
+        parts = [Fraction(_dot(row, steps), self.denominator) for row in self.factor]
+        return np.array([int(each) + part for each, part in zip(vector, parts, strict=True)], dtype=object)
+
+    def _independent(self) -> Gaussian:
+        """The noise along each column of A, in steps of one over the denominator."""
+        return Gaussian(self.sigma * self.denominator)
+
+
+def _root(covariance: Any) -> NDArray[np.float64]:
+    """A lower triangle whose square is the covariance, up to float rounding."""
+    try:
+        root = np.linalg.cholesky(np.array(covariance, dtype=np.float64))
+    except (np.linalg.LinAlgError, TypeError, ValueError):
+        raise _singular() from None
+    if not np.isfinite(root).all() or np.abs(root).max() > 2.0**40:
+        raise _singular()
+    return root
+
+
+def _dot(one: Sequence[int], other: Sequence[int]) -> int:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def _determinant(matrix: list[list[int]]) -> int:
+    """By elimination without fractions (Bareiss)."""
+    sign, before = 1, 1
+    for k in range(len(matrix) - 1):
+        pivot = next((i for i in range(k, len(matrix)) if matrix[i][k]), None)
+        if pivot is None:
+            return 0
+        if pivot != k:
+            matrix[k], matrix[pivot], sign = matrix[pivot], matrix[k], -sign
+        for row in matrix[k + 1 :]:
+            row[k + 1 :] = [
+                (a * matrix[k][k] - row[k] * b) // before
+                for a, b in zip(row[k + 1 :], matrix[k][k + 1 :], strict=True)
+            ]
+        before = matrix[k][k]
+    return sign * matrix[-1][-1] if matrix else 0
+
+
+def _singular() -> UsageError:
+    return UsageError(
+        "SF-N321",
+        "Noise with this covariance leaves some direction without noise.",
+        try_="a positive definite matrix",
+    )
