@@ -126,7 +126,10 @@ def test_an_unknown_account_pays_nothing_and_neither_do_the_others(
     assert ledger.spent(PEOPLE) == NOTHING
 
 
-@pytest.mark.parametrize("name", ["", "a" * 201, "half a character \ud800"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "population:" + "a" * 190, "population:half a character \ud800", "bare", "quota:a", "quota:a:b:c"],
+)
 def test_a_name_that_cannot_be_kept_is_refused(ledger: Ledger, name: str) -> None:
     for change in (ledger.open_account, ledger.grant):
         with pytest.raises(UsageError, match="SF-L30"):
@@ -210,6 +213,28 @@ def test_every_way_of_asking_a_second_time(
     assert count(ledger) == (1 + (became == "charged"), int(released))
 
 
+@pytest.mark.parametrize("released", [True, False])
+@pytest.mark.parametrize("question", ["same", "other"])
+def test_others_neither_block_a_key_nor_learn_of_it(ledger: Ledger, question: str, released: bool) -> None:
+    """Bob fares with Ada's key as with any other: what he is told depends on the question alone."""
+    bob = "quota:patient_id:bob"
+    for account in (ADA, bob):
+        ledger.grant(account, Budget(1))
+    first = charge(ledger, ask("same", key="nightly", accounts=(PEOPLE, ADA)))
+    if released:
+        ledger.release(first, "42")
+    second = ledger.charge(ask(question, key="nightly", accounts=(PEOPLE, bob)))
+    assert isinstance(second, Released if released and question == "same" else Charged)
+    again = lambda: ledger.charge(ask("same", key="nightly", accounts=(PEOPLE, ADA)))
+    if released:
+        assert again().seq == first.seq
+    else:
+        with pytest.raises(LedgerError, match="SF-L107"):
+            again()
+    with pytest.raises(PolicyError, match="SF-L204"):
+        ledger.charge(ask("third", key="nightly", accounts=(PEOPLE, ADA)))
+
+
 def test_a_key_gives_the_answer_to_its_own_charge(ledger: Ledger) -> None:
     mine, other = charge(ledger, ask("q", key="mine")), charge(ledger, ask("q"))
     ledger.release(other, "other's")
@@ -278,7 +303,7 @@ def test_an_export_can_be_checked_without_our_code(ledger: Ledger) -> None:
         answer(ledger, ask(name), f"answer to {name}")
     exported = io.StringIO()
     assert ledger.export(exported) == 7
-    head, spent, answers = "0" * 64, 0, []
+    head, spent, charges = "0" * 64, 0, []
     for number, line in enumerate(exported.getvalue().splitlines(), start=1):
         entry = json.loads(line)
         text = "\n".join(["sfumato ledger 1", str(number), entry["kind"], head, entry["body"]])
@@ -286,10 +311,23 @@ def test_an_export_can_be_checked_without_our_code(ledger: Ledger) -> None:
         assert (entry["seq"], entry["hash"]) == (number, head)
         body = json.loads(entry["body"])
         spent += body["cost"]["pure"] if entry["kind"] == "charge" else 0
-        answers += [body["answer"]] if entry["kind"] == "release" else []
+        charges += [body["charge"]] if entry["kind"] == "release" else []
     assert head == ledger.verify().head
     assert spent == ledger.spent(PEOPLE).pure
-    assert answers == [digest(f"answer to {name}") for name in "abc"]
+    assert charges == [2, 4, 6]
+
+
+def test_an_export_gives_no_answer_away(ledger: Ledger) -> None:
+    """Two charges, one answer: nothing in the export is a hash of it, nor are they seen to be the same."""
+    first, second = charge(ledger, ask("q")), charge(ledger, ask("q"))
+    for charged in (first, second):
+        ledger.release(charged, "[[42]]")
+    exported = io.StringIO()
+    ledger.export(exported)
+    assert digest("[[42]]") not in exported.getvalue()
+    bodies = [json.loads(entry.body) for entry in ledger.entries() if entry.kind == "release"]
+    assert [set(body) for body in bodies] == [{"charge", "commitment", "at"}] * 2
+    assert bodies[0]["commitment"] != bodies[1]["commitment"]
 
 
 def test_an_export_can_be_read_back(ledger: Ledger) -> None:

@@ -33,6 +33,7 @@ COSTS = (NOTHING, *PURE, Cost(None, (10**9,) * 12, 0), Cost(10**11, (10**11,) * 
 class Asked:
     """A charge the reference has accepted."""
 
+    accounts: tuple[str, ...]
     request: str
     key: str | None
     charged: Charged
@@ -70,7 +71,8 @@ class Reference:
         for name in sorted(charge.accounts):
             if name not in self.opened:
                 return "SF-L203" if name.startswith("quota") else "SF-L202"
-        keyed = next((asked for asked in self.asked if charge.key and asked.key == charge.key), None)
+        mine = [asked for asked in self.asked if asked.accounts == charge.accounts]
+        keyed = next((asked for asked in mine if charge.key and asked.key == charge.key), None)
         if keyed is not None and keyed.request != charge.request:
             return "SF-L204"
         if keyed is not None and keyed.answer is not None:
@@ -129,7 +131,7 @@ class LedgerMachine(RuleBasedStateMachine):
         match got:
             case [Charged() as charged]:
                 assert expected == "charged"
-                self.reference.asked.append(Asked(charge.request, key, charged))
+                self.reference.asked.append(Asked(charge.accounts, charge.request, key, charged))
             case [Released() as released]:
                 assert (expected, NOTHING, True) == (released.answer, released.cost, released.replayed)
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sfumato.errors import UsageError
 from sfumato.ledger.entry import write
 from sfumato.privacy.account import ORDERS, Cost
+from sfumato.privacy.exact import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
     from sfumato.ledger.entry import Entry
@@ -35,16 +36,22 @@ class Charge:
     about: dict[str, Any]
     """A public description for people who read the ledger; nothing is decided by it."""
     key: str | None = None
-    """The caller's name for this attempt. Who serves several people puts their name into it."""
+    """The caller's name for this attempt. It belongs to the accounts that pay: others may use the same."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accounts", tuple(sorted(self.accounts)))
         _require(len(set(self.accounts)) == len(self.accounts) > 0, "it names its accounts, each once")
-        for name in self.accounts if self.key is None else (*self.accounts, self.key):
-            require_name(name)
+        for name in self.accounts:
+            owners(name)
+        _require(self.key is None or _fits(self.key), f"a key is a text of 1 to {LONGEST_NAME} characters")
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
         write(self.about)
+
+    @property
+    def payers(self) -> str:
+        """Who pays, as one text."""
+        return payers(self.accounts)
 
     def fields(self) -> dict[str, Any]:
         """The body of its entry."""
@@ -125,8 +132,9 @@ class Ledger(Protocol):
         """Charge all accounts or none, durably, before returning; or give the answer kept from before.
 
         A request that has been released is answered from the ledger at no cost, and so is the same
-        key with the same request. The same key while its answer is still being made waits for it. All
-        accounts must exist even then: who has none may not see what others paid for.
+        key with the same request. The same key while its answer is still being made waits for it. A key
+        means something only together with the accounts that pay: under other accounts the same text is
+        another key. All accounts must exist even then: who has none may not see what others paid for.
         """
 
     def release(self, charged: Charged, answer: str) -> Released:
@@ -159,9 +167,28 @@ def is_cost(cost: Cost) -> bool:
     return len(cost.renyi) == len(ORDERS) and all(type(amount) is int and amount >= 0 for amount in amounts)
 
 
-def require_name(name: object) -> None:
-    fits = isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
-    _require(fits, f"an account or a key is a text of 1 to {LONGEST_NAME} characters")
+def payers(accounts: Sequence[str]) -> str:
+    """Accounts in order of name as one text, which no others share: the name space of their keys."""
+    return canonical_json(list(accounts))
+
+
+def owners(account: str) -> tuple[str, str | None]:
+    """The population and, for a quota, the analyst. No name can be read in two ways, others are refused."""
+    _require(_fits(account), f"an account is a text of 1 to {LONGEST_NAME} characters")
+    match account.split(":"):
+        case ["population", population] if population:
+            return population, None
+        case ["quota", population, analyst] if population and analyst:
+            return population, analyst
+    raise UsageError(
+        "SF-L306",
+        "This is not the name of an account.",
+        rule="population:<name> or quota:<population>:<analyst>, with no other colon",
+    )
+
+
+def _fits(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
 
 
 def _require(holds: bool, rule: str) -> None:

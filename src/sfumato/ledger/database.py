@@ -19,10 +19,13 @@ from weakref import WeakSet
 
 from sfumato.errors import LedgerError
 from sfumato.ledger.entry import half_a_character
+from sfumato.ledger.files import Files, identity, require_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from sfumato.ledger.files import Identity
 
 SETTINGS = (
     "PRAGMA journal_mode = WAL",
@@ -38,11 +41,16 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTR
 
 
 class Database:
-    """Opens when first used. `patience` is how many seconds to wait for other processes."""
+    """Opens when first used, and only the file that `main` names, however often it is opened again.
 
-    def __init__(self, path: Path, patience: float) -> None:
+    `patience` is how many seconds to wait for other processes.
+    """
+
+    def __init__(self, path: Path, patience: float, main: Identity | None) -> None:
         self._path = path
         self._patience = patience
+        self._main = main
+        self._files: Files | None = None
         self._connection: sqlite3.Connection | None = None
         self.turn = threading.RLock()
         with _forks:
@@ -52,9 +60,9 @@ class Database:
     def connected(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone."""
         with self.turn, coded():
-            if self._connection is None:
-                self._connection = _connect(self._path, self._patience)
-            yield self._connection
+            db = self._connection or self._open()
+            self.require_same_files()
+            yield db
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -72,9 +80,14 @@ class Database:
         with self.connected() as db:
             try:
                 _begin(db, time.monotonic() + self._patience)
+                self.require_same_files()  # again, as the wait may have been long
                 yield db
             finally:
                 self.rollback(db)
+
+    def require_same_files(self) -> None:
+        """What lies at the path is still what the connection has open."""
+        require_same(Files.at(self._path) == self._files, "other files lie at its path than were opened")
 
     def rollback(self, db: sqlite3.Connection) -> None:
         """Undo what is open. Closing undoes it too, should the database refuse."""
@@ -89,6 +102,13 @@ class Database:
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        require_same(identity(self._path) == self._main, "another file lies at its path")
+        self._connection = _connect(self._path, self._patience)
+        found = Files.at(self._path)
+        self._files = Files(self._main, found.log, found.index)
+        return self._connection
 
 
 @contextmanager
@@ -120,11 +140,14 @@ def _coded(extended: int) -> LedgerError:
 
 def _connect(path: Path, patience: float) -> sqlite3.Connection:
     # mode=rw: a ledger that is gone must be missed, not begun anew with nothing spent.
-    address = f"file:{quote(str(path.absolute()))}?mode=rw"
+    address = f"file:{quote(str(path))}?mode=rw"
     db = sqlite3.connect(address, patience, isolation_level=None, check_same_thread=False, uri=True)
     try:
         for setting in SETTINGS:
             db.execute(setting)
+        db.execute(
+            "SELECT 1 FROM sqlite_schema"
+        ).fetchone()  # from the first read on, log and index are there
     except Exception:
         db.close()
         raise

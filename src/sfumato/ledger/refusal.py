@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, PolicyError
+from sfumato.ledger.contract import owners
 from sfumato.privacy.account import NAT, SIDE, left
 from sfumato.privacy.exact import shown
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def shortage(charge: Charge, name: str, account: Account) -> BudgetError:
     """Not enough is left for this question, on the account called `name`."""
-    population, analyst = _owners(name)
+    population, analyst = owners(name)
     asked, remains = _compare(charge.cost, account)
     on = f" on '{charge.about['table']}'" if "table" in charge.about else ""
     epsilon = left(account.caps, account.spent).epsilon
@@ -33,22 +34,13 @@ def shortage(charge: Charge, name: str, account: Account) -> BudgetError:
 
 def unknown(name: str) -> PolicyError:
     """There is no such account."""
-    population, analyst = _owners(name)
+    population, analyst = owners(name)
     if analyst is None:
         return PolicyError(
             "SF-L202", f"No budget was ever set for '{population}'.", try_="lab.register(…, budget=…)"
         )
     sentence = f"'{analyst}' has no quota for '{population}'."
     return PolicyError("SF-L203", sentence, try_=f"lab.grant({analyst!r}, epsilon=…)")
-
-
-def _owners(name: str) -> tuple[str, str | None]:
-    """The population and, for a quota, the analyst."""
-    kind, _, rest = name.partition(":")
-    if kind != "quota":
-        return rest or name, None
-    population, _, analyst = rest.partition(":")
-    return population, analyst
 
 
 def _compare(cost: Cost, account: Account) -> tuple[str, str]:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from sfumato.errors import LedgerError, PolicyError, UsageError
 from sfumato.ledger import steps, tables
-from sfumato.ledger.contract import Charge, Charged, Released, Verified, require_name
+from sfumato.ledger.commitment import commitment, fresh_nonce
+from sfumato.ledger.contract import Charge, Charged, Released, Verified, owners
 from sfumato.ledger.database import Database
-from sfumato.ledger.entry import digest
+from sfumato.ledger.entry import GENESIS
+from sfumato.ledger.files import identity, require_same
 from sfumato.ledger.refusal import shortage, unknown
 from sfumato.ledger.verify import Account, checked, terms
 
@@ -31,7 +33,7 @@ PATIENCE = 30.0
 
 _PAGE = 1000
 _POLL = 0.02
-_ILL = ("SF-L101", "SF-L102", "SF-L103", "SF-L108")
+_ILL = ("SF-L101", "SF-L102", "SF-L103", "SF-L108", "SF-L112")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +66,19 @@ class SqliteLedger:
     """See `Ledger` for what each call promises. Cannot be copied: two copies would be two budgets."""
 
     def __init__(self, path: Path, patience: float) -> None:
-        self._path = path
+        self._path = path.absolute()
         self._patience = patience
-        self._database = Database(path, patience)
+        self._file = identity(self._path)
+        self._database = self._connection()
+        self._seen = (0, GENESIS)
         self._ill: LedgerError | None = None
 
     @classmethod
     def create(cls, path: str | Path, *, patience: float = PATIENCE) -> Self:
         """A new ledger, readable by its owner alone, where there is none yet."""
-        _create_file(Path(path))
-        database = Database(Path(path), patience)
+        file = Path(path).absolute()
+        _create_file(file)
+        database = Database(file, patience, identity(file))
         with closing(database), database.connected() as db:
             tables.create(db)
         return cls.open(path, patience=patience)
@@ -117,9 +122,10 @@ class SqliteLedger:
     def release(self, charged: Charged, answer: str) -> Released:
         with self._transaction("release") as transaction:
             _require_unanswered(transaction.db, charged)
-            fields = {"charge": charged.seq, "answer": digest(answer)}
+            nonce = fresh_nonce()
+            fields = {"charge": charged.seq, "commitment": commitment(nonce, answer)}
             entry = transaction.append("release", fields)
-            tables.add_answer(transaction.db, entry, charged, answer)
+            tables.add_answer(transaction.db, entry, charged, nonce, answer)
         return Released(charged.seq, entry.hash, charged.cost, answer, replayed=False)
 
     def find(self, request: str) -> Released | None:
@@ -134,9 +140,12 @@ class SqliteLedger:
 
     def verify(self) -> Verified:
         # A connection of its own: a long check keeps no other thread from charging.
-        database = Database(self._path, self._patience)
+        database, seen = self._connection(), self._seen
         with self._well(), closing(database), database.reading() as db:
-            return tables.check(db).verified()
+            books = tables.check(db)
+            _require_continued(db, seen)
+        self._seen = max(self._seen, (books.seq, books.head))
+        return books.verified()
 
     def export(self, to: TextIO) -> int:
         lines = (entry.to_json() + "\n" for entry in checked(self.entries()))
@@ -156,7 +165,7 @@ class SqliteLedger:
     # ---- steps of the calls above --------------------------------------------------------------------------
 
     def _set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
-        require_name(name)
+        owners(name)
         with self._transaction(kind) as transaction:
             old = tables.load(transaction.db, name)
             if old is not None and (old.kind, old.budget) == (kind, budget):
@@ -215,6 +224,9 @@ class SqliteLedger:
 
     # ---- the database --------------------------------------------------------------------------------------
 
+    def _connection(self) -> Database:
+        return Database(self._path, self._patience, self._file)
+
     @contextmanager
     def _well(self) -> Iterator[None]:
         """An ill ledger refuses everything, from the moment it is found to be."""
@@ -235,6 +247,7 @@ class SqliteLedger:
     @contextmanager
     def _transaction(self, name: str) -> Iterator[_Transaction]:
         with self._well(), self._database.writing() as db:
+            _require_continued(db, self._seen)
             transaction = _Transaction(db)
             steps.step(f"{name}:begun")
             yield transaction
@@ -253,6 +266,8 @@ class SqliteLedger:
             if self._may_hold(entry):
                 raise _unconfirmed() from error
             raise
+        self._database.require_same_files()  # written where nobody else looks, it does not count
+        self._seen = entry.seq, entry.hash
 
     def _may_hold(self, entry: Entry) -> bool:
         try:
@@ -275,7 +290,7 @@ def _create_file(path: Path) -> None:
 
 def _earlier(db: sqlite3.Connection, charge: Charge) -> Released | _Pending | None:
     """What became of this key or, failing that, of this request."""
-    used = None if charge.key is None else tables.keyed(db, charge.key)
+    used = None if charge.key is None else tables.keyed(db, charge.payers, charge.key)
     if used is None:
         return tables.answer_to_request(db, charge.request)
     if used.request != charge.request:
@@ -294,6 +309,11 @@ def _load(db: sqlite3.Connection, name: str) -> Account:
     if account is None:
         raise unknown(name)
     return account
+
+
+def _require_continued(db: sqlite3.Connection, seen: tuple[int, str]) -> None:
+    """An old copy put back between two connections may have the inode of the file it replaces."""
+    require_same(seen[0] == 0 or tables.holds(db, *seen), "its chain lacks an entry that was in it")
 
 
 def _unconfirmed() -> LedgerError:

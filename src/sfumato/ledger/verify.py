@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger.contract import Verified, is_cost, is_digest
+from sfumato.ledger.contract import Verified, is_cost, is_digest, owners, payers
 from sfumato.ledger.entry import GENESIS, read, seal
 from sfumato.privacy.account import NOTHING, Caps, Cost
 from sfumato.privacy.account import caps as caps_of
@@ -63,11 +63,12 @@ class Books:
     seq: int = 0
     head: str = GENESIS
     accounts: dict[str, Account] = field(default_factory=dict)
-    charges: dict[int, tuple[str, str | None]] = field(default_factory=dict)
-    """The request and the key of each charge."""
+    charges: dict[int, tuple[str, str, str | None]] = field(default_factory=dict)
+    """The request, the payers and the key of each charge."""
     releases: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """By charge: the number of the release and the hash of the answer."""
-    keys: set[str] = field(default_factory=set)
+    """By charge: the number of the release and the commitment to the answer."""
+    keys: set[tuple[str, str]] = field(default_factory=set)
+    """By payers."""
 
     def add(self, entry: Entry) -> None:
         """Take in the next entry, or say why it cannot be it."""
@@ -101,6 +102,7 @@ class Books:
 
     def _set(self, kind: Kind, fields: dict[str, Any]) -> None:
         name = fields["account"]
+        owners(name)
         old = self.accounts.get(name)
         self._require(old is None or kind == old.kind == "grant", "it changes a budget that was fixed")
         self.accounts[name] = account(self.seq, kind, fields, old.spent if old else NOTHING)
@@ -110,12 +112,13 @@ class Books:
         self._require(is_digest(fields["request"]) and is_cost(cost), "its charge is malformed")
         self._require(names == sorted(set(names)) != [], "its accounts are not in order")
         self._require(self.accounts.keys() >= set(names), "it charges an account that was never opened")
-        self._require(key is None or key not in self.keys, "its key was used before")
+        paid_by = payers(names)
+        self._require(key is None or (paid_by, key) not in self.keys, "its key was used before")
         for name in names:
             self.accounts[name] = self._pay(self.accounts[name], cost)
-        self.charges[self.seq] = fields["request"], key
+        self.charges[self.seq] = fields["request"], paid_by, key
         if key is not None:
-            self.keys.add(key)
+            self.keys.add((paid_by, key))
 
     def _pay(self, account: Account, cost: Cost) -> Account:
         paid = account.after(cost)
@@ -124,11 +127,11 @@ class Books:
         return paid
 
     def _release(self, fields: dict[str, Any]) -> None:
-        charge, answer = fields["charge"], fields["answer"]
+        charge, committed = fields["charge"], fields["commitment"]
         self._require(charge in self.charges, "it answers what was never charged")
         self._require(charge not in self.releases, "it answers a charge for the second time")
-        self._require(is_digest(answer), "its answer is malformed")
-        self.releases[charge] = self.seq, answer
+        self._require(is_digest(committed), "its commitment is malformed")
+        self.releases[charge] = self.seq, committed
 
     def _require(self, holds: bool, why: str) -> None:
         if not holds:

@@ -55,7 +55,7 @@ def filled(ledger: SqliteLedger, ask: Ask) -> SqliteLedger:
     for name in ("first", "second"):
         charged = ledger.charge(ask(name, key=f"key of {name}", accounts=(PEOPLE, ADA)))
         assert isinstance(charged, Charged)
-        ledger.release(charged, f"answer to {name}")
+        ledger.release(charged, f"answer to {name}\nin two lines")
     ledger.charge(ask("lost"))
     return ledger
 

@@ -9,6 +9,8 @@ import pytest
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import GENESIS, Charge, Entry
+from sfumato.ledger.commitment import commitment, fresh_nonce
+from sfumato.ledger.contract import is_digest, owners
 from sfumato.ledger.entry import digest, read, seal, write
 from sfumato.privacy import NOTHING, Cost
 
@@ -32,7 +34,7 @@ def test_every_field_is_under_the_hash(change: dict[str, object]) -> None:
 
 
 def test_an_entry_follows_the_one_before_and_notes_the_time_in_utc() -> None:
-    entry = Entry.after(4, "b" * 64, "release", {"charge": 3, "answer": digest("x")})
+    entry = Entry.after(4, "b" * 64, "release", {"charge": 3, "commitment": digest("x")})
     assert (entry.seq, entry.prev) == (5, "b" * 64)
     assert entry.hash == seal(5, "release", entry.body, "b" * 64)
     assert read(entry.body)["at"].endswith("+00:00")
@@ -70,9 +72,10 @@ def test_half_a_character_is_refused_without_repeating_the_text() -> None:
     "change",
     [
         {"accounts": ()},
-        {"accounts": ("a", "a")},
+        {"accounts": ("population:a", "population:a")},
         {"accounts": ("",)},
-        {"accounts": ("a" * 201,)},
+        {"accounts": ("population:" + "a" * 190,)},
+        {"accounts": ("quota:a:b:c",)},
         {"request": "not a hash"},
         {"request": "A" * 64},
         {"key": ""},
@@ -88,14 +91,71 @@ def test_half_a_character_is_refused_without_repeating_the_text() -> None:
     ],
 )
 def test_a_charge_that_could_not_be_kept_is_refused_when_made(change: dict[str, object]) -> None:
-    fields = {"accounts": ("a",), "cost": NOTHING, "request": digest("q"), "about": {}, "key": None}
+    fields = {
+        "accounts": ("population:a",),
+        "cost": NOTHING,
+        "request": digest("q"),
+        "about": {},
+        "key": None,
+    }
     Charge(**fields)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="SF-L30"):
         Charge(**{**fields, **change})  # type: ignore[arg-type]
 
 
 def test_a_charge_names_its_accounts_in_order() -> None:
-    assert Charge(("b", "a"), NOTHING, digest("q"), {}).accounts == ("a", "b")
+    names = ("population:b", "population:a")
+    assert Charge(names, NOTHING, digest("q"), {}).accounts == ("population:a", "population:b")
+
+
+@pytest.mark.parametrize(
+    ("account", "who"),
+    [("population:p", ("p", None)), ("quota:p:ada", ("p", "ada")), ("quota:a b:ε", ("a b", "ε"))],
+)
+def test_an_account_says_whose_it_is(account: str, who: tuple[str, str | None]) -> None:
+    assert owners(account) == who
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        "bare",
+        ":",
+        "population",
+        "population:",
+        "population:a:b",
+        "Population:a",
+        "quota:a",
+        "quota::b",
+        "quota:a:",
+        "quota:a:b:c",
+        "grant:a:b",
+        " population:a",
+    ],
+)
+def test_a_name_that_could_be_read_in_two_ways_or_in_none_is_no_account(account: str) -> None:
+    with pytest.raises(UsageError, match="SF-L306"):
+        owners(account)
+
+
+# ---- commitments -----------------------------------------------------------------------------------------
+
+
+def test_a_commitment_is_over_three_lines_that_anyone_can_write() -> None:
+    text = "sfumato answer 1\n" + "ab" * 32 + "\n[[7]]"
+    assert commitment("ab" * 32, "[[7]]") == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_commitment_is_never_the_hash_of_an_entry() -> None:
+    """Their first lines differ, whatever the nonce and the answer are."""
+    text = f"sfumato ledger 1\n7\nrelease\n{GENESIS}\n{{}}"
+    assert commitment("7", f"release\n{GENESIS}\n{{}}") != digest(text) == seal(7, "release", "{}", GENESIS)
+
+
+def test_every_nonce_is_fresh_and_of_one_shape() -> None:
+    nonces = {fresh_nonce() for _ in range(1000)}
+    assert len(nonces) == 1000
+    assert all(is_digest(nonce) for nonce in nonces)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sfumato.errors import UsageError
 from sfumato.ledger import Charge
 from sfumato.ledger.entry import digest
 from sfumato.ledger.refusal import shortage, unknown
@@ -18,11 +19,11 @@ from sfumato.privacy.account import NAT, SIDE
 
 
 def holding(budget: Budget, spent: Cost = NOTHING) -> Account:
-    return account(1, "account", terms("a", budget), spent)
+    return account(1, "account", terms("population:a", budget), spent)
 
 
 def question(cost: Cost, about: dict[str, str] | None = None) -> Charge:
-    return Charge(("a",), cost, digest("q"), about or {"table": "visits"})
+    return Charge(("population:a",), cost, digest("q"), about or {"table": "visits"})
 
 
 def pure(epsilon: str) -> Cost:
@@ -112,10 +113,17 @@ def test_what_the_refusal_offers_is_admitted() -> None:
     ("name", "code", "words"),
     [
         ("population:patient_id", "SF-L202", "No budget was ever set for 'patient_id'."),
-        ("bare", "SF-L202", "No budget was ever set for 'bare'."),
         ("quota:patient_id:bob", "SF-L203", "'bob' has no quota for 'patient_id'."),
     ],
 )
 def test_an_unknown_account_is_named(name: str, code: str, words: str) -> None:
     refusal = unknown(name)
     assert (refusal.code, refusal.sentence) == (code, words)
+
+
+@pytest.mark.parametrize("name", ["bare", "quota:a:b:c", "population:a:b"])
+def test_a_refusal_never_guesses_whose_account_it_is(name: str) -> None:
+    with pytest.raises(UsageError, match="SF-L306"):
+        unknown(name)
+    with pytest.raises(UsageError, match="SF-L306"):
+        shortage(question(pure("0.5")), name, holding(Budget(1), pure("0.9")))

@@ -75,8 +75,19 @@ CHANGES = {
     "answer": ("SF-L102", "UPDATE answers SET answer = 'another' WHERE charge = 3"),
     "answers swapped": ("SF-L102", "UPDATE answers SET answer = (SELECT max(answer) FROM answers)"),
     "answer removed": ("SF-L102", "DELETE FROM answers WHERE charge = 3"),
-    "answer to the lost": ("SF-L102", "INSERT INTO answers VALUES (7, 1, 'made up')"),
+    "answer to the lost": ("SF-L102", f"INSERT INTO answers VALUES (7, 1, '{'0' * 64}', 'made up')"),
+    "nonce": ("SF-L102", "UPDATE answers SET nonce = lower(hex(randomblob(32))) WHERE charge = 3"),
+    "nonce and answer swapped": (
+        "SF-L102",
+        "UPDATE answers SET (nonce, answer) = (SELECT nonce, answer FROM answers ORDER BY charge DESC LIMIT 1)",
+    ),
+    "a line moved into the nonce": (
+        "SF-L102",
+        "UPDATE answers SET nonce = nonce || char(10) || 'answer to first', answer = 'in two lines'"
+        " WHERE charge = 3",
+    ),
     "request": ("SF-L102", "UPDATE charges SET request = lower(hex(randomblob(32))) WHERE seq = 3"),
+    "payers": ("SF-L102", "UPDATE charges SET payers = '[]' WHERE seq = 3"),
     "key": ("SF-L102", "UPDATE charges SET key = 'other' WHERE seq = 3"),
     "charge removed": ("SF-L102", "DELETE FROM charges WHERE seq = 7"),
     "version": ("SF-L103", "UPDATE ledger SET version = 2"),
@@ -213,7 +224,7 @@ def test_flipped_bytes_are_caught_or_changed_nothing(
         copy.write_bytes(flipped(sound, place))
         with suppress(LedgerError), closing(SqliteLedger.open(copy, patience=0)) as ledger:
             assert ledger.verify() == before
-            assert ledger.find(digest("first")).answer == "answer to first"  # type: ignore[union-attr]
+            assert ledger.find(digest("first")).answer == "answer to first\nin two lines"  # type: ignore[union-attr]
             continue
         caught += 1
     assert caught > 30

@@ -17,21 +17,22 @@ from sfumato.privacy import Budget, Cost, Pure, price
 
 Told = tuple[str, dict[str, Any]]
 
+A, B = "population:a", "quota:a:b"
 TENTH = price(Pure(Fraction(1, 10)))
 HALF = price(Pure(Fraction(1, 2)))
 
 
-def opened(name: str = "a", budget: Budget | None = None, kind: str = "account") -> Told:
+def opened(name: str = A, budget: Budget | None = None, kind: str = "account") -> Told:
     return kind, terms(name, budget or Budget(1))
 
 
 def charged(request: str = "q", cost: Cost = TENTH, **change: Any) -> Told:
-    fields = {"accounts": ["a"], "cost": cost.to_dict(), "request": digest(request), "about": {}, "key": None}
+    fields = {"accounts": [A], "cost": cost.to_dict(), "request": digest(request), "about": {}, "key": None}
     return "charge", {**fields, **change}
 
 
 def released(charge: Any, answer: str = "x") -> Told:
-    return "release", {"charge": charge, "answer": digest(answer)}
+    return "release", {"charge": charge, "commitment": digest(answer)}
 
 
 def chain(*told: Told) -> list[Entry]:
@@ -46,18 +47,24 @@ def chain(*told: Told) -> list[Entry]:
 def test_the_books_add_up() -> None:
     told = [
         opened(),
-        opened("b", Budget(2), "grant"),
-        charged(accounts=["a", "b"], key="k"),
+        opened(B, Budget(2), "grant"),
+        charged(accounts=[A, B], key="k"),
         released(3),
         charged(),
     ]
     books = replay(chain(*told))
-    assert books.accounts["a"].spent == TENTH + TENTH
-    assert books.accounts["b"].spent == TENTH
-    assert books.charges == {3: (digest("q"), "k"), 5: (digest("q"), None)}
+    assert books.accounts[A].spent == TENTH + TENTH
+    assert books.accounts[B].spent == TENTH
+    both, alone = f'["{A}","{B}"]', f'["{A}"]'
+    assert books.charges == {3: (digest("q"), both, "k"), 5: (digest("q"), alone, None)}
     assert books.releases == {3: (4, digest("x"))}
     assert books.verified().to_dict() == {"entries": 5, "head": books.head, "charges": 2, "releases": 1}
     assert str(books.verified()).startswith("5 entries hold, 1 of 2 charges answered, head ")
+
+
+def test_other_payers_may_use_the_same_key() -> None:
+    told = [opened(), opened(B, kind="grant"), charged(key="k"), charged(key="k", accounts=[A, B])]
+    assert len(replay(chain(*told)).keys) == 2
 
 
 def test_an_empty_chain_holds() -> None:
@@ -65,8 +72,8 @@ def test_an_empty_chain_holds() -> None:
 
 
 def test_a_new_grant_keeps_what_was_spent() -> None:
-    books = replay(chain(opened(kind="grant"), charged(cost=HALF), opened("a", Budget(3), "grant")))
-    assert (books.accounts["a"].budget, books.accounts["a"].spent) == (Budget(3), HALF)
+    books = replay(chain(opened(kind="grant"), charged(cost=HALF), opened(A, Budget(3), "grant")))
+    assert (books.accounts[A].budget, books.accounts[A].spent) == (Budget(3), HALF)
 
 
 def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
@@ -82,16 +89,16 @@ def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
         ("spends more than was left", [opened(), charged(cost=HALF), charged(cost=HALF), charged()]),
         (
             "spends more than was left",
-            [opened(kind="grant"), charged(cost=HALF), opened("a", Budget(0.5), "grant"), charged()],
+            [opened(kind="grant"), charged(cost=HALF), opened(A, Budget(0.5), "grant"), charged()],
         ),
-        ("spends more than was left", [opened(), opened("b", Budget(0.05)), charged(accounts=["a", "b"])]),
-        ("an account that was never opened", [opened(), charged(accounts=["a", "b"])]),
-        ("accounts are not in order", [opened(), opened("b"), charged(accounts=["b", "a"])]),
-        ("accounts are not in order", [opened(), charged(accounts=["a", "a"])]),
+        ("spends more than was left", [opened(), opened(B, Budget(0.05)), charged(accounts=[A, B])]),
+        ("an account that was never opened", [opened(), charged(accounts=[A, B])]),
+        ("accounts are not in order", [opened(), opened(B), charged(accounts=[B, A])]),
+        ("accounts are not in order", [opened(), charged(accounts=[A, A])]),
         ("accounts are not in order", [opened(), charged(accounts=[])]),
-        ("changes a budget that was fixed", [opened(), opened("a", Budget(9))]),
-        ("changes a budget that was fixed", [opened(), opened("a", Budget(9), "grant")]),
-        ("changes a budget that was fixed", [opened(kind="grant"), opened("a", Budget(9))]),
+        ("changes a budget that was fixed", [opened(), opened(A, Budget(9))]),
+        ("changes a budget that was fixed", [opened(), opened(A, Budget(9), "grant")]),
+        ("changes a budget that was fixed", [opened(kind="grant"), opened(A, Budget(9))]),
         ("key was used before", [opened(), charged(key="k"), charged(key="k")]),
         ("answers what was never charged", [opened(), charged(), released(1)]),
         ("answers what was never charged", [opened(), released(3), charged()]),
@@ -101,15 +108,20 @@ def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
         ("charge is malformed", [opened(), charged(cost=replace(TENTH, renyi=TENTH.renyi[1:]))]),
         ("charge is malformed", [opened(), charged(cost=replace(TENTH, pure=True))]),
         ("charge is malformed", [opened(), ("charge", charged()[1] | {"request": "q"})]),
-        ("answer is malformed", [opened(), charged(), ("release", {"charge": 2, "answer": "x"})]),
+        ("commitment is malformed", [opened(), charged(), ("release", {"charge": 2, "commitment": "x"})]),
+        ("content cannot be read", [opened(), charged(), ("release", {"charge": 2, "answer": digest("x")})]),
+        ("content cannot be read", [opened("a")]),
+        ("content cannot be read", [opened("population:a:b")]),
+        ("content cannot be read", [opened("quota:a", kind="grant")]),
+        ("content cannot be read", [opened("quota:a:b:c", kind="grant")]),
         ("kind is not known", [("refund", {})]),
         ("content cannot be read", [("charge", {})]),
-        ("content cannot be read", [opened(), charged(accounts=[["a"]])]),
+        ("content cannot be read", [opened(), charged(accounts=[[A]])]),
         ("content cannot be read", [opened(), charged(about={"epsilon": 0.1})]),
         ("content cannot be read", [opened(), released([])]),
         (
             "content cannot be read",
-            [("account", {"account": "a", "budget": {"epsilon": "-1", "delta": "0"}})],
+            [("account", {"account": A, "budget": {"epsilon": "-1", "delta": "0"}})],
         ),
     ],
 )

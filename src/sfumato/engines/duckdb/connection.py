@@ -24,6 +24,9 @@ _ALWAYS = {
     "python_enable_replacements": "false",
 }
 
+_BLIND = {"common_subexpressions", "unused_columns"}
+"""The optimizers that look at the query and at no data."""
+
 
 def open_reader(path: Path, threads: int | None) -> DuckDBPyConnection:
     """Read-only, with no way to a file, an extension, a Python variable or a setting."""
@@ -35,9 +38,15 @@ def open_reader(path: Path, threads: int | None) -> DuckDBPyConnection:
 
 
 def open_writer(path: Path, spill: Path, threads: int | None) -> DuckDBPyConnection:
-    """A new snapshot file; what does not fit in memory goes to the folder `spill`."""
+    """A new snapshot file; what does not fit in memory goes to the folder `spill`.
+
+    Expressions are computed row by row as written. Optimizers fold them by the smallest and largest values
+    of a whole file, which do not count NaN, and so would let one row change how the others are read.
+    """
     connection = _connect({"temp_directory": str(spill)}, threads)
     connection.execute("SET TimeZone = 'UTC'")
+    optimizers = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
+    connection.execute(f"SET disabled_optimizers = {literal(','.join(sorted({*optimizers} - _BLIND)))}")
     connection.execute(f"ATTACH {literal(str(path))} AS snapshot")
     return connection
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
+from sfumato.engines.duckdb.texts import LARGEST_WRITTEN_OUT
 from sfumato.engines.program import Codes, Grid
 from sfumato.errors import UsageError
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from sfumato.engines.program import Preparation
 
-_NAN = "CAST('nan' AS DOUBLE)"
+_EXACT_BELOW = 2**53
+"""From here on a double may stand for several whole numbers."""
 
 
 def build(source: Any, preparation: Preparation, path: Path, threads: int | None) -> None:
@@ -56,19 +58,34 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
     """The temporary table `gridded`: the unit as text, and columns c0, c1, … as they will be stored."""
     import duckdb
 
-    unit = [] if preparation.unit is None else [preparation.unit]
-    rows = scan(connection, source, [*unit, *(column.name for column in preparation.columns)])
     for i, column in enumerate(preparation.columns):
         if isinstance(column, Codes):
             connection.register(f"domain{i}", _domain(column))
-    sql = _gridded(preparation, rows.relation, rows.kinds)
-    try:
-        connection.execute(sql)
-    except duckdb.OperationalError:
-        raise  # the machine's disk or memory, not the source
-    except duckdb.Error:
-        # DuckDB's own words quote the line, which is data.
-        raise unreadable("it is damaged, or has rows that do not fit its header") from None
+    unit = [] if preparation.unit is None else [preparation.unit]
+    wanted = [*unit, *(column.name for column in preparation.columns)]
+    with scan(connection, source, wanted) as rows:
+        sql = _gridded(preparation, rows.relation, rows.kinds)
+        try:
+            connection.execute(sql)
+        except duckdb.OperationalError:
+            raise  # the machine's disk or memory, not the source
+        except duckdb.Error:
+            # DuckDB's own words quote the line, which is data.
+            raise unreadable("it is damaged, or has rows that do not fit its header") from None
+    if unit and rows.kinds[0] is Kind.FLOAT:
+        _refuse_rounded_identifiers(connection, unit[0])
+
+
+def _refuse_rounded_identifiers(connection: DuckDBPyConnection, name: str) -> None:
+    """Long integers become doubles beside one missing value, and then two people may have one number."""
+    rounded = f"SELECT count(*) FROM gridded WHERE abs(TRY_CAST(unit AS DOUBLE)) >= {_EXACT_BELOW}"  # noqa: S608
+    if connection.execute(rounded).fetchall() != [(0,)]:
+        raise UsageError(
+            "SF-C207",
+            f"The identifiers in '{name}' are floating-point numbers too large to tell people apart.",
+            limit="2^53, about 16 digits",
+            try_="read the column as integers or as text before it is rounded",
+        )
 
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
@@ -100,14 +117,19 @@ def _as_read(column: Grid | Codes, value: str, kind: Kind) -> str:
 
 
 def _as_text(value: str, kind: Kind) -> str:
-    """Whole numbers read the same from integers and from doubles, which integers turn into beside a NaN."""
+    """One text for one value, whichever type its column has: texts.py has the same rule for objects."""
+    if kind is Kind.FLOAT:
+        return _double_as_text(f"CAST({value} AS DOUBLE)")
     text = f"CAST({value} AS VARCHAR)"
-    if kind is not Kind.FLOAT:
-        return text
-    whole = f"{value} = trunc({value}) AND abs({value}) < 1e37"
+    return f"rtrim(rtrim({text}, '0'), '.')" if kind is Kind.DECIMAL else text
+
+
+def _double_as_text(double: str) -> str:
+    """Whole numbers as integers, which turn into doubles beside a NaN."""
+    whole = f"{double} = trunc({double}) AND abs({double}) < CAST('{LARGEST_WRITTEN_OUT}' AS DOUBLE)"
     return (
-        f"CASE WHEN isnan({value}) THEN NULL WHEN {whole} "
-        f"THEN CAST(TRY_CAST({value} AS HUGEINT) AS VARCHAR) ELSE {text} END"
+        f"CASE WHEN isnan({double}) THEN NULL WHEN {whole} "
+        f"THEN CAST(TRY_CAST({double} AS HUGEINT) AS VARCHAR) ELSE CAST({double} AS VARCHAR) END"
     )
 
 
@@ -120,7 +142,7 @@ def _as_number(value: str, kind: Kind) -> str:
             f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 't' THEN 1 WHEN 'false' THEN 0 WHEN 'f' THEN 0 END"
         )
         number = f"COALESCE(TRY_CAST({text} AS DOUBLE), {word})"
-    return f"NULLIF({number}, {_NAN})"
+    return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
 
 
 def _on_grid(grid: Grid, number: str) -> str:

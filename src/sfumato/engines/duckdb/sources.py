@@ -7,27 +7,33 @@ person's value change how everyone's are read.
 from __future__ import annotations
 
 import csv
+import os
 import sys
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sfumato.engines.duckdb.connection import literal
+from sfumato.engines.duckdb.texts import text
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from duckdb import DuckDBPyConnection
 
 _ACCEPTED = "a .parquet or .csv path, a pyarrow.Table, a pandas.DataFrame or a polars.DataFrame"
 
-# Nothing is left to be detected but the line ending.
+# Nothing is left to be detected but the line ending. One thread reads from the beginning: several would each
+# guess where in the file a row begins, and a long text with line breaks in it can mislead them.
 _CSV = (
     "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', strict_mode = true, "
-    "nullstr = '', allow_quoted_nulls = false, compression = 'none', max_line_size = 16777216"
+    "nullstr = '', allow_quoted_nulls = false, compression = 'none', max_line_size = 16777216, "
+    "parallel = false"
 )
+_DIGITS = 38
+"""DuckDB reads longer decimals as doubles, which merges identifiers."""
 
 
 class Kind(Enum):
@@ -35,7 +41,8 @@ class Kind(Enum):
 
     TEXT = "text"
     FLOAT = "floating point"
-    EXACT = "integer, decimal or boolean"
+    EXACT = "integer or boolean"
+    DECIMAL = "decimal with digits after the point"
     OTHER = "dates, bytes and such: readable as text only"
 
 
@@ -51,11 +58,16 @@ class _Source(Protocol):
     @property
     def names(self) -> Sequence[str]: ...
 
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Scan: ...
+    def scan(
+        self, connection: DuckDBPyConnection, positions: Sequence[int]
+    ) -> AbstractContextManager[Scan]: ...
 
 
-def scan(connection: DuckDBPyConnection, source: Any, wanted: Sequence[str]) -> Scan:
-    """The columns of these names, or an error that names the one that cannot be had."""
+def scan(connection: DuckDBPyConnection, source: Any, wanted: Sequence[str]) -> AbstractContextManager[Scan]:
+    """The columns of these names, or an error that names the one that cannot be had.
+
+    The relation can be read until the context is left.
+    """
     found = _recognised(source)
     positions = [_position(found.names, name) for name in wanted]
     return found.scan(connection, positions or [0])  # rows can only be counted by reading some column
@@ -78,10 +90,12 @@ class _Csv:
     path: Path
     names: Sequence[str]
 
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Scan:
+    @contextmanager
+    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[Scan]:
         fields = ", ".join(f"f{i}: 'VARCHAR'" for i in range(len(self.names)))
-        table = f"read_csv({literal(str(self.path))}, columns = {{{fields}}}, {_CSV})"
-        return Scan(_chosen(table, positions), (Kind.TEXT,) * len(positions))
+        with _opened(self.path) as file:
+            table = f"read_csv({file}, columns = {{{fields}}}, {_CSV})"
+            yield Scan(_chosen(table, positions), (Kind.TEXT,) * len(positions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +104,28 @@ class _Parquet:
     names: Sequence[str]
     types: Sequence[Any]
 
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Scan:
+    @contextmanager
+    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[Scan]:
+        kinds = tuple(_kind(self.names[i], self.types[i]) for i in positions)
         fields = ", ".join(f"f{i}" for i in range(len(self.names)))
-        table = f"read_parquet({literal(str(self.path))}, hive_partitioning = false) AS file({fields})"
-        return Scan(_chosen(table, positions), tuple(_kind(self.names[i], self.types[i]) for i in positions))
+        with _opened(self.path) as file:
+            table = f"read_parquet({file}, hive_partitioning = false) AS file({fields})"
+            yield Scan(_chosen(table, positions), kinds)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[str]:
+    """The file by its number: to DuckDB a name is a pattern, and `visits[1].csv` would read `visits1.csv`."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        yield f"'/dev/fd/{handle}'"
+    finally:
+        os.close(handle)
 
 
 def _chosen(table: str, positions: Sequence[int]) -> str:
     chosen = ", ".join(f"f{position} AS s{i}" for i, position in enumerate(positions))
-    return f"(SELECT {chosen} FROM {table})"  # noqa: S608  positions are ours, the path is quoted
+    return f"(SELECT {chosen} FROM {table})"  # noqa: S608  positions and file numbers are ours
 
 
 def _csv(path: Path) -> _Csv:
@@ -129,36 +156,48 @@ class _Columns:
     column: Callable[[int], Any]
     """The Arrow array at a position."""
 
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Scan:
+    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> AbstractContextManager[Scan]:
         import pyarrow
 
         arrays = [self._array(position) for position in positions]
-        table = pyarrow.Table.from_arrays(arrays, names=[f"s{i}" for i in range(len(arrays))])
-        connection.register("source", table)
-        kinds = zip(positions, table.schema.types, strict=True)
-        return Scan("source", tuple(_kind(self.names[i], of_type) for i, of_type in kinds))
+        kinds = tuple(_kind(self.names[i], array.type) for i, array in zip(positions, arrays, strict=True))
+        names = [f"s{i}" for i in range(len(arrays))]
+        connection.register("source", pyarrow.Table.from_arrays([_known(array) for array in arrays], names))
+        return nullcontext(Scan("source", kinds))
 
     def _array(self, position: int) -> Any:
         import pyarrow
 
         try:
             return self.column(position)
-        except (pyarrow.ArrowException, TypeError, ValueError):
+        except (pyarrow.ArrowException, ArithmeticError, TypeError, ValueError):
             raise _not_a_column_type(self.names[position], "a type Arrow does not have") from None
 
 
+def _known(array: Any) -> Any:
+    """DuckDB knows neither halves nor 256-bit decimals, even short ones."""
+    import pyarrow
+    from pyarrow import types
+
+    of_type = _of_values(array.type)
+    if types.is_float16(of_type):
+        return array.cast(pyarrow.float32())
+    if types.is_decimal256(of_type):
+        return array.cast(pyarrow.decimal128(of_type.precision, of_type.scale))
+    return array
+
+
 def _from_pandas(series: Any) -> Any:
+    """Objects become texts one by one, so that one odd value does not change the others."""
     import pyarrow
 
-    if series.dtype == object or series.dtype.name == "category":
-        texts = [None if no else _text(value) for value, no in zip(series, series.isna(), strict=True)]
+    if series.dtype == object:
+        texts = [None if no else text(value) for value, no in zip(series, series.isna(), strict=True)]
         return pyarrow.array(texts, pyarrow.large_string())
+    if series.dtype.name == "category":
+        codes = series.cat.codes.to_numpy()
+        return _from_pandas(series.cat.categories.to_series()).take(pyarrow.array(codes, mask=codes < 0))
     return pyarrow.Array.from_pandas(series)
-
-
-def _text(value: object) -> str:
-    """By value, so that one odd value in a column of objects does not change the others."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 # ---- telling them apart ------------------------------------------------------------------------------------
@@ -205,17 +244,39 @@ def _position(names: Sequence[str], wanted: str) -> int:
 
 
 def _kind(name: str, of_type: Any) -> Kind:
+    """By an allowlist: a type whose values DuckDB could merge or rename is refused."""
     from pyarrow import types
 
-    of_type = of_type.value_type if types.is_dictionary(of_type) else of_type
-    if types.is_nested(of_type):
-        raise _not_a_column_type(name, str(of_type))
+    of_type = _of_values(of_type)
+    if types.is_decimal(of_type) and of_type.precision <= _DIGITS and of_type.scale >= 0:
+        return Kind.DECIMAL if of_type.scale else Kind.EXACT
     tests = {
         Kind.TEXT: (types.is_string, types.is_large_string, types.is_string_view, types.is_null),
         Kind.FLOAT: (types.is_floating,),
-        Kind.EXACT: (types.is_integer, types.is_decimal, types.is_boolean),
+        Kind.EXACT: (types.is_integer, types.is_boolean),
+        Kind.OTHER: (types.is_date, types.is_time, types.is_timestamp, _is_bytes, _is_uuid),
     }
-    return next((kind for kind, of in tests.items() if any(test(of_type) for test in of)), Kind.OTHER)
+    kind = next((kind for kind, of in tests.items() if any(test(of_type) for test in of)), None)
+    if kind is None:
+        raise _not_a_column_type(name, str(of_type))
+    return kind
+
+
+def _of_values(of_type: Any) -> Any:
+    from pyarrow import types
+
+    return of_type.value_type if types.is_dictionary(of_type) else of_type
+
+
+def _is_bytes(of_type: Any) -> bool:
+    from pyarrow import types
+
+    tests = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    return any(test(of_type) for test in tests)
+
+
+def _is_uuid(of_type: Any) -> bool:
+    return getattr(of_type, "extension_name", "") == "arrow.uuid"
 
 
 def _not_a_column_type(name: str, of_type: str) -> UsageError:
@@ -223,5 +284,5 @@ def _not_a_column_type(name: str, of_type: str) -> UsageError:
         "SF-C205",
         f"The values of column '{name}' cannot be used.",
         type=of_type,
-        accepted="numbers, texts, dates",
+        accepted=f"numbers of up to {_DIGITS} digits, texts, booleans, dates and times",
     )
