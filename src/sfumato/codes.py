@@ -80,6 +80,7 @@ CODES: dict[str, str] = {
     "SF-C204": "The file is damaged or not of its kind. The row is not shown, because an error message must not show data.",
     "SF-C205": "Columns hold numbers, texts, booleans or dates; lists, structures and bytes cannot be declared.",
     "SF-C206": "A column declared as a number is of a type that has no numbers in it.",
+    "SF-C207": "Identifiers stored as doubles above 2^53 were rounded, so different people may share one. Read them as integers or texts.",
     # questions
     "SF-Q101": "The text could not be parsed as SQL. The place, where known, is given.",
     "SF-Q102": "One question is one SELECT statement: no other statements, no lists of them, no UNION.",
@@ -152,6 +153,7 @@ CODES: dict[str, str] = {
     "SF-L109": "Only a charge that is in the ledger and has no answer yet can be answered.",
     "SF-L110": "The ledger was closed. Open the lab again.",
     "SF-L111": "An exported ledger has one entry a line. This line is not one.",
+    "SF-L112": "The ledger's file, log or index was replaced or removed while in use, or its chain lost an entry. Nothing is answered. End every process, open it anew, and compare it with receipts.",
     "SF-L201": "A population's budget is fixed when its first table is registered. A second budget would double the promise.",
     "SF-L202": "No table of this population was registered, so there is no budget to charge.",
     "SF-L203": "The analyst has no quota for this population. The steward grants one.",
@@ -161,6 +163,7 @@ CODES: dict[str, str] = {
     "SF-L303": "Ledgers and labs are not copied or pickled. Open them by path in the other process; the budget stays one.",
     "SF-L304": "A new ledger needs a path where nothing is yet.",
     "SF-L305": "The text is not valid Unicode and could not be read back.",
+    "SF-L306": "An account is population:<name> or quota:<population>:<analyst>; no part is empty or holds a colon.",
     # pictures
     "SF-V101": 'PNG, SVG and HTML need the plot extra: pip install "sfumato[plot]". JSON works without.',
     "SF-V102": "Pictures are saved as .png, .svg, .html or .json.",
