@@ -2,7 +2,7 @@
 
 CODES: dict[str, str] = {
     # numbers people type
-    "SF-N101": "A number is far beyond any sensible bound, scale or ε. Use one below 2^100.",
+    "SF-N101": "A number is far beyond any sensible bound, scale or ε, or has thousands of digits. Use one below 2^100.",
     "SF-N102": "A number that must be greater than zero is not. Budgets, spends, bounds on rows and steps are positive.",
     "SF-N103": "A whole number is needed here, such as 20 rows.",
     "SF-N104": "A number is needed here and something else was given. Texts and booleans are not read as numbers.",
