@@ -53,10 +53,10 @@ def share_sigma(budget: Budget, share: Number) -> Fraction:
     """
     part = _share(share)
     order, cap = _gaussian_filter(caps(budget))
-    sigma = Fraction(math.sqrt(order * NAT / (2 * float(part * cap))))
+    sigma, raised = math.sqrt(order * NAT / (2 * float(part * cap))), 2.0**-40
     while price(Gaussian(sigma)).renyi[ORDERS.index(order)] > part * cap:
-        sigma *= 1 + Fraction(1, 2**40)
-    return sigma
+        sigma, raised = sigma * (1 + raised), 2 * raised  # a double stays a short fraction
+    return exact(sigma, "sigma")
 
 
 def share_epsilon(budget: Budget, share: Number) -> Fraction:
