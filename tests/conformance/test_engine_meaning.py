@@ -68,6 +68,8 @@ def number(value: Any) -> float | None:
 def text(value: Any) -> str | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
+    if isinstance(value, bool):
+        return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -173,6 +175,7 @@ COLUMNS = (
     Codes("ward", ("A", "B", "ä 'quoted'", "")),
     Codes("grade", (0.5, 1.0, -2.0)),
     Codes("again", (False, True)),
+    Codes("flag", ("true", "false")),
 )
 DOMAINS = {column.name: len(column.values) for column in COLUMNS if isinstance(column, Codes)}
 
@@ -208,6 +211,7 @@ def random_table(draw: random.Random, rows: int) -> pa.Table:
             "ward": some("A", "B", "ä 'quoted'", "", "unlisted", "a", None),
             "grade": some("0.5", "1", "1.0", " -2", "-2", "+0.5", "nan", "inf", "one", "true", "", None),
             "again": some(True, False, None),
+            "flag": some(True, False, None),
         }
     )
 
@@ -288,6 +292,8 @@ def test_the_key_decides_which_rows_are_kept(engine):
 
 def forms(table: pa.Table, folder: Any) -> dict[str, Any]:
     pa.parquet.write_table(table, folder / "t.parquet")
+    pa.parquet.write_table(table, folder / "groups.parquet", row_group_size=37)
+    pl.from_arrow(table).write_parquet(folder / "polars.parquet", row_group_size=50)
     pa.csv.write_csv(table, folder / "t.csv")
     frame = table.to_pandas()
     return {
@@ -295,10 +301,12 @@ def forms(table: pa.Table, folder: Any) -> dict[str, Any]:
         "chunked arrow": pa.concat_tables([table.slice(0, 100), table.slice(100)]),
         "parquet": folder / "t.parquet",
         "parquet as text": str(folder / "t.parquet"),
+        "parquet in groups": folder / "groups.parquet",
+        "parquet by polars": folder / "polars.parquet",
         "csv": folder / "t.csv",
         "pandas": frame,
         "pandas objects": frame.astype(object),
-        "pandas categories": frame.assign(ward=frame["ward"].astype("category")),
+        "pandas categories": frame.astype("category"),
         "polars": pl.from_arrow(table),
     }
 
@@ -352,6 +360,43 @@ def test_the_number_of_threads_does_not_matter(tmp_path):
         engine.prepare(table, Preparation("who", 150, columns, KEY), "t-1")
         answers.append(engine.run(program).tolist())
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_filters_are_exact_where_whole_stretches_are_missing_or_alike(engine):
+    """What an engine keeps about a stretch of rows to pass over it must not change an answer."""
+    rng = np.random.default_rng(8)
+    size = 5 * 122_880 + 77
+    stretch = np.arange(size) // 122_880
+    cost = np.where(stretch == 3, 40.0, rng.integers(-40, 400, size))
+    missing = np.where(stretch == 1, True, rng.random(size) < 0.1) & (stretch != 4)
+    ward = np.where(stretch == 2, "A", rng.choice(["A", "B", "z"], size))
+    table = pa.table({"cost": pa.array(cost, mask=missing), "ward": ward})
+    columns = (Grid("cost", -40, 400, 0), Codes("ward", ("A", "B")))
+    engine.prepare(table, Preparation(None, 1, columns, KEY), "t-1")
+    code = np.select([ward == "A", ward == "B"], [0, 1], -1)
+    among = tuple(range(-40, 400, 7))
+    there = ~missing
+    for where, chosen in {
+        AtLeast("cost", 40): there & (cost >= 40),
+        AtMost("cost", -41): there & False,
+        Not(AtLeast("cost", 40)): there & (cost < 40),
+        Among("cost", (40,)): there & (cost == 40),
+        Among("cost", among): there & np.isin(cost, among),
+        Not(Among("cost", among)): there & ~np.isin(cost, among),
+        Missing("cost"): missing,
+        Not(Missing("cost")): there,
+        Some((Missing("cost"), AtMost("cost", 0))): missing | (cost <= 0),
+        Every((AtLeast("cost", -40), Among("ward", (1,)))): there & (code == 1),
+    }.items():
+        answer = engine.run(
+            Program("t-1", where, (Key("ward", 2),), (Rows(), Value("cost"), Present("cost")))
+        )
+        cells = [chosen & (code == i) for i in range(2)]
+        assert answer.tolist() == [
+            [int(cell.sum()) for cell in cells],
+            [int(cost[cell & there].sum()) for cell in cells],
+            [int((cell & there).sum()) for cell in cells],
+        ]
 
 
 def test_names_are_free(engine):

@@ -11,11 +11,16 @@ import math
 import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
@@ -223,3 +228,118 @@ def test_without_a_unit_column_one_row_moves_one_row(tmp_path):
             engine.run(Program(name, where, keys, tuple(asked))) for name in ("whole", "without")
         )
         assert (np.abs(whole - without).sum(axis=1) <= np.array(list(asked.values()))).all()
+
+
+# ---- one odd value changes its own row alone ---------------------------------------------------------------
+
+NAN, INF = math.nan, math.inf
+ODD = (Grid("cost", 0, 8, 0), Codes("cost", (0.0, 1.0, 5.0)), Codes("cost", ("0", "1", "5", "inf", "1e+300")))
+IMAGES = (
+    (NAN, (None, None, None)),
+    (None, (None, None, None)),
+    (INF, (8, None, 3)),
+    (-INF, (0, None, None)),
+    (1e300, (8, None, 4)),
+    (0.0, (0, 0, 0)),
+    (-0.0, (0, 0, 0)),
+    (5.0, (5, 2, 2)),
+)
+HOW = ("pyarrow", "pyarrow 1", "pyarrow 50", "pyarrow 100", "polars", "polars 50", "unmarked")
+
+
+def written(how: str, table: pa.Table, path: Path) -> Path:
+    """A Parquet file; how it is cut decides which statistics it holds."""
+    writer, _, rows = how.partition(" ")
+    if writer == "polars":
+        pl.from_arrow(table).write_parquet(path, row_group_size=int(rows or 10**6))
+    else:
+        pq.write_table(table, path, row_group_size=int(rows or 10**6), write_statistics=writer != "unmarked")
+    return path
+
+
+def images(engine: DuckDBEngine, source: Any, columns: tuple[Any, ...]) -> Counter[tuple[Any, ...]]:
+    """The rows as stored, each row a unit."""
+    engine.prepare(source, Preparation(None, 1, columns, b"key"), "t")
+    chosen = ", ".join(f"c{i}" for i in range(len(columns)))
+    with duckdb.connect(str(engine.folder / "t.duckdb"), read_only=True) as connection:
+        return Counter(connection.execute(f"SELECT {chosen} FROM rows").fetchall())
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_parquet_row_is_read_by_itself(tmp_path, how):
+    """A file's smallest and largest values must not decide how a NaN in it is read."""
+    engine = DuckDBEngine(tmp_path / "lab")
+
+    def stored(values: list[float | None]) -> Counter[tuple[Any, ...]]:
+        table = pa.table({"cost": pa.array(values, pa.float64(), from_pandas=False)})
+        return images(engine, written(how, table, tmp_path / "t.parquet"), ODD)
+
+    for base, expected in (
+        ([NAN, 1.0] * 50, {(None, None, None): 50, (1, 1, 1): 50}),
+        ([NAN] * 100, {(None, None, None): 100}),
+    ):
+        assert stored(base) == expected
+        for odd, image in IMAGES:
+            assert stored([*base, odd]) == Counter(expected) + Counter([image])
+
+
+@pytest.mark.parametrize("how", ["pyarrow", "pyarrow 50", "polars", "polars 50", "unmarked"])
+def test_a_parquet_identifier_is_read_by_itself(tmp_path, how):
+    engine = DuckDBEngine(tmp_path / "lab")
+    base = [NAN, 1.0, 1.0, 2.0, 0.5] * 20
+
+    def units(ids: list[float | None]) -> int:
+        table = pa.table({"who": pa.array(ids, pa.float64(), from_pandas=False)})
+        path = written(how, table, tmp_path / "t.parquet")
+        engine.prepare(path, Preparation("who", 1, (), b"key"), "t")
+        return int(engine.run(Program("t", Every(()), (), (Rows(),)))[0, 0])
+
+    assert units(base) == 3
+    for odd, more in {NAN: 0, None: 0, -5.0: 1, 1e9: 1, 1.0: 0}.items():
+        assert units([*base, odd]) == 3 + more
+
+
+@pytest.mark.parametrize("how", ["pyarrow", "pyarrow 100", "polars 100"])
+def test_parquet_neighbours_differ_by_one_unit(tmp_path, how):
+    engine = DuckDBEngine(tmp_path / "lab")
+    draw = random.Random(how)
+    names = [f"person {i}" for i in range(6)]
+    rows = [row for name in [*names, None] for row in person(draw, 0, name)]
+    preparation = Preparation("who", 6, (OF, COST, WARD, GRADE), b"key")
+    engine.prepare(written(how, as_table(rows), tmp_path / "t.parquet"), preparation, "whole")
+    for name in names:
+        others = as_table([row for row in rows if row["who"] != name])
+        engine.prepare(written(how, others, tmp_path / "t.parquet"), preparation, "without")
+        whole, without = stored(engine, "whole")[0], stored(engine, "without")[0]
+        assert (whole - without).total() == 1
+        assert not without - whole
+
+
+PANDAS = {
+    "flags": [True, False, True],
+    "whole numbers": [0, 1, 5],
+    "floats": [0.0, 1.0, 5.5],
+    "words": ["true", "0", "x"],
+    "days": list(pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-02 03:04:05.5"], format="ISO8601")),
+}
+
+
+@pytest.mark.parametrize("kind", PANDAS)
+@pytest.mark.parametrize("odd", [None, NAN, pd.NaT, "other", 7, 0.25, Decimal("2.5")], ids=repr)
+def test_a_pandas_row_is_read_by_itself(tmp_path, kind, odd):
+    """Even where it changes the type of the whole column, and with it of identifiers."""
+    engine = DuckDBEngine(tmp_path)
+    base = PANDAS[kind] * 10
+    listed = ("true", "false", "0", "1", "5", "5.5", "x", "2020-01-01 00:00:00", "2020-01-02 03:04:05.5")
+    columns = (Codes("x", listed),)
+
+    def stored_by(values: list[Any]) -> Counter[Any]:
+        frame = pd.DataFrame({"x": values, "who": values, "cost": range(len(values))})
+        heavy = Preparation("who", 3, (Codes("x", listed), Grid("cost", 0, 29, 0)), b"key")
+        engine.prepare(frame, heavy, "t")
+        with duckdb.connect(str(engine.folder / "t.duckdb"), read_only=True) as connection:
+            kept = connection.execute("SELECT c0, c1 FROM rows WHERE c1 < 29").fetchall()
+        return Counter(kept) + images(engine, frame, columns)
+
+    expected, found = stored_by(base), stored_by([*base, odd])
+    assert not expected - found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.duckdb.connection import open_reader
+from sfumato.engines.duckdb.connection import open_reader, open_writer
 from sfumato.engines.program import Grid, Preparation
 
 FRAME = pd.DataFrame({"secret": [1]})
@@ -85,3 +86,21 @@ def test_the_same_sql_works_where_nothing_is_locked(lab):
 
 def test_the_reader_reads(reader):
     assert reader.cursor().execute("SELECT sum(c0) FROM snapshot.rows").fetchall() == [(3,)]
+
+
+def test_the_writer_folds_nothing_by_statistics(tmp_path):
+    """The smallest and largest values that a Parquet file names do not count NaN."""
+    table = pa.table({"x": [1.0, float("nan"), 2.0]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    asked = f"""
+        SELECT x > 2, x = 'nan'::DOUBLE, x <> x, x BETWEEN 1 AND 2, NULLIF(x, 'nan'::DOUBLE) IS NULL, isnan(x)
+        FROM read_parquet('{tmp_path}/t.parquet')"""
+    with open_writer(tmp_path / "w.duckdb", tmp_path / "spill", 1) as writer:
+        odd = [row for row in writer.execute(asked).fetchall() if any(row[:3])]
+        assert odd == [(True, True, False, False, True, True)]
+        (disabled,) = writer.execute("SELECT current_setting('disabled_optimizers')").fetchone()
+        (names,) = writer.execute("SELECT list(name) FROM duckdb_optimizers()").fetchone()
+    assert set(names) - {name.strip() for name in disabled.split(",")} == {
+        "common_subexpressions",
+        "unused_columns",
+    }

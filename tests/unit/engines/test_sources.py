@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import contextlib
+import csv
 import datetime
+import io
+import random
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from sfumato.engines.duckdb import DuckDBEngine
+from sfumato.engines.duckdb import DuckDBEngine, sources
 from sfumato.engines.program import Codes, Every, Grid, Key, Preparation, Program, Rows, Value
 from sfumato.errors import UsageError
 
@@ -88,6 +93,66 @@ def test_values_arrow_has_no_type_for_are_refused(engine):
     assert refused(engine, frame).code == "SF-C205"
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array([Decimal("123456789012345678901"), Decimal("123456789012345678902")], pa.decimal256(40, 0)),
+        pa.array([Decimal(1), Decimal(2)], pa.decimal256(76, 2)),
+        pa.array([1, 2], pa.duration("ns")),
+        pa.array([1, 2], pa.duration("us")),
+    ],
+    ids=lambda ids: str(ids.type),
+)
+def test_types_whose_values_would_merge_are_refused_by_schema(engine, tmp_path, ids):
+    table = pa.table({"who": ids, "cost": [1, 2], "ward": ["A", "A"]})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    for source in (table, table.slice(0, 0), tmp_path / "t.parquet"):
+        error = refused(engine, source)
+        assert error.code == "SF-C205"
+        assert "38 digits" in error.facts["accepted"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.period_range("2020-01", periods=2, freq="M"),
+        pd.interval_range(0, 2),
+        pd.to_timedelta(["1D", "2D"]),
+        [pd.Timedelta("1D"), "x"],
+        [pd.Period("2020-01"), "x"],
+        [[1], "x"],
+        [np.longdouble(1), "x"],
+        [datetime.time(1, tzinfo=datetime.UTC), "x"],
+    ],
+    ids=repr,
+)
+def test_pandas_values_without_a_text_of_their_own_are_refused(engine, values):
+    series = pd.Series(values)
+    for ward in (series, series.astype(object)):
+        error = refused(engine, pd.DataFrame({"who": [1, 2], "cost": [1, 2], "ward": ward}))
+        assert error.code == "SF-C205"
+        assert "'ward'" in error.sentence
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pd.Series([2**60 + 1, 2**60 + 2, None]),
+        pa.array([2.0**53, 1.0, 2.0]),
+        pl.Series([1.0, 2.0, -1e300]),
+        pa.array([1.5, 2.5, float("inf")]),
+    ],
+    ids=["rounded by pandas", "2^53", "far", "infinite"],
+)
+def test_identifiers_that_may_have_been_rounded_are_refused(engine, tmp_path, ids):
+    """Long integers beside one missing value become doubles, and two people one."""
+    make = pl.DataFrame if isinstance(ids, pl.Series) else pd.DataFrame
+    make = pa.table if isinstance(ids, pa.Array) else make
+    error = refused(engine, make({"who": ids, "cost": [1, 2, 3], "ward": ["A"] * 3}))
+    assert error.code == "SF-C207"
+    assert "'who'" in error.sentence
+
+
 def test_dates_are_no_numbers(engine):
     table = pa.table({"who": [1], "cost": [datetime.date(2024, 1, 1)], "ward": ["A"]})
     error = refused(engine, table)
@@ -125,6 +190,21 @@ def test_any_file_name_is_read_as_that_file(engine, tmp_path, name):
     (folder / "ab.csv").write_text(text * 2)
     (folder / name).write_text(text)
     engine.prepare(str(folder / name), PREPARATION, "t")
+    assert per_ward(engine) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("name", ["visits[1]", "visits*", "visits?", "visits\\1", "\\[1]", "visits{1,2}"])
+def test_a_name_is_no_pattern(engine, tmp_path, name, kind):
+    """Beside files that it would match as one."""
+    write = {"csv": pl.DataFrame.write_csv, "parquet": pl.DataFrame.write_parquet}[kind]
+    for other in ("visits1", "visits2", "visits12", "visits", "1"):
+        write(
+            pl.DataFrame({"who": [1, 2, 3], "cost": [50] * 3, "ward": ["A"] * 3}),
+            tmp_path / f"{other}.{kind}",
+        )
+    write(pl.DataFrame({"who": [1], "cost": [7], "ward": ["A"]}), tmp_path / f"{name}.{kind}")
+    engine.prepare(tmp_path / f"{name}.{kind}", PREPARATION, "t")
     assert per_ward(engine) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
 
 
@@ -166,6 +246,9 @@ def test_csv_is_read_by_the_book(engine, tmp_path, text):
         b"1,7\n",
         b"1,7,A,extra\n",
         b'1,7,"A\n',
+        b'1,7,"A',
+        b'1,7,"secret\n' + b"1,7,A\n" * 50,
+        b'1,7, "secret\n' + b"1,7,A\n" * 50,
         b'1,7,"A"and\n',
         b"1,7,\xff\xfe\n",
         b"1,7,A\n" * 50_000 + b"secret,7\n",
@@ -177,6 +260,22 @@ def test_a_malformed_csv_is_refused_without_its_values(engine, tmp_path, rows):
     error = refused(engine, path)
     assert error.code == "SF-C204"
     assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_parts_of_a_csv_meet_rows_are_right_or_the_file_is_refused(engine, tmp_path, monkeypatch, seed):
+    """Texts with line breaks that look like rows, read in parts of a few hundred bytes."""
+    draw = random.Random(seed)
+    small = f"max_line_size = 2000, buffer_size = {draw.choice([2000, 4000, 9000])}"
+    monkeypatch.setattr(sources, "_CSV", sources._CSV.replace("max_line_size = 16777216", small))
+    notes = ["x" * draw.randint(0, 300) if draw.random() < 0.99 else "\n7,9,A\n" * 60 for _ in range(600)]
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerows([("who", "cost", "ward", "note"), *((i, 1, "A", note) for i, note in enumerate(notes))])
+    (tmp_path / "t.csv").write_text(lines.getvalue())
+    with contextlib.suppress(UsageError):
+        engine.prepare(tmp_path / "t.csv", PREPARATION, "t")
+        assert per_ward(engine) == [[600, 0, 0, 0, 0], [600, 0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b'"who,cost'])
@@ -227,8 +326,11 @@ def test_texts_that_look_like_other_things_stay_texts(engine, tmp_path):
     [
         pa.array([1, 2, None]),
         pa.array([1.0, 2.0, None]),
-        pa.array([1.5, float("inf"), float("nan")], from_pandas=False),
-        pa.array([1e300, 2.0**60, None]),
+        pa.array([1.5, 2.0, float("nan")], from_pandas=False),
+        pa.array([2.0**53 - 1, 2.0**53 - 2, None]),
+        pa.array([2**60 + 1, 2**60 + 2, None]),
+        pa.array(np.array([1.5, 2, np.nan], np.float16)),
+        pa.array([Decimal("0.1"), Decimal("0.10001"), None], pa.decimal256(38, 30)),
         pa.array(["x", "y", None]),
         pa.array(["x", "y", ""]),
         pa.array([b"\x00", b"\\x00", None]),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.texts import LARGEST_WRITTEN_OUT
+from sfumato.engines.duckdb.texts import WRITTEN_OUT_BELOW
 from sfumato.engines.program import Codes, Grid
 from sfumato.errors import UsageError
 
@@ -71,7 +71,9 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
             raise  # the machine's disk or memory, not the source
         except duckdb.Error:
             # DuckDB's own words quote the line, which is data.
-            raise unreadable("it is damaged, or has rows that do not fit its header") from None
+            raise unreadable(
+                "it is damaged, has rows that do not fit its header, or is large with line breaks in texts"
+            ) from None
     if unit and rows.kinds[0] is Kind.FLOAT:
         _refuse_rounded_identifiers(connection, unit[0])
 
@@ -126,7 +128,7 @@ def _as_text(value: str, kind: Kind) -> str:
 
 def _double_as_text(double: str) -> str:
     """Whole numbers as integers, which turn into doubles beside a NaN."""
-    whole = f"{double} = trunc({double}) AND abs({double}) < CAST('{LARGEST_WRITTEN_OUT}' AS DOUBLE)"
+    whole = f"{double} = trunc({double}) AND abs({double}) < CAST('{WRITTEN_OUT_BELOW}' AS DOUBLE)"
     return (
         f"CASE WHEN isnan({double}) THEN NULL WHEN {whole} "
         f"THEN CAST(TRY_CAST({double} AS HUGEINT) AS VARCHAR) ELSE CAST({double} AS VARCHAR) END"

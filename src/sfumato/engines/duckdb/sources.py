@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 _ACCEPTED = "a .parquet or .csv path, a pyarrow.Table, a pandas.DataFrame or a polars.DataFrame"
 
-# Nothing is left to be detected but the line ending. One thread reads from the beginning: several would each
-# guess where in the file a row begins, and a long text with line breaks in it can mislead them.
+# Nothing is left to be detected but the line ending. The parallel reader guesses where a row begins in each
+# part of a large file, checks that the parts meet, and refuses the file if they do not. The other one drops
+# the rest of a file after an open quote, in silence.
 _CSV = (
     "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', strict_mode = true, "
     "nullstr = '', allow_quoted_nulls = false, compression = 'none', max_line_size = 16777216, "
-    "parallel = false"
+    "parallel = true"
 )
 _DIGITS = 38
 """DuckDB reads longer decimals as doubles, which merges identifiers."""
