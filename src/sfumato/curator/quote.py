@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.estimate import interval
 from sfumato.curator.measurement import Mean
+from sfumato.curator.post import interval, steady
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import shown, whole
 
 if TYPE_CHECKING:
-    from sfumato.curator.measurement import Aggregate
+    from numpy.typing import NDArray
+
+    from sfumato.curator.measurement import Figure
     from sfumato.curator.plan import Plan
 
 
@@ -43,9 +45,12 @@ class Quote:
         return self.left_after is not None
 
     def error(self, confidence: float = 0.95) -> dict[str, float | None]:
-        """For each number of the answer, half the width of its interval; of averages only for a given n."""
-        asked = self.plan.question.aggregates
-        return {name: self._half_width(aggregate, confidence) for name, aggregate in asked.items()}
+        """For each number of the answer, half the width of its interval, where it is known beforehand.
+
+        Of averages it is for a given n; of products and quotients it is known only with the answer.
+        """
+        asked = self.plan.question.figures
+        return {name: self._half_width(figure, confidence) for name, figure in asked.items()}
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -73,12 +78,12 @@ class Quote:
 
     def _lines(self) -> list[tuple[str, str]]:
         after = "refused: not enough is left" if self.left_after is None else f"ε = {shown(self.left_after)}"
-        asked = self.plan.question.aggregates
+        asked = self.plan.question.figures
         return [
             ("price", self._price()),
             ("left before", f"ε = {shown(self.left)}"),
             ("left after", after),
-            *((f"± {name} (95 %)", self._error_text(aggregate)) for name, aggregate in asked.items()),
+            *((f"± {name} (95 %)", self._error_text(figure)) for name, figure in asked.items()),
             *(("not in ±", text) for text in self.plan.bias),
         ]
 
@@ -90,20 +95,25 @@ class Quote:
         share = f"{self.share:.1%} of the budget{split}"
         return f"ε = {shown(self.plan.epsilon)} for {self.plan.table.population} ({share})"
 
-    def _error_text(self, aggregate: Aggregate) -> str:
-        half = self._half_width(aggregate, 0.95)
+    def _error_text(self, figure: Figure) -> str:
+        half = self._half_width(figure, 0.95)
         if half is not None:
             return f"{half:,.4g}"
-        return f"about {self._sum_half_width(aggregate, 0.95):,.4g} / rows of the group"
+        if not isinstance(figure, Mean):
+            return "known only with the answer"
+        total = self.plan.measured[self.plan.sums(figure)[0]]
+        return f"about {total.noise.half_width(0.95) * float(total.summand.step):,.4g} / rows of the group"
 
-    def _half_width(self, aggregate: Aggregate, confidence: float) -> float | None:
-        if not isinstance(aggregate, Mean):
-            return self._sum_half_width(aggregate, confidence)
-        return self._mean_half_width(aggregate, confidence) if "n" in self.given else None
+    def _half_width(self, figure: Figure, confidence: float) -> float | None:
+        if steady(figure):
+            return self._width(figure, np.zeros((len(self.plan.measured), 1)), confidence) / 2
+        if isinstance(figure, Mean) and "n" in self.given:
+            return self._mean_half_width(figure, confidence)
+        return None
 
-    def _sum_half_width(self, aggregate: Aggregate, confidence: float) -> float:
-        total = self.plan.measured[self.plan.sums(aggregate)[0]]
-        return total.noise.half_width(confidence) * float(total.summand.step)
+    def _width(self, figure: Figure, noisy: NDArray[Any], confidence: float) -> float:
+        low, high = interval(self.plan, figure, noisy, confidence)
+        return float(high[0] - low[0])
 
     def _mean_half_width(self, aggregate: Mean, confidence: float) -> float:
         """For a group of the given size, halfway between the middle of the bounds and one of them."""
@@ -111,8 +121,7 @@ class Quote:
         typical = np.zeros((len(self.plan.measured), 1))
         typical[at[0]] = self.plan.measured[at[0]].summand.bound * self.given["n"] / 2
         typical[at[1]] = self.given["n"]
-        low, high = interval(self.plan, aggregate, typical, confidence)
-        return float(high[0] - low[0]) / 2
+        return self._width(aggregate, typical, confidence) / 2
 
 
 def checked_given(given: dict[str, Any] | None) -> dict[str, int]:
