@@ -2,7 +2,7 @@
 
 CODES: dict[str, str] = {
     # numbers people type
-    "SF-N101": "A number is far beyond any sensible bound, scale or ε. Use one below 2^100.",
+    "SF-N101": "A number is far beyond any sensible bound, scale or ε, or has thousands of digits. Use one below 2^100.",
     "SF-N102": "A number that must be greater than zero is not. Budgets, spends, bounds on rows and steps are positive.",
     "SF-N103": "A whole number is needed here, such as 20 rows.",
     "SF-N104": "A number is needed here and something else was given. Texts and booleans are not read as numbers.",
@@ -10,8 +10,11 @@ CODES: dict[str, str] = {
     "SF-N106": "δ is a probability: at least 0 and below 1, and for people far below one over their number.",
     "SF-N107": "The confidence of an interval lies strictly between 0 and 1. 0.95 is the usual choice.",
     "SF-N108": "`given` holds public guesses for a quote. It takes n, the rows you expect in a group.",
-    "SF-N109": "A question needs a spend before it is priced or released, such as epsilon=0.1. There is no default.",
+    "SF-N109": "A question needs a spend before it is priced or released, said in one way: epsilon, epsilon with delta, rho, share or error. There is no default.",
     "SF-N110": "The prior chance that someone is in the data lies strictly between 0 and 1.",
+    "SF-N114": "An error is wished for by the name of a number in the answer, as the half-width of its 95 % interval.",
+    "SF-N115": "The error wished for is smaller than any sensible spend can give.",
+    "SF-N116": "The error of an average is known only for a number of rows. Guess one with given; a guess costs nothing. That of a product or quotient of aggregates is known only with the answer.",
     "SF-N113": "The library for this kind of table is not installed. Arrow tables always work.",
     "SF-N112": "A chart shows one number of the answer, by its name there.",
     "SF-N111": "A number that may be zero but not below it is below it. An ε of 0 asks nothing; less has no meaning.",
@@ -77,6 +80,7 @@ CODES: dict[str, str] = {
     "SF-C204": "The file is damaged or not of its kind. The row is not shown, because an error message must not show data.",
     "SF-C205": "Columns hold numbers, texts, booleans or dates; lists, structures and bytes cannot be declared.",
     "SF-C206": "A column declared as a number is of a type that has no numbers in it.",
+    "SF-C207": "Identifiers stored as doubles above 2^53 were rounded, so different people may share one. Read them as integers or texts.",
     # questions
     "SF-Q101": "The text could not be parsed as SQL. The place, where known, is given.",
     "SF-Q102": "One question is one SELECT statement: no other statements, no lists of them, no UNION.",
@@ -157,6 +161,7 @@ CODES: dict[str, str] = {
     "SF-L109": "Only a charge that is in the ledger and has no answer yet can be answered.",
     "SF-L110": "The ledger was closed. Open the lab again.",
     "SF-L111": "An exported ledger has one entry a line. This line is not one.",
+    "SF-L112": "The ledger's file, log or index was replaced or removed while in use, or its chain lost an entry. Nothing is answered. End every process, open it anew, and compare it with receipts.",
     "SF-L201": "A population's budget is fixed when its first table is registered. A second budget would double the promise.",
     "SF-L202": "No table of this population was registered, so there is no budget to charge.",
     "SF-L203": "The analyst has no quota for this population. The steward grants one.",
@@ -166,6 +171,7 @@ CODES: dict[str, str] = {
     "SF-L303": "Ledgers and labs are not copied or pickled. Open them by path in the other process; the budget stays one.",
     "SF-L304": "A new ledger needs a path where nothing is yet.",
     "SF-L305": "The text is not valid Unicode and could not be read back.",
+    "SF-L306": "An account is population:<name> or quota:<population>:<analyst>; no part is empty or holds a colon.",
     # pictures
     "SF-V101": 'PNG, SVG and HTML need the plot extra: pip install "sfumato[plot]". JSON works without.',
     "SF-V102": "Pictures are saved as .png, .svg, .html or .json.",

@@ -13,7 +13,6 @@ from sfumato import audit
 from sfumato.curator import plan as planning
 from sfumato.curator.plan import Measured
 from sfumato.errors import UsageError
-from sfumato.noise import Laplace
 
 COLUMNS = {"age": sf.between(0, 110), "cost": sf.between(-50, 5000), "ward": sf.one_of("A", "B", "C")}
 QUESTIONS = [
@@ -61,8 +60,8 @@ def test_the_door_keeps_its_price(lab: sf.Lab, sql: str) -> None:
 def test_a_door_that_prices_rows_and_not_people_is_caught(
     lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def for_one_row(table, summand, epsilon):  # type: ignore[no-untyped-def]
-        return Measured(summand, summand.bound, Laplace.calibrated(epsilon, summand.bound))
+    def for_one_row(table, summand, spend, sums):  # type: ignore[no-untyped-def]
+        return Measured(summand, summand.bound, spend.noise(summand.bound, sums))
 
     monkeypatch.setattr(planning, "_measured", for_one_row)
     found = audit.question(lab, QUESTIONS[0], ("full", "without0"), epsilon=1)

@@ -19,6 +19,7 @@ from sfumato.curator.catalog import Table, declared
 from sfumato.curator.measurement import Count, Mean, Output, Question, Sum
 from sfumato.curator.plan import Plan, plan
 from sfumato.curator.relation import Relation
+from sfumato.curator.spend import Pure
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.queries.sql import question
 
@@ -120,7 +121,7 @@ def test_no_unit_moves_more_than_its_price(batch: int, tmp_path: Path) -> None:
             kept = [other != unit for other in full["who"].to_pylist()]
             engine.prepare(full.filter(pa.array(kept)), table.preparation(b"key"), without)
             for sql in _questions(rng):
-                moved = _moved(engine, plan(table, question(sql), Fraction(1)), without)
+                moved = _moved(engine, plan(table, question(sql), Pure(Fraction(1))), without)
                 assert max(moved) <= 1, sql
                 reached = max(reached, *moved)
             engine.erase(without)
@@ -144,7 +145,7 @@ def _worst_case(asked: Question, folder: Path) -> list[tuple[Fraction, int]]:
     table: Table = declared("t", sf.Unit("who", max_rows=7), COLUMNS)
     engine.prepare(worst, table.preparation(b"key"), table.snapshot_name)
     engine.prepare(worst.slice(0, 0), table.preparation(b"key"), "empty")
-    priced = plan(table, asked, Fraction(1))
+    priced = plan(table, asked, Pure(Fraction(1)))
     bounds = [each.summand.bound for each in priced.measured]
     return list(zip(_moved(engine, priced, "empty"), bounds, strict=True))
 

@@ -17,6 +17,8 @@ Number = int | float | Fraction | Decimal
 
 LARGEST = Fraction(2) ** 100  # beyond any sensible bound, scale or ε
 
+FINEST = 2**4000  # a fraction with a larger denominator could not be written down and read back
+
 _RAISE = 1 + Fraction(1, 2**40)  # far above the rounding of the double arithmetic it covers
 
 
@@ -25,6 +27,8 @@ def exact(value: Any, name: str) -> Fraction:
     fraction = _fraction(value, name)
     if abs(fraction) > LARGEST:
         raise UsageError("SF-N101", f"{name} is too large.", got=_shown(value), try_="a number below 2^100")
+    if fraction.denominator > FINEST:
+        raise UsageError("SF-N101", f"{name} has too many digits.", try_="a number that a double can hold")
     return fraction
 
 

@@ -12,6 +12,7 @@ from sfumato.curator.estimate import interval
 from sfumato.curator.measurement import Aggregate, Count, Mean, Output, Question, Sum
 from sfumato.curator.plan import plan
 from sfumato.curator.relation import Relation
+from sfumato.curator.spend import Pure, Rounded, Spend
 
 RUNS = 10_000
 FALSE_ALARM = 1e-6  # of each coverage test: about 4.9 standard errors
@@ -19,9 +20,9 @@ FALSE_ALARM = 1e-6  # of each coverage test: about 4.9 standard errors
 TABLE = declared("t", sf.Unit("who", max_rows=3), {"x": sf.between(-10, 30), "flag": sf.one_of(0, 1)})
 
 
-def _coverage(aggregate: Aggregate, exact: dict[str, int], confidence: float, epsilon: Fraction) -> float:
+def _coverage(aggregate: Aggregate, exact: dict[str, int], confidence: float, spend: Spend) -> float:
     """How often the interval holds the exact value of the aggregate."""
-    priced = plan(TABLE, Question(Relation("t"), (), (Output("a", aggregate),)), epsilon)
+    priced = plan(TABLE, Question(Relation("t"), (), (Output("a", aggregate),)), spend)
     truths = [exact[type(each.summand.term).__name__] for each in priced.measured]
     noisy = np.array(
         [
@@ -40,12 +41,15 @@ def _coverage(aggregate: Aggregate, exact: dict[str, int], confidence: float, ep
     return float(np.mean((low <= truth) & (truth <= high)))
 
 
+@pytest.mark.parametrize(
+    "spend", [Pure(Fraction(1, 2)), Rounded(Fraction(2), "Gaussian")], ids=["pure", "rounded"]
+)
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("rows", [40, 400, 100_000])
 @pytest.mark.parametrize("aggregate", [Count(), Sum("x"), Mean("x"), Mean("flag")])
-def test_coverage(aggregate: Aggregate, rows: int, confidence: float) -> None:
+def test_coverage(aggregate: Aggregate, rows: int, confidence: float, spend: Spend) -> None:
     exact = {"Rows": rows, "Value": 900 * rows, "Weight": rows // 3, "Present": rows}
-    got = _coverage(aggregate, exact, confidence, Fraction(1, 2))
+    got = _coverage(aggregate, exact, confidence, spend)
     slack = 4.9 * math.sqrt(confidence * (1 - confidence) / RUNS)
     assert got >= confidence - slack
     assert got <= confidence + slack + 0.03  # integers: the smallest interval that holds enough may hold more

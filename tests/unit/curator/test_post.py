@@ -11,11 +11,13 @@ import sfumato as sf
 from sfumato.curator.catalog import declared
 from sfumato.curator.plan import Plan, plan
 from sfumato.curator.post import interval, places, steady, values
+from sfumato.curator.spend import Pure, Rounded, Spend
 from sfumato.engines.program import Present, Rows, Value, Weight
 from sfumato.queries.sql import question
 
 RUNS = 10_000
 FALSE_ALARM = 1e-6  # of each coverage test: about 4.9 standard errors
+ONE = Pure(Fraction(1))
 
 TABLE = declared(
     "t",
@@ -25,8 +27,8 @@ TABLE = declared(
 CELLS = {Rows: [40, 10, 0, 10], Value: [80, -30, 7, 60], Weight: [4, 1, -2, 5], Present: [40, 9, -1, 10]}
 
 
-def _plan(sql: str, epsilon: Fraction = Fraction(1)) -> Plan:
-    return plan(TABLE, question(sql), epsilon)
+def _plan(sql: str, spend: Spend = ONE) -> Plan:
+    return plan(TABLE, question(sql), spend)
 
 
 def _noisy(priced: Plan) -> Any:
@@ -132,9 +134,9 @@ def test_luck_is_named_where_noise_chooses() -> None:
 # ---- intervals ----
 
 
-def _coverage(expression: str, epsilon: Fraction, confidence: float) -> float:
+def _coverage(expression: str, spend: Spend, confidence: float) -> float:
     """How often the interval of a number holds it, when noise is added to known integers."""
-    priced = _plan(f"SELECT {expression} AS a FROM t", epsilon)
+    priced = _plan(f"SELECT {expression} AS a FROM t", spend)
     figure = priced.question.figures["a"]
     exact = {Rows: 400, Value: 3000, Weight: 130, Present: 390}
     truths = [exact[type(term)] for term in priced.program.terms]
@@ -144,7 +146,9 @@ def _coverage(expression: str, epsilon: Fraction, confidence: float) -> float:
     return float(np.mean(((low <= truth) & (truth <= high)) | np.isnan(low)))
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2)])
+@pytest.mark.parametrize(
+    "spend", [Pure(Fraction(1, 10)), Pure(Fraction(2)), Rounded(Fraction(3), "Gaussian")], ids=str
+)
 @pytest.mark.parametrize(
     "expression",
     [
@@ -157,18 +161,18 @@ def _coverage(expression: str, epsilon: Fraction, confidence: float) -> float:
         "(SUM(x) - COUNT(*)) / (COUNT(x) + COUNT(*))",
     ],
 )
-def test_coverage_is_at_least_the_confidence(expression: str, epsilon: Fraction) -> None:
+def test_coverage_is_at_least_the_confidence(expression: str, spend: Spend) -> None:
     slack = 4.9 * math.sqrt(0.95 * 0.05 / RUNS)
-    assert _coverage(expression, epsilon, 0.95) >= 0.95 - slack
+    assert _coverage(expression, spend, 0.95) >= 0.95 - slack
 
 
 def test_intervals_of_one_aggregate_lose_nothing() -> None:
     slack = 4.9 * math.sqrt(0.95 * 0.05 / RUNS)
-    assert _coverage("COUNT(*) / 7", Fraction(1, 10), 0.95) <= 0.95 + slack + 0.03
+    assert _coverage("COUNT(*) / 7", Pure(Fraction(1, 10)), 0.95) <= 0.95 + slack + 0.03
 
 
 def test_nothing_is_known_where_a_divisor_may_be_zero() -> None:
-    priced = _plan("SELECT SUM(x) / COUNT(*) AS a FROM t GROUP BY ward", Fraction(1, 10))
+    priced = _plan("SELECT SUM(x) / COUNT(*) AS a FROM t GROUP BY ward", Pure(Fraction(1, 10)))
     low, high = interval(priced, priced.question.figures["a"], _noisy(priced), 0.95)
     assert np.isnan(low).all()
     assert np.isnan(high).all()

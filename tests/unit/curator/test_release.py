@@ -11,6 +11,7 @@ from sfumato.curator.catalog import declared
 from sfumato.curator.plan import plan
 from sfumato.curator.quote import Quote
 from sfumato.curator.release import Release
+from sfumato.curator.spend import Pure
 from sfumato.engines.program import Present, Rows, Value
 from sfumato.ledger import Released
 from sfumato.queries.sql import question
@@ -24,7 +25,7 @@ CELLS = {Rows: [4000, 900, -3], Value: [8000, 3600, 5], Present: [4000, 900, -3]
 
 
 def _release(sql: str) -> Release:
-    priced = plan(TABLE, question(sql), Fraction(1))
+    priced = plan(TABLE, question(sql), Pure(Fraction(1)))
     noisy = [CELLS[type(term)] for term in priced.program.terms]
     return Release(
         priced, Released(seq=1, head="", cost=priced.cost, answer=json.dumps(noisy), replayed=False)
@@ -91,4 +92,4 @@ def test_quotes_say_which_errors_come_with_the_answer() -> None:
 
 
 def _quote(sql: str) -> Quote:
-    return Quote(plan(TABLE, question(sql), Fraction(1)), 0.1, Fraction(1), Fraction(1), False, {})
+    return Quote(plan(TABLE, question(sql), Pure(Fraction(1))), 0.1, Fraction(1), Fraction(1), False, {})

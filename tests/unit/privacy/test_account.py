@@ -1,6 +1,7 @@
 """Filters: what they admit, how they round, what they call left."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import mpmath as mp
@@ -149,6 +150,7 @@ def test_left_of_an_untouched_account() -> None:
         ({"epsilon": True}, "SF-N104"),
         ({"epsilon": 1j}, "SF-N104"),
         ({"epsilon": 10**40}, "SF-N101"),
+        ({"epsilon": 1, "delta": Decimal("1e-40000")}, "SF-N101"),
         ({"epsilon": 1, "delta": 1}, "SF-N106"),
         ({"epsilon": 1, "delta": -1e-9}, "SF-N106"),
     ],

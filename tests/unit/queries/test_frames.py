@@ -1,5 +1,6 @@
 """Frames ask what SQL asks: the same question, plan, price and request."""
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ import sfumato as sf
 from sfumato.curator.catalog import Catalog
 from sfumato.curator.measurement import Aggregate, Question
 from sfumato.curator.plan import plan
+from sfumato.curator.spend import Pure
 from sfumato.errors import PolicyError, SfumatoError, UsageError
-from sfumato.privacy.exact import positive
 from sfumato.queries.frames import Frame
 from sfumato.queries.sql import question
 
@@ -59,7 +60,7 @@ def test_a_frame_is_its_select(
 ) -> None:
     framed, selected = _frame(conditions, keys).agg(**aggregates), question(_sql(shown, where, keys))
     assert framed.outputs == selected.outputs
-    one, other = (plan(catalog.table("visits"), each, positive(1, "epsilon")) for each in (framed, selected))
+    one, other = (plan(catalog.table("visits"), each, Pure(Fraction(1))) for each in (framed, selected))
     assert one.request == other.request
     assert one.cost == other.cost
     assert one.measured == other.measured
