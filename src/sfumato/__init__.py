@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import ROW, Unit
+    from sfumato.queries.frames import count, mean, sum
 
 __version__ = "0.1.0"
 
@@ -27,9 +28,12 @@ _HOMES = {
     "Lab": "sfumato.lab",
     "Unit": "sfumato.privacy.units",
     "between": "sfumato.curator.columns",
+    "count": "sfumato.queries.frames",
     "create": "sfumato.lab",
+    "mean": "sfumato.queries.frames",
     "one_of": "sfumato.curator.columns",
     "open": "sfumato.lab",
+    "sum": "sfumato.queries.frames",
 }
 _ROOMS = ("audit", "errors", "local", "noise", "privacy", "viz")
 
@@ -41,12 +45,15 @@ __all__ = [
     "__version__",
     "audit",
     "between",
+    "count",
     "create",
     "local",
+    "mean",
     "noise",
     "one_of",
     "open",
     "privacy",
+    "sum",
     "viz",
 ]
 

@@ -14,7 +14,7 @@ CODES: dict[str, str] = {
     "SF-N110": "The prior chance that someone is in the data lies strictly between 0 and 1.",
     "SF-N114": "An error is wished for by the name of a number in the answer, as the half-width of its 95 % interval.",
     "SF-N115": "The error wished for is smaller than any sensible spend can give.",
-    "SF-N116": "The error of an average is known only for a number of rows. Guess one with given; a guess costs nothing.",
+    "SF-N116": "The error of an average is known only for a number of rows. Guess one with given; a guess costs nothing. That of a product or quotient of aggregates is known only with the answer.",
     "SF-N113": "The library for this kind of table is not installed. Arrow tables always work.",
     "SF-N112": "A chart shows one number of the answer, by its name there.",
     "SF-N111": "A number that may be zero but not below it is below it. An ε of 0 asks nothing; less has no meaning.",
@@ -85,8 +85,8 @@ CODES: dict[str, str] = {
     "SF-Q101": "The text could not be parsed as SQL. The place, where known, is given.",
     "SF-Q102": "One question is one SELECT statement: no other statements, no lists of them, no UNION.",
     "SF-Q103": "A clause or option is outside the closed list that sfumato answers. Asked are SELECT, FROM one table, "
-    "WHERE and GROUP BY.",
-    "SF-Q104": "Only aggregates with a proven sensitivity can be shown: COUNT, SUM, AVG, and the columns of GROUP BY.",
+    "WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET.",
+    "SF-Q104": "Only aggregates with a proven sensitivity can be shown: COUNT, SUM, AVG, numbers computed from them with + - * /, and the columns of GROUP BY.",
     "SF-Q105": "An expression is outside the closed list. Aggregates take one declared column; WHERE compares declared "
     "columns with values.",
     "SF-Q106": "The table is not registered in this lab.",
@@ -102,6 +102,14 @@ CODES: dict[str, str] = {
     "SF-Q115": "Two columns of the answer would have one name. Give one of them another with AS.",
     "SF-Q116": "The keys are public, so showing only them asks nothing. Add an aggregate.",
     "SF-Q117": "The product of the listed values is too many groups for one answer. Group by fewer columns.",
+    "SF-Q118": "A number computed from aggregates has no name of its own. Give it one with AS.",
+    "SF-Q119": "The divisor is zero whatever the data. A noisy divisor that is not above zero gives a null instead.",
+    "SF-Q120": "HAVING keeps the groups whose noisy numbers satisfy it: aggregates, numbers of the answer by name, and "
+    "arithmetic on them, compared with each other or with numbers. Conditions on rows belong to WHERE.",
+    "SF-Q121": "ORDER BY takes a column of the answer by name or position, a column of GROUP BY, or an aggregate. GROUP BY takes positions too.",
+    "SF-Q122": "LIMIT and OFFSET take whole numbers, LIMIT one above zero.",
+    "SF-Q123": 'A frame\'s agg takes names and aggregates: agg(n=sf.count(), cost=sf.mean("cost")).',
+    "SF-Q124": 'Tables and columns are named by texts: s.table("visits"), sf.mean("cost"), group_by("ward").',
     # noise
     "SF-N201": "Noise scales from 1/1000 to 2^40 grid steps are drawn. Far smaller means hardly any privacy, far larger hardly any answer.",
     "SF-N202": "Exact noise is for whole numbers. Put other numbers on a grid first; sums of doubles have no exact sensitivity.",

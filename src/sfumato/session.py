@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sfumato.curator.spend import Spend
     from sfumato.lab import Lab
     from sfumato.privacy.exact import Number
+    from sfumato.queries.frames import Frame
     from sfumato.viz import Chart
 
 
@@ -46,6 +47,13 @@ class Session:
         from sfumato.queries.sql import question
 
         return Query(self._lab, self._analyst, question(text), text)
+
+    def table(self, name: str) -> Frame[Query]:
+        """A table to ask about step by step: where, group_by, then agg or count."""
+        from sfumato.queries.frames import Frame, named
+
+        known = self._lab.table(named(name))
+        return Frame(known.name, lambda question, text: Query(self._lab, self._analyst, question, text))
 
     @property
     def budget(self) -> BudgetView:

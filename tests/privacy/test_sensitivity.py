@@ -16,8 +16,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog import Table, declared
-from sfumato.curator.measurement import Count, Mean, Sum
+from sfumato.curator.measurement import Count, Mean, Output, Question, Sum
 from sfumato.curator.plan import Plan, plan
+from sfumato.curator.relation import Relation
 from sfumato.curator.spend import Pure
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.queries.sql import question
@@ -49,7 +50,10 @@ SHOWN = (
     "SUM(score)",
     "AVG(flag)",
     "SUM(flag)",
+    "100 * SUM(flag) / COUNT(*)",
+    "(SUM(gain) - AVG(age)) * 2",
 )
+AFTER = ("", "", " HAVING SUM(score) > 3 OR COUNT(age) < 2", " ORDER BY SUM(gain) / COUNT(*) DESC LIMIT 2")
 GROUPS = ("", "ward", "flag, ward", "score")
 
 
@@ -88,7 +92,8 @@ def _questions(rng: np.random.Generator) -> list[str]:
         shown = ", ".join(f"{SHOWN[i]} AS x{i}" for i in sorted(set(rng.integers(len(SHOWN), size=3))))
         where = f" WHERE {CONDITIONS[rng.integers(len(CONDITIONS))]}" if rng.integers(3) else ""
         groups = GROUPS[rng.integers(len(GROUPS))]
-        asked.append(f"SELECT {shown} FROM t{where}" + (f" GROUP BY {groups}" if groups else ""))
+        after = AFTER[rng.integers(len(AFTER))]
+        asked.append(f"SELECT {shown} FROM t{where}" + (f" GROUP BY {groups}" if groups else "") + after)
     return asked
 
 
@@ -123,14 +128,8 @@ def test_no_unit_moves_more_than_its_price(batch: int, tmp_path: Path) -> None:
     assert reached >= Fraction(1, 2)
 
 
-@pytest.mark.parametrize(
-    "aggregate", [Count(), Count("gain"), Sum("age"), Sum("gain"), Sum("score"), Mean("gain"), Mean("flag")]
-)
-def test_every_aggregate_reaches_its_price(aggregate: Count | Sum | Mean, tmp_path: Path) -> None:
-    """A unit whose rows all sit at the worst value moves the sums by all that was priced, or nearly."""
-    from sfumato.curator.measurement import Output, Question
-    from sfumato.curator.relation import Relation
-
+def _worst_case(asked: Question, folder: Path) -> list[tuple[Fraction, int]]:
+    """How far a unit whose rows all sit at the worst value moves each sum, and the bound of one row."""
     rows = 50
     worst = pa.table(
         {
@@ -142,10 +141,31 @@ def test_every_aggregate_reaches_its_price(aggregate: Count | Sum | Mean, tmp_pa
             "score": [3.0] * rows,
         }
     )
-    engine = DuckDBEngine(tmp_path)
+    engine = DuckDBEngine(folder)
     table: Table = declared("t", sf.Unit("who", max_rows=7), COLUMNS)
     engine.prepare(worst, table.preparation(b"key"), table.snapshot_name)
     engine.prepare(worst.slice(0, 0), table.preparation(b"key"), "empty")
-    priced = plan(table, Question(Relation("t"), (), (Output("x", aggregate),)), Pure(Fraction(1)))
-    for share, each in zip(_moved(engine, priced, "empty"), priced.measured, strict=True):
-        assert share >= 1 - Fraction(1, each.summand.bound)
+    priced = plan(table, asked, Pure(Fraction(1)))
+    bounds = [each.summand.bound for each in priced.measured]
+    return list(zip(_moved(engine, priced, "empty"), bounds, strict=True))
+
+
+@pytest.mark.parametrize(
+    "aggregate", [Count(), Count("gain"), Sum("age"), Sum("gain"), Sum("score"), Mean("gain"), Mean("flag")]
+)
+def test_every_aggregate_reaches_its_price(aggregate: Count | Sum | Mean, tmp_path: Path) -> None:
+    for share, bound in _worst_case(Question(Relation("t"), (), (Output("x", aggregate),)), tmp_path):
+        assert share >= 1 - Fraction(1, bound)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 100 * SUM(flag) / COUNT(*) AS x FROM t",
+        "SELECT COUNT(*) AS n FROM t GROUP BY ward HAVING SUM(score) / COUNT(gain) > 1",
+        "SELECT ward AS w, SUM(age) - 3 AS x FROM t GROUP BY 1 ORDER BY AVG(gain) DESC LIMIT 1",
+    ],
+)
+def test_what_comes_after_the_noise_needs_every_sum_it_pays_for(sql: str, tmp_path: Path) -> None:
+    for share, bound in _worst_case(question(sql), tmp_path):
+        assert share >= max(Fraction(1, 2), 1 - Fraction(1, bound))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sfumato.curator.relation import Relation
 
 
@@ -41,27 +44,122 @@ Aggregate = Count | Sum | Mean
 
 
 @dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """left operator right, with an operator out of + - * /, computed from noisy numbers."""
+
+    operator: str
+    left: Figure
+    right: Figure
+
+
+Figure = Aggregate | Arithmetic | Fraction
+"""A number of the answer, or one typed in."""
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """One column of the answer."""
 
     name: str
-    shows: Key | Aggregate
+    shows: Key | Figure
+
+
+# ---- after the noise ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Compares:
+    """left operator right, with an operator out of = <> < <= > >=; unknown where a side is null."""
+
+    left: Figure
+    operator: str
+    right: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Having
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    left: Having
+    right: Having
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    left: Having
+    right: Having
+
+
+Having = Compares | Not | Both | Either
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the groups are sorted by; groups where it is null come last either way."""
+
+    by: Key | Figure
+    descending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Rows, the declared keys that split them into groups, and what is shown of each group."""
+    """Rows, the declared keys that split them into groups, and what is shown of each group.
+
+    `having`, `order`, `limit` and `offset` choose and sort the groups by their noisy numbers.
+    """
 
     relation: Relation
     keys: tuple[str, ...]
     outputs: tuple[Output, ...]
+    having: Having | None = None
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int = 0
 
     @property
-    def aggregates(self) -> dict[str, Aggregate]:
-        """The numbers asked for, by their names in the answer."""
+    def figures(self) -> dict[str, Figure]:
+        """The numbers shown, by their names in the answer."""
         return {each.name: each.shows for each in self.outputs if not isinstance(each.shows, Key)}
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """Every aggregate that the answer needs, each once: what is shown, chosen by or sorted by."""
+        used = [each.shows for each in self.outputs] + [each.by for each in self.order]
+        figures = [each for each in used if not isinstance(each, Key)] + list(_compared(self.having))
+        return tuple(dict.fromkeys(part for each in figures for part in parts(each)))
 
     @property
     def labels(self) -> dict[str, str]:
         """The key columns shown, by their names in the answer."""
         return {each.name: each.shows.column for each in self.outputs if isinstance(each.shows, Key)}
+
+    @property
+    def chooses(self) -> bool:
+        """Whether noise has a say in which groups are shown."""
+        sorts = any(not isinstance(each.by, Key) for each in self.order)
+        return self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
+
+
+def parts(figure: Figure) -> tuple[Aggregate, ...]:
+    """The aggregates that a number is computed from, each once."""
+    match figure:
+        case Fraction():
+            return ()
+        case Arithmetic(_, left, right):
+            return tuple(dict.fromkeys((*parts(left), *parts(right))))
+        case _:
+            return (figure,)
+
+
+def _compared(having: Having | None) -> Iterator[Figure]:
+    match having:
+        case Compares(left, _, right):
+            yield from (left, right)
+        case Not(part):
+            yield from _compared(part)
+        case Both(left, right) | Either(left, right):
+            yield from _compared(left)
+            yield from _compared(right)

@@ -80,10 +80,12 @@ class Plan:
         """What no interval for the noise covers."""
         unit = self.table.unit
         clipped = "numbers outside their declared bounds count as the nearer bound"
+        chosen = "groups were chosen by noisy numbers, so luck may have helped those that are shown"
+        after = (chosen,) if self.question.chooses else ()
         if unit.column is None:
-            return (clipped,)
+            return (clipped, *after)
         cut = f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them"
-        return (cut, clipped)
+        return (cut, clipped, *after)
 
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Where the sums of an aggregate stand among the measured ones."""
@@ -132,7 +134,7 @@ def _present(table: Table, name: str) -> Summand:
 
 def needed(table: Table, question: Question) -> tuple[Summand, ...]:
     """Every sum once, in the order of the terms' canonical form, so that equal questions are equal."""
-    asked = question.aggregates.values()
+    asked = question.aggregates
     by_term = {summand.term: summand for aggregate in asked for summand in summands(table, aggregate)}
     return tuple(by_term[term] for term in sorted(by_term, key=canonical_json))
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.estimate import interval
 from sfumato.curator.measurement import Mean
 from sfumato.curator.plan import needed, plan
+from sfumato.curator.post import interval, steady
 from sfumato.curator.spend import Pure
 from sfumato.errors import UsageError
 from sfumato.noise.scales import LARGEST
@@ -21,8 +21,10 @@ from sfumato.privacy.exact import positive, shown, whole
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from sfumato.curator.catalog import Table
-    from sfumato.curator.measurement import Aggregate, Question
+    from sfumato.curator.measurement import Figure, Question
     from sfumato.curator.plan import Plan
 
 _MILLION = 10**6
@@ -53,9 +55,12 @@ class Quote:
         return self.left_after is not None
 
     def error(self, confidence: float = 0.95) -> dict[str, float | None]:
-        """For each number of the answer, half the width of its interval; of averages only for a given n."""
-        asked = self.plan.question.aggregates
-        return {name: self._half_width(aggregate, confidence) for name, aggregate in asked.items()}
+        """For each number of the answer, half the width of its interval, where it is known beforehand.
+
+        Of averages it is for a given n; of products and quotients it is known only with the answer.
+        """
+        asked = self.plan.question.figures
+        return {name: self._half_width(figure, confidence) for name, figure in asked.items()}
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -84,12 +89,12 @@ class Quote:
 
     def _lines(self) -> list[tuple[str, str]]:
         after = "refused: not enough is left" if self.left_after is None else f"ε = {shown(self.left_after)}"
-        asked = self.plan.question.aggregates
+        asked = self.plan.question.figures
         return [
             ("price", self._price()),
             ("left before", f"ε = {shown(self.left)}"),
             ("left after", after),
-            *((f"± {name} (95 %)", self._error_text(aggregate)) for name, aggregate in asked.items()),
+            *((f"± {name} (95 %)", self._error_text(figure)) for name, figure in asked.items()),
             *(("not in ±", text) for text in self.plan.bias),
         ]
 
@@ -101,20 +106,25 @@ class Quote:
         share = f"{self.share:.1%} of the budget{split}"
         return f"{self.plan.spend} for {self.plan.table.population} ({share})"
 
-    def _error_text(self, aggregate: Aggregate) -> str:
-        half = self._half_width(aggregate, 0.95)
+    def _error_text(self, figure: Figure) -> str:
+        half = self._half_width(figure, 0.95)
         if half is not None:
             return f"{half:,.4g}"
-        return f"about {self._sum_half_width(aggregate, 0.95):,.4g} / rows of the group"
+        if not isinstance(figure, Mean):
+            return "known only with the answer"
+        total = self.plan.measured[self.plan.sums(figure)[0]]
+        return f"about {total.noise.half_width(0.95) * float(total.summand.step):,.4g} / rows of the group"
 
-    def _half_width(self, aggregate: Aggregate, confidence: float) -> float | None:
-        if not isinstance(aggregate, Mean):
-            return self._sum_half_width(aggregate, confidence)
-        return self._mean_half_width(aggregate, confidence) if "n" in self.given else None
+    def _half_width(self, figure: Figure, confidence: float) -> float | None:
+        if steady(figure):
+            return self._width(figure, np.zeros((len(self.plan.measured), 1)), confidence) / 2
+        if isinstance(figure, Mean) and "n" in self.given:
+            return self._mean_half_width(figure, confidence)
+        return None
 
-    def _sum_half_width(self, aggregate: Aggregate, confidence: float) -> float:
-        total = self.plan.measured[self.plan.sums(aggregate)[0]]
-        return total.noise.half_width(confidence) * float(total.summand.step)
+    def _width(self, figure: Figure, noisy: NDArray[Any], confidence: float) -> float:
+        low, high = interval(self.plan, figure, noisy, confidence)
+        return float(high[0] - low[0])
 
     def _mean_half_width(self, aggregate: Mean, confidence: float) -> float:
         """For a group of the given size, halfway between the middle of the bounds and one of them."""
@@ -122,26 +132,25 @@ class Quote:
         typical = np.zeros((len(self.plan.measured), 1))
         typical[at[0]] = self.plan.measured[at[0]].summand.bound * self.given["n"] / 2
         typical[at[1]] = self.given["n"]
-        low, high = interval(self.plan, aggregate, typical, confidence)
-        return float(high[0] - low[0]) / 2
+        return self._width(aggregate, typical, confidence) / 2
 
 
 def cheapest(table: Table, question: Question, error: Mapping[str, Any], given: dict[str, int]) -> Pure:
     """The smallest pure ε, in millionths, whose half-widths at 95 % are within the errors asked for."""
     wanted = {name: float(positive(half, name)) for name, half in error.items()}
-    unknown = set(wanted) - set(question.aggregates)
+    unknown = set(wanted) - set(question.figures)
     if unknown or not wanted:
         raise UsageError(
             "SF-N114",
             "error names numbers of the answer.",
-            numbers=", ".join(question.aggregates),
+            numbers=", ".join(question.figures),
             try_='{"n": 25}',
         )
 
     def meets(millionths: int) -> bool:
         priced = plan(table, question, Pure(Fraction(millionths, _MILLION)))
         quote = Quote(priced, 0.0, Fraction(0), None, False, given)
-        return all(_known(name, quote.error()[name]) <= half for name, half in wanted.items())
+        return all(_known(name, question.figures[name], quote) <= half for name, half in wanted.items())
 
     low, high = _millionths(table, question), 1000 * _MILLION
     if not meets(high):
@@ -158,14 +167,21 @@ def _millionths(table: Table, question: Question) -> int:
     return math.ceil(widest * len(needed(table, question)) * _MILLION / LARGEST)
 
 
-def _known(name: str, half: float | None) -> float:
-    if half is None:
+def _known(name: str, figure: Figure, quote: Quote) -> float:
+    half = quote.error()[name]
+    if half is not None:
+        return half
+    if isinstance(figure, Mean):
         raise UsageError(
             "SF-N116",
             f"The error of the average '{name}' depends on how many rows it is of.",
             try_='given={"n": 1000}, the rows of a group',
         )
-    return half
+    raise UsageError(
+        "SF-N116",
+        f"The error of '{name}' is known only with the answer.",
+        try_="an error for what it is made of",
+    )
 
 
 def checked_given(given: dict[str, Any] | None) -> dict[str, int]:

@@ -13,9 +13,9 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.curator.columns import OneOf
-from sfumato.curator.estimate import interval, values
 from sfumato.curator.gate import decode
-from sfumato.curator.measurement import Mean
+from sfumato.curator.measurement import Arithmetic
+from sfumato.curator.post import interval, places, steady, values
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
 
@@ -69,9 +69,8 @@ class Release:
     # ---- tables ----
 
     def to_arrow(self) -> pa.Table:
-        import pyarrow as pa
-
-        return pa.table(self._columns)
+        """The answer, one row a group; a number that does not exist is null."""
+        return self._table(self._columns)
 
     def to_pandas(self) -> pd.DataFrame:
         with _installed("pandas"):
@@ -83,27 +82,32 @@ class Release:
         return pl.DataFrame(self.to_arrow())
 
     def interval(self, confidence: float = 0.95) -> pa.Table:
-        """For each number of the answer `name_low` and `name_high`: where the exact one lies, noise only."""
-        import pyarrow as pa
+        """For each number of the answer `name_low` and `name_high`: where the exact one lies, noise only.
 
+        Both are null where nothing is known: where a divisor may be zero or less.
+        """
         columns: dict[str, Any] = dict(self._labels)
         for name, (low, high) in self._intervals(_checked(confidence)).items():
             columns |= {f"{name}_low": low, f"{name}_high": high}
-        return pa.table(columns)
+        return self._table(columns)
 
     def plot(self, column: str | None = None, *, confidence: float = 0.95) -> Chart:
-        """A chart of one number of the answer, the first if none is named, with its error bars."""
+        """A chart of one number of the answer, the first if none is named, with its error bars.
+
+        Groups where the number or its interval is not known are left out.
+        """
         intervals = self._intervals(_checked(confidence))
         name = next(iter(intervals)) if column is None else column
         if name not in intervals:
             raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(intervals))
-        low, high = intervals[name]
+        number, (low, high) = self._columns[name], intervals[name]
         keys = [key.column for key in self._plan.program.keys]
+        known = [at for at in self._places if np.isfinite([number[at], low[at]]).all()]
         return viz.bars(
-            [" · ".join(map(str, cell)) for cell in self._cells] if keys else [name],
-            self._columns[name].tolist(),
-            low.tolist(),
-            high.tolist(),
+            [" · ".join(map(str, self._cells[at])) if keys else name for at in known],
+            number[known].tolist(),
+            low[known].tolist(),
+            high[known].tolist(),
             title=f"{name} by {', '.join(keys)}" if keys else name,
             x=", ".join(keys),
             y=name,
@@ -144,41 +148,56 @@ class Release:
         return list(product(*(promise.shown() for promise in promises if isinstance(promise, OneOf))))
 
     @cached_property
+    def _keys(self) -> dict[str, list[Any]]:
+        """For each key column, what it is in every cell."""
+        keys = [key.column for key in self._plan.program.keys]
+        return {key: [cell[place] for cell in self._cells] for place, key in enumerate(keys)}
+
+    @cached_property
     def _labels(self) -> dict[str, list[Any]]:
         """The keys that were asked for, under the names asked for."""
-        keys = [key.column for key in self._plan.program.keys]
-        places = {
-            name: keys.index(self._plan.table.column(key)) for name, key in self._plan.question.labels.items()
-        }
-        return {name: [cell[place] for cell in self._cells] for name, place in places.items()}
+        shown = self._plan.question.labels
+        return {name: self._keys[self._plan.table.column(key)] for name, key in shown.items()}
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """The cells that are shown, in the order shown."""
+        return places(self._plan, self._noisy, self._keys)
+
+    def _table(self, columns: dict[str, Any]) -> pa.Table:
+        """Types come from all cells, so an answer that shows none of them has the same."""
+        import pyarrow as pa
+
+        arrays = {name: pa.array(cells, from_pandas=True) for name, cells in columns.items()}
+        return pa.table(arrays).take(pa.array(self._places, pa.int64()))
 
     def _intervals(self, confidence: float) -> dict[str, tuple[Any, Any]]:
-        asked = self._plan.question.aggregates
+        asked = self._plan.question.figures
         return {name: interval(self._plan, each, self._noisy, confidence) for name, each in asked.items()}
 
     @cached_property
     def _columns(self) -> dict[str, Any]:
-        asked = self._plan.question.aggregates
+        asked = self._plan.question.figures
         numbers = {name: values(self._plan, each, self._noisy) for name, each in asked.items()}
         parts = {**self._labels, **numbers}
         return {output.name: parts[output.name] for output in self._plan.question.outputs}
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
-        columns = {
-            name: [_cell(cell) for cell in cells[:SHOWN_ROWS]] for name, cells in self._columns.items()
-        }
+        first = self._places[:SHOWN_ROWS]
+        columns = {name: [_cell(cells[at]) for at in first] for name, cells in self._columns.items()}
         for name, (low, high) in self._intervals(0.95).items():
-            if isinstance(self._plan.question.aggregates[name], Mean):
-                ends = zip(low[:SHOWN_ROWS], high[:SHOWN_ROWS], strict=True)
-                columns[f"{name}, 95 %"] = [f"{bottom:,.4g} to {top:,.4g}" for bottom, top in ends]
+            if steady(self._plan.question.figures[name]):
+                columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low)[first] / 2]
             else:
-                columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low)[:SHOWN_ROWS] / 2]
+                columns[f"{name}, 95 %"] = [_range(low[at], high[at]) for at in first]
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
     def _notes(self) -> list[str]:
-        hidden = self._plan.program.cells - SHOWN_ROWS
+        hidden = len(self._places) - SHOWN_ROWS
         more = [f"… and {hidden:,} more groups"] if hidden > 0 else []
-        return [*more, *(f"not in ±: {text}" for text in self._plan.bias), self._price()]
+        computed = any(isinstance(each, Arithmetic) for each in self._plan.question.figures.values())
+        wide = ["intervals of computed numbers hold at least as often as they say"] if computed else []
+        return [*more, *wide, *(f"not in ±: {text}" for text in self._plan.bias), self._price()]
 
     def _price(self) -> str:
         if self.receipt.replayed:
@@ -205,4 +224,10 @@ def _installed(library: str) -> Iterator[None]:
 def _cell(value: Any) -> str:
     if isinstance(value, str | bool):
         return str(value)
-    return f"{value:,}" if isinstance(value, int | np.integer) else f"{value:,.6g}"
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    return "null" if np.isnan(value) else f"{value:,.6g}"
+
+
+def _range(low: float, high: float) -> str:
+    return "not known" if np.isnan(low) else f"{low:,.4g} to {high:,.4g}"

@@ -1,0 +1,121 @@
+"""What becomes of the answer: HAVING, ORDER BY, LIMIT and OFFSET. All of it is done after the noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.curator.measurement import Both, Compares, Either, Figure, Having, Key, Not, Order
+from sfumato.errors import PolicyError
+from sfumato.queries.figures import figure
+from sfumato.queries.leaves import COMPARISONS, column, only, position, shape, sides
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.curator.measurement import Output
+
+_SIGNS = {exp.NEQ: "<>", **{kind: straight for kind, (straight, _) in COMPARISONS.items()}}
+
+
+def numbers(outputs: Sequence[Output]) -> dict[str, Figure]:
+    """The numbers of the answer, by the names that HAVING and ORDER BY may use."""
+    return {each.name.casefold(): each.shows for each in outputs if not isinstance(each.shows, Key)}
+
+
+# ---- which groups ------------------------------------------------------------------------------------------
+
+
+def having(node: exp.Expression, known: Mapping[str, Figure]) -> Having:
+    """A condition on the noisy numbers of a group."""
+    if isinstance(node, exp.Paren):
+        only(node, "this")
+        return having(node.this, known)
+    if isinstance(node, exp.Not):
+        only(node, "this")
+        return Not(having(node.this, known))
+    if isinstance(node, exp.And | exp.Or):
+        left, right = (having(part, known) for part in sides(node))
+        return Both(left, right) if isinstance(node, exp.And) else Either(left, right)
+    if type(node) in _SIGNS:
+        return _compares(node, known)
+    raise PolicyError(
+        "SF-Q120",
+        "HAVING takes comparisons of aggregates with numbers, AND, OR and NOT.",
+        got=shape(node),
+        try_="HAVING COUNT(*) >= 100",
+    )
+
+
+def _compares(node: exp.Expression, known: Mapping[str, Figure]) -> Compares:
+    left, right = (_side(part, known) for part in sides(node))
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        raise PolicyError("SF-Q120", "HAVING compares two numbers typed in.", try_="HAVING COUNT(*) >= 100")
+    return Compares(left, _SIGNS[type(node)], right)
+
+
+def _side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
+    if isinstance(node, exp.Column) and column(node).casefold() not in known:
+        raise PolicyError(
+            "SF-Q120",
+            f"HAVING is about the numbers of a group, and '{column(node)[:80]}' is none of them.",
+            numbers=", ".join(known),
+            try_="WHERE, for a condition on a column",
+        )
+    return figure(node, known)
+
+
+# ---- in which order, and how many --------------------------------------------------------------------------
+
+
+def orders(node: exp.Expression, keys: Sequence[str], outputs: Sequence[Output]) -> tuple[Order, ...]:
+    """What the groups are sorted by, the first before the next."""
+    only(node, "expressions")
+    return tuple(_order(item, keys, outputs) for item in node.expressions)
+
+
+def _order(item: exp.Expression, keys: Sequence[str], outputs: Sequence[Output]) -> Order:
+    only(item, "this", "desc")  # NULLS FIRST is one part more, and refused
+    return Order(_sorter(item.this, keys, outputs), bool(item.args.get("desc")))
+
+
+def _sorter(node: exp.Expression, keys: Sequence[str], outputs: Sequence[Output]) -> Key | Figure:
+    if isinstance(node, exp.Literal):
+        return outputs[position(node, len(outputs))].shows
+    if isinstance(node, exp.Column):
+        return _by_name(column(node), keys, outputs)
+    by = figure(node, numbers(outputs))
+    if isinstance(by, Fraction):
+        raise PolicyError(
+            "SF-Q121", "ORDER BY a number computed from numbers sorts nothing.", try_="ORDER BY n"
+        )
+    return by
+
+
+def _by_name(name: str, keys: Sequence[str], outputs: Sequence[Output]) -> Key | Figure:
+    """A column of the answer by its name there, else a column of GROUP BY."""
+    shown = {each.name.casefold(): each.shows for each in outputs}
+    grouped = {key.casefold(): Key(key) for key in keys}
+    by = {**grouped, **shown}.get(name.casefold())
+    if by is None:
+        raise PolicyError(
+            "SF-Q121",
+            f"The answer has no column '{name[:80]}' to sort by.",
+            columns=", ".join(each.name for each in outputs),
+        )
+    return by
+
+
+def most(node: exp.Expression) -> int:
+    """The number after LIMIT or OFFSET."""
+    if not isinstance(node, exp.Limit | exp.Offset):
+        raise PolicyError("SF-Q103", f"{shape(node)} cannot be asked here.", try_="LIMIT 10")
+    only(node, "expression")
+    text = str(node.expression.this) if isinstance(node.expression, exp.Literal) else ""
+    if node.expression.is_string or not text.isdecimal() or len(text) > 15:
+        raise PolicyError("SF-Q122", f"{shape(node)} takes a whole number.", try_="LIMIT 10 OFFSET 20")
+    if isinstance(node, exp.Limit) and int(text) == 0:
+        raise PolicyError("SF-Q122", "LIMIT 0 would pay for an empty answer.", try_="LIMIT 10")
+    return int(text)

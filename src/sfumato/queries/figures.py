@@ -1,0 +1,107 @@
+"""The numbers of an answer: aggregates, and arithmetic on them that is done after the noise."""
+
+from __future__ import annotations
+
+import operator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from sfumato.curator.measurement import Aggregate, Arithmetic, Count, Figure, Mean, Sum
+from sfumato.errors import PolicyError
+from sfumato.queries.leaves import column, number, only, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LARGEST = Fraction(10) ** 40
+
+_ARITHMETIC: dict[type[exp.Expression], tuple[str, Callable[[Fraction, Fraction], Fraction]]] = {
+    exp.Add: ("+", operator.add),
+    exp.Sub: ("-", operator.sub),
+    exp.Mul: ("*", operator.mul),
+    exp.Div: ("/", operator.truediv),
+}
+
+
+def figure(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
+    """A number made of aggregates, literals and the numbers known by name."""
+    if isinstance(node, exp.Paren):
+        only(node, "this")
+        return figure(node.this, known)
+    if isinstance(node, exp.Column):
+        return _known(column(node), known)
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return number(node)
+    if isinstance(node, exp.Neg):
+        only(node, "this")
+        return _reckoned(exp.Sub, Fraction(0), figure(node.this, known))
+    if type(node) in _ARITHMETIC:
+        only(node, "this", "expression", "typed", "safe")
+        return _reckoned(type(node), figure(node.this, known), figure(node.expression, known))
+    return _aggregate(node)
+
+
+def default_name(shown: Figure) -> str:
+    if isinstance(shown, Arithmetic | Fraction):
+        raise PolicyError("SF-Q118", "A computed number needs a name.", try_="SUM(cost) / COUNT(*) AS per")
+    kind = {Count: "count", Sum: "sum", Mean: "avg"}[type(shown)]
+    return kind if shown.column is None else f"{kind}_{shown.column}"
+
+
+def _known(name: str, known: Mapping[str, Figure]) -> Figure:
+    if name.casefold() in known:
+        return known[name.casefold()]
+    raise PolicyError(
+        "SF-Q108",
+        f"'{name[:80]}' would be read row by row, which nothing may be.",
+        numbers=", ".join(known) or "none is known by name here",
+        try_=f"an aggregate of it, such as COUNT({name[:80]})",
+    )
+
+
+def _reckoned(kind: type[exp.Expression], left: Figure, right: Figure) -> Figure:
+    """Numbers alone are computed at once and exactly; what holds an aggregate waits for the noise."""
+    sign, compute = _ARITHMETIC[kind]
+    if sign == "/" and right == 0:
+        raise PolicyError("SF-Q119", "A number is divided by zero.", try_="a divisor above zero")
+    if not isinstance(left, Fraction) or not isinstance(right, Fraction):
+        return Arithmetic(sign, left, right)
+    result = compute(left, right)
+    if result and not 1 / LARGEST <= abs(result) <= LARGEST:
+        raise PolicyError("SF-Q111", "A computed number is too large or too small.", try_="100 or 0.5")
+    return result
+
+
+def _aggregate(item: exp.Expression) -> Aggregate:
+    if isinstance(item, exp.Count):
+        only(item, "this", "big_int")
+        return Count() if _counts_rows(item.this) else Count(_argument(item))
+    if isinstance(item, exp.Sum | exp.Avg):
+        only(item, "this")
+        return Sum(_argument(item)) if isinstance(item, exp.Sum) else Mean(_argument(item))
+    raise PolicyError(
+        "SF-Q104",
+        "An answer is made of COUNT, SUM, AVG, arithmetic on them and the columns of GROUP BY.",
+        got=shape(item),
+        try_="SELECT ward, COUNT(*) AS n … GROUP BY ward",
+    )
+
+
+def _counts_rows(argument: Any) -> bool:
+    if isinstance(argument, exp.Star):
+        only(argument)
+        return True
+    return isinstance(argument, exp.Literal) and not argument.is_string
+
+
+def _argument(item: exp.Expression) -> str:
+    if isinstance(item.this, exp.Column):
+        return column(item.this)
+    raise PolicyError(
+        "SF-Q105",
+        "An aggregate takes the name of one declared column.",
+        got=shape(item.this),
+        try_=f"{item.key.upper()}(cost)",
+    )

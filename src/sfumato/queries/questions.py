@@ -1,0 +1,25 @@
+"""What every question must be, in whichever way it was asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.errors import PolicyError
+
+if TYPE_CHECKING:
+    from sfumato.curator.measurement import Question
+
+
+def checked(question: Question) -> Question:
+    """The question itself, if its names are clear and it asks for a number."""
+    keys = [key.casefold() for key in question.keys]
+    if len(set(keys)) < len(keys):
+        raise PolicyError("SF-Q109", "GROUP BY names a column twice.")
+    names = [output.name.casefold() for output in question.outputs]
+    if len(set(names)) < len(names):
+        raise PolicyError("SF-Q115", "Two columns of the answer have the same name.", try_="AS another_name")
+    if not question.figures:
+        raise PolicyError(
+            "SF-Q116", "A question asks for at least one COUNT, SUM or AVG.", try_="SELECT COUNT(*) FROM …"
+        )
+    return question
