@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
     from sfumato.curator.measurement import Output
 
-_SIGNS = {exp.NEQ: "<>", **{kind: straight for kind, (straight, _) in COMPARISONS.items()}}
+_SIGNS: dict[type[exp.Expression], str] = {
+    exp.NEQ: "<>",
+    **{kind: straight for kind, (straight, _) in COMPARISONS.items()},
+}
 
 
 def numbers(outputs: Sequence[Output]) -> dict[str, Figure]:
