@@ -16,7 +16,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog import Table, declared
-from sfumato.curator.measurement import Count, Mean, Sum
+from sfumato.curator.measurement import Aggregate, Count, Mean, Sum, Units, Variance
 from sfumato.curator.plan import Plan, plan
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.queries.sql import question
@@ -48,6 +48,10 @@ SHOWN = (
     "SUM(score)",
     "AVG(flag)",
     "SUM(flag)",
+    "COUNT(DISTINCT who)",
+    "VARIANCE(gain)",
+    "STDDEV_POP(age)",
+    "STDDEV(score)",
 )
 GROUPS = ("", "ward", "flag, ward", "score")
 
@@ -123,9 +127,22 @@ def test_no_unit_moves_more_than_its_price(batch: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "aggregate", [Count(), Count("gain"), Sum("age"), Sum("gain"), Sum("score"), Mean("gain"), Mean("flag")]
+    "aggregate",
+    [
+        Count(),
+        Count("gain"),
+        Units("who"),
+        Sum("age"),
+        Sum("gain"),
+        Sum("score"),
+        Mean("gain"),
+        Mean("flag"),
+        Variance("gain"),
+        Variance("age", sample=False, root=True),
+        Variance("score"),
+    ],
 )
-def test_every_aggregate_reaches_its_price(aggregate: Count | Sum | Mean, tmp_path: Path) -> None:
+def test_every_aggregate_reaches_its_price(aggregate: Aggregate, tmp_path: Path) -> None:
     """A unit whose rows all sit at the worst value moves the sums by all that was priced, or nearly."""
     from sfumato.curator.measurement import Output, Question
     from sfumato.curator.relation import Relation
@@ -148,3 +165,19 @@ def test_every_aggregate_reaches_its_price(aggregate: Count | Sum | Mean, tmp_pa
     priced = plan(table, Question(Relation("t"), (), (Output("x", aggregate),)), Fraction(1))
     for share, each in zip(_moved(engine, priced, "empty"), priced.measured, strict=True):
         assert share >= 1 - Fraction(1, each.summand.bound)
+
+
+@pytest.mark.parametrize(("max_rows", "groups"), [(2, "ward"), (7, "ward"), (4, "flag, ward"), (7, "")])
+def test_a_unit_in_as_many_groups_as_it_can_be_reaches_its_price(
+    max_rows: int, groups: str, tmp_path: Path
+) -> None:
+    rows = [("u", ward, flag) for ward in "ABC" for flag in (0, 1)]
+    columns = dict(zip(("who", "ward", "flag"), zip(*rows, strict=True), strict=True))
+    full = pa.table({name: pa.array(values) for name, values in columns.items()})
+    table = declared("t", sf.Unit("who", max_rows), {name: COLUMNS[name] for name in ("ward", "flag")})
+    engine = DuckDBEngine(tmp_path)
+    engine.prepare(full, table.preparation(b"key"), table.snapshot_name)
+    engine.prepare(full.slice(0, 0), table.preparation(b"key"), "empty")
+    asked = "SELECT COUNT(DISTINCT who) FROM t" + (f" GROUP BY {groups}" if groups else "")
+    (moved,) = _moved(engine, plan(table, question(asked), Fraction(1)), "empty")
+    assert Fraction(1, 2) <= moved <= 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.curator.estimate import interval
-from sfumato.curator.measurement import Mean
+from sfumato.curator.measurement import Mean, Variance
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import shown, whole
 
@@ -43,7 +43,7 @@ class Quote:
         return self.left_after is not None
 
     def error(self, confidence: float = 0.95) -> dict[str, float | None]:
-        """For each number of the answer, half the width of its interval; of averages only for a given n."""
+        """For each number of the answer, half its interval; of means and variances for a given n."""
         asked = self.plan.question.aggregates
         return {name: self._half_width(aggregate, confidence) for name, aggregate in asked.items()}
 
@@ -94,23 +94,26 @@ class Quote:
         half = self._half_width(aggregate, 0.95)
         if half is not None:
             return f"{half:,.4g}"
+        if isinstance(aggregate, Variance) and aggregate.root:
+            return 'depends on the rows of the group: given={"n": …}'
         return f"about {self._sum_half_width(aggregate, 0.95):,.4g} / rows of the group"
 
     def _half_width(self, aggregate: Aggregate, confidence: float) -> float | None:
-        if not isinstance(aggregate, Mean):
+        if not isinstance(aggregate, Mean | Variance):
             return self._sum_half_width(aggregate, confidence)
-        return self._mean_half_width(aggregate, confidence) if "n" in self.given else None
+        return self._typical_half_width(aggregate, confidence) if "n" in self.given else None
 
     def _sum_half_width(self, aggregate: Aggregate, confidence: float) -> float:
         total = self.plan.measured[self.plan.sums(aggregate)[0]]
         return total.noise.half_width(confidence) * float(total.summand.step)
 
-    def _mean_half_width(self, aggregate: Mean, confidence: float) -> float:
-        """For a group of the given size, halfway between the middle of the bounds and one of them."""
+    def _typical_half_width(self, aggregate: Mean | Variance, confidence: float) -> float:
+        """For a group of the given size: a mean halfway from the middle of the bounds to one of them, a
+        variance of half the largest around the middle."""
         at = self.plan.sums(aggregate)
         typical = np.zeros((len(self.plan.measured), 1))
         typical[at[0]] = self.plan.measured[at[0]].summand.bound * self.given["n"] / 2
-        typical[at[1]] = self.given["n"]
+        typical[at[-1]] = self.given["n"]
         low, high = interval(self.plan, aggregate, typical, confidence)
         return float(high[0] - low[0]) / 2
 

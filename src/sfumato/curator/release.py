@@ -16,7 +16,7 @@ from sfumato import viz
 from sfumato.curator.columns import OneOf
 from sfumato.curator.estimate import interval, values
 from sfumato.curator.gate import decode
-from sfumato.curator.measurement import Mean
+from sfumato.curator.measurement import Mean, Variance
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact, shown
 
@@ -169,7 +169,7 @@ class Release:
             name: [_cell(cell) for cell in cells[:SHOWN_ROWS]] for name, cells in self._columns.items()
         }
         for name, (low, high) in self._intervals(0.95).items():
-            if isinstance(self._plan.question.aggregates[name], Mean):
+            if isinstance(self._plan.question.aggregates[name], Mean | Variance):
                 ends = zip(low[:SHOWN_ROWS], high[:SHOWN_ROWS], strict=True)
                 columns[f"{name}, 95 %"] = [f"{bottom:,.4g} to {top:,.4g}" for bottom, top in ends]
             else:
