@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from sfumato import viz
 from sfumato.curator.gate import answer
-from sfumato.curator.plan import Plan, plan
-from sfumato.curator.quote import Quote, checked_given
+from sfumato.curator.plan import Plan, needed, plan
+from sfumato.curator.quote import Quote, cheapest, checked_given
 from sfumato.curator.release import Release
-from sfumato.errors import UsageError
+from sfumato.curator.spend import Pure, spend
 from sfumato.ledger import Charge
-from sfumato.privacy.account import caps, left
-from sfumato.privacy.exact import Number, positive
+from sfumato.privacy.account import Caps, Cost, Left, caps, left
 
 if TYPE_CHECKING:
     from sfumato.curator.measurement import Question
+    from sfumato.curator.spend import Spend
     from sfumato.lab import Lab
+    from sfumato.privacy.exact import Number
     from sfumato.viz import Chart
+
+
+class Spending(TypedDict, total=False):
+    """The ways to say how much a question may cost."""
+
+    epsilon: Number
+    delta: Number
+    rho: Number
+    share: Number
+    error: dict[str, Number]
 
 
 class Session:
@@ -53,27 +65,35 @@ class Query:
         self._question = question
         self._text = text
         self._table = lab.table(question.relation.table)
-        self._plan(epsilon=1)  # every refusal that does not depend on the price comes now
+        plan(self._table, question, Pure(Fraction(1)))  # refusals that do not depend on the price come now
 
-    def quote(self, *, epsilon: Number | None = None, given: dict[str, Any] | None = None) -> Quote:
-        """Price and expected error, from public facts only."""
-        priced = self._plan(epsilon)
+    def quote(self, *, given: dict[str, Any] | None = None, **spend: Unpack[Spending]) -> Quote:
+        """Price and expected error, from public facts only.
+
+        Say what to spend in one way: epsilon, epsilon and delta, rho, share of the budget, or the error
+        wished for, such as {"n": 25}. `given` guesses n, the rows of a group, for the error of averages.
+        """
         guesses = checked_given(given)
-        ledger = self._lab.ledger
-        free = ledger.find(priced.request) is not None
-        states = [(caps(ledger.budget(account)), ledger.spent(account)) for account in self._accounts]
-        admitted = free or all(cap.admits(spent, priced.cost) for cap, spent in states)
-        before = min(left(cap, spent).epsilon for cap, spent in states)
-        after = min(left(cap, spent if free else spent + priced.cost).epsilon for cap, spent in states)
-        share = 0.0 if free else float(priced.epsilon / ledger.budget(self._accounts[0]).epsilon)
-        return Quote(priced, share, before, after if admitted else None, free, guesses)
+        priced = self._plan(spend, guesses)
+        free = self._lab.ledger.find(priced.request) is not None
+        states = self._states()
+        after = [(cap, spent if free else spent + priced.cost) for cap, spent in states]
+        admitted = all(cap.holds(total) for cap, total in after)
+        before_left, after_left = _least(states), _least(after)
+        share = before_left.share - after_left.share
+        return Quote(
+            priced, share, before_left.epsilon, after_left.epsilon if admitted else None, free, guesses
+        )
 
-    def release(self, *, epsilon: Number | None = None, key: str | None = None) -> Release:
+    def release(
+        self, *, key: str | None = None, given: dict[str, Any] | None = None, **spend: Unpack[Spending]
+    ) -> Release:
         """Charge, then answer. The same question released before comes back for free.
 
-        With a `key`, a retry gives the same answer for one charge, and never another question's.
+        Say what to spend as in `quote`. With a `key`, a retry gives the same answer for one charge, and never
+        another question's.
         """
-        lab, priced = self._lab, self._plan(epsilon)
+        lab, priced = self._lab, self._plan(spend, checked_given(given))
         charge = Charge(
             accounts=self._accounts,
             cost=priced.cost,
@@ -86,10 +106,21 @@ class Query:
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
 
-    def _plan(self, epsilon: Number | None) -> Plan:
-        if epsilon is None:
-            raise UsageError("SF-N109", "Say how much to spend.", try_="epsilon=0.1")
-        return plan(self._table, self._question, positive(epsilon, "epsilon"))
+    def _plan(self, typed: Spending, given: dict[str, int]) -> Plan:
+        return plan(self._table, self._question, self._spend(typed, given))
+
+    def _spend(self, typed: Spending, given: dict[str, int]) -> Spend:
+        """What was typed, as a spend; shares are of the smallest account that pays."""
+        amounts = {name: value for name, value in typed.items() if value is not None}
+        if list(amounts) == ["error"]:
+            return cheapest(self._table, self._question, typed["error"], given)
+        budgets = [self._lab.ledger.budget(account) for account in self._accounts]
+        sums = len(needed(self._table, self._question))
+        return spend(budget=min(budgets, key=lambda each: each.epsilon), sums=sums, amounts=amounts)
+
+    def _states(self) -> list[tuple[Caps, Cost]]:
+        ledger = self._lab.ledger
+        return [(caps(ledger.budget(account)), ledger.spent(account)) for account in self._accounts]
 
     @cached_property
     def _accounts(self) -> tuple[str, ...]:
@@ -101,9 +132,14 @@ class Query:
             "question": self._text,
             "table": self._table.name,
             "snapshot": self._table.snapshot,
-            "epsilon": str(priced.epsilon),
+            "spend": str(priced.spend),
             "event": priced.event.to_dict(),
         }
+
+
+def _least(states: list[tuple[Caps, Cost]]) -> Left:
+    """What the tightest account still allows."""
+    return min((left(cap, spent) for cap, spent in states), key=lambda rest: rest.epsilon)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato import audit
 from sfumato.curator import plan as planning
-from sfumato.curator.plan import Measured
 from sfumato.errors import UsageError
-from sfumato.noise import Laplace
 
 COLUMNS = {"age": sf.between(0, 110), "cost": sf.between(-50, 5000), "ward": sf.one_of("A", "B", "C")}
 QUESTIONS = [
@@ -61,10 +59,7 @@ def test_the_door_keeps_its_price(lab: sf.Lab, sql: str) -> None:
 def test_a_door_that_prices_rows_and_not_people_is_caught(
     lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def for_one_row(table, summand, epsilon):  # type: ignore[no-untyped-def]
-        return Measured(summand, summand.bound, Laplace.calibrated(epsilon, summand.bound))
-
-    monkeypatch.setattr(planning, "_measured", for_one_row)
+    monkeypatch.setattr(planning, "_l1", lambda table, summand, cells: summand.bound)
     found = audit.question(lab, QUESTIONS[0], ("full", "without0"), epsilon=1)
     assert found.finding == "the input of call 1 moved by 7, priced for 1"
 

@@ -18,6 +18,7 @@ import sfumato as sf
 from sfumato.curator.catalog import Table, declared
 from sfumato.curator.measurement import Aggregate, Count, Mean, Sum, Units, Variance
 from sfumato.curator.plan import Plan, plan
+from sfumato.curator.spend import Pure
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.queries.sql import question
 
@@ -119,7 +120,7 @@ def test_no_unit_moves_more_than_its_price(batch: int, tmp_path: Path) -> None:
             kept = [other != unit for other in full["who"].to_pylist()]
             engine.prepare(full.filter(pa.array(kept)), table.preparation(b"key"), without)
             for sql in _questions(rng):
-                moved = _moved(engine, plan(table, question(sql), Fraction(1)), without)
+                moved = _moved(engine, plan(table, question(sql), Pure(Fraction(1))), without)
                 assert max(moved) <= 1, sql
                 reached = max(reached, *moved)
             engine.erase(without)
@@ -162,7 +163,7 @@ def test_every_aggregate_reaches_its_price(aggregate: Aggregate, tmp_path: Path)
     table: Table = declared("t", sf.Unit("who", max_rows=7), COLUMNS)
     engine.prepare(worst, table.preparation(b"key"), table.snapshot_name)
     engine.prepare(worst.slice(0, 0), table.preparation(b"key"), "empty")
-    priced = plan(table, Question(Relation("t"), (), (Output("x", aggregate),)), Fraction(1))
+    priced = plan(table, Question(Relation("t"), (), (Output("x", aggregate),)), Pure(Fraction(1)))
     for share, each in zip(_moved(engine, priced, "empty"), priced.measured, strict=True):
         assert share >= 1 - Fraction(1, each.summand.bound)
 
@@ -179,5 +180,5 @@ def test_a_unit_in_as_many_groups_as_it_can_be_reaches_its_price(
     engine.prepare(full, table.preparation(b"key"), table.snapshot_name)
     engine.prepare(full.slice(0, 0), table.preparation(b"key"), "empty")
     asked = "SELECT COUNT(DISTINCT who) FROM t" + (f" GROUP BY {groups}" if groups else "")
-    (moved,) = _moved(engine, plan(table, question(asked), Fraction(1)), "empty")
+    (moved,) = _moved(engine, plan(table, question(asked), Pure(Fraction(1))), "empty")
     assert Fraction(1, 2) <= moved <= 1

@@ -25,8 +25,11 @@ def test_the_query_lines_of_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyP
     s = lab.session("ada")
     q = s.sql("SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 65 GROUP BY ward")
     quote = q.quote(epsilon=0.1)
+    by_error = q.quote(error={"n": 25})
     r = q.release(epsilon=0.1)
 
+    assert by_error.error()["n"] is not None
+    assert by_error.error()["n"] <= 25
     assert "ε = 0.1" in str(quote)
     assert r.to_arrow().column_names == ["ward", "n", "cost"]
     assert r.to_arrow()["ward"].to_pylist() == ["A", "B", "C"]
@@ -41,7 +44,7 @@ def test_the_query_lines_of_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "SELECT ward, COUNT(*) AS people, AVG(cost) AS mean FROM visits WHERE NOT age < 65 GROUP BY ward"
     ).release(epsilon=0.1)  # fmt: skip
     assert again.receipt.replayed
-    assert again.receipt.charged == 0
+    assert again.receipt.charged == "nothing"
     assert again.to_arrow().rename_columns(["ward", "n", "cost"]).equals(r.to_arrow())
 
 
@@ -159,3 +162,25 @@ def test_a_second_table_shares_the_budget_of_its_people(small_lab: sf.Lab) -> No
         small_lab.register(
             "more", clinic.visits(9, 9), unit=sf.Unit("patient_id", max_rows=2), budget=sf.Budget(7)
         )
+
+
+def test_other_ways_to_spend(small_lab: sf.Lab, tmp_path: Path) -> None:
+    lab = sf.create(tmp_path / "other")
+    lab.register(
+        "visits",
+        clinic.visits(300, 2000),
+        unit=sf.Unit("patient_id", max_rows=5),
+        columns={"cost": sf.between(0, 5000)},
+        budget=sf.Budget(epsilon=4, delta=1e-6),
+    )
+    s = lab.session()
+    q = s.sql("SELECT COUNT(*) AS n, AVG(cost) AS cost FROM visits")
+    for spending in ({"epsilon": 0.5, "delta": 1e-8}, {"rho": 0.005}, {"share": 0.02}, {"error": {"n": 60}}):
+        release = q.release(**spending)
+        assert release.to_arrow().num_rows == 1
+        assert q.release(**spending).receipt.replayed
+    with pytest.raises(UsageError, match="SF-N116"):
+        q.quote(error={"cost": 100})
+    assert q.quote(error={"cost": 100}, given={"n": 2000}).epsilon is not None
+    with pytest.raises(BudgetError):
+        small_lab.session().sql("SELECT COUNT(*) FROM visits").release(epsilon=0.1, delta=1e-6)

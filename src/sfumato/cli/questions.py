@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
 import click
 
 import sfumato as sf
@@ -9,30 +12,50 @@ from sfumato.cli.output import as_json, show, show_json
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 analyst_option = click.option("--as", "analyst", help="Whose quota is spent; without it, the steward asks.")
-epsilon_option = click.option("--epsilon", type=float, help="How much to spend.")
+
+
+def spend_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The ways to say how much to spend, gathered into one dictionary of those that were typed."""
+
+    @wraps(command)
+    def gathered(*, epsilon: Any, delta: Any, rho: Any, share: Any, **others: Any) -> None:
+        typed = {"epsilon": epsilon, "delta": delta, "rho": rho, "share": share}
+        command(**others, spend={name: amount for name, amount in typed.items() if amount is not None})
+
+    for option in (
+        click.option("--share", type=float, help="A share of the budget, such as 0.02."),
+        click.option("--rho", type=float, help="Gaussian noise at this ρ of zCDP."),
+        click.option("--delta", type=float, help="With --epsilon: Gaussian noise."),
+        click.option("--epsilon", type=float, help="How much to spend."),
+    ):
+        gathered = option(gathered)
+    return gathered
 
 
 @click.command()
 @click.argument("sql")
 @lab_option
 @analyst_option
-@epsilon_option
+@spend_options
 @click.option("--rows", type=int, help="Rows of a group, for the expected error of averages.")
 @as_json
 def quote(
-    sql: str, folder: str, analyst: str | None, epsilon: float | None, rows: int | None, as_json: bool
+    sql: str, folder: str, analyst: str | None, rows: int | None, as_json: bool, spend: dict[str, Any]
 ) -> None:
     """Price and expected error of a question; reads nothing, spends nothing."""
     question = sf.open(folder).session(analyst).sql(sql)
-    show(question.quote(epsilon=epsilon, given={"n": rows} if rows else None), as_json)
+    show(question.quote(given={"n": rows} if rows else None, **spend), as_json)
 
 
 @click.command()
 @click.argument("sql")
 @lab_option
 @analyst_option
-@epsilon_option
+@spend_options
 @click.option("--key", help="Idempotency key: a retry with it is charged once.")
 @click.option("--plot", help="Also draw the answer into this .png, .svg, .html or .json file.")
 @as_json
@@ -40,14 +63,14 @@ def ask(
     sql: str,
     folder: str,
     analyst: str | None,
-    epsilon: float | None,
     key: str | None,
     plot: str | None,
     as_json: bool,
+    spend: dict[str, Any],
 ) -> None:
     """Charge and answer a question; the same question again is free."""
     target = None if plot is None else sf.viz.checked_target(plot)
-    release = sf.open(folder).session(analyst).sql(sql).release(epsilon=epsilon, key=key)
+    release = sf.open(folder).session(analyst).sql(sql).release(key=key, **spend)
     show(release, as_json)
     if target is not None:
         release.plot().save(target)

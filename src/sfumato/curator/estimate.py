@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.curator.measurement import Aggregate, Count, Mean, Units, Variance
+from sfumato.noise import Gaussian, Laplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.plan import Measured, Plan
+    from sfumato.curator.spend import Noise
 
 Floats = NDArray[np.float64]
 _HALVINGS = 60
@@ -69,7 +72,7 @@ def _mean_interval(
 
     def explained(mean: Floats) -> NDArray[np.bool_]:
         distance = np.abs(sums - mean * rows)
-        tail = _two_laplace_tail(distance, float(total.noise.scale), np.abs(mean) * float(count.noise.scale))
+        tail = _tail(distance, total.noise, count.noise, np.abs(mean))
         return (tail >= 1 - confidence) | (rows < 1)
 
     middle = _deviation(total, sums, rows)
@@ -85,6 +88,18 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
         good = explained(between)
         inside, outside = np.where(good, between, inside), np.where(good, outside, between)
     return np.where(explained(far), far, inside)
+
+
+def _tail(distance: Floats, first: Noise, second: Noise, weight: Floats) -> Floats:
+    """P(|X + weight·Y| > distance) for independent noise of one kind."""
+    if isinstance(first, Laplace) and isinstance(second, Laplace):
+        return _two_laplace_tail(distance, float(first.scale), weight * float(second.scale))
+    if isinstance(first, Gaussian) and isinstance(second, Gaussian):
+        from scipy.special import erfc
+
+        deviation = np.hypot(float(first.sigma), weight * float(second.sigma))
+        return np.asarray(erfc(distance / (math.sqrt(2) * deviation)))
+    raise TypeError("a question draws noise of one kind")
 
 
 def _two_laplace_tail(distance: Floats, first: float, second: Floats) -> Floats:

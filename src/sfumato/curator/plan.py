@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.catalog import Table
+    from sfumato.curator.spend import Noise, Spend
     from sfumato.noise.integers import IntArray
 
 MOST_CELLS = 1_000_000
@@ -31,17 +32,22 @@ MOST_CELLS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One noisy sum or count: a unit moves it by at most `l1` over all cells."""
+    """One noisy sum or count: a unit moves it by at most `l1` over all cells.
+
+    All rows of a unit may fall into one cell, so the l2 norm of a sum has no smaller bound than its l1 norm.
+    """
 
     summand: Summand
     l1: int
-    noise: Laplace
+    noise: Noise
 
     def event(self) -> Event:
         return self.noise.event(self.l1)
 
     def release(self, exact: IntArray) -> IntArray:
-        return self.noise.release(exact, l1=self.l1)
+        if isinstance(self.noise, Laplace):
+            return self.noise.release(exact, l1=self.l1)
+        return self.noise.release(exact, l2=self.l1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class Plan:
 
     table: Table
     question: Question
-    epsilon: Fraction
+    spend: Spend
     program: engine.Program
     measured: tuple[Measured, ...]
 
@@ -66,7 +72,7 @@ class Plan:
     @property
     def request(self) -> str:
         """The identity of the question: rows, cells, sums and noise on one snapshot, whatever the names."""
-        noise = [str(each.noise.scale) for each in self.measured]
+        noise = [each.noise for each in self.measured]
         return hashlib.sha256(canonical_json([self.program, noise]).encode()).hexdigest()
 
     @property
@@ -85,23 +91,22 @@ class Plan:
         return tuple(terms.index(summand.term) for summand in summands(self.table, aggregate))
 
 
-def plan(table: Table, question: Question, epsilon: Fraction) -> Plan:
+def plan(table: Table, question: Question, spend: Spend) -> Plan:
     """Price a question. The spend is split evenly over the sums that the question needs."""
     keys = tuple(_key(table, name) for name in question.keys)
-    needed = _needed(table, question)
+    asked = needed(table, question)
     program = engine.Program(
         table.snapshot_name,
         simplified(_lowered(table, question.relation.where)),
         keys,
-        tuple(summand.term for summand in needed),
+        tuple(summand.term for summand in asked),
     )
     if program.cells > MOST_CELLS:
         raise PolicyError(
             "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{program.cells:,}"
         )
-    share = epsilon / len(needed)
-    measured = tuple(_measured(each, _l1(table, each, program.cells), share) for each in needed)
-    return Plan(table, question, epsilon, program, measured)
+    measured = tuple(_measured(each, _l1(table, each, program.cells), spend, len(asked)) for each in asked)
+    return Plan(table, question, spend, program, measured)
 
 
 def summands(table: Table, aggregate: Aggregate) -> tuple[Summand, ...]:
@@ -132,11 +137,11 @@ def _present(table: Table, name: str) -> Summand:
     return Summand(engine.Present(table.column(name)), 1, Fraction(1))
 
 
-def _needed(table: Table, question: Question) -> tuple[Summand, ...]:
+def needed(table: Table, question: Question) -> tuple[Summand, ...]:
     """Every sum once, in the order of the terms' canonical form, so that equal questions are equal."""
     asked = question.aggregates.values()
-    needed = {summand.term: summand for aggregate in asked for summand in summands(table, aggregate)}
-    return tuple(needed[term] for term in sorted(needed, key=canonical_json))
+    by_term = {summand.term: summand for aggregate in asked for summand in summands(table, aggregate)}
+    return tuple(by_term[term] for term in sorted(by_term, key=canonical_json))
 
 
 def _l1(table: Table, summand: Summand, cells: int) -> int:
@@ -148,8 +153,8 @@ def _l1(table: Table, summand: Summand, cells: int) -> int:
     return min(rows, cells) if isinstance(summand.term, engine.Units) else rows * summand.bound
 
 
-def _measured(summand: Summand, l1: int, epsilon: Fraction) -> Measured:
-    return Measured(summand, l1, Laplace.calibrated(epsilon, l1))
+def _measured(summand: Summand, l1: int, spend: Spend, sums: int) -> Measured:
+    return Measured(summand, l1, spend.noise(l1, sums))
 
 
 def _key(table: Table, name: str) -> engine.Key:

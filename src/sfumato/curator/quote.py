@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,20 @@ import numpy as np
 from sfumato import viz
 from sfumato.curator.estimate import interval
 from sfumato.curator.measurement import Mean, Variance
+from sfumato.curator.plan import plan
+from sfumato.curator.spend import Pure
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import shown, whole
+from sfumato.noise.scales import LARGEST
+from sfumato.privacy.exact import positive, shown, whole
 
 if TYPE_CHECKING:
-    from sfumato.curator.measurement import Aggregate
+    from collections.abc import Mapping
+
+    from sfumato.curator.catalog import Table
+    from sfumato.curator.measurement import Aggregate, Question
     from sfumato.curator.plan import Plan
+
+_MILLION = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +44,9 @@ class Quote:
     given: dict[str, int]
 
     @property
-    def epsilon(self) -> Fraction:
-        return Fraction(0) if self.free else self.plan.epsilon
+    def epsilon(self) -> Fraction | None:
+        """The pure ε it would cost; none where the noise is Gaussian."""
+        return Fraction(0) if self.free else self.plan.event.pure()
 
     @property
     def admitted(self) -> bool:
@@ -51,7 +61,8 @@ class Quote:
         return {
             "table": self.plan.table.name,
             "unit": self.plan.table.population,
-            "epsilon": float(self.epsilon),
+            "price": "nothing" if self.free else str(self.plan.spend),
+            "epsilon": None if self.epsilon is None else float(self.epsilon),
             "free": self.free,
             "share": self.share,
             "left": float(self.left),
@@ -88,7 +99,7 @@ class Quote:
         sums = len(self.plan.measured)
         split = f", shared by {sums} sums" if sums > 1 else ""
         share = f"{self.share:.1%} of the budget{split}"
-        return f"ε = {shown(self.plan.epsilon)} for {self.plan.table.population} ({share})"
+        return f"{self.plan.spend} for {self.plan.table.population} ({share})"
 
     def _error_text(self, aggregate: Aggregate) -> str:
         half = self._half_width(aggregate, 0.95)
@@ -116,6 +127,48 @@ class Quote:
         typical[at[-1]] = self.given["n"]
         low, high = interval(self.plan, aggregate, typical, confidence)
         return float(high[0] - low[0]) / 2
+
+
+def cheapest(table: Table, question: Question, error: Mapping[str, Any], given: dict[str, int]) -> Pure:
+    """The smallest pure ε, in millionths, whose half-widths at 95 % are within the errors asked for."""
+    wanted = {name: float(positive(half, name)) for name, half in error.items()}
+    unknown = set(wanted) - set(question.aggregates)
+    if unknown or not wanted:
+        raise UsageError(
+            "SF-N114",
+            "error names numbers of the answer.",
+            numbers=", ".join(question.aggregates),
+            try_='{"n": 25}',
+        )
+
+    def meets(millionths: int) -> bool:
+        priced = plan(table, question, Pure(Fraction(millionths, _MILLION)))
+        quote = Quote(priced, 0.0, Fraction(0), None, False, given)
+        return all(_known(name, quote.error()[name]) <= half for name, half in wanted.items())
+
+    low, high = _millionths(table, question), 1000 * _MILLION
+    if not meets(high):
+        raise UsageError("SF-N115", "No ε up to 1000 gives an error as small as this.", try_="a larger error")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return Pure(Fraction(high, _MILLION))
+
+
+def _millionths(table: Table, question: Question) -> int:
+    """Below the least ε whose noise can still be drawn."""
+    measured = plan(table, question, Pure(Fraction(1000))).measured
+    return math.ceil(max(each.l1 for each in measured) * len(measured) * _MILLION / LARGEST)
+
+
+def _known(name: str, half: float | None) -> float:
+    if half is None:
+        raise UsageError(
+            "SF-N116",
+            f"The error of '{name}' depends on how many rows it is of.",
+            try_='given={"n": 1000}, the rows of a group',
+        )
+    return half
 
 
 def checked_given(given: dict[str, Any] | None) -> dict[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from html import escape
 from itertools import product
@@ -18,7 +17,7 @@ from sfumato.curator.estimate import interval, values
 from sfumato.curator.gate import decode
 from sfumato.curator.measurement import Mean, Variance
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import exact, shown
+from sfumato.privacy.exact import exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +41,7 @@ class Receipt:
     head: str
     table: str
     unit: str
-    charged: Fraction
+    charged: str
     replayed: bool
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,7 +50,7 @@ class Receipt:
             "head": self.head,
             "table": self.table,
             "unit": self.unit,
-            "charged": str(self.charged),
+            "charged": self.charged,
             "replayed": self.replayed,
         }
 
@@ -62,7 +61,7 @@ class Release:
     def __init__(self, plan: Plan, released: Released) -> None:
         self._plan = plan
         self._noisy = decode(released.answer)
-        charged = Fraction(0) if released.replayed else plan.epsilon
+        charged = "nothing" if released.replayed else str(plan.spend)
         self.receipt = Receipt(
             released.seq, released.head, plan.table.name, plan.table.population, charged, released.replayed
         )
@@ -184,7 +183,7 @@ class Release:
     def _price(self) -> str:
         if self.receipt.replayed:
             return f"free: the same answer as in entry {self.receipt.entry}"
-        return f"charged ε = {shown(self.receipt.charged)} to {self.receipt.unit}, entry {self.receipt.entry}"
+        return f"charged {self.receipt.charged} to {self.receipt.unit}, entry {self.receipt.entry}"
 
 
 def _checked(confidence: float) -> float:

@@ -23,7 +23,6 @@ from sfumato.ledger.files import Files, identity, require_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from sfumato.ledger.files import Identity
 
@@ -46,8 +45,9 @@ class Database:
     `patience` is how many seconds to wait for other processes.
     """
 
-    def __init__(self, path: Path, patience: float, main: Identity | None) -> None:
+    def __init__(self, path: str, patience: float, main: Identity | None) -> None:
         self._path = path
+        self._real = path
         self._patience = patience
         self._main = main
         self._files: Files | None = None
@@ -87,7 +87,8 @@ class Database:
 
     def require_same_files(self) -> None:
         """What lies at the path is still what the connection has open."""
-        require_same(Files.at(self._path) == self._files, "other files lie at its path than were opened")
+        found = Files.at(self._path, self._real)
+        require_same(found == self._files, "other files lie at its path than were opened")
 
     def rollback(self, db: sqlite3.Connection) -> None:
         """Undo what is open. Closing undoes it too, should the database refuse."""
@@ -105,8 +106,9 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         require_same(identity(self._path) == self._main, "another file lies at its path")
-        self._connection = _connect(self._path, self._patience)
-        found = Files.at(self._path)
+        self._real = os.path.realpath(self._path)
+        self._connection = _connect(self._real, self._patience)
+        found = Files.at(self._path, self._real)
         self._files = Files(self._main, found.log, found.index)
         return self._connection
 
@@ -138,9 +140,9 @@ def _coded(extended: int) -> LedgerError:
     return LedgerError("SF-L106", "The ledger cannot be read or written.", try_="sfumato ledger verify")
 
 
-def _connect(path: Path, patience: float) -> sqlite3.Connection:
+def _connect(path: str, patience: float) -> sqlite3.Connection:
     # mode=rw: a ledger that is gone must be missed, not begun anew with nothing spent.
-    address = f"file:{quote(str(path))}?mode=rw"
+    address = f"file:{quote(path)}?mode=rw"
     db = sqlite3.connect(address, patience, isolation_level=None, check_same_thread=False, uri=True)
     try:
         for setting in SETTINGS:

@@ -65,8 +65,8 @@ class _Transaction:
 class SqliteLedger:
     """See `Ledger` for what each call promises. Cannot be copied: two copies would be two budgets."""
 
-    def __init__(self, path: Path, patience: float) -> None:
-        self._path = path.absolute()
+    def __init__(self, path: str | Path, patience: float) -> None:
+        self._path = str(Path(path).absolute())  # now, since the working directory may change
         self._patience = patience
         self._file = identity(self._path)
         self._database = self._connection()
@@ -76,7 +76,7 @@ class SqliteLedger:
     @classmethod
     def create(cls, path: str | Path, *, patience: float = PATIENCE) -> Self:
         """A new ledger, readable by its owner alone, where there is none yet."""
-        file = Path(path).absolute()
+        file = str(Path(path).absolute())
         _create_file(file)
         database = Database(file, patience, identity(file))
         with closing(database), database.connected() as db:
@@ -86,7 +86,7 @@ class SqliteLedger:
     @classmethod
     def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Self:
         """An existing ledger, once all of it has been verified."""
-        ledger = cls(Path(path), patience)
+        ledger = cls(path, patience)
         try:
             ledger.verify()
         except LedgerError:
@@ -277,7 +277,7 @@ class SqliteLedger:
             return True
 
 
-def _create_file(path: Path) -> None:
+def _create_file(path: str) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:

@@ -7,6 +7,7 @@ import pytest
 import sfumato as sf
 from sfumato.curator.catalog import Table, declared
 from sfumato.curator.plan import Plan, plan
+from sfumato.curator.spend import Pure
 from sfumato.engines.program import (
     AtLeast,
     AtMost,
@@ -37,7 +38,7 @@ TABLE: Table = declared(
 
 
 def _plan(sql: str, epsilon: Fraction = Fraction(1)) -> Plan:
-    return plan(TABLE, question(sql), epsilon)
+    return plan(TABLE, question(sql), Pure(epsilon))
 
 
 @pytest.mark.parametrize(
@@ -144,4 +145,4 @@ def test_equal_questions_have_equal_requests() -> None:
 def test_too_many_groups_are_refused() -> None:
     wide = declared("t", sf.ROW, {name: sf.one_of(*range(1001)) for name in ("a", "b")})
     with pytest.raises(PolicyError, match="SF-Q117"):
-        plan(wide, question("SELECT COUNT(*) FROM t GROUP BY a, b"), Fraction(1))
+        plan(wide, question("SELECT COUNT(*) FROM t GROUP BY a, b"), Pure(Fraction(1)))

@@ -79,12 +79,12 @@ CHANGES = {
     "nonce": ("SF-L102", "UPDATE answers SET nonce = lower(hex(randomblob(32))) WHERE charge = 3"),
     "nonce and answer swapped": (
         "SF-L102",
-        "UPDATE answers SET (nonce, answer) = (SELECT nonce, answer FROM answers ORDER BY charge DESC LIMIT 1)",
+        "UPDATE answers SET (nonce, answer) = (SELECT nonce, answer FROM answers WHERE charge = 5)",
     ),
     "a line moved into the nonce": (
         "SF-L102",
-        "UPDATE answers SET nonce = nonce || char(10) || 'answer to first', answer = 'in two lines'"
-        " WHERE charge = 3",
+        """UPDATE answers SET nonce = nonce || char(10) || 'answer to first', answer = 'in two lines'
+        WHERE charge = 3""",
     ),
     "request": ("SF-L102", "UPDATE charges SET request = lower(hex(randomblob(32))) WHERE seq = 3"),
     "payers": ("SF-L102", "UPDATE charges SET payers = '[]' WHERE seq = 3"),

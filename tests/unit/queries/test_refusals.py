@@ -4,14 +4,15 @@
 `pytest tests/unit/queries --record` writes the texts anew; read the difference before keeping it.
 """
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from sfumato.curator.catalog import Catalog
 from sfumato.curator.plan import plan
+from sfumato.curator.spend import Pure
 from sfumato.errors import PolicyError
-from sfumato.privacy.exact import positive
 from sfumato.queries.sql import question
 
 FILE = Path(__file__).with_name("refusals.txt")
@@ -28,7 +29,7 @@ def _blocks() -> list[tuple[str, str]]:
 def _refusal(catalog: Catalog, sql: str) -> str:
     try:
         asked = question(sql)
-        plan(catalog.table(asked.relation.table), asked, positive(1, "epsilon"))
+        plan(catalog.table(asked.relation.table), asked, Pure(Fraction(1)))
     except PolicyError as refusal:
         return str(refusal)
     return "answered"

@@ -1,0 +1,89 @@
+"""Ways to spend: what noise each becomes, and what each costs."""
+
+from fractions import Fraction
+
+import pytest
+
+import sfumato as sf
+from sfumato.curator.spend import Pure, Rounded, spend
+from sfumato.errors import UsageError
+from sfumato.noise import Gaussian, Laplace
+from sfumato.privacy import caps, price
+from sfumato.privacy.account import NAT, ORDERS
+from sfumato.privacy.events import Sequential
+
+BUDGET = sf.Budget(epsilon=4, delta=1e-7)
+
+
+def _spend(sums: int = 3, **amounts: object) -> Pure | Rounded:
+    return spend(budget=BUDGET, sums=sums, amounts=amounts)
+
+
+def _event(paid: Pure | Rounded, sensitivities: list[int]) -> Sequential:
+    return Sequential(tuple(paid.noise(each, len(sensitivities)).event(each) for each in sensitivities))
+
+
+def test_epsilon_is_pure_and_shared_evenly() -> None:
+    paid = _spend(epsilon=0.3)
+    assert paid.noise(20, 3) == Laplace(Fraction(200))
+    assert _event(paid, [1, 20, 700]).pure() == Fraction(3, 10)
+
+
+def test_epsilon_and_delta_are_one_gaussian_mechanism() -> None:
+    event = _event(_spend(epsilon=1, delta=1e-5), [1, 20, 700])
+    assert event.pure() is None
+    assert 0.999 < sf.privacy.mu(event.events) * 3.730632 <= 1.0000001
+
+
+def test_rho_is_charged_as_it_is_typed() -> None:
+    cost = price(_event(_spend(rho=0.01), [5, 40]))
+    for order, charged in zip(ORDERS, cost.renyi, strict=True):
+        assert charged / NAT == pytest.approx(0.01 * order, rel=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.25])
+@pytest.mark.parametrize("sums", [1, 12])
+def test_shares_that_add_to_one_are_all_admitted(share: float, sums: int) -> None:
+    cost = price(_event(_spend(sums=sums, share=share), [20] * sums))
+    total = cost
+    for _ in range(round(1 / share) - 1):
+        total = total + cost
+    assert caps(BUDGET).holds(total)
+
+
+def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
+    assert isinstance(_spend(sums=1, share=0.9).noise(1000, 1), Laplace)
+    assert isinstance(_spend(sums=30, share=0.1).noise(1000, 30), Gaussian)
+    pure_only = spend(budget=sf.Budget(epsilon=2), sums=30, amounts={"share": 0.5})
+    assert pure_only == Pure(Fraction(1))
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {},
+        {"delta": 1e-6},
+        {"epsilon": 1, "rho": 1},
+        {"rho": 1, "share": 0.1},
+        {"epsilon": 1, "error": {"n": 3}},
+    ],
+)
+def test_a_spend_is_said_in_one_way(amounts: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="SF-N109"):
+        spend(budget=BUDGET, sums=1, amounts=amounts)
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {"epsilon": 0},
+        {"epsilon": 1, "delta": 0},
+        {"epsilon": 1, "delta": 1},
+        {"rho": -1},
+        {"share": 0},
+        {"share": 2},
+    ],
+)
+def test_impossible_spends_are_refused(amounts: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        spend(budget=BUDGET, sums=1, amounts=amounts)
