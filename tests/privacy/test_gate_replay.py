@@ -19,6 +19,9 @@ QUESTIONS = [
     "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM {table} WHERE age >= 65 GROUP BY ward",
     "SELECT SUM(cost) AS total, AVG(age) AS age FROM {table} WHERE NOT ward = 'A'",
     "SELECT ward, SUM(age) AS age FROM {table} WHERE age < 20 OR cost > 100 GROUP BY ward",
+    "SELECT COUNT(DISTINCT who) AS people FROM {table}",
+    "SELECT ward, COUNT(DISTINCT who) AS people, STDDEV(cost) AS spread FROM {table} GROUP BY ward",
+    "SELECT VAR_POP(age) AS age FROM {table} WHERE cost > 100",
 ]
 
 

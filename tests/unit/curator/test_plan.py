@@ -1,6 +1,7 @@
 """Plans: what is summed, what it costs, and which questions are the same."""
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -146,3 +147,18 @@ def test_too_many_groups_are_refused() -> None:
     wide = declared("t", sf.ROW, {name: sf.one_of(*range(1001)) for name in ("a", "b")})
     with pytest.raises(PolicyError, match="SF-Q117"):
         plan(wide, question("SELECT COUNT(*) FROM t GROUP BY a, b"), Pure(Fraction(1)))
+
+
+@pytest.mark.parametrize(
+    ("unit", "columns", "name"),
+    [
+        (sf.ROW, {}, "who"),
+        (sf.Unit("who", max_rows=5), {"age": sf.between(0, 1)}, "age"),
+        (sf.Unit("who", max_rows=5), {"WHO": sf.one_of(1, 2)}, "WHO"),
+    ],
+)
+def test_only_units_are_counted_once_each(unit: sf.Unit, columns: dict[str, Any], name: str) -> None:
+    with pytest.raises(PolicyError, match="SF-Q130"):
+        plan(
+            declared("t", unit, columns), question(f"SELECT COUNT(DISTINCT {name}) FROM t"), Pure(Fraction(1))
+        )
