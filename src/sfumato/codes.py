@@ -86,7 +86,7 @@ CODES: dict[str, str] = {
     "SF-Q102": "One question is one SELECT statement: no other statements, no lists of them, no UNION.",
     "SF-Q103": "A clause or option is outside the closed list that sfumato answers. Asked are SELECT, FROM one table, "
     "WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET.",
-    "SF-Q104": "Only aggregates with a proven sensitivity can be shown: COUNT, SUM, AVG, numbers computed from them with + - * /, and the columns of GROUP BY.",
+    "SF-Q104": "Only aggregates with a proven sensitivity can be shown: COUNT, SUM, AVG, VARIANCE, STDDEV, numbers computed from them with + - * /, and the columns of GROUP BY.",
     "SF-Q105": "An expression is outside the closed list. Aggregates take one declared column; WHERE compares declared "
     "columns with values.",
     "SF-Q106": "The table is not registered in this lab.",
@@ -110,6 +110,7 @@ CODES: dict[str, str] = {
     "SF-Q122": "LIMIT and OFFSET take whole numbers, LIMIT one above zero.",
     "SF-Q123": 'A frame\'s agg takes names and aggregates: agg(n=sf.count(), cost=sf.mean("cost")).',
     "SF-Q124": 'Tables and columns are named by texts: s.table("visits"), sf.mean("cost"), group_by("ward").',
+    "SF-Q130": "COUNT(DISTINCT …) counts the people behind the rows, each once, by the column that says whose row it is. How many different values another column has could be moved far by one person.",
     # noise
     "SF-N201": "Noise scales from 1/1000 to 2^40 grid steps are drawn. Far smaller means hardly any privacy, far larger hardly any answer.",
     "SF-N202": "Exact noise is for whole numbers. Put other numbers on a grid first; sums of doubles have no exact sensitivity.",

@@ -38,12 +38,15 @@ from sfumato.engines.program import (
     Program,
     Rows,
     Some,
+    Square,
+    Units,
     Value,
     Weight,
 )
 
 ENGINES = {"duckdb": DuckDBEngine}
 KEY = bytes(range(16))
+UNIT = object()
 NAN, INF = math.nan, math.inf
 
 
@@ -98,15 +101,18 @@ def kept(rows: list[tuple[int | None, ...]], unit: str, preparation: Preparation
     return [row for *_, row in sorted(places, key=lambda place: place[:3])[: preparation.max_rows]]
 
 
-def prepared(table: pa.Table, preparation: Preparation) -> list[dict[str, int | None]]:
-    """The rows of a snapshot."""
+def prepared(table: pa.Table, preparation: Preparation) -> list[dict[Any, Any]]:
+    """The rows of a snapshot, each with its unit beside the columns."""
     units = defaultdict(list)
     for number_, row in enumerate(table.to_pylist()):
         unit = f"row {number_}" if preparation.unit is None else text(row[preparation.unit])
         units[unit].append(tuple(stored(column, row[column.name]) for column in preparation.columns))
     named = [unit for unit in units if unit]
-    rows = [row for unit in named for row in kept(units[unit], unit, preparation)]
-    return [{c.name: field for c, field in zip(preparation.columns, row, strict=True)} for row in rows]
+    rows = [(unit, row) for unit in named for row in kept(units[unit], unit, preparation)]
+    return [
+        {UNIT: unit} | {c.name: field for c, field in zip(preparation.columns, row, strict=True)}
+        for unit, row in rows
+    ]
 
 
 # ---- the reference: asking ---------------------------------------------------------------------------------
@@ -151,19 +157,26 @@ def amount(term: Any, row: dict[str, int | None]) -> int:
             return 1
         case Value(column, centre):
             return row[column] - centre
+        case Square(column, centre, shift):
+            return min((row[column] - centre) ** 2 // 2**shift, 2**62)
         case Weight(column, weights):
             return weights[row[column]]
 
 
 def answered(program: Program, rows: list[dict[str, int | None]]) -> list[list[int]]:
     cells = {cell: i for i, cell in enumerate(product(*(range(key.size) for key in program.keys)))}
-    sums = [[0] * len(cells) for _ in program.terms]
+    found: list[list[dict[Any, Any]]] = [[] for _ in cells]
     for row in rows:
         cell = cells.get(tuple(row[key.column] for key in program.keys))
         if cell is not None and holds(program.where, row) is True:
-            for term, line in zip(program.terms, sums, strict=True):
-                line[cell] += amount(term, row)
-    return sums
+            found[cell].append(row)
+    return [[over(term, some) for some in found] for term in program.terms]
+
+
+def over(term: Any, rows: list[dict[Any, Any]]) -> int:
+    if isinstance(term, Units):
+        return len({row[UNIT] for row in rows})
+    return sum(amount(term, row) for row in rows)
 
 
 # ---- random tables and programs ----------------------------------------------------------------------------
@@ -243,6 +256,8 @@ def random_term(draw: random.Random) -> Any:
         Present(column),
         Value(column),
         Value(column, draw.choice([5, -(2**53), 2**53])),
+        Square(column, draw.choice([0, 5, -(2**53), 2**62]), draw.choice([0, 1, 7, 61, 88, 126])),
+        Units(),
         Weight(weighted, weights),
     ]
     return draw.choice(terms)
@@ -457,6 +472,34 @@ def test_sums_beyond_64_bits_are_exact(engine):
     assert answer.dtype == object
     n, total = 3001, 3000 * high - 1
     assert answer.tolist() == [[total], [total + n * 2**62], [total - n * 2**62], [n]]
+
+
+def test_squares_are_rounded_down_and_cut_before_they_are_summed(engine):
+    table = pa.table({"x": pa.array([-3.0, 0.0, 2.0, 2.0**53, None])})
+    engine.prepare(table, Preparation(None, 1, (Grid("x", -(2**53), 2**53, 0),), KEY), "t-1")
+    terms = (Square("x", 0, 0), Square("x", 0, 2), Square("x", 2, 88), Square("x", 0, 126))
+    largest = (2**53 - 2) ** 2 >> 88
+    assert engine.run(Program("t-1", Every(()), (), terms)).tolist() == [
+        [9 + 4 + 2**62],
+        [2 + 1 + 2**62],
+        [largest],
+        [0],
+    ]
+
+
+def test_units_are_counted_once_in_each_cell(engine):
+    table = pa.table({"who": [1, 1, 1, 2, 2, 3, None], "ward": list("AABABCA")})
+    program = Program("t-1", Every(()), (Key("ward", 3),), (Units(), Rows()))
+    engine.prepare(table, Preparation("who", 9, (Codes("ward", ("A", "B", "C")),), KEY), "t-1")
+    assert engine.run(program).tolist() == [[2, 2, 1], [3, 2, 1]]
+    assert engine.run(Program("t-1", Every(()), (), (Units(),))).tolist() == [[3]]
+
+
+def test_without_a_unit_column_units_are_rows(engine):
+    table = pa.table({"ward": list("AABABCA")})
+    engine.prepare(table, Preparation(None, 1, (Codes("ward", ("A", "B", "C")),), KEY), "t-1")
+    counted = engine.run(Program("t-1", Every(()), (Key("ward", 3),), (Units(), Rows())))
+    assert counted.tolist() == [[4, 2, 1], [4, 2, 1]]
 
 
 def test_pandas_whole_numbers_stay_the_same_person_beside_a_missing_one(engine):

@@ -11,7 +11,6 @@ import pytest
 import sfumato as sf
 from sfumato import audit
 from sfumato.curator import plan as planning
-from sfumato.curator.plan import Measured
 from sfumato.errors import UsageError
 
 COLUMNS = {"age": sf.between(0, 110), "cost": sf.between(-50, 5000), "ward": sf.one_of("A", "B", "C")}
@@ -20,6 +19,9 @@ QUESTIONS = [
     "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM {table} WHERE age >= 65 GROUP BY ward",
     "SELECT SUM(cost) AS total, AVG(age) AS age FROM {table} WHERE NOT ward = 'A'",
     "SELECT ward, SUM(age) AS age FROM {table} WHERE age < 20 OR cost > 100 GROUP BY ward",
+    "SELECT COUNT(DISTINCT who) AS people FROM {table}",
+    "SELECT ward, COUNT(DISTINCT who) AS people, STDDEV(cost) AS spread FROM {table} GROUP BY ward",
+    "SELECT VAR_POP(age) AS age FROM {table} WHERE cost > 100",
 ]
 
 
@@ -60,10 +62,7 @@ def test_the_door_keeps_its_price(lab: sf.Lab, sql: str) -> None:
 def test_a_door_that_prices_rows_and_not_people_is_caught(
     lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def for_one_row(table, summand, spend, sums):  # type: ignore[no-untyped-def]
-        return Measured(summand, summand.bound, spend.noise(summand.bound, sums))
-
-    monkeypatch.setattr(planning, "_measured", for_one_row)
+    monkeypatch.setattr(planning, "_l1", lambda table, summand, cells: summand.bound)
     found = audit.question(lab, QUESTIONS[0], ("full", "without0"), epsilon=1)
     assert found.finding == "the input of call 1 moved by 7, priced for 1"
 

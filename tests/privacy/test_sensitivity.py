@@ -16,7 +16,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog import Table, declared
-from sfumato.curator.measurement import Count, Mean, Output, Question, Sum
+from sfumato.curator.measurement import Aggregate, Count, Mean, Output, Question, Sum, Units, Variance
 from sfumato.curator.plan import Plan, plan
 from sfumato.curator.relation import Relation
 from sfumato.curator.spend import Pure
@@ -52,6 +52,10 @@ SHOWN = (
     "SUM(flag)",
     "100 * SUM(flag) / COUNT(*)",
     "(SUM(gain) - AVG(age)) * 2",
+    "COUNT(DISTINCT who)",
+    "VARIANCE(gain)",
+    "STDDEV_POP(age)",
+    "STDDEV(score)",
 )
 AFTER = ("", "", " HAVING SUM(score) > 3 OR COUNT(age) < 2", " ORDER BY SUM(gain) / COUNT(*) DESC LIMIT 2")
 GROUPS = ("", "ward", "flag, ward", "score")
@@ -151,9 +155,22 @@ def _worst_case(asked: Question, folder: Path) -> list[tuple[Fraction, int]]:
 
 
 @pytest.mark.parametrize(
-    "aggregate", [Count(), Count("gain"), Sum("age"), Sum("gain"), Sum("score"), Mean("gain"), Mean("flag")]
+    "aggregate",
+    [
+        Count(),
+        Count("gain"),
+        Units("who"),
+        Sum("age"),
+        Sum("gain"),
+        Sum("score"),
+        Mean("gain"),
+        Mean("flag"),
+        Variance("gain"),
+        Variance("age", sample=False, root=True),
+        Variance("score"),
+    ],
 )
-def test_every_aggregate_reaches_its_price(aggregate: Count | Sum | Mean, tmp_path: Path) -> None:
+def test_every_aggregate_reaches_its_price(aggregate: Aggregate, tmp_path: Path) -> None:
     for share, bound in _worst_case(Question(Relation("t"), (), (Output("x", aggregate),)), tmp_path):
         assert share >= 1 - Fraction(1, bound)
 
@@ -169,3 +186,19 @@ def test_every_aggregate_reaches_its_price(aggregate: Count | Sum | Mean, tmp_pa
 def test_what_comes_after_the_noise_needs_every_sum_it_pays_for(sql: str, tmp_path: Path) -> None:
     for share, bound in _worst_case(question(sql), tmp_path):
         assert share >= max(Fraction(1, 2), 1 - Fraction(1, bound))
+
+
+@pytest.mark.parametrize(("max_rows", "groups"), [(2, "ward"), (7, "ward"), (4, "flag, ward"), (7, "")])
+def test_a_unit_in_as_many_groups_as_it_can_be_reaches_its_price(
+    max_rows: int, groups: str, tmp_path: Path
+) -> None:
+    rows = [("u", ward, flag) for ward in "ABC" for flag in (0, 1)]
+    columns = dict(zip(("who", "ward", "flag"), zip(*rows, strict=True), strict=True))
+    full = pa.table({name: pa.array(values) for name, values in columns.items()})
+    table = declared("t", sf.Unit("who", max_rows), {name: COLUMNS[name] for name in ("ward", "flag")})
+    engine = DuckDBEngine(tmp_path)
+    engine.prepare(full, table.preparation(b"key"), table.snapshot_name)
+    engine.prepare(full.slice(0, 0), table.preparation(b"key"), "empty")
+    asked = "SELECT COUNT(DISTINCT who) FROM t" + (f" GROUP BY {groups}" if groups else "")
+    (moved,) = _moved(engine, plan(table, question(asked), Pure(Fraction(1))), "empty")
+    assert Fraction(1, 2) <= moved <= 1

@@ -39,6 +39,8 @@ from sfumato.engines.program import (
     Program,
     Rows,
     Some,
+    Square,
+    Units,
     Value,
     Weight,
 )
@@ -122,6 +124,7 @@ def terms(draw: random.Random) -> dict[Any, int]:
     return {
         Rows(): 1,
         Present("cost"): 1,
+        Square("cost", 500, 3): 517**2 >> 3,
         Value("cost", centre): max(abs(COST.low - centre), abs(COST.high - centre)),
         Weight("ward", weights): max(map(abs, weights)),
     }
@@ -163,7 +166,7 @@ def prepared(request, tmp_path_factory):
 
 def test_one_unit_moves_no_sum_by_more_than_its_rows_times_the_largest_amount(prepared):
     engine, max_rows, draw = prepared
-    nearest = np.zeros(4)
+    nearest = np.zeros(5)
     for _ in range(12):
         keys = tuple(Key(name, SIZES[name]) for name in draw.sample(list(SIZES), draw.randint(0, 2)))
         asked = terms(draw)
@@ -172,6 +175,16 @@ def test_one_unit_moves_no_sum_by_more_than_its_rows_times_the_largest_amount(pr
         assert (moved <= bounds[:, None]).all()
         nearest = np.maximum(nearest, (moved / bounds[:, None]).max(axis=1))
     assert (nearest >= 0.5).all(), "a bound that nothing comes near would hide a mistake"
+
+
+def test_one_unit_is_counted_once_in_a_cell_and_in_no_more_cells_than_it_has_rows(prepared):
+    engine, max_rows, draw = prepared
+    for names in ((), ("ward",), ("ward", "grade")):
+        keys = tuple(Key(name, SIZES[name]) for name in names)
+        bound = min(max_rows, math.prod(key.size for key in keys))
+        moved = differences(engine, Every(()), keys, {Units(): 1})
+        assert bound / 2 <= moved.max() <= bound
+        assert differences(engine, predicate(draw), keys, {Units(): 1}).max() <= bound
 
 
 def test_the_rows_of_everyone_else_stay_the_same(prepared):

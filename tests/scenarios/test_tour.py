@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -184,3 +185,30 @@ def test_other_ways_to_spend(small_lab: sf.Lab, tmp_path: Path) -> None:
     assert q.quote(error={"cost": 100}, given={"n": 2000}).epsilon is not None
     with pytest.raises(BudgetError):
         small_lab.session().sql("SELECT COUNT(*) FROM visits").release(epsilon=0.1, delta=1e-6)
+
+
+def test_people_and_spread(tmp_path: Path) -> None:
+    lab = sf.create(tmp_path / "spread")
+    visits = clinic.visits(2000, 20_000)
+    lab.register(
+        "visits",
+        visits,
+        unit=sf.Unit("patient_id", max_rows=200),
+        columns={"age": sf.between(0, 110)},
+        budget=sf.Budget(epsilon=2000),
+    )
+    q = lab.session().sql(
+        "SELECT COUNT(DISTINCT patient_id) AS people, STDDEV(age), VAR_POP(age) FROM visits"
+    )
+    assert q.quote(epsilon=1).error()["stddev_age"] is None
+    assert "given" in str(q.quote(epsilon=1))
+    assert 0 < q.quote(epsilon=1000, given={"n": 20_000}).error()["stddev_age"] < 55
+    release = q.release(epsilon=1000)
+    (row,) = release.to_arrow().to_pylist()
+    ages = visits["age"].to_numpy(zero_copy_only=False).astype(float)
+    assert row["people"] == len(visits["patient_id"].unique())
+    assert row["stddev_age"] == pytest.approx(ages[~np.isnan(ages)].clip(0, 110).std(ddof=1), rel=1e-2)
+    assert row["variance_age"] == pytest.approx(ages[~np.isnan(ages)].clip(0, 110).var(), rel=1e-2)
+    (ends,) = release.interval().to_pylist()
+    assert ends["stddev_age_low"] <= row["stddev_age"] <= ends["stddev_age_high"]
+    assert "stddev_age, 95 %" in str(release)

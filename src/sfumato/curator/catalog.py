@@ -59,6 +59,18 @@ class Table:
             else "a column that the steward did not declare cannot be used",
         )
 
+    def require_unit(self, name: str) -> None:
+        """Refuse a name that is not the unit's; names of declared columns come first, as everywhere."""
+        unit = self.unit.column
+        if unit is not None and name not in self.columns and name.casefold() == unit.casefold():
+            return
+        raise PolicyError(
+            "SF-Q130",
+            f"Different values of '{name[:80]}' cannot be counted.",
+            why="only the units of protection are counted once each",
+            try_="COUNT(*): each row is one person" if unit is None else f"COUNT(DISTINCT {unit})",
+        )
+
     def preparation(self, key: bytes) -> Preparation:
         stored = tuple(promise.stored(name) for name, promise in self.columns.items())
         return Preparation(self.unit.column, self.unit.max_rows, stored, key)

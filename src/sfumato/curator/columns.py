@@ -20,6 +20,7 @@ from sfumato.engines.program import (
     Every,
     Grid,
     Predicate,
+    Square,
     Term,
     Value,
     Weight,
@@ -44,6 +45,14 @@ class Summand:
     bound: int
     step: Fraction
     centre: int = 0
+    slack: int = 0
+    """How many steps a row may lie above what it adds, where it was rounded down."""
+
+    def squared(self) -> Summand:
+        """The square of a deviation, rounded down to a step of which at most 2^STEPS are needed."""
+        shift = max(0, (self.bound**2).bit_length() - STEPS)
+        step = self.step**2 * 2**shift
+        return Summand(_squared(self.term, shift), self.bound**2 >> shift, step, slack=min(shift, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,11 @@ class Between:
         centre = (low + high) // 2
         return Summand(Value(name, centre), max(centre - low, high - centre), self.step, centre)
 
+    def reach(self, name: str) -> Fraction:
+        """Half the distance of the bounds: no standard deviation is larger."""
+        low, high = self.ends
+        return (high - low) * self.step / 2
+
     def to_dict(self) -> dict[str, Any]:
         ends = [str(self.low), str(self.high)]
         return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step}
@@ -148,6 +162,10 @@ class OneOf:
         ends = min(weights), max(weights)
         centred = tuple(2 * weight - sum(ends) for weight in weights)
         return Summand(Weight(name, centred), max(1, ends[1] - ends[0]), step / 2, sum(ends))
+
+    def reach(self, name: str) -> Fraction:
+        weights, step = self._weights(name)
+        return (max(weights) - min(weights)) * step / 2
 
     def _weights(self, name: str) -> tuple[tuple[int, ...], Fraction]:
         """The listed numbers on a grid: whole numbers as they are, others as in `between`."""
@@ -264,6 +282,16 @@ def _number(name: str, literal: Scalar) -> Fraction:
         f"'{name}' is a number and is compared with a {_kind(literal)}.",
         try_=f"{name} >= 10",
     )
+
+
+def _squared(deviation: Term, shift: int) -> Term:
+    match deviation:
+        case Value(column, centre):
+            return Square(column, centre, shift)
+        case Weight(column, weights):
+            return Weight(column, tuple(weight**2 >> shift for weight in weights))
+        case _:
+            raise AssertionError(deviation)
 
 
 def _nearest(value: Fraction, step: Fraction) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.curator.measurement import Aggregate, Count, Mean
+from sfumato.curator.measurement import Aggregate, Count, Mean, Units, Variance
 from sfumato.noise import Gaussian, Laplace
 
 if TYPE_CHECKING:
@@ -23,9 +23,11 @@ _HALVINGS = 60
 
 def values(plan: Plan, aggregate: Aggregate, noisy: NDArray[Any]) -> NDArray[Any]:
     """One number a cell: an integer for a count, a double otherwise."""
+    if isinstance(aggregate, Variance):
+        return _variance(plan, aggregate, noisy)
     at = plan.sums(aggregate)
     total, sums = plan.measured[at[0]], np.asarray(noisy[at[0]])
-    if isinstance(aggregate, Count):
+    if isinstance(aggregate, Count | Units):
         return sums.astype(np.int64)
     if isinstance(aggregate, Mean):
         return _shown(total, _deviation(total, sums, noisy[at[1]]))
@@ -36,6 +38,8 @@ def interval(
     plan: Plan, aggregate: Aggregate, noisy: NDArray[Any], confidence: float
 ) -> tuple[Floats, Floats]:
     """Where the exact number of each cell lies, with this confidence."""
+    if isinstance(aggregate, Variance):
+        return _variance_interval(plan, aggregate, noisy, confidence)
     at = plan.sums(aggregate)
     total, sums = plan.measured[at[0]], noisy[at[0]].astype(np.float64)
     if isinstance(aggregate, Mean):
@@ -104,3 +108,42 @@ def _two_laplace_tail(distance: Floats, first: float, second: Floats) -> Floats:
     second = np.where(np.abs(second - first) < 1e-6 * first, first * (1 + 1e-6), second)
     a, b = first**2, second**2
     return np.asarray((a * np.exp(-distance / first) - b * np.exp(-distance / second)) / (a - b))
+
+
+# ---- variances ---------------------------------------------------------------------------------------------
+
+
+def _variance(plan: Plan, aggregate: Variance, noisy: NDArray[Any]) -> Floats:
+    """The mean square of the deviations less the square of their mean."""
+    squares, deviations, rows = (noisy[at].astype(np.float64) for at in plan.sums(aggregate))
+    square, deviation, _ = (plan.measured[at] for at in plan.sums(aggregate))
+    mean = _deviation(deviation, deviations, rows) * float(deviation.summand.step)
+    mean_square = _deviation(square, squares, rows) * float(square.summand.step)
+    return _as_asked(plan, aggregate, mean_square - mean**2, rows)
+
+
+def _variance_interval(
+    plan: Plan, aggregate: Variance, noisy: NDArray[Any], confidence: float
+) -> tuple[Floats, Floats]:
+    """Wider than needed: mean square, mean and rows each miss theirs with a third of the chance allowed."""
+    squares, deviations, rows = (noisy[at].astype(np.float64) for at in plan.sums(aggregate))
+    square, deviation, count = (plan.measured[at] for at in plan.sums(aggregate))
+    each = 1 - (1 - confidence) / 3
+    lowest, highest = _mean_interval(square, count, squares, rows, each)
+    left, right = _mean_interval(deviation, count, deviations, rows, each)
+    nearest = np.maximum(0.0, np.maximum(left, -right))
+    furthest = np.maximum(-left, right)
+    step, squared_step = float(square.summand.step), float(deviation.summand.step) ** 2
+    low = lowest * step - furthest**2 * squared_step
+    high = (highest + square.summand.slack) * step - nearest**2 * squared_step
+    half = count.noise.half_width(each)
+    return _as_asked(plan, aggregate, low, rows + half), _as_asked(plan, aggregate, high, rows - half)
+
+
+def _as_asked(plan: Plan, aggregate: Variance, variance: Floats, rows: Floats) -> Floats:
+    """Kept within what is possible; of a sample, of which two rows are the fewest; its root."""
+    column = plan.table.column(aggregate.column)
+    kept = np.clip(variance, 0.0, float(plan.table.columns[column].reach(column)) ** 2)
+    rows = np.maximum(rows, 2.0)
+    shown = kept * (rows / (rows - 1)) if aggregate.sample else kept
+    return np.asarray(np.sqrt(shown) if aggregate.root else shown)

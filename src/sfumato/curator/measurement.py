@@ -40,7 +40,25 @@ class Mean:
     column: str
 
 
-Aggregate = Count | Sum | Mean
+@dataclass(frozen=True, slots=True)
+class Units:
+    """How many different units have a row. The column is the one that says whose row it is."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """The variance of a column over the rows where it is not missing."""
+
+    column: str
+    sample: bool = True
+    """Whether the squares are shared by one row less than there are."""
+    root: bool = False
+    """Whether its root is shown, the standard deviation."""
+
+
+Aggregate = Count | Units | Sum | Mean | Variance
 
 
 @dataclass(frozen=True, slots=True)

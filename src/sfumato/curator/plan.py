@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.curator.columns import OneOf, Summand
-from sfumato.curator.measurement import Aggregate, Count, Mean, Question, Sum
+from sfumato.curator.measurement import Aggregate, Count, Mean, Question, Sum, Units, Variance
 from sfumato.curator.relation import AllOf, AnyOf, Comparison, Condition, IsMissing, Negation
 from sfumato.engines import program as engine
 from sfumato.errors import PolicyError
@@ -32,9 +32,9 @@ MOST_CELLS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One noisy sum: a row adds at most `bound` to it, a unit at most `l1` over all cells.
+    """One noisy sum or count: a unit moves it by at most `l1` over all cells.
 
-    All rows of a unit may fall into one cell, so its l2 norm has no smaller bound than its l1 norm.
+    All rows of a unit may fall into one cell, so the l2 norm of a sum has no smaller bound than its l1 norm.
     """
 
     summand: Summand
@@ -107,7 +107,7 @@ def plan(table: Table, question: Question, spend: Spend) -> Plan:
         raise PolicyError(
             "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{program.cells:,}"
         )
-    measured = tuple(_measured(table, each, spend, len(asked)) for each in asked)
+    measured = tuple(_measured(each, _l1(table, each, program.cells), spend, len(asked)) for each in asked)
     return Plan(table, question, spend, program, measured)
 
 
@@ -118,12 +118,19 @@ def summands(table: Table, aggregate: Aggregate) -> tuple[Summand, ...]:
             return (Summand(engine.Rows(), 1, Fraction(1)),)
         case Count(str(name)):
             return (_present(table, name),)
+        case Units(name):
+            table.require_unit(name)
+            return (Summand(engine.Units(), 1, Fraction(1)),)
         case Sum(name):
             column = table.column(name)
             return (table.columns[column].total(column),)
         case Mean(name):
             column = table.column(name)
             return (table.columns[column].deviation(column), _present(table, name))
+        case Variance(name):
+            column = table.column(name)
+            deviation = table.columns[column].deviation(column)
+            return (deviation.squared(), deviation, _present(table, name))
         case _:
             raise AssertionError(aggregate)
 
@@ -139,9 +146,16 @@ def needed(table: Table, question: Question) -> tuple[Summand, ...]:
     return tuple(by_term[term] for term in sorted(by_term, key=canonical_json))
 
 
-def _measured(table: Table, summand: Summand, spend: Spend, sums: int) -> Measured:
-    """A unit has at most `max_rows` rows, and all of them may fall into one cell: the l1 norm counts."""
-    l1 = table.unit.max_rows * summand.bound
+def _l1(table: Table, summand: Summand, cells: int) -> int:
+    """A unit has at most `max_rows` rows, and all may fall into one cell: the l1 norm counts.
+
+    Among the units of a cell it counts once, so with `max_rows` rows it counts in that many cells at most.
+    """
+    rows = table.unit.max_rows
+    return min(rows, cells) if isinstance(summand.term, engine.Units) else rows * summand.bound
+
+
+def _measured(summand: Summand, l1: int, spend: Spend, sums: int) -> Measured:
     return Measured(summand, l1, spend.noise(l1, sums))
 
 

@@ -24,6 +24,7 @@ from sfumato.curator.measurement import (
     Key,
     Not,
     Sum,
+    Units,
     parts,
 )
 
@@ -147,7 +148,7 @@ def steady(figure: Figure) -> bool:
         case Arithmetic(_, left, right):
             return steady(left) and not parts(right)
         case _:
-            return isinstance(figure, Count | Sum | Fraction)
+            return isinstance(figure, Count | Units | Sum | Fraction)
 
 
 # ---- groups ------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.measurement import Mean
-from sfumato.curator.plan import needed, plan
+from sfumato.curator.measurement import Mean, Variance
+from sfumato.curator.plan import plan
 from sfumato.curator.post import interval, steady
 from sfumato.curator.spend import Pure
 from sfumato.errors import UsageError
@@ -57,7 +57,7 @@ class Quote:
     def error(self, confidence: float = 0.95) -> dict[str, float | None]:
         """For each number of the answer, half the width of its interval, where it is known beforehand.
 
-        Of averages it is for a given n; of products and quotients it is known only with the answer.
+        Of means and variances it is for a given n; of products and quotients it is known with the answer.
         """
         asked = self.plan.question.figures
         return {name: self._half_width(figure, confidence) for name, figure in asked.items()}
@@ -110,7 +110,9 @@ class Quote:
         half = self._half_width(figure, 0.95)
         if half is not None:
             return f"{half:,.4g}"
-        if not isinstance(figure, Mean):
+        if isinstance(figure, Variance) and figure.root:
+            return 'depends on the rows of the group: given={"n": …}'
+        if not isinstance(figure, Mean | Variance):
             return "known only with the answer"
         total = self.plan.measured[self.plan.sums(figure)[0]]
         return f"about {total.noise.half_width(0.95) * float(total.summand.step):,.4g} / rows of the group"
@@ -118,20 +120,21 @@ class Quote:
     def _half_width(self, figure: Figure, confidence: float) -> float | None:
         if steady(figure):
             return self._width(figure, np.zeros((len(self.plan.measured), 1)), confidence) / 2
-        if isinstance(figure, Mean) and "n" in self.given:
-            return self._mean_half_width(figure, confidence)
+        if isinstance(figure, Mean | Variance) and "n" in self.given:
+            return self._typical_half_width(figure, confidence)
         return None
 
     def _width(self, figure: Figure, noisy: NDArray[Any], confidence: float) -> float:
         low, high = interval(self.plan, figure, noisy, confidence)
         return float(high[0] - low[0])
 
-    def _mean_half_width(self, aggregate: Mean, confidence: float) -> float:
-        """For a group of the given size, halfway between the middle of the bounds and one of them."""
+    def _typical_half_width(self, aggregate: Mean | Variance, confidence: float) -> float:
+        """For a group of the given size: a mean halfway from the middle of the bounds to one of them, a
+        variance of half the largest around the middle."""
         at = self.plan.sums(aggregate)
         typical = np.zeros((len(self.plan.measured), 1))
         typical[at[0]] = self.plan.measured[at[0]].summand.bound * self.given["n"] / 2
-        typical[at[1]] = self.given["n"]
+        typical[at[-1]] = self.given["n"]
         return self._width(aggregate, typical, confidence) / 2
 
 
@@ -163,18 +166,18 @@ def cheapest(table: Table, question: Question, error: Mapping[str, Any], given: 
 
 def _millionths(table: Table, question: Question) -> int:
     """Below the least ε whose noise can still be drawn."""
-    widest = max(table.unit.max_rows * each.bound for each in needed(table, question))
-    return math.ceil(widest * len(needed(table, question)) * _MILLION / LARGEST)
+    measured = plan(table, question, Pure(Fraction(1000))).measured
+    return math.ceil(max(each.l1 for each in measured) * len(measured) * _MILLION / LARGEST)
 
 
 def _known(name: str, figure: Figure, quote: Quote) -> float:
     half = quote.error()[name]
     if half is not None:
         return half
-    if isinstance(figure, Mean):
+    if isinstance(figure, Mean | Variance):
         raise UsageError(
             "SF-N116",
-            f"The error of the average '{name}' depends on how many rows it is of.",
+            f"The error of '{name}' depends on how many rows it is of.",
             try_='given={"n": 1000}, the rows of a group',
         )
     raise UsageError(

@@ -111,6 +111,11 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class Units:
+    """Not a sum over rows: how many different units the rows are of. Without a unit column, as Rows."""
+
+
+@dataclass(frozen=True, slots=True)
 class Present:
     """1 where the column is not missing, else 0."""
 
@@ -125,6 +130,19 @@ class Value:
     centre: int = 0
 
 
+LARGEST_SQUARE = 2**62
+"""So that no sum of squares can overflow, whatever the centre and the shift."""
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """⌊(stored integer − centre)² / 2^shift⌋, but at most LARGEST_SQUARE; 0 where missing."""
+
+    column: str
+    centre: int
+    shift: int
+
+
 @dataclass(frozen=True, slots=True)
 class Weight:
     """The integer that belongs to the column's code; 0 where missing."""
@@ -133,7 +151,7 @@ class Weight:
     weights: tuple[int, ...]
 
 
-Term = Rows | Present | Value | Weight
+Term = Rows | Units | Present | Value | Square | Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +164,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Sum each term over the rows of each cell. Cells are the product of the keys, the last fastest."""
+    """Each term over the rows of each cell. Cells are the product of the keys, the last fastest."""
 
     snapshot: str
     where: Predicate

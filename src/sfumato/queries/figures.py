@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.curator.measurement import Aggregate, Arithmetic, Count, Figure, Mean, Sum
+from sfumato.curator.measurement import Arithmetic, Figure
 from sfumato.errors import PolicyError
-from sfumato.queries.leaves import column, number, only, shape
+from sfumato.queries import aggregates
+from sfumato.queries.leaves import column, number, only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,14 +41,13 @@ def figure(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
     if type(node) in _ARITHMETIC:
         only(node, "this", "expression", "typed", "safe")
         return _reckoned(type(node), figure(node.this, known), figure(node.expression, known))
-    return _aggregate(node)
+    return aggregates.aggregate(node)
 
 
 def default_name(shown: Figure) -> str:
     if isinstance(shown, Arithmetic | Fraction):
         raise PolicyError("SF-Q118", "A computed number needs a name.", try_="SUM(cost) / COUNT(*) AS per")
-    kind = {Count: "count", Sum: "sum", Mean: "avg"}[type(shown)]
-    return kind if shown.column is None else f"{kind}_{shown.column}"
+    return aggregates.default_name(shown)
 
 
 def _known(name: str, known: Mapping[str, Figure]) -> Figure:
@@ -72,36 +72,3 @@ def _reckoned(kind: type[exp.Expression], left: Figure, right: Figure) -> Figure
     if result and not 1 / LARGEST <= abs(result) <= LARGEST:
         raise PolicyError("SF-Q111", "A computed number is too large or too small.", try_="100 or 0.5")
     return result
-
-
-def _aggregate(item: exp.Expression) -> Aggregate:
-    if isinstance(item, exp.Count):
-        only(item, "this", "big_int")
-        return Count() if _counts_rows(item.this) else Count(_argument(item))
-    if isinstance(item, exp.Sum | exp.Avg):
-        only(item, "this")
-        return Sum(_argument(item)) if isinstance(item, exp.Sum) else Mean(_argument(item))
-    raise PolicyError(
-        "SF-Q104",
-        "An answer is made of COUNT, SUM, AVG, arithmetic on them and the columns of GROUP BY.",
-        got=shape(item),
-        try_="SELECT ward, COUNT(*) AS n … GROUP BY ward",
-    )
-
-
-def _counts_rows(argument: Any) -> bool:
-    if isinstance(argument, exp.Star):
-        only(argument)
-        return True
-    return isinstance(argument, exp.Literal) and not argument.is_string
-
-
-def _argument(item: exp.Expression) -> str:
-    if isinstance(item.this, exp.Column):
-        return column(item.this)
-    raise PolicyError(
-        "SF-Q105",
-        "An aggregate takes the name of one declared column.",
-        got=shape(item.this),
-        try_=f"{item.key.upper()}(cost)",
-    )

@@ -15,6 +15,8 @@ from sfumato.engines.program import (
     Program,
     Rows,
     Some,
+    Square,
+    Units,
     Value,
     Weight,
 )
@@ -67,6 +69,7 @@ def test_predicates(predicate, sql):
 @pytest.mark.parametrize(
     ("term", "sql"),
     [
+        (Units(), "count(DISTINCT unit)"),
         (Present("ward"), "count(c1)"),
         (Weight("ward", (5, -1)), "COALESCE(sum(w0[CAST(c1 AS BIGINT) + 1]), 0)"),
     ],
@@ -80,7 +83,16 @@ def test_weights_stand_beside_the_rows():
     assert "FROM snapshot.rows, (SELECT CAST('[5, -1]' AS BIGINT[]) AS w1) AS lists WHERE" in sql
 
 
-@pytest.mark.parametrize("term", [Value(COST, 2**62 + 1), Weight("ward", (0, -(2**63)))])
+@pytest.mark.parametrize(
+    "term",
+    [
+        Value(COST, 2**62 + 1),
+        Weight("ward", (0, -(2**63))),
+        Square(COST, 2**62 + 1, 0),
+        Square(COST, 0, 127),
+        Square(COST, 0, -1),
+    ],
+)
 def test_what_could_overflow_is_refused(term):
     with pytest.raises(OverflowError):
         compiled(terms=(term,))
@@ -93,6 +105,8 @@ def test_what_could_overflow_is_refused(term):
         {"where": Among("ward", ("0) OR (true",))},
         {"terms": (Value(COST, "0"),)},
         {"terms": (Weight("ward", ("0",)),)},
+        {"terms": (Square(COST, "0", 0),)},
+        {"terms": (Square(COST, 0, "0"),)},
         {"keys": (Key("ward", "4) OR (true"),)},
     ],
 )

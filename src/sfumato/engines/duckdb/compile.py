@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.engines.program import (
+    LARGEST_SQUARE,
     Among,
     AtLeast,
     AtMost,
@@ -15,7 +16,9 @@ from sfumato.engines.program import (
     Present,
     Rows,
     Some,
+    Square,
     Term,
+    Units,
     Value,
     Weight,
 )
@@ -80,13 +83,24 @@ def _sum(term: Term, weights: str, columns: Mapping[str, str]) -> str:
     match term:
         case Rows():
             return "count(*)"
+        case Units():
+            return "count(DISTINCT unit)"
         case Present(column):
             return f"count({columns[column]})"
         case Value(column, centre):
             stored = columns[column]
             return f"COALESCE(sum({stored}), 0) - CAST({_bounded(centre)} AS HUGEINT) * count({stored})"
+        case Square(column, centre, shift):
+            return f"COALESCE(sum({_square(columns[column], _bounded(centre), _shift(shift))}), 0)"
         case Weight(column):
             return f"COALESCE(sum({weights}[CAST({columns[column]} AS BIGINT) + 1]), 0)"
+
+
+def _square(stored: str, centre: int, shift: int) -> str:
+    """Cut by CASE, which keeps a missing value missing; least would make it the bound."""
+    deviation = f"(CAST({stored} AS HUGEINT) - CAST({centre} AS HUGEINT))"
+    square = f"(({deviation} * {deviation}) >> {shift})"
+    return f"CAST(CASE WHEN {square} > {LARGEST_SQUARE} THEN {LARGEST_SQUARE} ELSE {square} END AS BIGINT)"
 
 
 def _list(integers: Iterable[int]) -> str:
@@ -112,6 +126,12 @@ def _joined(word: str, parts: Iterable[str]) -> str:
 
 def _clamped(value: int) -> int:
     return max(-_LIMIT, min(value, _LIMIT))
+
+
+def _shift(bits: int) -> int:
+    if not 0 <= bits < 127:
+        raise OverflowError("a square is shifted by 0 to 126 bits")
+    return bits
 
 
 def _bounded(value: int) -> int:
