@@ -78,9 +78,9 @@ CODES: dict[str, str] = {
     "SF-C202": "The file to register is not there.",
     "SF-C203": "The source has no such column, or has it twice. The columns it has are listed.",
     "SF-C204": "The file is damaged or not of its kind. The row is not shown, because an error message must not show data.",
-    "SF-C205": "Columns hold numbers, texts, booleans or dates; lists, structures and bytes cannot be declared.",
+    "SF-C205": "Columns hold numbers of up to 38 digits, texts, booleans, dates, times or bytes. Lists, structures, durations, longer decimals and unknown objects cannot be declared.",
     "SF-C206": "A column declared as a number is of a type that has no numbers in it.",
-    "SF-C207": "Identifiers stored as doubles above 2^53 were rounded, so different people may share one. Read them as integers or texts.",
+    "SF-C207": "Identifiers stored as doubles at or above 2^53 may have been rounded, so different people may share one. Read them as integers or texts.",
     # questions
     "SF-Q101": "The text could not be parsed as SQL. The place, where known, is given.",
     "SF-Q102": "One question is one SELECT statement: no other statements, no lists of them, no UNION.",
