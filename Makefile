@@ -7,7 +7,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTEST := $(BIN)/python -m pytest -n 2
-FAST := $(wildcard tests/unit tests/conformance tests/docs)
+FAST := $(wildcard tests/unit tests/docs)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check slow bench docs clean
