@@ -92,17 +92,23 @@ class Left:
 def price(event: Event) -> Cost:
     """The charge for an event, every component rounded up.
 
-    Parts are rounded before they are added, so that what doubles lose in one of them is never multiplied.
+    Pure ε is exact until it is rounded once, so that the parts of a question cost what the whole was told to.
     """
+    pure, parts = event.pure(), _summed(event)
+    return Cost(None if pure is None else math.ceil(pure * NAT), parts.renyi, parts.side)
+
+
+def _summed(event: Event) -> Cost:
+    """Parts are rounded before they are added: what doubles lose in one of them is never multiplied."""
     match event:
         case Sequential():
-            return sum(map(price, event.events), NOTHING)
+            return sum(map(_summed, event.events), NOTHING)
         case Repeated():
-            return price(event.event) * event.times
+            return _summed(event.event) * event.times
         case Parallel():
-            return _dearest(map(price, event.events))
+            return _dearest(map(_summed, event.events))
         case Grouped():
-            return price(event.reduced())
+            return _summed(event.reduced())
     return _simple(event)
 
 

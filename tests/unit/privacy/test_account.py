@@ -18,6 +18,7 @@ from sfumato.privacy import (
     DiscreteLaplace,
     Gaussian,
     Pure,
+    Sequential,
     caps,
     left,
     price,
@@ -164,3 +165,9 @@ def test_bad_budgets_are_refused(arguments: dict[str, object], code: str) -> Non
 def test_numbers_read_as_typed() -> None:
     assert Budget(0.1).epsilon == Fraction(1, 10)
     assert Budget.from_dict(Budget(0.3, 1e-7).to_dict()) == Budget(0.3, 1e-7)
+
+
+def test_the_parts_of_a_question_cost_what_the_whole_was_told_to() -> None:
+    third = Sequential((DiscreteLaplace(Fraction(120), 20),) * 3)
+    assert price(third).pure == NAT // 2
+    assert _how_many(Budget(1), price(third)) == 2
