@@ -61,7 +61,8 @@ def test_coverage(aggregate: Aggregate, rows: int, confidence: float, spend: Spe
     got = _coverage(aggregate, exact, confidence, spend)
     slack = 4.9 * math.sqrt(confidence * (1 - confidence) / RUNS)
     assert got >= confidence - slack
-    assert got <= confidence + slack + 0.03  # integers: the smallest interval that holds enough may hold more
+    # The smallest interval of whole numbers that holds enough may hold more: by a cell, at most this.
+    assert got <= confidence + slack + max(0.03, 0.16 * (1 - confidence))
 
 
 # ---- variances: intervals are wider than needed, so only too few is wrong ----------------------------------
