@@ -1,4 +1,4 @@
-"""What the steward promises about a column, and what that makes of it: stored integers and their bounds.
+"""What the steward promises about a column, and what that makes of it: stored integers and their domain.
 
 The grid, the codes and every bound come from the declaration alone, never from the data or its types.
 """
@@ -8,51 +8,22 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import date, datetime
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from sfumato.engines.program import (
-    Among,
-    AtLeast,
-    AtMost,
-    Codes,
-    Every,
-    Grid,
-    Predicate,
-    Square,
-    Term,
-    Value,
-    Weight,
-)
-from sfumato.errors import PolicyError, UsageError
+from sfumato.curator import domains
+from sfumato.curator.domains import Listed, Numbers, Periods, position
+from sfumato.engines import preparation
+from sfumato.errors import UsageError
 from sfumato.privacy.exact import Number, exact, positive
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sfumato.curator.relation import Scalar
+    from sfumato.curator.domains import Domain, Scalar
+    from sfumato.engines.preparation import Stored
 
 STEPS = 20
 """Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summand:
-    """A term to sum: a row adds at most `bound` steps of size `step`, measured from `centre` steps."""
-
-    term: Term
-    bound: int
-    step: Fraction
-    centre: int = 0
-    slack: int = 0
-    """How many steps a row may lie above what it adds, where it was rounded down."""
-
-    def squared(self) -> Summand:
-        """The square of a deviation, rounded down to a step of which at most 2^STEPS are needed."""
-        shift = max(0, (self.bound**2).bit_length() - STEPS)
-        step = self.step**2 * 2**shift
-        return Summand(_squared(self.term, shift), self.bound**2 >> shift, step, slack=min(shift, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +35,8 @@ class Between:
     exponent: int
     declared_step: bool = False
     """Whether the steward named the step, which says that values are multiples of it."""
+    missing: Fraction | None = None
+    constant: bool = False
 
     @property
     def step(self) -> Fraction:
@@ -71,152 +44,115 @@ class Between:
 
     @property
     def ends(self) -> tuple[int, int]:
-        return self.nearest(self.low), self.nearest(self.high)
+        return _nearest(self.low, self.step), _nearest(self.high, self.step)
 
-    def nearest(self, value: Fraction) -> int:
-        """The grid point a number is stored as."""
-        return _nearest(value, self.step)
+    def stored(self, name: str) -> Stored:
+        missing = None if self.missing is None else _nearest(self.missing, self.step)
+        return preparation.Grid(name, *self.ends, self.exponent, missing)
 
-    def stored(self, name: str) -> Grid:
-        low, high = self.ends
-        return Grid(name, low, high, self.exponent)
-
-    def compare(self, name: str, operator: str, literal: Scalar) -> Predicate:
-        """Without a declared step a literal is stored like a value first, so that x ≥ c holds where x = c."""
-        number = _number(name, literal)
-        place = number / self.step if self.declared_step else Fraction(self.nearest(number))
-        match operator:
-            case ">=":
-                return AtLeast(name, math.ceil(place))
-            case ">":
-                return AtLeast(name, math.floor(place) + 1)
-            case "<=":
-                return AtMost(name, math.floor(place))
-            case "<":
-                return AtMost(name, math.ceil(place) - 1)
-            case _:
-                return Every((AtLeast(name, math.ceil(place)), AtMost(name, math.floor(place))))
-
-    def total(self, name: str) -> Summand:
-        """For SUM: measured from zero."""
-        return Summand(Value(name), max(map(abs, self.ends)), self.step)
-
-    def deviation(self, name: str) -> Summand:
-        """For AVG: measured from the middle of the bounds, where one row weighs least."""
-        low, high = self.ends
-        centre = (low + high) // 2
-        return Summand(Value(name, centre), max(centre - low, high - centre), self.step, centre)
-
-    def reach(self, name: str) -> Fraction:
-        """Half the distance of the bounds: no standard deviation is larger."""
-        low, high = self.ends
-        return (high - low) * self.step / 2
+    def domain(self) -> Domain:
+        return Numbers(*self.ends, self.step, rounded=not self.declared_step)
 
     def to_dict(self) -> dict[str, Any]:
         ends = [str(self.low), str(self.high)]
-        return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step}
+        return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step} | _rules(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class During:
+    """A date, or a moment to the second, within bounds. Made by `sf.between` of dates or moments."""
+
+    low: date
+    high: date
+    missing: date | None = None
+    constant: bool = False
+
+    @property
+    def unit(self) -> str:
+        return "second" if isinstance(self.low, datetime) else "day"
+
+    def stored(self, name: str) -> Stored:
+        missing = None if self.missing is None else self._place(self.missing)
+        return preparation.Moments(
+            name, self._place(self.low), self._place(self.high), self.unit == "second", missing
+        )
+
+    def domain(self) -> Domain:
+        return Periods(self._place(self.low), self._place(self.high), self.unit)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"during": [self.low.isoformat(), self.high.isoformat()]} | _rules(self)
+
+    def _place(self, moment: date) -> int:
+        return math.floor(position(moment, self.unit))
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """One of a public list of texts, of numbers or of booleans. Made by `sf.one_of`."""
 
     values: tuple[Scalar, ...]
+    missing: Scalar | None = None
+    constant: bool = False
 
-    @cached_property
-    def numbers(self) -> tuple[Fraction, ...]:
-        """The list as numbers; empty when it is one of texts or booleans."""
-        return tuple(value for value in self.values if isinstance(value, Fraction))
+    def stored(self, name: str) -> Stored:
+        values: tuple[Any, ...] = tuple(float(number) for number in self.domain().numbers) or self.values
+        return preparation.Codes(name, values, None if self.missing is None else self.values.index(self.missing))
 
-    def shown(self) -> list[Any]:
-        """The keys as people see them, all of one type that the declaration fixes."""
-        if not self.numbers:
-            return list(self.values)
-        kind = int if all(number.denominator == 1 for number in self.numbers) else float
-        return [kind(number) for number in self.numbers]
-
-    def stored(self, name: str) -> Codes:
-        values: tuple[Any, ...] = tuple(float(number) for number in self.numbers) or self.values
-        return Codes(name, values)
-
-    def compare(self, name: str, operator: str, literal: Scalar) -> Predicate:
-        if operator == "=":
-            return Among(name, (self._code(name, literal),))
-        if not self.numbers:
-            raise PolicyError(
-                "SF-Q110",
-                f"'{name}' has no order, so {operator} cannot be asked of it.",
-                try_=f"{name} IN (…)",
-            )
-        bound = _number(name, literal)
-        holds = {">=": bound.__le__, ">": bound.__lt__, "<=": bound.__ge__, "<": bound.__gt__}[operator]
-        return Among(name, tuple(code for code, number in enumerate(self.numbers) if holds(number)))
-
-    def total(self, name: str) -> Summand:
-        weights, step = self._weights(name)
-        return Summand(Weight(name, weights), max(1, *map(abs, weights)), step)
-
-    def deviation(self, name: str) -> Summand:
-        """In half steps, so that the middle of the list is a grid point too."""
-        weights, step = self._weights(name)
-        ends = min(weights), max(weights)
-        centred = tuple(2 * weight - sum(ends) for weight in weights)
-        return Summand(Weight(name, centred), max(1, ends[1] - ends[0]), step / 2, sum(ends))
-
-    def reach(self, name: str) -> Fraction:
-        weights, step = self._weights(name)
-        return (max(weights) - min(weights)) * step / 2
-
-    def _weights(self, name: str) -> tuple[tuple[int, ...], Fraction]:
-        """The listed numbers on a grid: whole numbers as they are, others as in `between`."""
-        if not self.numbers:
-            raise PolicyError(
-                "SF-Q114",
-                f"'{name}' is not a number, so it has no sum and no average.",
-                try_=f"COUNT(*) … GROUP BY {name}",
-            )
-        whole = all(number.denominator == 1 for number in self.numbers)
-        step = Fraction(2) ** (0 if whole else _exponent(max(map(abs, self.numbers))))
-        return tuple(_nearest(number, step) for number in self.numbers), step
+    def domain(self) -> Listed:
+        return Listed(self.values)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "one_of": [str(v) if isinstance(v, Fraction) else v for v in self.values],
-            "kind": _kind(self.values[0]),
-        }
-
-    @cached_property
-    def _codes(self) -> dict[tuple[str, Scalar], int]:
-        """By kind and value, since to Python True is 1."""
-        return {(_kind(value), value): code for code, value in enumerate(self.values)}
-
-    def _code(self, name: str, literal: Scalar) -> int:
-        code = self._codes.get((_kind(literal), literal))
-        if code is None:
-            raise PolicyError(
-                "SF-Q112",
-                f"{literal} is not one of the declared values of '{name}'.",
-                declared=_some(self.shown()),
-            )
-        return code
+        return {"one_of": [_written(value) for value in self.values], "kind": kind(self.values[0])} | _rules(self)
 
 
-Promise = Between | OneOf
+@dataclass(frozen=True, slots=True)
+class AnyText:
+    """Any text: countable, never shown unless bought as a key. Made by `sf.text`."""
+
+    constant: bool = False
+    missing: None = None
+
+    def stored(self, name: str) -> Stored:
+        return preparation.Texts(name)
+
+    def domain(self) -> Domain:
+        return domains.Texts()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"text": True} | _rules(self)
 
 
-def between(low: Number, high: Number, step: Number | None = None) -> Between:
-    """Promise that a column holds numbers from `low` to `high`. Values outside are moved to the nearer bound.
+Promise = Between | During | OneOf | AnyText
 
-    Values are kept as multiples of `step`, a power of two. Without one, the step is chosen from the bounds
-    so that rounding is far below any noise.
+
+# ---- what the steward types --------------------------------------------------------------------------------
+
+
+def between(
+    low: Number | date,
+    high: Number | date,
+    step: Number | None = None,
+    *,
+    missing: Number | date | None = None,
+    constant: bool = False,
+) -> Between | During:
+    """Promise that a column holds numbers, dates or moments from `low` to `high`. Others count as the nearer bound.
+
+    Numbers are kept as multiples of `step`, a power of two. Without one, the step is chosen from the bounds
+    so that rounding is far below any noise. Dates are kept to the day, moments to the second in UTC.
+    `missing` counts in place of a missing value. `constant` says that all rows of a unit have one value; the
+    unit's first row decides.
     """
+    if _is_time(low) or _is_time(high):
+        return _during(low, high, step, missing, constant)
     bottom, top = exact(low, "low"), exact(high, "high")
     if not bottom < top:
-        raise UsageError(
-            "SF-C104", "between needs a lower bound below its upper bound.", got=f"between({low}, {high})"
-        )
+        raise _crossed(low, high)
     exponent = _exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
-    promise = Between(bottom, top, exponent, step is not None)
+    instead = None if missing is None else exact(missing, "missing")
+    promise = Between(bottom, top, exponent, step is not None, instead, bool(constant))
+    _require_inside(missing is None or bottom <= (instead or 0) <= top)
     ends = promise.ends
     if max(map(abs, ends)) > 2**52 or ends[0] == ends[1]:
         raise UsageError(
@@ -228,24 +164,101 @@ def between(low: Number, high: Number, step: Number | None = None) -> Between:
     return promise
 
 
-def one_of(*values: str | bool | Number) -> OneOf:
-    """Promise the only values a column can have. Any other value counts as missing."""
+def one_of(*values: str | bool | Number, missing: str | bool | Number | None = None, constant: bool = False) -> OneOf:
+    """Promise the only values a column can have. Any other value counts as missing.
+
+    `missing`, one of the values, counts in place of a missing value. `constant` says that all rows of a unit
+    have one value; the unit's first row decides.
+    """
     if not values:
         raise UsageError("SF-C106", "one_of needs at least one value.", try_='sf.one_of("A", "B")')
     scalars = tuple(_scalar(value) for value in values)
-    if len({_kind(scalar) for scalar in scalars}) > 1:
+    if len({kind(scalar) for scalar in scalars}) > 1:
         raise UsageError("SF-C107", "The values of one_of must all be texts, all numbers or all booleans.")
     if len(set(scalars)) < len(scalars):
         raise UsageError("SF-C108", "one_of lists a value twice.")
-    return OneOf(scalars)
+    instead = None if missing is None else _scalar(missing)
+    _require_inside(instead is None or instead in scalars)
+    return OneOf(scalars, instead, bool(constant))
+
+
+def text(*, constant: bool = False) -> AnyText:
+    """Promise a text. It can be counted, tested with = and LIKE, and grouped by keys that are bought."""
+    return AnyText(bool(constant))
 
 
 def promise_from_dict(fields: dict[str, Any]) -> Promise:
+    rules = {"constant": fields.get("constant", False)}
+    missing = fields.get("missing")
+    if "text" in fields:
+        return AnyText(**rules)
+    if "during" in fields:
+        low, high = map(_moment, fields["during"])
+        return During(low, high, None if missing is None else _moment(missing), **rules)
     if "between" in fields:
-        low, high = fields["between"]
-        return Between(Fraction(low), Fraction(high), fields["exponent"], fields["declared_step"])
-    number = fields["kind"] == "number"
-    return OneOf(tuple(Fraction(value) if number else value for value in fields["one_of"]))
+        low, high = map(Fraction, fields["between"])
+        instead = None if missing is None else Fraction(missing)
+        return Between(low, high, fields["exponent"], fields["declared_step"], instead, **rules)
+    read = Fraction if fields["kind"] == "number" else lambda value: value
+    return OneOf(tuple(map(read, fields["one_of"])), None if missing is None else read(missing), **rules)
+
+
+def kind(value: Any) -> str:
+    """What people call a value."""
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, bool):
+        return "boolean"
+    return "date" if isinstance(value, date) else "number"
+
+
+# ---- parts -------------------------------------------------------------------------------------------------
+
+
+def _rules(promise: Promise) -> dict[str, Any]:
+    """What is said beyond the values, where anything is."""
+    missing = {} if promise.missing is None else {"missing": _written(promise.missing)}
+    return missing | ({"constant": True} if promise.constant else {})
+
+
+def _written(value: Scalar) -> Any:
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _moment(text: str) -> date:
+    return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
+
+
+def _is_time(value: Any) -> TypeGuard[date]:
+    return isinstance(value, date)
+
+
+def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> During:
+    given = [low, high] + ([] if missing is None else [missing])
+    if step is not None or not all(map(_is_time, given)) or len({type(each) for each in given}) > 1:
+        raise UsageError(
+            "SF-C104",
+            "between takes two dates or two moments, and no step with them.",
+            got=f"between({low}, {high})",
+            try_="sf.between(date(2020, 1, 1), date(2024, 12, 31))",
+        )
+    if not low < high:
+        raise _crossed(low, high)
+    _require_inside(missing is None or low <= missing <= high)
+    return During(low, high, missing, bool(constant))
+
+
+def _crossed(low: object, high: object) -> UsageError:
+    return UsageError(
+        "SF-C104", "between needs a lower bound below its upper bound.", got=f"between({low}, {high})"
+    )
+
+
+def _require_inside(inside: bool) -> None:
+    if not inside:
+        raise UsageError("SF-C125", "missing must be a value that the column may have.", try_="missing=0")
 
 
 def _scalar(value: Any) -> Scalar:
@@ -263,35 +276,6 @@ def _scalar(value: Any) -> Scalar:
             "SF-C109", "A number of one_of cannot be told apart from its neighbours.", got=str(value)
         )
     return number
-
-
-def _some(values: Sequence[object]) -> str:
-    listed = ", ".join(map(str, values[:8]))
-    return listed if len(values) <= 8 else f"{listed}, … ({len(values)} values)"
-
-
-def _kind(value: Scalar) -> str:
-    return "text" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
-
-
-def _number(name: str, literal: Scalar) -> Fraction:
-    if isinstance(literal, Fraction):
-        return literal
-    raise PolicyError(
-        "SF-Q111",
-        f"'{name}' is a number and is compared with a {_kind(literal)}.",
-        try_=f"{name} >= 10",
-    )
-
-
-def _squared(deviation: Term, shift: int) -> Term:
-    match deviation:
-        case Value(column, centre):
-            return Square(column, centre, shift)
-        case Weight(column, weights):
-            return Weight(column, tuple(weight**2 >> shift for weight in weights))
-        case _:
-            raise AssertionError(deviation)
 
 
 def _nearest(value: Fraction, step: Fraction) -> int:

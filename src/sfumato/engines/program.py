@@ -1,192 +1,118 @@
-"""What an engine is asked to do, as frozen values over the integers of a prepared snapshot.
-
-The curator writes these; an engine turns them into its own SQL and returns exact integers. Nothing here
-holds a float, a name or a text that an analyst typed: column names and values come from the catalog.
-Predicates follow SQL's three-valued logic on columns that may be missing.
-"""
+"""What an engine is asked for, and the exact integers it answers with."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from sfumato.engines.rows import ALL, Counted, Figure, Present, Rows, Scan, Total
+from sfumato.engines.values import Predicate, Text, Value
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sfumato.engines.preparation import Preparation
 
-# ---- preparing: from a source to integers ------------------------------------------------------------------
+    Integers = NDArray[np.int64] | NDArray[np.object_]
 
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A number stored as the nearest multiple of 2^exponent, clipped to [low, high]; no number as missing."""
-
-    name: str
-    low: int
-    high: int
-    exponent: int
-
-
-@dataclass(frozen=True, slots=True)
-class Codes:
-    """A value stored as its position in a public list of texts, numbers or booleans; others as missing."""
-
-    name: str
-    values: tuple[str, ...] | tuple[float, ...] | tuple[bool, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """How a source becomes a snapshot: each unit keeps its first `max_rows` rows in a keyed hash order.
-
-    With no unit column every row is a unit of its own and all rows are kept.
-    """
-
-    unit: str | None
-    max_rows: int
-    columns: tuple[Grid | Codes, ...]
-    key: bytes
-
-
-# ---- asking: which rows, into which cells, summing what ----------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class AtLeast:
-    """column ≥ value"""
-
-    column: str
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class AtMost:
-    """column ≤ value"""
-
-    column: str
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Among:
-    """column is one of these codes; with no codes, false wherever the column is not missing."""
-
-    column: str
-    codes: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """column is missing; never unknown."""
-
-    column: str
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    part: Predicate
-
-
-@dataclass(frozen=True, slots=True)
-class Every:
-    """All parts hold; true when there are none."""
-
-    parts: tuple[Predicate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Some:
-    """At least one part holds; false when there are none."""
-
-    parts: tuple[Predicate, ...]
-
-
-Predicate = AtLeast | AtMost | Among | Missing | Not | Every | Some
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """1 for every row."""
+__all__ = ["Counted", "Engine", "Found", "Key", "Keyed", "People", "Present", "Program", "Tally", "Term", "Total", "Units"]
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Not a sum over rows: how many different units the rows are of. Without a unit column, as Rows."""
+    """Not a sum over rows: how many different units the rows are of. Without a unit column, as Counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
-    """1 where the column is not missing, else 0."""
-
-    column: str
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """The stored integer less `centre`; 0 where missing."""
-
-    column: str
-    centre: int = 0
-
-
-LARGEST_SQUARE = 2**62
-"""So that no sum of squares can overflow, whatever the centre and the shift."""
-
-
-@dataclass(frozen=True, slots=True)
-class Square:
-    """⌊(stored integer − centre)² / 2^shift⌋, but at most LARGEST_SQUARE; 0 where missing."""
-
-    column: str
-    centre: int
-    shift: int
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """The integer that belongs to the column's code; 0 where missing."""
-
-    column: str
-    weights: tuple[int, ...]
-
-
-Term = Rows | Units | Present | Value | Square | Weight
+Term = Counted | Present | Total | Units
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Group by a column of codes 0 … size − 1; rows where it is missing or outside belong to no cell."""
+    """Group by an integer from 0 to size − 1; rows where it is missing or outside belong to no cell."""
 
-    column: str
+    value: Value
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Each term over the rows of each cell. Cells are the product of the keys, the last fastest."""
+    """Each term over the rows of each cell. Cells are the product of the keys, the last fastest.
 
-    snapshot: str
+    Answered by one row a term, one column a cell; every cell is there.
+    """
+
+    rows: Rows
     where: Predicate
     keys: tuple[Key, ...]
     terms: tuple[Term, ...]
 
     @property
     def cells(self) -> int:
-        cells = 1
-        for key in self.keys:
-            cells *= key.size
-        return cells
+        return math.prod(key.size for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often each integer from 0 to size − 1 occurs in each cell.
+
+    Answered by three rows: cell, integer and how often, for what occurs, sorted by cell and integer.
+    """
+
+    rows: Rows
+    where: Predicate
+    keys: tuple[Key, ...]
+    value: Value
+    size: int
+
+    @property
+    def cells(self) -> int:
+        return math.prod(key.size for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """Each term over the rows of each combination of keys that occurs, and how many units it has.
+
+    What is answered is not public: only keys that were bought may be shown. Missing keys belong to no cell.
+    """
+
+    rows: Rows
+    where: Predicate
+    keys: tuple[Value | Text, ...]
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to `Keyed`, in no particular order: a tuple of keys, the units, and a row a term."""
+
+    keys: list[tuple[Any, ...]]
+    units: Integers
+    sums: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Figures of each unit: answered by one row a figure, one column a unit with any row, in no particular order."""
+
+    rows: Rows
+    where: Predicate
+    figures: tuple[Figure, ...]
+
+
+Asked = Program | Tally | Keyed | People
 
 
 class Engine(Protocol):
-    """Holds prepared snapshots and runs programs on them."""
+    """Holds prepared snapshots and answers what is asked of them."""
 
     def prepare(self, source: Any, preparation: Preparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind."""
 
-    def run(self, program: Program) -> NDArray[np.int64] | NDArray[np.object_]:
-        """One row a term, one column a cell; every cell present, exact."""
+    def run(self, program: Asked) -> Any:
+        """Exact integers, in the shape that the program says."""
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot and what belongs to it."""

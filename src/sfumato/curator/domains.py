@@ -1,0 +1,146 @@
+"""What the integer of a column or an expression stands for, and between which bounds it lies.
+
+A domain follows from declarations and from the question, never from data. It is what makes a bound: a sum is
+priced by its domain, a key has a cell for each value of its domain, and a redefined column has a new one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+EPOCH = date(1970, 1, 1)
+
+Scalar = str | bool | Fraction | date | datetime
+"""A literal or a listed value, numbers exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The number integer · step, for an integer from low to high."""
+
+    low: int
+    high: int
+    step: Fraction = Fraction(1)
+    rounded: bool = False
+    """Whether values were put on this grid, so that a literal is put on it too before it is compared."""
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low + 1
+
+    @property
+    def bound(self) -> int:
+        """The largest magnitude."""
+        return max(abs(self.low), abs(self.high))
+
+    def shown(self) -> list[Any]:
+        whole = self.step.denominator == 1
+        numbers = (place * self.step for place in range(self.low, self.high + 1))
+        return [int(number) if whole else float(number) for number in numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The value at a place, from 0, of a public list."""
+
+    values: tuple[Scalar, ...]
+
+    @property
+    def low(self) -> int:
+        return 0
+
+    @property
+    def high(self) -> int:
+        return len(self.values) - 1
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    @property
+    def numbers(self) -> tuple[Fraction, ...]:
+        """The list as numbers; empty when it is one of texts or booleans."""
+        return tuple(value for value in self.values if isinstance(value, Fraction))
+
+    def shown(self) -> list[Any]:
+        """As people see them, all of one type that the list fixes."""
+        numbers = self.numbers
+        if not numbers:
+            return list(self.values)
+        kind = int if all(number.denominator == 1 for number in numbers) else float
+        return [kind(number) for number in numbers]
+
+
+TRUTH = Listed((False, True))
+
+SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """A stretch of the calendar: how many whole ones lie between the start of 1970 and it, in UTC.
+
+    Weeks begin on Mondays, so that week 0 began in 1969.
+    """
+
+    low: int
+    high: int
+    unit: str = "day"
+    """second, minute, hour, day, week, month, quarter or year"""
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low + 1
+
+    def shown(self) -> list[Any]:
+        return [begin(place, self.unit) for place in range(self.low, self.high + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Any text. It can be counted, tested and bought as a key; it is never shown otherwise."""
+
+
+Domain = Numbers | Listed | Periods | Texts
+
+
+# ---- the calendar ------------------------------------------------------------------------------------------
+
+
+def begin(place: int, unit: str) -> date | datetime:
+    """When a stretch of the calendar begins."""
+    if unit in SECONDS:
+        return datetime(1970, 1, 1) + timedelta(seconds=place * SECONDS[unit])
+    if unit in MONTHS:
+        months = place * MONTHS[unit]
+        return date(1970 + months // 12, months % 12 + 1, 1)
+    return EPOCH + timedelta(days=place * 7 - 3 if unit == "week" else place)
+
+
+def position(moment: date, unit: str) -> Fraction:
+    """How many stretches after the start of 1970 a moment lies, its fraction exact where it lies inside one."""
+    whole = _whole(moment, unit)
+    start, after = begin(whole, unit), begin(whole + 1, unit)
+    return whole + Fraction(_seconds(moment) - _seconds(start), _seconds(after) - _seconds(start))
+
+
+def _whole(moment: date, unit: str) -> int:
+    if unit in SECONDS:
+        return math.floor(_seconds(moment) / SECONDS[unit])
+    if unit in MONTHS:
+        return ((moment.year - 1970) * 12 + moment.month - 1) // MONTHS[unit]
+    days = (date(moment.year, moment.month, moment.day) - EPOCH).days
+    return (days + 3) // 7 if unit == "week" else days
+
+
+def _seconds(moment: date) -> Fraction:
+    """Since the start of 1970, in UTC."""
+    if not isinstance(moment, datetime):
+        return Fraction((moment - EPOCH).days * 86400)
+    naive = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    return Fraction((naive - datetime(1970, 1, 1)) // timedelta(microseconds=1), 10**6)

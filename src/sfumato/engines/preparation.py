@@ -1,0 +1,64 @@
+"""How a source becomes a snapshot: every column an integer, a code or a text, every unit with a bounded number of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A number stored as the nearest multiple of 2^exponent, clipped to [low, high]; no number as missing.
+
+    `missing` is the integer that stands for a missing value; without it a missing value stays missing.
+    """
+
+    name: str
+    low: int
+    high: int
+    exponent: int
+    missing: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """A date or a moment as whole days or seconds since 1970 in UTC, rounded down, clipped; others as missing."""
+
+    name: str
+    low: int
+    high: int
+    seconds: bool
+    missing: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A value stored as its position in a public list of texts, numbers or booleans; others as missing."""
+
+    name: str
+    values: tuple[str, ...] | tuple[float, ...] | tuple[bool, ...]
+    missing: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A text stored as it is. No program returns one that was not bought."""
+
+    name: str
+
+
+Stored = Grid | Moments | Codes | Texts
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """How a source becomes a snapshot: each unit keeps its first `max_rows` rows in a keyed hash order.
+
+    With no unit column every row is a unit of its own and all rows are kept. A column in `constant` has one
+    value for all rows of a unit: the one of the unit's first row in that order, whatever the others say.
+    """
+
+    unit: str | None
+    max_rows: int
+    columns: tuple[Stored, ...]
+    key: bytes
+    constant: tuple[str, ...] = ()

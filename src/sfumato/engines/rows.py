@@ -1,0 +1,123 @@
+"""Where rows come from: snapshots, joined, summed up by unit, or cut to a bounded number a unit.
+
+Every source of rows knows each row's unit. Its columns are addressed by the source's number, `at`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfumato.engines.values import Every, Predicate, Text, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The rows of a snapshot."""
+
+    snapshot: str
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """One row for each unit of a snapshot. Its column `rows` is how many rows the source had of the unit."""
+
+    snapshot: str
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Every pair of a left and a right row that agree.
+
+    `on` lists pairs of values that must be equal and not missing. `same_unit` asks that both rows are of one
+    unit; without it the right side is public, and the unit is the left row's. `optional` keeps a left row
+    that finds no partner once, with the right side missing.
+    """
+
+    left: Rows
+    right: Rows
+    on: tuple[tuple[Value | Text, Value | Text], ...] = ()
+    same_unit: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """How many rows where the value is not missing."""
+
+    value: Value | Text
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sum of a value, missing as nothing."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Smallest:
+    """The least value; missing where all are."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The greatest value; missing where all are."""
+
+    value: Value
+
+
+Figure = Counted | Present | Total | Smallest | Largest
+
+
+@dataclass(frozen=True, slots=True)
+class PerUnit:
+    """One row for each unit and each combination of keys among its rows that satisfy `where`.
+
+    Columns k0, k1, … are the keys, where missing is a key like any other; f0, f1, … are the figures.
+    """
+
+    rows: Rows
+    where: Predicate
+    keys: tuple[Value, ...]
+    figures: tuple[Figure, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Rows that satisfy `where`, at most `groups` different cells a unit and `rows_each` rows in each of them.
+
+    Both are chosen in the keyed order of the snapshot, by a rule that looks at one unit's rows alone.
+    """
+
+    rows: Rows
+    where: Predicate
+    cell: tuple[Value | Text, ...]
+    groups: int
+    rows_each: int
+
+
+Rows = Scan | Sizes | Joined | PerUnit | Bounded
+
+ALL = Every()
+"""The condition that every row satisfies."""
+
+
+def scans(rows: Rows) -> tuple[Scan | Sizes, ...]:
+    """The snapshots that are read, from left to right."""
+    match rows:
+        case Scan() | Sizes():
+            return (rows,)
+        case Joined(left, right):
+            return (*scans(left), *scans(right))
+        case PerUnit(inner) | Bounded(inner):
+            return scans(inner)
