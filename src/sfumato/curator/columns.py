@@ -149,7 +149,7 @@ def between(
     bottom, top = exact(low, "low"), exact(high, "high")
     if not bottom < top:
         raise _crossed(low, high)
-    exponent = _exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
+    exponent = exponent_of(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
     instead = None if missing is None else exact(missing, "missing")
     promise = Between(bottom, top, exponent, step is not None, instead, bool(constant))
     _require_inside(missing is None or bottom <= (instead or 0) <= top)
@@ -282,7 +282,7 @@ def _nearest(value: Fraction, step: Fraction) -> int:
     return math.floor(value / step + Fraction(1, 2))
 
 
-def _exponent(magnitude: Fraction) -> int:
+def exponent_of(magnitude: Fraction) -> int:
     """The exponent of the smallest step that keeps this magnitude within 2^STEPS steps."""
     whole = max(magnitude.numerator, 1)
     exponent = whole.bit_length() - magnitude.denominator.bit_length() + 1

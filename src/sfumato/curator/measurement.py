@@ -9,56 +9,76 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.curator.relation import Relation
+    from sfumato.curator.relation import Expression, Relation
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The column the groups are named by."""
-
-    column: str
+# ---- aggregates --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows; with a column, how many where it is not missing."""
+    """How many rows; of an expression, how many where it is not missing."""
 
-    column: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """The sum of a column, each value within its declared bounds; missing values add nothing."""
-
-    column: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """The average of a column over the rows where it is not missing."""
-
-    column: str
+    of: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """How many different units have a row. The column is the one that says whose row it is."""
+    """How many different units have a row. The name is that of the column that says whose row it is."""
 
-    column: str
+    of: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of a number, within its bounds; missing values add nothing."""
+
+    of: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The average of a number over the rows where it is not missing."""
+
+    of: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """The variance of a column over the rows where it is not missing."""
+    """The variance of a number over the rows where it is not missing."""
 
-    column: str
+    of: Expression
     sample: bool = True
     """Whether the squares are shared by one row less than there are."""
     root: bool = False
     """Whether its root is shown, the standard deviation."""
 
 
-Aggregate = Count | Units | Sum | Mean | Variance
+@dataclass(frozen=True, slots=True)
+class Covariance:
+    """How two numbers vary together, over the rows where neither is missing."""
+
+    of: Expression
+    other: Expression
+    sample: bool = True
+    scaled: bool = False
+    """Whether it is shown as a correlation, between −1 and 1."""
+
+
+LEAST = Fraction(1, 2**20)
+"""Below this share of the rows there is none: the minimum. Above one less it, the maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """A value that about this share of the rows lies below, over the rows where it is not missing."""
+
+    of: Expression
+    share: Fraction
+
+
+Summed = Count | Units | Sum | Mean | Variance | Covariance
+Aggregate = Summed | Quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +92,13 @@ class Arithmetic:
 
 Figure = Aggregate | Arithmetic | Fraction
 """A number of the answer, or one typed in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The groups' names: the key at this place of the question."""
+
+    place: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +149,32 @@ class Order:
     descending: bool = False
 
 
+# ---- the question ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of a unit counts: at most so many groups, and so many rows in each of them."""
+
+    groups: int
+    rows: int
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Rows, the declared keys that split them into groups, and what is shown of each group.
+    """Rows, the keys that split them into groups, and what is shown of each group.
 
     `having`, `order`, `limit` and `offset` choose and sort the groups by their noisy numbers.
     """
 
     relation: Relation
-    keys: tuple[str, ...]
+    keys: tuple[Expression, ...]
     outputs: tuple[Output, ...]
     having: Having | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
     offset: int = 0
+    bounds: Bounds | None = None
 
     @property
     def figures(self) -> dict[str, Figure]:
@@ -150,9 +189,9 @@ class Question:
         return tuple(dict.fromkeys(part for each in figures for part in parts(each)))
 
     @property
-    def labels(self) -> dict[str, str]:
-        """The key columns shown, by their names in the answer."""
-        return {each.name: each.shows.column for each in self.outputs if isinstance(each.shows, Key)}
+    def labels(self) -> dict[str, int]:
+        """The places of the keys shown, by their names in the answer."""
+        return {each.name: each.shows.place for each in self.outputs if isinstance(each.shows, Key)}
 
     @property
     def chooses(self) -> bool:

@@ -1,4 +1,4 @@
-"""From a question and a spend to a quote: what will be summed, how far one unit can move it, what it costs.
+"""From a question and a spend to a priced plan: what will be summed, how far one unit can move it, what it costs.
 
 Only public facts come in: the catalog, the question and the spend. Nothing here can read a row.
 """
@@ -6,64 +6,213 @@ Only public facts come in: the catalog, the question and the spend. Nothing here
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.columns import OneOf, Summand
-from sfumato.curator.measurement import Aggregate, Count, Mean, Question, Sum, Units, Variance
-from sfumato.curator.relation import AllOf, AnyOf, Comparison, Condition, IsMissing, Negation
+from sfumato.curator.domains import Domain, Numbers, Periods, Texts
+from sfumato.curator.expressions import expression
+from sfumato.curator.lowered import Lowered, shifted
+from sfumato.curator.lowering import Source, source
+from sfumato.curator.measurement import Aggregate, Quantile, Question
+from sfumato.curator.reach import Reach
+from sfumato.curator.spend import Needs, Pure
+from sfumato.curator.steps import Bought, Choices, Measured, Step, Sums
+from sfumato.curator.summands import Summand, summands
 from sfumato.engines import program as engine
+from sfumato.engines.rows import Bounded, Scan
+from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
-from sfumato.noise import Laplace
+from sfumato.noise import Quantiles, ThresholdedNoise, TruncatedGeometric
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.exact import canonical_json
+from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sfumato.curator.catalog import Table
-    from sfumato.curator.spend import Noise, Spend
-    from sfumato.noise.integers import IntArray
+    from sfumato.curator.spend import Spend
+    from sfumato.engines.rows import Rows
+    from sfumato.engines.values import Predicate, Value
+
+    Tables = Callable[[str], Table]
 
 MOST_CELLS = 1_000_000
+MOST_PLACES = 2**22
+"""Quantiles are chosen among at most so many places."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One noisy sum or count: a unit moves it by at most `l1` over all cells.
+class Grouping:
+    """A key, and what its integers or texts stand for."""
 
-    All rows of a unit may fall into one cell, so the l2 norm of a sum has no smaller bound than its l1 norm.
-    """
+    part: Lowered
 
-    summand: Summand
-    l1: int
-    noise: Noise
+    @property
+    def domain(self) -> Domain:
+        return self.part.domain
 
-    def event(self) -> Event:
-        return self.noise.event(self.l1)
+    @property
+    def listed(self) -> bool:
+        """Whether every group is known beforehand."""
+        return not isinstance(self.domain, Texts) and self.domain.size <= MOST_CELLS and not _too_fine(self.domain)
 
-    def release(self, exact: IntArray) -> IntArray:
-        if isinstance(self.noise, Laplace):
-            return self.noise.release(exact, l1=self.l1)
-        return self.noise.release(exact, l2=self.l1)
+    def engine_key(self) -> engine.Key:
+        if isinstance(self.domain, Texts):
+            raise AssertionError(self)
+        return engine.Key(shifted(self.part.value, -self.domain.low), self.domain.size)  # type: ignore[arg-type]
+
+
+def _too_fine(domain: Domain) -> bool:
+    """Whether a number's steps were chosen for it, and so say nothing about which values there are."""
+    return isinstance(domain, Numbers) and domain.rounded and domain.step != 1
+
+
+class Resolved:
+    """A question whose names are known and whose bounds are followed; what it costs is yet to be said."""
+
+    def __init__(self, tables: Tables, question: Question) -> None:
+        self.question = question
+        self.source = source(question.relation, tables)
+        if self.table.is_public:
+            raise PolicyError(
+                "SF-Q144",
+                f"'{self.table.name}' is public: there is no one to protect in it.",
+                try_="read it as it is, or join it with a table about people",
+            )
+        self.keys = tuple(Grouping(expression(key, self.source.scope)) for key in question.keys)
+        self._check_keys()
+
+    @property
+    def table(self) -> Table:
+        return self.source.table
+
+    @property
+    def bought(self) -> bool:
+        """Whether some key is not listed, so that all groups are bought."""
+        return not all(key.listed for key in self.keys)
+
+    @property
+    def cells(self) -> int:
+        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, Texts))
+
+    @cached_property
+    def rows(self) -> tuple[Rows, Predicate]:
+        """Where rows come from and which of them count, once a unit's part is bounded as asked."""
+        bounds = self.question.bounds
+        if bounds is None or self.source.max_rows == 1:
+            return self.source.rows, self.source.where
+        cell = tuple(key.part.value for key in self.keys)
+        return Bounded(self.source.rows, self.source.where, cell, bounds.groups, bounds.rows), Every()
+
+    @cached_property
+    def reach(self) -> Reach:
+        rows, bounds = self.source.max_rows, self.question.bounds
+        constant = all(key.part.constant for key in self.keys)
+        cells = 1 if constant else rows if self.bought else min(rows, self.cells)
+        each = rows
+        if bounds is not None:
+            cells, each = min(cells, bounds.groups), min(rows, bounds.rows)
+        replaced = self.table.neighbours is Neighbours.REPLACE_ONE
+        return Reach(min(rows, cells * each), cells, each, replaced, not self.keys)
+
+    @cached_property
+    def summands(self) -> tuple[Summand, ...]:
+        """Every sum once, in the order of the terms' canonical form, so that equal questions are equal."""
+        by_term = {
+            each.term: each
+            for aggregate in self.question.aggregates
+            if not isinstance(aggregate, Quantile)
+            for each in summands(aggregate, self.source)
+        }
+        return tuple(by_term[term] for term in sorted(by_term, key=canonical_json))
+
+    @cached_property
+    def quantiles(self) -> dict[Lowered, tuple[Quantile, ...]]:
+        """The quantiles asked for, by the value they are of, shares ascending."""
+        found: dict[Lowered, list[Quantile]] = {}
+        for aggregate in self.question.aggregates:
+            if isinstance(aggregate, Quantile):
+                found.setdefault(_rankable(expression(aggregate.of, self.source.scope)), []).append(aggregate)
+        by_form = sorted(found, key=lambda part: canonical_json(part.value))
+        return {part: tuple(sorted(found[part], key=lambda each: each.share)) for part in by_form}
+
+    @cached_property
+    def needs(self) -> Needs:
+        return Needs(tuple(map(self.moves, self.summands)), len(self.quantiles), self.bought)
+
+    def moves(self, summand: Summand) -> Any:
+        """Nothing moves the number of all rows where it is public."""
+        everyone = self.rows == (self.source.rows, Every()) and isinstance(self.source.rows, Scan)
+        whole = everyone and not self.keys and isinstance(summand.term, engine.Counted)
+        if whole and self.table.neighbours is Neighbours.REPLACE_ONE:
+            return type(self.reach.moves(summand))(0, 0)
+        return self.reach.moves(summand)
+
+    def _check_keys(self) -> None:
+        for key in self.keys:
+            if _too_fine(key.domain):
+                raise PolicyError(
+                    "SF-Q109",
+                    "A group cannot be named by a number whose values are not whole.",
+                    why="its values are not listed",
+                    try_="FLOOR(age / 10), or sf.between(…, step=1) when the table is registered",
+                )
+        if not self.bought and self.cells > MOST_CELLS:
+            raise PolicyError(
+                "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{self.cells:,}"
+            )
+        if self.bought and any(isinstance(each, Quantile) for each in self.question.aggregates):
+            raise PolicyError(
+                "SF-Q145", "Quantiles are taken of listed groups.", try_="sf.one_of(…) for the key, or AVG"
+            )
+
+
+def _rankable(part: Lowered) -> Lowered:
+    """A value with an order and not too many places."""
+    domain = part.domain
+    if not isinstance(domain, Numbers | Periods):
+        from sfumato.curator.lowered import number
+
+        part, domain = number(part, "What a quantile takes")
+    if domain.size > MOST_PLACES:
+        if isinstance(domain, Periods):
+            raise PolicyError(
+                "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
+            )
+        from sfumato.curator.lowered import coarser
+
+        part = coarser(part, domain, domain.size.bit_length() - 22)
+    return part
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A priced question: the program that answers it and the noise that each sum gets."""
+    """A priced question: the steps that answer it, in order."""
 
-    table: Table
-    question: Question
+    resolved: Resolved
     spend: Spend
-    program: engine.Program
-    measured: tuple[Measured, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def question(self) -> Question:
+        return self.resolved.question
+
+    @property
+    def table(self) -> Table:
+        return self.resolved.table
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """The noisy sums, in the order of the answer."""
+        return tuple(each for step in self.steps if not isinstance(step, Choices) for each in step.measured)
 
     @property
     def event(self) -> Event:
-        """What one unit's presence can cost: every sum is charged, one after the other."""
-        return Sequential(tuple(each.event() for each in self.measured))
+        """What one unit's presence can cost: every step is charged, one after the other."""
+        return Sequential(tuple(step.event() for step in self.steps))
 
     @property
     def cost(self) -> Cost:
@@ -72,163 +221,88 @@ class Plan:
     @property
     def request(self) -> str:
         """The identity of the question: rows, cells, sums and noise on one snapshot, whatever the names."""
-        noise = [each.noise for each in self.measured]
-        return hashlib.sha256(canonical_json([self.program, noise]).encode()).hexdigest()
+        return hashlib.sha256(canonical_json([["question"], *self.steps]).encode()).hexdigest()
 
     @property
     def bias(self) -> tuple[str, ...]:
         """What no interval for the noise covers."""
-        unit = self.table.unit
-        clipped = "numbers outside their declared bounds count as the nearer bound"
-        chosen = "groups were chosen by noisy numbers, so luck may have helped those that are shown"
-        after = (chosen,) if self.question.chooses else ()
-        if unit.column is None:
-            return (clipped, *after)
-        cut = f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them"
-        return (cut, clipped, *after)
+        return tuple(_bias(self.resolved))
 
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Where the sums of an aggregate stand among the measured ones."""
         terms = [each.summand.term for each in self.measured]
-        return tuple(terms.index(summand.term) for summand in summands(self.table, aggregate))
+        wanted = summands(aggregate, self.resolved.source)  # type: ignore[arg-type]
+        return tuple(terms.index(summand.term) for summand in wanted)
 
 
-def plan(table: Table, question: Question, spend: Spend) -> Plan:
-    """Price a question. The spend is split evenly over the sums that the question needs."""
-    keys = tuple(_key(table, name) for name in question.keys)
-    asked = needed(table, question)
-    program = engine.Program(
-        table.snapshot_name,
-        simplified(_lowered(table, question.relation.where)),
-        keys,
-        tuple(summand.term for summand in asked),
+def plan(tables: Tables, question: Question, spend: Spend) -> Plan:
+    """Price a question. The spend is split evenly over the sums and choices that the question needs."""
+    return priced(Resolved(tables, question), spend)
+
+
+def priced(resolved: Resolved, spend: Spend) -> Plan:
+    items = resolved.needs.items
+    measured = tuple(_measured(resolved, each, spend, items) for each in resolved.summands)
+    if resolved.bought:
+        return Plan(resolved, spend, (_bought(resolved, measured, spend, items),))
+    rows, where = resolved.rows
+    keys = tuple(key.engine_key() for key in resolved.keys)
+    sums = engine.Program(rows, where, keys, tuple(each.summand.term for each in measured))
+    choices = tuple(
+        _choices(resolved, part, quantiles, spend, items) for part, quantiles in resolved.quantiles.items()
     )
-    if program.cells > MOST_CELLS:
-        raise PolicyError(
-            "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{program.cells:,}"
-        )
-    measured = tuple(_measured(each, _l1(table, each, program.cells), spend, len(asked)) for each in asked)
-    return Plan(table, question, spend, program, measured)
+    return Plan(resolved, spend, ((Sums(sums, measured),) if measured else ()) + choices)
 
 
-def summands(table: Table, aggregate: Aggregate) -> tuple[Summand, ...]:
-    """The sums an aggregate is computed from."""
-    match aggregate:
-        case Count(None):
-            return (Summand(engine.Rows(), 1, Fraction(1)),)
-        case Count(str(name)):
-            return (_present(table, name),)
-        case Units(name):
-            table.require_unit(name)
-            return (Summand(engine.Units(), 1, Fraction(1)),)
-        case Sum(name):
-            column = table.column(name)
-            return (table.columns[column].total(column),)
-        case Mean(name):
-            column = table.column(name)
-            return (table.columns[column].deviation(column), _present(table, name))
-        case Variance(name):
-            column = table.column(name)
-            deviation = table.columns[column].deviation(column)
-            return (deviation.squared(), deviation, _present(table, name))
-        case _:
-            raise AssertionError(aggregate)
+def _measured(resolved: Resolved, summand: Summand, spend: Spend, items: int) -> Measured:
+    moves = resolved.moves(summand)
+    return Measured(summand, moves, spend.noise(moves, items) if moves.l1 else None)
 
 
-def _present(table: Table, name: str) -> Summand:
-    return Summand(engine.Present(table.column(name)), 1, Fraction(1))
+def _choices(
+    resolved: Resolved, part: Lowered, quantiles: tuple[Quantile, ...], spend: Spend, items: int
+) -> Choices:
+    """A unit's rows share the ε of a choice: by their number in pure ε, by the root of squares otherwise."""
+    rows, where = resolved.rows
+    keys = tuple(key.engine_key() for key in resolved.keys)
+    domain: Any = part.domain
+    value: Value = shifted(part.value, -domain.low)  # type: ignore[arg-type]
+    spread = resolved.reach.spread
+    weight = sum(each * cells for each, cells in spread)
+    if not isinstance(spend, Pure):
+        from fractions import Fraction
+
+        from sfumato.privacy.sensitivity import root_up
+
+        weight = root_up(Fraction(sum(each**2 * cells for each, cells in spread)))  # type: ignore[assignment]
+    shares = tuple(dict.fromkeys(each.share for each in quantiles))
+    mechanism = Quantiles(spend.choice(items) / weight, shares)
+    return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, spread)
 
 
-def needed(table: Table, question: Question) -> tuple[Summand, ...]:
-    """Every sum once, in the order of the terms' canonical form, so that equal questions are equal."""
-    asked = question.aggregates
-    by_term = {summand.term: summand for aggregate in asked for summand in summands(table, aggregate)}
-    return tuple(by_term[term] for term in sorted(by_term, key=canonical_json))
+def _bought(resolved: Resolved, measured: tuple[Measured, ...], spend: Spend, items: int) -> Bought:
+    if not isinstance(spend, Pure) or not spend.delta:
+        raise AssertionError(spend)
+    rows, where = resolved.rows
+    keys = tuple(key.part.value for key in resolved.keys)
+    program = engine.Keyed(rows, where, keys, tuple(each.summand.term for each in measured))
+    per_unit = resolved.reach.cells
+    kind = TruncatedGeometric if per_unit == 1 else ThresholdedNoise
+    return Bought(program, kind(spend.choice(items), spend.delta, per_unit), measured)
 
 
-def _l1(table: Table, summand: Summand, cells: int) -> int:
-    """A unit has at most `max_rows` rows, and all may fall into one cell: the l1 norm counts.
-
-    Among the units of a cell it counts once, so with `max_rows` rows it counts in that many cells at most.
-    """
-    rows = table.unit.max_rows
-    return min(rows, cells) if isinstance(summand.term, engine.Units) else rows * summand.bound
-
-
-def _measured(summand: Summand, l1: int, spend: Spend, sums: int) -> Measured:
-    return Measured(summand, l1, spend.noise(l1, sums))
-
-
-def _key(table: Table, name: str) -> engine.Key:
-    column = table.column(name)
-    promise = table.columns[column]
-    if not isinstance(promise, OneOf):
-        raise PolicyError(
-            "SF-Q109",
-            f"'{column}' cannot name groups: its values are not listed.",
-            why="which groups exist would say something about the people in them",
-            try_=f"declare {column} with sf.one_of(…), or ask with WHERE {column} BETWEEN … AND …",
-        )
-    return engine.Key(column, len(promise.values))
-
-
-# ---- conditions --------------------------------------------------------------------------------------------
-
-
-def _lowered(table: Table, condition: Condition) -> engine.Predicate:
-    """The condition on the integers of the snapshot."""
-    match condition:
-        case Comparison(name, operator, value):
-            column = table.column(name)
-            return table.columns[column].compare(column, operator, value)
-        case IsMissing(name):
-            return engine.Missing(table.column(name))
-        case Negation(part):
-            return engine.Not(_lowered(table, part))
-        case AllOf(parts):
-            return engine.Every(tuple(_lowered(table, part) for part in parts))
-        case AnyOf(parts):
-            return engine.Some(tuple(_lowered(table, part) for part in parts))
-
-
-def simplified(predicate: engine.Predicate) -> engine.Predicate:
-    """One form for conditions that differ only in order, nesting, repetition or where NOT stands.
-
-    Each rule keeps SQL's three-valued meaning: both sides are unknown for the same rows.
-    """
-    match predicate:
-        case engine.Not(part):
-            return _negated(part)
-        case engine.Every(parts):
-            return _flat(parts, engine.Every)
-        case engine.Some(parts):
-            return _flat(parts, engine.Some)
-        case _:
-            return predicate
-
-
-def _negated(predicate: engine.Predicate) -> engine.Predicate:
-    match predicate:
-        case engine.Not(part):
-            return simplified(part)
-        case engine.AtLeast(column, value):
-            return engine.AtMost(column, value - 1)
-        case engine.AtMost(column, value):
-            return engine.AtLeast(column, value + 1)
-        case engine.Every(parts):
-            return _flat(tuple(engine.Not(part) for part in parts), engine.Some)
-        case engine.Some(parts):
-            return _flat(tuple(engine.Not(part) for part in parts), engine.Every)
-        case _:
-            return engine.Not(predicate)
-
-
-def _flat(
-    parts: tuple[engine.Predicate, ...],
-    kind: Callable[[tuple[engine.Predicate, ...]], engine.Every | engine.Some],
-) -> engine.Predicate:
-    flat: list[engine.Predicate] = []
-    for part in map(simplified, parts):
-        flat += part.parts if isinstance(part, engine.Every | engine.Some) and type(part) is kind else [part]
-    unique = sorted(dict.fromkeys(flat), key=canonical_json)
-    return unique[0] if len(unique) == 1 else kind(tuple(unique))
+def _bias(resolved: Resolved) -> list[str]:
+    """In the words of the table whose units are protected."""
+    unit, question = resolved.table.unit, resolved.question
+    found = []
+    if unit.column is not None and unit.max_rows > 0:
+        found.append(f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them")
+    if question.bounds is not None and resolved.source.max_rows > 1:
+        kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
+        found.append(f"of each {unit.column} at most {kept} count")
+    found.append("numbers outside their declared bounds count as the nearer bound")
+    if resolved.bought:
+        found.append("groups that few units are in are not shown")
+    if question.chooses:
+        found.append("groups were chosen by noisy numbers, so luck may have helped those that are shown")
+    return found

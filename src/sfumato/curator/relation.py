@@ -1,26 +1,96 @@
-"""Which rows a question is about: plain frozen values in the analyst's own names."""
+"""Which rows a question is about, and what is computed of each: plain frozen values in the analyst's own names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
-Scalar = str | bool | Fraction
-"""A literal, numbers exact."""
+from sfumato.curator.domains import Scalar
+
+# ---- what is computed of a row -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column, with the name of its table where two tables could be meant."""
+
+    column: str
+    table: str | None = None
+
+    def __str__(self) -> str:
+        return self.column if self.table is None else f"{self.table}.{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value typed in; None is NULL."""
+
+    value: Scalar | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the closed list in curator/functions.py, by its name there."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The value of the first branch whose condition is true; without one, `otherwise`."""
+
+    branches: tuple[tuple[Condition, Expression], ...]
+    otherwise: Expression = Literal(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A condition as a value: true, false, or missing where it is unknown."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class OfUnit:
+    """A figure of the rows of one unit: count, present, sum, min, max or avg. Only in `PerUnit`."""
+
+    figure: str
+    of: Expression | None = None
+
+
+Expression = Name | Literal | Call | Case | Truth | OfUnit
+
+
+# ---- conditions on a row -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """column operator value, with an operator out of = < <= > >="""
+    """left operator right, with an operator out of = < <= > >="""
 
-    column: str
+    left: Expression
     operator: str
-    value: Scalar
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """A text matches a pattern, in which % is any run of characters and _ is one."""
+
+    text: Expression
+    pattern: str
 
 
 @dataclass(frozen=True, slots=True)
 class IsMissing:
-    column: str
+    part: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """A column of booleans, as a condition."""
+
+    part: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +110,71 @@ class AnyOf:
     parts: tuple[Condition, ...]
 
 
-Condition = Comparison | IsMissing | Negation | AllOf | AnyOf
+Condition = Comparison | Like | IsMissing | Holds | Negation | AllOf | AnyOf
+
+
+# ---- rows --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
-    """The rows of one table that satisfy a condition. A row's unit stays the table's."""
+class Table:
+    """All rows of a registered table."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """One row for each unit of a table, whose column `rows` is how many rows the source had of it."""
 
     table: str
-    where: Condition = AllOf()
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    of: Relation
+    where: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The rows again, with only these columns, each computed from the row."""
+
+    of: Relation
+    columns: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Pairs of rows of two relations, whose columns are told apart by these names.
+
+    Two relations over people are joined on their unit. A public table is joined on equal values.
+    """
+
+    left: Relation
+    right: Relation
+    left_name: str
+    right_name: str
+    on: Condition
+    optional: bool = False
+    """Whether a left row without a partner is kept, with the right columns missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerUnit:
+    """One row for each unit and each combination of keys, with figures of the rows that it has there."""
+
+    of: Relation
+    keys: tuple[tuple[str, Expression], ...]
+    columns: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aliased:
+    """A relation under a name of its own, which may stand before its columns."""
+
+    of: Relation
+    name: str
+
+
+Relation = Table | Sizes | Filtered | Selected | Joined | PerUnit | Aliased

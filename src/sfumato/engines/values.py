@@ -170,8 +170,8 @@ class Less:
 class Same:
     """left = right"""
 
-    left: Value
-    right: Value
+    left: Value | Text
+    right: Value | Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +184,10 @@ class Spelled:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """A text matches a pattern of pieces: each is a text, or None for any run of characters, or … for one."""
+    """A text matches a pattern: % is any run of characters, _ is one, a backslash makes the next one itself."""
 
     text: Text
     pattern: str
-    """As in LIKE: % for any run, _ for one character, a backslash before either for itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
-from sfumato.privacy.account import NAT, ORDERS, Caps, caps, price
+from sfumato.privacy.account import NAT, ORDERS, SIDE, Caps, caps, price
 from sfumato.privacy.composition import epsilon as composed_epsilon
+from sfumato.privacy.conversion import rho_epsilon
 from sfumato.privacy.events import Gaussian, Pure, Repeated, Sampled
 from sfumato.privacy.exact import exact, positive, probability, whole
 from sfumato.privacy.search import smallest
@@ -76,6 +77,23 @@ def share_epsilon(budget: Budget, share: Number) -> Fraction:
         fits = price(Pure(Fraction(middle, NAT))).renyi[at] <= allowed
         low, high = (middle, high) if fits else (low, middle)
     return Fraction(low, NAT)
+
+
+def share_side(budget: Budget, share: Number) -> Fraction:
+    """This share of the δ that is set aside for keys and other (ε, δ)-priced steps, rounded down."""
+    return Fraction(math.floor(_share(share) * caps(budget).side), SIDE)
+
+
+def rho_for(epsilon: Number, delta: Number) -> Fraction:
+    """The largest ρ, rounded down, whose conversion is (ε, δ)-private."""
+    wanted, share = float(positive(epsilon, "epsilon")), _delta(delta)
+    low, high = 0.0, wanted  # ρ-zCDP is never (ε, δ)-private for a small δ once ρ reaches ε
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rho_epsilon(middle, share) <= wanted else (low, middle)
+    if not low:
+        raise UsageError("SF-N316", "This delta is too small for so small an epsilon.", try_="delta=1e-6")
+    return Fraction(low)
 
 
 def sample_size(width: Number, error: Number, queries: int, epsilon: Number) -> int:

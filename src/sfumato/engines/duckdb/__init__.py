@@ -7,14 +7,13 @@ from urllib.parse import quote
 
 from sfumato.engines.duckdb.prepare import build, remove
 from sfumato.engines.duckdb.run import SNAPSHOTS, answer
+from sfumato.engines.rows import scans
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sfumato.engines.program import Preparation, Program
+    from sfumato.engines.preparation import Preparation
+    from sfumato.engines.program import Asked
 
 __all__ = ["DuckDBEngine"]
 
@@ -36,10 +35,11 @@ class DuckDBEngine:
         """
         build(source, preparation, self._path(snapshot), self.threads)
 
-    def run(self, program: Program) -> NDArray[np.int64] | NDArray[np.object_]:
-        """One row a term, one column a cell; every cell present, exact."""
-        with SNAPSHOTS.reading(self._path(program.snapshot), self.threads) as snapshot:
-            return answer(program, snapshot)
+    def run(self, program: Asked) -> Any:
+        """Exact integers, in the shape that the program says."""
+        paths = {scan.snapshot: self._path(scan.snapshot) for scan in scans(program.rows)}
+        with SNAPSHOTS.reading(paths, self.threads) as opened:
+            return answer(program, opened)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""

@@ -1,140 +1,300 @@
-"""A program as one SQL text: our words, stored column names and integers, nothing else."""
+"""A program as one SQL text: our words, stored column names, integers and hexadecimal digits, nothing else.
+
+Every source of rows becomes a relation with the columns `unit`, `place` where it has one, and r0_c3 for the
+stored column c3 of source 0. Only columns that the program uses are named.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import singledispatchmethod
+from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.program import (
-    LARGEST_SQUARE,
-    Among,
-    AtLeast,
-    AtMost,
-    Every,
-    Missing,
-    Not,
-    Predicate,
-    Present,
-    Rows,
-    Some,
-    Square,
-    Term,
-    Units,
-    Value,
-    Weight,
-)
+from sfumato.engines import program as asked
+from sfumato.engines.duckdb import expressions
+from sfumato.engines.duckdb.expressions import joined
+from sfumato.engines.rows import Bounded, Counted, Joined, Largest, PerUnit, Present, Rows, Scan, Sizes, Smallest, Total
+from sfumato.engines.values import Add, Block, Column, Constant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from sfumato.engines.program import Key, Program
-
-_LIMIT = 2**62
-"""Stored integers lie within ±2^53: comparing with more than this changes nothing."""
-_SHORT = 20
-"""Longer lists are joined with: DuckDB parses one text far faster than as many integers."""
+    from sfumato.engines.program import Asked, Key, Term
+    from sfumato.engines.values import Predicate, Text, Value
 
 
-def compile_program(program: Program, columns: Mapping[str, str]) -> str:
-    """SQL whose rows are the cells that have any: the cell's number, then the sum of each term as HUGEINT.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a snapshot lies in its file, and the name that file is attached under."""
 
-    `columns` leads from declared names to stored ones.
-    """
-    sums = [f"CAST({_sum(term, f'w{i}', columns)} AS HUGEINT)" for i, term in enumerate(program.terms)]
-    where = _joined("AND", (_where(program.where, columns), *(_inside(key, columns) for key in program.keys)))
-    group = ", ".join(columns[key.column] for key in program.keys) or "()"
-    chosen = ", ".join([_cell(program.keys, columns), *sums])
-    return f"SELECT {chosen} FROM {_relation(program.terms)} WHERE {where} GROUP BY {group}"  # noqa: S608
-
-
-def _relation(terms: tuple[Term, ...]) -> str:
-    """The stored rows beside one row that holds the weights of each weighted term as a list."""
-    lists = [f"{_list(t.weights)} AS w{i}" for i, t in enumerate(terms) if isinstance(t, Weight)]
-    return "snapshot.rows" + (f", (SELECT {', '.join(lists)}) AS lists" if lists else "")
+    schema: str
+    columns: Mapping[str, str]
+    """From declared names to stored ones."""
+    has_units: bool
+    """Whether units have a table of their own; otherwise each row is one."""
+    has_places: bool
+    """Whether the rows of a unit are ordered, which they are where it may have several."""
 
 
-def _where(predicate: Predicate, columns: Mapping[str, str]) -> str:
-    match predicate:
-        case AtLeast(column, value):
-            return f"{columns[column]} >= {_clamped(value)}"
-        case AtMost(column, value):
-            return f"{columns[column]} <= {_clamped(value)}"
-        case Among(column, codes):
-            return _among(columns[column], codes)
-        case Missing(column):
-            return f"{columns[column]} IS NULL"
-        case Not(part):
-            return f"NOT ({_where(part, columns)})"
-        case Every(parts):
-            return _joined("AND", (_where(part, columns) for part in parts)) or "true"
-        case Some(parts):
-            return _joined("OR", (_where(part, columns) for part in parts)) or "false"
+def compile_program(program: Asked, layouts: Mapping[str, Layout]) -> str:
+    """One SELECT. `layouts` knows every snapshot that is read."""
+    return _Compiler(layouts, _used(program)).text(program)
 
 
-def _among(column: str, codes: tuple[int, ...]) -> str:
-    if not codes:
-        return f"{column} <> {column}"  # false, and unknown where missing, as a list with codes would be
-    listed = [_clamped(code) for code in codes]
-    if len(codes) <= _SHORT:
-        return f"{column} IN ({', '.join(map(str, listed))})"
-    return f"{column} IN (SELECT unnest({_list(listed)}))"
+def _used(program: Asked) -> dict[int, set[str]]:
+    """For each source of rows, the declared columns and the block that anything in the program looks at."""
+    used: dict[int, set[str]] = defaultdict(set)
+    for node in _nodes(program):
+        if isinstance(node, Column):
+            used[node.at].add(node.name)
+        elif isinstance(node, Block):
+            used[node.at].add(_BLOCK)
+    return used
 
 
-def _sum(term: Term, weights: str, columns: Mapping[str, str]) -> str:
-    match term:
-        case Rows():
-            return "count(*)"
-        case Units():
+def _nodes(node: Any) -> Iterator[Any]:
+    if isinstance(node, tuple):
+        for part in node:
+            yield from _nodes(part)
+    elif is_dataclass(node):
+        yield node
+        for each in fields(node):
+            yield from _nodes(getattr(node, each.name))
+
+
+_BLOCK = "\0block"  # no declared name holds this character
+_ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    layouts: Mapping[str, Layout]
+    used: Mapping[int, set[str]]
+    _names: dict[tuple[int, str], str] = field(default_factory=dict)
+
+    # ---- what is asked ----
+
+    @singledispatchmethod
+    def text(self, program: Any) -> str:
+        raise TypeError(type(program).__name__)
+
+    @text.register
+    def _(self, program: asked.Program) -> str:
+        """Cells that have any row: the cell's number, then the sum of each term as HUGEINT."""
+        source = self._source(program.rows)
+        sums = [f"CAST({self._sum(term)} AS HUGEINT)" for term in program.terms]
+        chosen = ", ".join([self._cell(program.keys), *sums])
+        return f"SELECT {chosen} FROM {source} {self._inside(program)} {self._grouped(program.keys)}"  # noqa: S608
+
+    @text.register
+    def _(self, program: asked.Tally) -> str:
+        source, value = self._source(program.rows), self._value(program.value)
+        inside = self._inside(program, f"{value} BETWEEN 0 AND {program.size - 1}")
+        return (
+            f"SELECT {self._cell(program.keys)} AS cell, CAST({value} AS BIGINT) AS place, "  # noqa: S608
+            f"count(*) FROM {source} {inside} GROUP BY 1, 2"
+        )
+
+    @text.register
+    def _(self, program: asked.Keyed) -> str:
+        """Each combination of keys, then its units, then the sum of each term as HUGEINT."""
+        source, keys = self._source(program.rows), [self._value(key) for key in program.keys]
+        sums = [f"CAST({self._sum(term)} AS HUGEINT)" for term in (asked.Units(), *program.terms)]
+        known = joined("AND", [self._where(program.where), *(f"{key} IS NOT NULL" for key in keys)])
+        group = ", ".join(str(i + 1) for i in range(len(keys)))
+        return f"SELECT {', '.join([*keys, *sums])} FROM {source} WHERE {known} GROUP BY {group}"  # noqa: S608
+
+    @text.register
+    def _(self, program: asked.People) -> str:
+        figures = ", ".join(f"CAST({self._figure(figure)} AS HUGEINT)" for figure in program.figures)
+        source = self._source(program.rows)
+        return f"SELECT {figures} FROM {source} WHERE {self._where(program.where)} GROUP BY unit"  # noqa: S608
+
+    def _inside(self, program: asked.Program | asked.Tally, *more: str) -> str:
+        """Keys are not missing and not outside: no stored code can make a cell that is not there."""
+        keys = [f"{self._value(key.value)} BETWEEN 0 AND {key.size - 1}" for key in program.keys]
+        return f"WHERE {joined('AND', [self._where(program.where), *keys, *more])}"
+
+    def _cell(self, keys: Sequence[Key]) -> str:
+        """The position in the product of the keys, the last fastest."""
+        cell = "CAST(0 AS BIGINT)"
+        for key in keys:
+            cell = f"({cell} * {key.size} + {self._value(key.value)})"
+        return cell if all(isinstance(key.value, Column) for key in keys) else f"CAST({cell} AS BIGINT)"
+
+    def _grouped(self, keys: Sequence[Key]) -> str:
+        """By the stored columns where keys are columns: their small integers group fastest."""
+        if not keys:
+            return "GROUP BY ()"
+        if all(isinstance(key.value, Column) for key in keys):
+            return "GROUP BY " + ", ".join(self._value(key.value) for key in keys)
+        return "GROUP BY 1"
+
+    def _sum(self, term: Term) -> str:
+        if isinstance(term, asked.Units):
             return "count(DISTINCT unit)"
-        case Present(column):
-            return f"count({columns[column]})"
-        case Value(column, centre):
-            stored = columns[column]
-            return f"COALESCE(sum({stored}), 0) - CAST({_bounded(centre)} AS HUGEINT) * count({stored})"
-        case Square(column, centre, shift):
-            return f"COALESCE(sum({_square(columns[column], _bounded(centre), _shift(shift))}), 0)"
-        case Weight(column):
-            return f"COALESCE(sum({weights}[CAST({columns[column]} AS BIGINT) + 1]), 0)"
+        return self._figure(term)
+
+    def _figure(self, figure: Any) -> str:
+        match figure:
+            case Counted():
+                return "count(*)"
+            case Present(value):
+                return f"count({self._value(value)})"
+            case Total(Add(value, Constant(int(more)))):
+                counted = f"CAST({more} AS HUGEINT) * count({self._value(value)})"
+                return f"COALESCE(sum({self._value(value)}), 0) + {counted}"
+            case Total(value):
+                return f"COALESCE(sum({self._value(value)}), 0)"
+            case Smallest(value):
+                return f"min({self._value(value)})"
+            case Largest(value):
+                return f"max({self._value(value)})"
+        raise TypeError(type(figure).__name__)
+
+    # ---- where rows come from ----
+
+    def _source(self, rows: Rows) -> str:
+        return f"({self._relation(rows)}) AS source{_number(rows)}"
+
+    @singledispatchmethod
+    def _relation(self, rows: Any) -> str:
+        raise TypeError(type(rows).__name__)
+
+    @_relation.register
+    def _(self, rows: Scan) -> str:
+        layout = self.layouts[rows.snapshot]
+        wanted = sorted(self.used.get(rows.at, set()) - {_BLOCK})
+        columns = [f"{layout.columns[name]} AS {self._name(rows.at, name)}" for name in wanted]
+        place = ["place"] if layout.has_places else []
+        source = f"{layout.schema}.rows"
+        if _BLOCK in self.used.get(rows.at, set()):
+            columns.append(f"block AS {self._name(rows.at, _BLOCK)}")
+            source += f" JOIN {layout.schema}.units USING (unit)" if layout.has_units else ""
+        return f"SELECT {', '.join(['unit', *place, *columns])} FROM {source}"  # noqa: S608
+
+    @_relation.register
+    def _(self, rows: Sizes) -> str:
+        schema = self.layouts[rows.snapshot].schema
+        return f"SELECT unit, rows AS {self._name(rows.at, _ROWS)} FROM {schema}.units"  # noqa: S608
+
+    @_relation.register
+    def _(self, rows: Joined) -> str:
+        """The unit and the place are the left row's."""
+        pairs = [f"{self._value(left)} = {self._value(right)}" for left, right in rows.on]
+        left, right = self._relation(rows.left), self._relation(rows.right)
+        if rows.same_unit:
+            right = self._renumbered(right, _home(rows.right), _home(rows.left))
+            pairs.append("l.unit = r.unit")
+        columns = ", ".join([*(["l.place"] if self._placed(rows.left) else []), *self._columns(rows)])
+        kind = "LEFT JOIN" if rows.optional else "JOIN"
+        chosen = f"l.unit{', ' if columns else ''}{columns}"
+        return f"SELECT {chosen} FROM ({left}) AS l {kind} ({right}) AS r ON {joined('AND', pairs)}"  # noqa: S608
+
+    @_relation.register
+    def _(self, rows: PerUnit) -> str:
+        keys = [f"{self._value(key)} AS r{rows.at}_k{i}" for i, key in enumerate(rows.keys)]
+        wanted = self.used.get(rows.at, set())
+        figures = [
+            f"CAST({self._figure(figure)} AS HUGEINT) AS r{rows.at}_f{i}"
+            for i, figure in enumerate(rows.figures)
+            if f"f{i}" in wanted
+        ]
+        group = ", ".join(["unit", *(self._value(key) for key in rows.keys)])
+        place = ["min(place) AS place"] if self._placed(rows) else []
+        chosen = ", ".join(["unit", *place, *keys, *figures])
+        where = self._where(rows.where)
+        return f"SELECT {chosen} FROM {self._source(rows.rows)} WHERE {where} GROUP BY {group}"  # noqa: S608
+
+    @_relation.register
+    def _(self, rows: Bounded) -> str:
+        """Groups in the order of their first row, rows in the keyed order; rows that tie look the same."""
+        cell = ", ".join(["unit", *(self._value(value) for value in rows.cell)])
+        order = ", ".join(["place", *self._columns(rows.rows)])
+        ranked = f"""
+            SELECT *, row_number() OVER (PARTITION BY {cell} ORDER BY {order}) AS within,
+                min(place) OVER (PARTITION BY {cell}) AS first
+            FROM {self._source(rows.rows)} WHERE {self._where(rows.where)}"""  # noqa: S608
+        values = [self._value(value) for value in rows.cell]
+        if not values:
+            return f"SELECT * EXCLUDE (within, first) FROM ({ranked}) WHERE within <= {rows.rows_each}"  # noqa: S608
+        grouped = f"""
+            SELECT *, dense_rank() OVER (PARTITION BY unit ORDER BY first, {", ".join(values)}) AS nth
+            FROM ({ranked}) WHERE within <= {rows.rows_each}"""  # noqa: S608
+        return f"SELECT * EXCLUDE (within, first, nth) FROM ({grouped}) WHERE nth <= {rows.groups}"  # noqa: S608
+
+    def _renumbered(self, relation: str, theirs: str, ours: str) -> str:
+        """Units of another snapshot by the numbers of ours, through what both know a person by."""
+        if theirs == ours:
+            return relation
+        other, own = self.layouts[theirs].schema, self.layouts[ours].schema
+        return (
+            f"SELECT own.unit AS unit, inner_.* EXCLUDE (unit) FROM ({relation}) AS inner_ "  # noqa: S608
+            f"JOIN {other}.units AS other ON other.unit = inner_.unit "
+            f"JOIN {own}.units AS own ON own.person = other.person"
+        )
+
+    def _columns(self, rows: Rows) -> list[str]:
+        """The columns of a source that the program uses, besides unit and place."""
+        match rows:
+            case Scan(_, at) | Sizes(_, at):
+                return [self._name(at, name) for name in sorted(self.used.get(at, set()))]
+            case Joined(left, right):
+                return self._columns(left) + self._columns(right)
+            case PerUnit():
+                keys = [f"r{rows.at}_k{i}" for i in range(len(rows.keys))]
+                figures = [f"r{rows.at}_f{i}" for i in range(len(rows.figures))]
+                return keys + [name for name in figures if name[len(f"r{rows.at}_") :] in self.used[rows.at]]
+            case Bounded():
+                return self._columns(rows.rows)
+
+    def _placed(self, rows: Rows) -> bool:
+        match rows:
+            case Scan(snapshot):
+                return self.layouts[snapshot].has_places
+            case Sizes():
+                return False
+            case Joined(left):
+                return self._placed(left)
+            case PerUnit(inner) | Bounded(inner):
+                return self._placed(inner)
+
+    # ---- values ----
+
+    def _value(self, value: Value | Text) -> str:
+        return expressions.value(value, self._name)
+
+    def _where(self, predicate: Predicate) -> str:
+        return expressions.condition(predicate, self._name)
+
+    def _name(self, at: int, name: str) -> str:
+        """A column's name in every relation that has it: a number where the declared one is not ours."""
+        known = self._names.get((at, name))
+        if known is None:
+            known = self._names[at, name] = f"r{at}_{name if _ours(name) else f'n{len(self._names)}'}"
+        return known
 
 
-def _square(stored: str, centre: int, shift: int) -> str:
-    """Cut by CASE, which keeps a missing value missing; least would make it the bound."""
-    deviation = f"(CAST({stored} AS HUGEINT) - CAST({centre} AS HUGEINT))"
-    square = f"(({deviation} * {deviation}) >> {shift})"
-    return f"CAST(CASE WHEN {square} > {LARGEST_SQUARE} THEN {LARGEST_SQUARE} ELSE {square} END AS BIGINT)"
+def _ours(name: str) -> bool:
+    """Whether a column is one that a source of units made: k0, f12."""
+    return name[:1] in ("k", "f") and name[1:].isdecimal() and name.isascii()
 
 
-def _list(integers: Iterable[int]) -> str:
-    return f"CAST('[{', '.join(str(_bounded(integer)) for integer in integers)}]' AS BIGINT[])"
+def _number(rows: Rows) -> int:
+    match rows:
+        case Scan(_, at) | Sizes(_, at):
+            return at
+        case Joined(left) | Bounded(left):
+            return _number(left)
+        case PerUnit():
+            return rows.at
 
 
-def _cell(keys: tuple[Key, ...], columns: Mapping[str, str]) -> str:
-    """The position in the product of the keys, the last fastest."""
-    cell = "CAST(0 AS BIGINT)"
-    for key in keys:
-        cell = f"({cell} * {key.size} + {columns[key.column]})"
-    return cell
-
-
-def _inside(key: Key, columns: Mapping[str, str]) -> str:
-    """Not missing, and total: no stored code can make a cell that is not there."""
-    return f"{columns[key.column]} BETWEEN 0 AND {key.size - 1}"
-
-
-def _joined(word: str, parts: Iterable[str]) -> str:
-    return f" {word} ".join(f"({part})" for part in parts)
-
-
-def _clamped(value: int) -> int:
-    return max(-_LIMIT, min(value, _LIMIT))
-
-
-def _shift(bits: int) -> int:
-    if not 0 <= bits < 127:
-        raise OverflowError("a square is shifted by 0 to 126 bits")
-    return bits
-
-
-def _bounded(value: int) -> int:
-    if _clamped(value) != value:
-        raise OverflowError("a weight or a centre lies beyond 2^62")
-    return value
+def _home(rows: Rows) -> str:
+    """The snapshot whose numbers the units of these rows have."""
+    match rows:
+        case Scan(snapshot) | Sizes(snapshot):
+            return snapshot
+        case Joined(left) | PerUnit(left) | Bounded(left):
+            return _home(left)

@@ -1,4 +1,4 @@
-"""How DuckDB is opened: alone in memory, with one snapshot file attached to it as `snapshot`.
+"""How DuckDB is opened: alone in memory, with snapshot files attached to it.
 
 Opening the file directly would go through a cache that all of a process shares, and a forked child would be
 handed its parent's database, whose threads it does not have.
@@ -28,10 +28,11 @@ _BLIND = {"common_subexpressions", "unused_columns"}
 """The optimizers that look at the query and at no data."""
 
 
-def open_reader(path: Path, threads: int | None) -> DuckDBPyConnection:
-    """Read-only, with no way to a file, an extension, a Python variable or a setting."""
+def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConnection:
+    """Snapshots under these names, read-only, with no way to a file, an extension, a variable or a setting."""
     connection = _connect({"temp_directory": ""}, threads)  # nothing read from a snapshot reaches a disk
-    connection.execute(f"ATTACH {literal(str(path))} AS snapshot (READ_ONLY)")
+    for name, path in paths.items():
+        connection.execute(f"ATTACH {literal(str(path))} AS {name} (READ_ONLY)")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.engines.duckdb.compile import compile_program
+from sfumato.engines.duckdb.compile import Layout, compile_program
 from sfumato.engines.duckdb.connection import open_reader
+from sfumato.engines.program import Found, Keyed, People, Program, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from sfumato.engines.program import Program
+    from sfumato.engines.program import Asked
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """An open snapshot: where declared columns are stored, and which file this is."""
+class Open:
+    """Snapshots open together: how each lies in its file, by name, and which files these are."""
 
     connection: DuckDBPyConnection
-    columns: Mapping[str, str]
-    inode: int
+    layouts: Mapping[str, Layout]
+    inodes: tuple[int, ...]
 
 
 class Snapshots:
@@ -43,19 +44,19 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._turn = Condition(Lock())
-        self._open: dict[tuple[Path, int | None], Snapshot] = {}
+        self._open: dict[tuple[tuple[Path, ...], int | None], Open] = {}
         self._under_way = 0
         os.register_at_fork(
             before=self._before_fork, after_in_parent=self._turn.release, after_in_child=self._turn.release
         )
 
     @contextmanager
-    def reading(self, path: Path, threads: int | None) -> Iterator[Snapshot]:
-        """A cursor of one's own on the file that is there now, which may have taken an older one's place."""
+    def reading(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[Open]:
+        """A cursor of one's own on the files that are there now, which may have taken older ones' places."""
         with self._turn:
             self._under_way += 1
         try:
-            yield self._cursor(path, threads)
+            yield self._cursor(paths, threads)
         finally:
             with self._turn:
                 self._under_way -= 1
@@ -63,15 +64,16 @@ class Snapshots:
 
     def let_go(self, path: Path) -> None:
         with self._turn:
-            for key in [key for key in self._open if key[0] == path]:
+            for key in [key for key in self._open if path in key[0]]:
                 del self._open[key]
 
-    def _cursor(self, path: Path, threads: int | None) -> Snapshot:
-        inode = path.stat().st_ino
+    def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> Open:
+        inodes = tuple(path.stat().st_ino for path in paths.values())
+        key = tuple(paths.values()), threads
         with self._turn:
-            known = self._open.get((path, threads))
-            if known is None or known.inode != inode:
-                known = self._open[path, threads] = _open(path, threads, inode)
+            known = self._open.get(key)
+            if known is None or known.inodes != inodes:
+                known = self._open[key] = _open(paths, threads, inodes)
             return replace(known, connection=known.connection.cursor())
 
     def _before_fork(self) -> None:
@@ -83,12 +85,32 @@ class Snapshots:
 SNAPSHOTS = Snapshots()
 
 
-def answer(program: Program, snapshot: Snapshot) -> NDArray[np.int64] | NDArray[np.object_]:
-    """One row a term, one column a cell; 64-bit where every sum fits, else Python integers."""
-    with snapshot.connection as cursor:
-        table = cursor.sql(compile_program(program, snapshot.columns)).to_arrow_table()
-    cells, *sums = (column.combine_chunks() for column in table.columns)
-    return _dense(cells.to_numpy(), [_words(column) for column in sums], program.cells)
+def answer(program: Asked, opened: Open) -> Any:
+    """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
+    with opened.connection as cursor:
+        table = cursor.sql(compile_program(program, opened.layouts)).to_arrow_table()
+    columns = [column.combine_chunks() for column in table.columns]
+    match program:
+        case Program():
+            return _dense(columns[0].to_numpy(), [_words(column) for column in columns[1:]], program.cells)
+        case Tally():
+            return _sorted(np.array([column.to_numpy() for column in columns]))
+        case Keyed(keys=keys):
+            names, (units, *sums) = columns[: len(keys)], map(_words, columns[len(keys) :])
+            listed = list(zip(*(name.to_pylist() for name in names), strict=True))
+            return Found(listed, _integers([units])[0], _integers(sums, len(listed)))
+        case People():
+            return _integers([_words(column) for column in columns])
+
+
+def _sorted(triplets: NDArray[np.int64]) -> NDArray[np.int64]:
+    return triplets[:, np.lexsort((triplets[1], triplets[0]))]
+
+
+def _integers(sums: list[NDArray[np.int64]], size: int | None = None) -> NDArray[np.int64] | NDArray[np.object_]:
+    """One row a sum, in the order of the engine."""
+    length = len(sums[0]) if size is None else size
+    return _dense(np.arange(length), sums, length)
 
 
 def _dense(
@@ -113,7 +135,15 @@ def _words(sums: Any) -> NDArray[np.int64]:
     return words[sums.offset : sums.offset + len(sums)]
 
 
-def _open(path: Path, threads: int | None, inode: int) -> Snapshot:
-    connection = open_reader(path, threads)
-    columns = connection.execute("SELECT declared, stored FROM snapshot.columns").fetchall()
-    return Snapshot(connection, dict(columns), inode)
+def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...]) -> Open:
+    schemas = {name: f"snapshot{i}" for i, name in enumerate(paths)}
+    connection = open_reader({schemas[name]: path for name, path in paths.items()}, threads)
+    return Open(connection, {name: _layout(connection, schemas[name]) for name in paths}, inodes)
+
+
+def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:
+    columns = connection.execute(f"SELECT declared, stored FROM {schema}.columns").fetchall()  # noqa: S608
+    found = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [schema])
+    has_units = ("units",) in found.fetchall()
+    stored = connection.execute(f"DESCRIBE {schema}.rows").fetchall()
+    return Layout(schema, dict(columns), has_units, any(name == "place" for name, *_ in stored))

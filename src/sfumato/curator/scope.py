@@ -1,0 +1,106 @@
+"""Which names mean what: the columns of a relation, and the column that says whose row it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sfumato.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sfumato.curator.lowered import Lowered
+    from sfumato.curator.relation import Name
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column under its name, and under the names of tables that may stand before it."""
+
+    name: str
+    tables: tuple[str, ...]
+    holds: Lowered | None
+    """None for the unit's identifier, which can be counted and grouped by, and never be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    fields: tuple[Field, ...]
+    about: str = "this question"
+
+    def column(self, name: Name) -> Lowered:
+        """What a name means, or a refusal that says which names there are."""
+        found = self._field(name)
+        if found is None:
+            raise self._unknown(name, "a column that the steward did not declare cannot be used")
+        if found.holds is None:
+            raise self._unknown(name, "it says who is protected and is never shown")
+        return found.holds
+
+    def is_unit(self, name: Name) -> bool:
+        found = self._field(name)
+        return found is not None and found.holds is None
+
+    def require_unit(self, name: Name) -> None:
+        """Refuse a name that is not the unit's."""
+        if self.is_unit(name):
+            return
+        units = [each.name for each in self.fields if each.holds is None]
+        raise PolicyError(
+            "SF-Q130",
+            f"Different values of '{name.column[:80]}' cannot be counted.",
+            why="only the units of protection are counted once each",
+            try_=f"COUNT(DISTINCT {units[0]})" if units else "COUNT(*)",
+        )
+
+    def named(self, table: str) -> Scope:
+        """The same columns, which this table's name alone may stand before."""
+        return Scope(tuple(replace(each, tables=(table,)) for each in self.fields), f"'{table[:80]}'")
+
+    def beside(self, other: Scope) -> Scope:
+        return Scope(self.fields + other.fields, "these tables")
+
+    def mapped(self, change: Callable[[Lowered], Lowered]) -> Scope:
+        changed = (
+            each if each.holds is None else replace(each, holds=change(each.holds)) for each in self.fields
+        )
+        return Scope(tuple(changed), self.about)
+
+    def _field(self, name: Name) -> Field | None:
+        """The very name, or the only one that differs in case. Declared columns come before the unit."""
+        near = [each for each in self.fields if _alike(each.name, name.column) and self._under(each, name)]
+        for found in (
+            [each for each in near if each.name == name.column and each.holds is not None],
+            [each for each in near if each.holds is not None],
+            near,
+        ):
+            if len({id(each.holds) for each in found}) > 1:
+                raise PolicyError(
+                    "SF-Q133",
+                    f"'{name.column[:80]}' could mean two columns.",
+                    try_=" or ".join(f"{each.tables[0]}.{each.name}" for each in found if each.tables),
+                )
+            if found:
+                return found[0]
+        return None
+
+    def _under(self, field: Field, name: Name) -> bool:
+        return name.table is None or any(_alike(table, name.table) for table in field.tables)
+
+    def _unknown(self, name: Name, why: str) -> PolicyError:
+        declared = ", ".join(each.name for each in self.fields if each.holds is not None)
+        return PolicyError(
+            "SF-Q107",
+            f"{self.about[:1].upper()}{self.about[1:]} has no declared column '{str(name)[:80]}'.",
+            declared=declared or "none; only COUNT(*) can be asked",
+            why=why,
+        )
+
+
+def _alike(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold()
+
+
+def of(fields: Iterable[Field], about: str) -> Scope:
+    return Scope(tuple(fields), about)

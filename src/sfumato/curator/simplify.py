@@ -1,0 +1,53 @@
+"""One form for conditions that mean the same, so that equal questions have equal programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.engines.values import AtLeast, AtMost, Every, Not, Predicate, Some
+from sfumato.privacy.exact import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def simplified(predicate: Predicate) -> Predicate:
+    """One form for conditions that differ only in order, nesting, repetition or where NOT stands.
+
+    Each rule keeps SQL's three-valued meaning: both sides are unknown for the same rows.
+    """
+    match predicate:
+        case Not(part):
+            return _negated(part)
+        case Every(parts):
+            return _flat(parts, Every)
+        case Some(parts):
+            return _flat(parts, Some)
+        case _:
+            return predicate
+
+
+def _negated(predicate: Predicate) -> Predicate:
+    match predicate:
+        case Not(part):
+            return simplified(part)
+        case AtLeast(column, value):
+            return AtMost(column, value - 1)
+        case AtMost(column, value):
+            return AtLeast(column, value + 1)
+        case Every(parts):
+            return _flat(tuple(Not(part) for part in parts), Some)
+        case Some(parts):
+            return _flat(tuple(Not(part) for part in parts), Every)
+        case _:
+            return Not(predicate)
+
+
+def _flat(
+    parts: tuple[Predicate, ...], kind: Callable[[tuple[Predicate, ...]], Every | Some]
+) -> Predicate:
+    flat: list[Predicate] = []
+    for part in map(simplified, parts):
+        flat += part.parts if isinstance(part, Every | Some) and type(part) is kind else [part]
+    unique = sorted(dict.fromkeys(flat), key=canonical_json)
+    return unique[0] if len(unique) == 1 else kind(tuple(unique))

@@ -1,0 +1,114 @@
+"""What a priced question does once it is paid for: exact integers from an engine, noise, an answer to keep.
+
+A step is a frozen value with its program, its price, and the one function that adds noise. What `release`
+gives is plain lists, which the ledger keeps as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sfumato.curator.spend import Moves, Noise
+from sfumato.curator.summands import Summand
+from sfumato.engines.program import Found, Keyed, Program, Tally
+from sfumato.noise import Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
+from sfumato.privacy.events import Event, Repeated, Sequential
+from sfumato.privacy.sensitivity import root_up
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sfumato.noise.integers import IntArray
+
+FREE = Sequential(())
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One noisy sum, or one that no unit can move and that is shown as it is."""
+
+    summand: Summand
+    moves: Moves
+    noise: Noise | None
+
+    def event(self) -> Event:
+        match self.noise:
+            case None:
+                return FREE
+            case Laplace():
+                return self.noise.event(self.moves.l1)
+            case _:
+                return self.noise.event(self.l2)
+
+    def release(self, exact: IntArray) -> IntArray:
+        match self.noise:
+            case None:
+                return exact
+            case Laplace():
+                return self.noise.release(exact, l1=self.moves.l1)
+            case _:
+                return self.noise.release(exact, l2=self.l2)
+
+    @property
+    def l2(self) -> Fraction:
+        return root_up(Fraction(self.moves.l2_squared))
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Noisy sums over listed cells."""
+
+    program: Program
+    measured: tuple[Measured, ...]
+
+    def event(self) -> Event:
+        return Sequential(tuple(each.event() for each in self.measured))
+
+    def release(self, exact: NDArray[Any]) -> list[list[int]]:
+        return [each.release(sums).tolist() for each, sums in zip(self.measured, exact, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Quantiles of a value in every cell. `spread` says how a unit's rows fall into cells where they weigh most."""
+
+    program: Tally
+    mechanism: Quantiles
+    spread: tuple[tuple[int, int], ...]
+
+    def event(self) -> Event:
+        return Sequential(tuple(Repeated(self.mechanism.event(rows), cells) for rows, cells in self.spread))
+
+    def release(self, exact: NDArray[np.int64]) -> list[list[int]]:
+        """One row a share, one column a cell."""
+        rows = self.spread[0][0]
+        chosen = self.mechanism.release_groups(
+            exact[0], exact[1], exact[2], groups=self.program.cells, cells=self.program.size, rows=rows
+        )
+        return chosen.tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """Keys that enough units have, and noisy sums for those."""
+
+    program: Keyed
+    keys: TruncatedGeometric | ThresholdedNoise
+    measured: tuple[Measured, ...]
+
+    def event(self) -> Event:
+        return Sequential((self.keys.event(), *(each.event() for each in self.measured)))
+
+    def release(self, found: Found) -> list[list[Any]]:
+        """The keys told, in their own order, then a list a sum."""
+        places = {key: place for place, key in enumerate(found.keys)}
+        told = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
+        at = [places[key] for key in told]
+        sums = [each.release(sums[at]).tolist() for each, sums in zip(self.measured, found.sums, strict=True)]
+        return [[list(key) for key in told], *sums]
+
+
+Step = Sums | Choices | Bought

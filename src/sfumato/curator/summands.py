@@ -1,0 +1,154 @@
+"""The sums that an aggregate is computed from, each with the most that one row adds to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sfumato.curator import relation as asked
+from sfumato.curator.columns import STEPS
+from sfumato.curator.domains import Numbers
+from sfumato.curator.expressions import expression
+from sfumato.curator.lowered import Lowered, coarser, number, shifted, times
+from sfumato.curator.measurement import Count, Covariance, Mean, Sum, Summed, Units, Variance
+from sfumato.engines import program as engine
+from sfumato.engines.values import Add, Choose, Constant, Lookup, Missing, Multiply, Value
+from sfumato.errors import PolicyError
+
+if TYPE_CHECKING:
+    from sfumato.curator.lowering import Source
+
+FINEST = 28
+"""A sum whose rows reach further than 2^FINEST steps is taken on a coarser grid, which noise can still cover."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summand:
+    """A term to sum: a row adds at most `bound` steps of size `step`, measured from `centre` steps."""
+
+    term: engine.Term
+    bound: int
+    step: Fraction
+    centre: int = 0
+    slack: int = 0
+    """How many steps a row may lie above what it adds, where it was rounded down."""
+    signed: bool = False
+    """Whether a row can add less than nothing."""
+
+
+ROWS = Summand(engine.Counted(), 1, Fraction(1))
+
+
+def summands(aggregate: Summed, source: Source) -> tuple[Summand, ...]:
+    """The sums that an aggregate needs; the number of rows comes last."""
+    match aggregate:
+        case Count(None):
+            return (ROWS,)
+        case Count(of) if of is not None:
+            return (_present(expression(of, source.scope)),)
+        case Units(of):
+            return (_units(of, source),)
+        case Sum(of):
+            return (_total(expression(of, source.scope)),)
+        case Mean(of):
+            part, _ = number(expression(of, source.scope), "What AVG takes")
+            return (_deviations(part), _present(part))
+        case Variance(of):
+            part, _ = number(expression(of, source.scope), "What VARIANCE takes")
+            deviation = _deviations(part)
+            return (_product(deviation, deviation), deviation, _present(part))
+        case Covariance():
+            return _covariance(aggregate, source)
+    raise AssertionError(aggregate)
+
+
+def _units(of: object, source: Source) -> Summand:
+    if not isinstance(of, asked.Name):
+        raise PolicyError("SF-Q105", "COUNT(DISTINCT …) takes the column that says whose row it is.")
+    source.scope.require_unit(of)
+    return ROWS if source.max_rows == 1 else Summand(engine.Units(), 1, Fraction(1))
+
+
+def _present(part: Lowered) -> Summand:
+    """Where nothing is missing, the rows themselves."""
+    return ROWS if part.present else Summand(engine.Present(part.value), 1, Fraction(1))
+
+
+def _total(part: Lowered) -> Summand:
+    part, domain = number(part, "What SUM takes")
+    kept, slack = _coarse(part, domain)
+    grid = _grid(kept)
+    return Summand(engine.Total(_value(kept)), max(1, grid.bound), grid.step, slack=slack, signed=grid.low < 0)
+
+
+def _deviations(part: Lowered) -> Summand:
+    """Measured from the middle of the bounds, where one row weighs least; in half steps where that is between two."""
+    kept, slack = _coarse(part, _grid(part))
+    grid, value = _grid(kept), _value(kept)
+    if (grid.low + grid.high) % 2:
+        grid = Numbers(2 * grid.low, 2 * grid.high, grid.step / 2)
+        value, slack = times(value, 2), 2 * slack
+    centre = (grid.low + grid.high) // 2
+    bound = max(1, grid.high - centre)
+    return Summand(engine.Total(shifted(value, -centre)), bound, grid.step, centre, slack, signed=True)
+
+
+def _product(one: Summand, other: Summand) -> Summand:
+    """The product of two deviations, rounded down to a grid of which at most 2^STEPS steps are needed."""
+    bound = one.bound * other.bound
+    shift = max(0, bound.bit_length() - STEPS)
+    square = one == other
+    domain = Numbers(0 if square else -bound, bound, one.step * other.step)
+    value = _multiplied(_of(one), _of(other))
+    part = coarser(Lowered(value, domain), domain, shift)
+    slack = min(shift, 1) + (0 if one.slack == other.slack == 0 else 1)
+    return Summand(
+        engine.Total(_value(part)), max(1, _grid(part).bound), _grid(part).step, slack=slack, signed=not square
+    )
+
+
+def _multiplied(one: Value, other: Value) -> Value:
+    """The square of a listed number is listed too."""
+    if isinstance(one, Lookup) and one == other:
+        return replace(one, entries=tuple(None if each is None else each**2 for each in one.entries))
+    return Multiply(one, other)
+
+
+def _covariance(aggregate: Covariance, source: Source) -> tuple[Summand, ...]:
+    """Over rows where neither is missing: products, both deviations, for a correlation both squares, and rows."""
+    parts = [
+        number(expression(of, source.scope), "What a covariance takes")[0]
+        for of in (aggregate.of, aggregate.other)
+    ]
+    one, other = (_deviations(_where_present(a, b)) for a, b in (parts, reversed(parts)))
+    squares = (_product(one, one), _product(other, other)) if aggregate.scaled else ()
+    both = Lowered(Add(_value(parts[0]), _value(parts[1])), parts[0].domain, present=all(p.present for p in parts))
+    return (_product(one, other), one, other, *squares, _present(both))
+
+
+def _where_present(part: Lowered, other: Lowered) -> Lowered:
+    if other.present or part == other:
+        return part
+    return replace(part, value=Choose(Missing(other.value), Constant(None), _value(part)), present=False)
+
+
+def _coarse(part: Lowered, domain: Numbers) -> tuple[Lowered, int]:
+    bits = domain.bound.bit_length() - FINEST
+    return (coarser(part, domain, bits + 4), 1) if bits > 0 else (part, 0)
+
+
+def _grid(part: Lowered) -> Numbers:
+    if not isinstance(part.domain, Numbers):
+        raise AssertionError(part)
+    return part.domain
+
+
+def _value(part: Lowered) -> Value:
+    return part.value  # type: ignore[return-value]
+
+
+def _of(summand: Summand) -> Value:
+    if not isinstance(summand.term, engine.Total):
+        raise AssertionError(summand)
+    return summand.term.value
