@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.local.response import RandomizedResponse
 from sfumato.noise.candidates import Choice
 from sfumato.noise.gaussian import Gaussian
+from sfumato.noise.quantiles import Quantile, Quantiles
 from sfumato.noise.subsample import BlockMean, BlockMedian
 from sfumato.noise.top_k import TopK
 from sfumato.privacy.events import Event, group
@@ -29,6 +30,14 @@ def distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
 def _(mechanism: Gaussian, first: Any, second: Any) -> Fraction | int:
     square = sum(step * step for step in _steps(first, second))
     return Fraction(math.isqrt(square * _GRID**2 - 1) + 1, _GRID) if square else 0
+
+
+@distance.register(Quantile)
+@distance.register(Quantiles)
+def _(mechanism: Quantile | Quantiles, first: Any, second: Any) -> Fraction | int:
+    """Rows that are in one of two histograms only."""
+    rows: int = first.difference(second)
+    return rows
 
 
 @distance.register(RandomizedResponse)

@@ -16,6 +16,7 @@ from sfumato.noise.choosing import (
 from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.exponential import Exponential
 from sfumato.noise.gaussian import Gaussian
+from sfumato.noise.histograms import Histograms
 from sfumato.noise.integers import integers
 from sfumato.noise.keys import ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.laplace import Laplace
@@ -40,6 +41,7 @@ __all__ = [
     "CorrelatedGaussian",
     "Exponential",
     "Gaussian",
+    "Histograms",
     "Laplace",
     "NoisyMax",
     "PermuteAndFlip",

@@ -38,3 +38,17 @@ def below(bound: int, source: Source) -> int:
         word = int(source.words(1)[0])
         if word < complete:
             return word % bound
+
+
+def below_each(bounds: NDArray[np.uint64], source: Source) -> NDArray[np.uint64]:
+    """For each bound a uniform whole number below it, by the same rule.
+
+    In 64 bits 2^64 mod b is (0 − b) mod b, and 2^64 − 1 minus that is its complement, the last word to keep.
+    """
+    last = ~((np.uint64(0) - bounds) % bounds)
+    words = source.words(bounds.size).copy()
+    refused = np.flatnonzero(words > last)
+    while refused.size:
+        words[refused] = source.words(refused.size)
+        refused = refused[words[refused] > last[refused]]
+    return np.asarray(words % bounds, dtype=np.uint64)

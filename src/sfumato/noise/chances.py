@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.noise.bits import below
+from sfumato.noise.bits import below_each
 from sfumato.noise.bounds import Bounds, brackets, decay, exp_minus
 from sfumato.noise.inversion import Drawn
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from sfumato.noise.inversion import Number
 
 BITS = 31  # so that a product of two chances fits into 64 bits
+
+REACH = 22  # a gap of so many scales has a chance below 2^−31, as 31 · ln 2 < 22
 
 _DIGIT_BITS = 10
 _DIGIT = 2**_DIGIT_BITS
@@ -85,19 +87,35 @@ class Chances:
         return heads
 
     def pick(self, gaps: Gaps, source: Source) -> int:
-        """One place, with a chance in proportion to e^(−gap / scale).
+        """One place, with a chance in proportion to e^(−gap / scale)."""
+        [place], _ = self.pick_each(gaps, np.ones((1, gaps.size), dtype=np.uint64), source)
+        return int(place)
 
-        A point is thrown into columns that are surely high enough, and thrown again if it lies above the
-        true height of its column.
+    def pick_each(
+        self, gaps: Gaps, lengths: NDArray[np.uint64], source: Source
+    ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """For each row of lengths a place, and a uniform whole number below its length there.
+
+        A place is taken with a chance in proportion to length · e^(−gap / scale). The lengths of a row add up
+        to 2^32 at most, and not to 0.
+
+        A point is thrown into columns that are surely high enough, `length` equal ones for each place, and
+        thrown again if it lies above the true height of its column.
         """
         least = self.least(gaps)
-        ends = np.cumsum(least + np.uint64(self.doubt))
-        while True:
-            point = below(int(ends[-1]), source)
-            place = int(np.searchsorted(ends, np.uint64(point), side="right"))
-            height = point - (int(ends[place - 1]) if place else 0)
-            if height < least[place] or self._tells(height, int(gaps[place]), source):
-                return place
+        heights = least + np.uint64(self.doubt)
+        ends = np.cumsum(lengths * heights, axis=1, dtype=np.uint64)
+        places, offsets = np.zeros(len(ends), dtype=np.intp), np.zeros(len(ends), dtype=np.int64)
+        left = np.arange(len(ends))
+        while left.size:
+            found, points = _thrown(ends if left.size == len(ends) else ends[left], source)
+            offset, height = np.divmod(points, heights[found])
+            places[left], offsets[left] = found, offset.astype(np.int64)
+            kept = height < least[found]
+            for i in np.flatnonzero(~kept):
+                kept[i] = self._tells(int(height[i]), int(gaps[found[i]]), source)
+            left = left[~kept]
+        return places, offsets
 
     def _tells(self, leading: int, gap: int, source: Source) -> bool:
         """Whether a number with these leading bits lies under the chance itself."""
@@ -106,8 +124,8 @@ class Chances:
 
 @lru_cache(maxsize=32)
 def chances(scale: Fraction) -> Chances:
-    """The tables for a scale, made once. Past the last digit chances are below 2^−31, as 31 · ln 2 < 22."""
-    reach = -(-22 * scale.numerator // scale.denominator)
+    """The tables for a scale, made once. Past the last digit chances are below 2^−31."""
+    reach = -(-REACH * scale.numerator // scale.denominator)
     digits = -(-reach.bit_length() // _DIGIT_BITS)
     return Chances(scale, tuple(_table(_DIGIT**place / scale) for place in range(digits)))
 
@@ -116,3 +134,11 @@ def _table(step: Fraction) -> NDArray[np.uint64]:
     """The chances e^(−d · step) of a digit d."""
     found = brackets(lambda bits: decay(Bounds.of(1, bits), exp_minus(step, bits), _DIGIT), BITS)
     return np.array(found, dtype=np.uint64)
+
+
+def _thrown(ends: NDArray[np.uint64], source: Source) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
+    """In each row of stretches with these ends a uniform point: its stretch, and how far into that."""
+    points = below_each(ends[:, -1], source)
+    found = np.count_nonzero(ends <= points[:, None], axis=1)
+    starts = np.where(found, ends[np.arange(len(ends)), found - 1], np.uint64(0))
+    return found, points - starts

@@ -13,8 +13,8 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
 from sfumato.noise.candidates import likely_shortfall, require_sensible
-from sfumato.noise.chances import chances
-from sfumato.noise.histograms import histogram, roomy
+from sfumato.noise.histograms import histograms
+from sfumato.noise.ranks import Aim, Parts, choose
 from sfumato.noise.record import through
 from sfumato.privacy import events
 from sfumato.privacy.exact import exact, positive
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.bits import Source
-    from sfumato.noise.chances import Gaps
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.histograms import Histograms
     from sfumato.privacy.exact import Number
 
-FINEST = 2**20  # the largest common denominator of shares
+FINEST = 2**27  # the largest common denominator of shares, such as that of 1 %, 2 %, … and of 1 − 2^−20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +59,29 @@ class Quantile:
         """How many steps of the score make a cell e times less likely."""
         return 2 * max(self.share.numerator, self.share.denominator - self.share.numerator) / self.epsilon
 
+    @property
+    def aim(self) -> Aim:
+        return Aim(self.share, self.scale)
+
     def event(self, rows: int = 1) -> events.Exponential:
         return events.Exponential(self.epsilon * rows)
 
     def release(self, counts: Any, *, rows: int | None = None, source: Source = OS) -> int:
-        """The place of the chosen cell. `rows`, as priced, is for auditors only."""
-        cells = histogram(counts)
-        return through(self, cells, rows, lambda: self.choose(cells, source))
+        """The place of the chosen cell, in a row of counts or in `Histograms.sparse`.
 
-    def choose(self, cells: IntArray, source: Source) -> int:
-        return chances(self.scale).pick(distances(cells, self.share), source)
+        `rows`, as priced, is for auditors only.
+        """
+        return int(self.release_groups(histograms(counts), rows=rows, source=source)[0])
+
+    def release_groups(
+        self, table: Histograms, *, rows: int | None = None, source: Source = OS
+    ) -> NDArray[np.int64]:
+        """For every group the place of the chosen cell. A unit has at most `rows` rows in all of them."""
+        return through(self, table, rows, lambda: self.choose(table, source))
+
+    def choose(self, table: Histograms, source: Source) -> NDArray[np.int64]:
+        table = table.roomy(self.share.denominator)
+        return choose(table, Parts.all(table), self.aim, source) % table.cells
 
     def rank_error(self, cells: int, confidence: Number) -> Fraction:
         """With this confidence the chosen cell of so many is at most this many rows off."""
@@ -96,8 +108,7 @@ class Quantiles:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "shares", _shares(self.shares))
-        finest = math.lcm(*(share.denominator for share in self.shares))
-        for steps in (1, finest):  # no share of a span is coarser than 1/2 or finer than this
+        for steps in (1, self._finest):  # no share of a span is coarser than 1/2 or finer than this
             require_sensible(2 * steps * self.levels / self.epsilon)
 
     @property
@@ -108,49 +119,43 @@ class Quantiles:
         return events.Repeated(events.Exponential(self.epsilon * rows / self.levels), self.levels)
 
     def release(self, counts: Any, *, rows: int | None = None, source: Source = OS) -> tuple[int, ...]:
-        """The places of the chosen cells, one a share. `rows`, as priced, is for auditors only."""
-        cells = histogram(counts)
-        return through(
-            self, cells, rows, lambda: self._within(cells, self.shares, (Fraction(0), Fraction(1)), source)
-        )
+        """The places of the chosen cells, one a share, as `Quantile.release` takes counts."""
+        found = self.release_groups(histograms(counts), rows=rows, source=source)
+        return tuple(found[:, 0].tolist())
+
+    def release_groups(
+        self, table: Histograms, *, rows: int | None = None, source: Source = OS
+    ) -> NDArray[np.int64]:
+        """For every share a row with the chosen cell of each group. `rows` as for `Quantile`."""
+        return through(self, table, rows, lambda: self._chosen(table.roomy(self._finest), source))
+
+    @property
+    def _finest(self) -> int:
+        """No share of a span has a larger denominator."""
+        return math.lcm(*(share.denominator for share in self.shares))
+
+    def _chosen(self, table: Histograms, source: Source) -> NDArray[np.int64]:
+        span = Fraction(0), Fraction(1)
+        return np.stack(self._within(table, Parts.all(table), self.shares, span, source)) % table.cells
 
     def _within(
-        self, cells: IntArray, shares: tuple[Fraction, ...], span: tuple[Fraction, Fraction], source: Source
-    ) -> tuple[int, ...]:
-        """The quantiles that fall among these cells, which hold the rows between the shares of the span."""
+        self,
+        table: Histograms,
+        parts: Parts,
+        shares: tuple[Fraction, ...],
+        span: tuple[Fraction, Fraction],
+        source: Source,
+    ) -> list[NDArray[np.int64]]:
+        """The quantiles that fall among these parts, which hold the rows between the shares of the span."""
         if not shares:
-            return ()
+            return []
         middle = len(shares) // 2
-        share = (shares[middle] - span[0]) / (span[1] - span[0])
-        place = Quantile(self.epsilon / self.levels, share).choose(cells, source)
-        lower, upper = parted(cells, place)
-        below = self._within(lower, shares[:middle], (span[0], shares[middle]), source)
-        above = self._within(upper, shares[middle + 1 :], (shares[middle], span[1]), source)
-        return (*below, place, *(place + further for further in above))
-
-
-def distances(cells: IntArray, share: Fraction) -> Gaps:
-    """For each cell, how far the wanted rank lies outside the ranks of its rows, times the denominator.
-
-    The wanted rank is share · n. The rows of a cell have ranks from the number of rows before it to the
-    number up to it, so a cell that holds the quantile has distance 0, and there always is one.
-    """
-    rows = roomy(cells, share.denominator)
-    upto: NDArray[Any] = np.cumsum(rows)
-    wanted, last = share.numerator * upto[-1], share.denominator * upto
-    outside = np.maximum(last - share.denominator * rows - wanted, wanted - last)
-    return np.asarray(np.maximum(outside, 0), dtype=object if rows.dtype == object else np.uint64)
-
-
-def parted(cells: IntArray, place: int) -> tuple[IntArray, IntArray]:
-    """The cells up to a place and those from it on; of its own rows each side gets half.
-
-    One row more in the cell is one row more on exactly one side, so the two are as private as their sum.
-    """
-    lower, upper = cells[: place + 1].copy(), cells[place:].copy()
-    lower[-1] = cells[place] // 2
-    upper[0] = cells[place] - cells[place] // 2
-    return lower, upper
+        one = Quantile(self.epsilon / self.levels, (shares[middle] - span[0]) / (span[1] - span[0]))
+        cells = choose(table, parts, one.aim, source)
+        lower, upper = parts.split(table, cells)
+        below = self._within(table, lower, shares[:middle], (span[0], shares[middle]), source)
+        above = self._within(table, upper, shares[middle + 1 :], (shares[middle], span[1]), source)
+        return [*below, cells, *above]
 
 
 def _shares(given: Sequence[Any]) -> tuple[Fraction, ...]:

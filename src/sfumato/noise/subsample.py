@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
+from sfumato.noise.histograms import Histograms
 from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.quantiles import Quantile
@@ -156,8 +157,9 @@ class BlockMedian:
         return Quantile(self.epsilon / 2, _HALF)
 
     def _chosen(self, kept: IntArray, source: Source) -> int:
-        steps = np.bincount((kept - self.low).astype(np.int64), minlength=self.high - self.low + 1)
-        return self.low + self._choice().choose(steps, source)
+        steps, counts = np.unique((kept - self.low).astype(np.int64), return_counts=True)
+        table = Histograms.sparse(steps, counts, cells=self.high - self.low + 1)
+        return self.low + int(self._choice().choose(table, source)[0])
 
 
 def _name(unit: Any) -> str:
