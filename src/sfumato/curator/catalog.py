@@ -10,12 +10,13 @@ import json
 import os
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.columns import Between, OneOf, Promise, promise_from_dict
-from sfumato.engines.program import Preparation
+from sfumato.curator.columns import Promise, promise_from_dict
+from sfumato.engines.preparation import Preparation
 from sfumato.errors import PolicyError, UsageError
+from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class Table:
     unit: Unit
     columns: Mapping[str, Promise]
     snapshot: int = 1
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    public_rows: int | None = None
+    """How many rows there are, where that is public."""
+    multiplicity: Mapping[str, int] = field(default_factory=dict)
+    """Of a public table, the largest number of rows with one value, by column."""
 
     @property
     def population(self) -> str:
@@ -43,37 +49,14 @@ class Table:
     def snapshot_name(self) -> str:
         return f"{self.name}-{self.snapshot}"
 
-    def column(self, name: str) -> str:
-        """The declared column an analyst means: the very name, or the only one that differs in case."""
-        if name in self.columns:
-            return name
-        alike = [column for column in self.columns if column.casefold() == name.casefold()]
-        if len(alike) == 1:
-            return alike[0]
-        raise PolicyError(
-            "SF-Q107",
-            f"'{self.name}' has no declared column '{name[:80]}'.",
-            declared=", ".join(self.columns) or "none; only COUNT(*) can be asked",
-            why="it says who is protected and is never shown"
-            if name == self.unit.column
-            else "a column that the steward did not declare cannot be used",
-        )
-
-    def require_unit(self, name: str) -> None:
-        """Refuse a name that is not the unit's; names of declared columns come first, as everywhere."""
-        unit = self.unit.column
-        if unit is not None and name not in self.columns and name.casefold() == unit.casefold():
-            return
-        raise PolicyError(
-            "SF-Q130",
-            f"Different values of '{name[:80]}' cannot be counted.",
-            why="only the units of protection are counted once each",
-            try_="COUNT(*): each row is one person" if unit is None else f"COUNT(DISTINCT {unit})",
-        )
+    @property
+    def is_public(self) -> bool:
+        return False
 
     def preparation(self, key: bytes) -> Preparation:
         stored = tuple(promise.stored(name) for name, promise in self.columns.items())
-        return Preparation(self.unit.column, self.unit.max_rows, stored, key)
+        constant = tuple(name for name, promise in self.columns.items() if promise.constant)
+        return Preparation(self.unit.column, self.unit.max_rows, stored, key, constant)
 
     def to_dict(self) -> dict[str, Any]:
         columns = {name: promise.to_dict() for name, promise in self.columns.items()}
@@ -150,7 +133,7 @@ def declared(name: str, unit: Unit | None, columns: Mapping[str, Promise] | None
         )
     promises = dict(columns or {})
     for column, promise in promises.items():
-        if not isinstance(column, str) or not isinstance(promise, Between | OneOf):
+        if not isinstance(column, str) or not isinstance(promise, Promise):
             raise UsageError(
                 "SF-C114",
                 f"The promise about column '{column}' of '{name}' is not one sfumato knows.",

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sfumato.errors import SealedError
 from sfumato.ledger import Released, steps
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan import Plan
     from sfumato.engines.program import Engine
@@ -40,19 +36,22 @@ def _attempt(
 ) -> Released | str:
     """The answer, kept; or an incident's number. No error leaves, nor a frame that holds exact numbers."""
     try:
-        exact = engine.run(plan.program)
-        steps.step("data:read")
-        noisy = [each.release(sums) for each, sums in zip(plan.measured, exact, strict=True)]
-        steps.step("noise:drawn")
-        return ledger.release(charged, encode(noisy))
+        answers = []
+        for step in plan.steps:
+            exact = engine.run(step.program)
+            steps.step("data:read")
+            answers.append(step.release(exact))
+            steps.step("noise:drawn")
+        return ledger.release(charged, encode(answers))
     except Exception:
         return incidents.record()
 
 
-def encode(noisy: list[NDArray[Any]]) -> str:
-    """The text the ledger keeps: noisy integers, a list a sum."""
-    return json.dumps([sums.tolist() for sums in noisy], separators=(",", ":"))
+def encode(answers: list[Any]) -> str:
+    """The text the ledger keeps: noisy integers and bought keys, in plain lists."""
+    return json.dumps(answers, separators=(",", ":"))
 
 
-def decode(text: str) -> NDArray[Any]:
-    return np.array(json.loads(text), dtype=object)
+def decode(text: str) -> list[Any]:
+    answers: list[Any] = json.loads(text)
+    return answers

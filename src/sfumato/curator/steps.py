@@ -14,6 +14,7 @@ from sfumato.curator.spend import Moves, Noise
 from sfumato.curator.summands import Summand
 from sfumato.engines.program import Found, Keyed, Program, Tally
 from sfumato.noise import Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise.histograms import Histograms
 from sfumato.privacy.events import Event, Repeated, Sequential
 from sfumato.privacy.sensitivity import root_up
 
@@ -84,11 +85,14 @@ class Choices:
 
     def release(self, exact: NDArray[np.int64]) -> list[list[int]]:
         """One row a share, one column a cell."""
-        rows = self.spread[0][0]
-        chosen = self.mechanism.release_groups(
-            exact[0], exact[1], exact[2], groups=self.program.cells, cells=self.program.size, rows=rows
-        )
-        return chosen.tolist()
+        table = Histograms.of(*exact, groups=self.program.cells, cells=self.program.size)
+        chosen: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
+        return chosen
+
+    @property
+    def rows(self) -> int:
+        """How many rows one unit can have in all cells together."""
+        return sum(rows * cells for rows, cells in self.spread)
 
 
 @dataclass(frozen=True, slots=True)
