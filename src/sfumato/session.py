@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from sfumato import viz
 from sfumato.curator.gate import answer
-from sfumato.curator.plan import Plan, needed, plan
+from sfumato.curator.measurement import Bounds
+from sfumato.curator.plan import Plan, Resolved, priced
 from sfumato.curator.quote import Quote, cheapest, checked_given
 from sfumato.curator.release import Release
 from sfumato.curator.spend import Pure, spend
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
+from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
+    from sfumato.curator.catalog import Table
     from sfumato.curator.measurement import Question
     from sfumato.curator.spend import Spend
     from sfumato.lab import Lab
+    from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
     from sfumato.queries.frames import Frame
     from sfumato.viz import Chart
@@ -72,8 +75,13 @@ class Query:
         self._analyst = analyst
         self._question = question
         self._text = text
-        self._table = lab.table(question.relation.table)
-        plan(self._table, question, Pure(Fraction(1)))  # refusals that do not depend on the price come now
+        priced(self._resolved(), Pure(Fraction(1), Fraction(1, 10**6)))  # what no price changes is refused now
+
+    def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
+        """The same question, in which one unit counts in at most so many groups, with so many rows in each."""
+        bounds = Bounds(whole(groups, "groups"), whole(rows, "rows"))
+        question = replace(self._question, bounds=bounds)
+        return Query(self._lab, self._analyst, question, f"{self._text} -- {bounds}")
 
     def quote(self, *, given: dict[str, Any] | None = None, **spend: Unpack[Spending]) -> Quote:
         """Price and expected error, from public facts only.
@@ -82,15 +90,15 @@ class Query:
         wished for, such as {"n": 25}. `given` guesses n, the rows of a group, for the error of averages.
         """
         guesses = checked_given(given)
-        priced = self._plan(spend, guesses)
-        free = self._lab.ledger.find(priced.request) is not None
-        states = self._states()
-        after = [(cap, spent if free else spent + priced.cost) for cap, spent in states]
+        plan = self._plan(spend, guesses)
+        free = self._lab.ledger.find(plan.request) is not None
+        states = self._states(plan)
+        after = [(cap, spent if free else spent + plan.cost) for cap, spent in states]
         admitted = all(cap.holds(total) for cap, total in after)
         before_left, after_left = _least(states), _least(after)
         share = before_left.share - after_left.share
         return Quote(
-            priced, share, before_left.epsilon, after_left.epsilon if admitted else None, free, guesses
+            plan, share, before_left.epsilon, after_left.epsilon if admitted else None, free, guesses
         )
 
     def release(
@@ -101,47 +109,55 @@ class Query:
         Say what to spend as in `quote`. With a `key`, a retry gives the same answer for one charge, and never
         another question's.
         """
-        lab, priced = self._lab, self._plan(spend, checked_given(given))
-        charge = Charge(
-            accounts=self._accounts,
-            cost=priced.cost,
-            request=priced.request,
-            about=self._about(priced),
-            key=key,
-        )
-        return Release(priced, answer(priced, charge, lab.ledger, lab.engine, lab.incidents))
+        plan = self._plan(spend, checked_given(given))
+        return Release(plan, self._answer(plan, key))
 
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
 
-    def _plan(self, typed: Spending, given: dict[str, int]) -> Plan:
-        return plan(self._table, self._question, self._spend(typed, given))
+    def _answer(self, plan: Plan, key: str | None) -> Released:
+        lab = self._lab
+        charge = Charge(
+            accounts=self._accounts(plan.table),
+            cost=plan.cost,
+            request=plan.request,
+            about=self._about(plan),
+            key=key,
+        )
+        return answer(plan, charge, lab.ledger, lab.engine, lab.incidents)
 
-    def _spend(self, typed: Spending, given: dict[str, int]) -> Spend:
+    def _resolved(self) -> Resolved:
+        """Looked up afresh: the steward may have made a new snapshot since."""
+        return Resolved(self._lab.table, self._question)
+
+    def _plan(self, typed: Spending, given: dict[str, int]) -> Plan:
+        resolved = self._resolved()
+        return priced(resolved, self._spend(resolved, typed, given))
+
+    def _spend(self, resolved: Resolved, typed: Spending, given: dict[str, int]) -> Spend:
         """What was typed, as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
         if list(amounts) == ["error"]:
-            return cheapest(self._table, self._question, typed["error"], given)
-        budgets = [self._lab.ledger.budget(account) for account in self._accounts]
-        sums = len(needed(self._table, self._question))
-        return spend(budget=min(budgets, key=lambda each: each.epsilon), sums=sums, amounts=amounts)
+            return cheapest(resolved, typed["error"], given)
+        budgets = [self._lab.ledger.budget(account) for account in self._accounts(resolved.table)]
+        smallest = min(budgets, key=lambda each: each.epsilon)
+        return spend(budget=smallest, needs=resolved.needs, amounts=amounts)
 
-    def _states(self) -> list[tuple[Caps, Cost]]:
-        ledger = self._lab.ledger
-        return [(caps(ledger.budget(account)), ledger.spent(account)) for account in self._accounts]
+    def _states(self, plan: Plan) -> list[tuple[Caps, Cost]]:
+        ledger, accounts = self._lab.ledger, self._accounts(plan.table)
+        return [(caps(ledger.budget(account)), ledger.spent(account)) for account in accounts]
 
-    @cached_property
-    def _accounts(self) -> tuple[str, ...]:
-        return self._lab.accounts(self._table.population, self._analyst)
+    def _accounts(self, table: Table) -> tuple[str, ...]:
+        return self._lab.accounts(table.population, self._analyst)
 
-    def _about(self, priced: Plan) -> dict[str, Any]:
+    def _about(self, plan: Plan) -> dict[str, Any]:
         return {
             "analyst": self._analyst or "",
             "question": self._text,
-            "table": self._table.name,
-            "snapshot": self._table.snapshot,
-            "spend": str(priced.spend),
-            "event": priced.event.to_dict(),
+            "table": plan.table.name,
+            "snapshot": plan.table.snapshot,
+            "spend": str(plan.spend),
+            "event": plan.event.to_dict(),
         }
 
 

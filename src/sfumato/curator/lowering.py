@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 10**9
 """Of one unit, after joins."""
-SOURCE_ROWS = 2**31
-"""A unit with more rows in the source counts as having this many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def _table(table: Table, at: int) -> Source:
 def _sizes(table: Table, at: int) -> Source:
     if table.unit.column is None:
         raise PolicyError("SF-Q137", f"Each row of '{table.name}' is one person.", try_="COUNT(*)")
-    rows = Lowered(Column(at, "rows"), Numbers(1, SOURCE_ROWS), True, True)
+    rows = Lowered(Column(at, "rows"), Numbers(1, engine.MOST_COUNTED), True, True)
     scope = Scope((Field("rows", (table.name,), rows),), f"the units of '{table.name}'")
     return Source(engine.Sizes(table.snapshot_name, at), Every(), scope, table, 1, (table,), at + 1)
 
@@ -117,18 +115,17 @@ def _selected(name: str, each: Expression, scope: Scope) -> Field:
 def _joined(relation: asked.Joined, tables: Callable[[str], Table], at: int) -> Source:
     left = _lowered(relation.left, tables, at)
     right = _lowered(relation.right, tables, left.next_at)
-    left = replace(left, scope=left.scope.named(relation.left_name))
-    right = replace(right, scope=right.scope.named(relation.right_name))
     if left.table.is_public and not right.table.is_public and not relation.optional:
         left, right = right, left
     if left.table.is_public:
         raise PolicyError(
             "SF-Q138", "A join starts from a table about people.", try_="visits LEFT JOIN regions ON …"
         )
-    same_unit = not right.table.is_public
-    if same_unit:
+    if not right.table.is_public:
         _require_one_population(left.table, right.table)
-    return _paired(left, right, _terms(relation.on), same_unit, relation.optional)
+    terms = _terms(relation.on)
+    joined = _paired(left, right, relation.using, terms, relation.optional)
+    return joined
 
 
 def _require_one_population(left: Table, right: Table) -> None:
@@ -141,36 +138,69 @@ def _require_one_population(left: Table, right: Table) -> None:
 
 
 def _paired(
-    left: Source, right: Source, terms: tuple[Condition, ...], same_unit: bool, optional: bool
+    left: Source, right: Source, using: tuple[str, ...], terms: tuple[Condition, ...], optional: bool
 ) -> Source:
     """Equal units where both are about people, equal values otherwise; what else is asked filters the pairs."""
-    both = left.scope.beside(right.scope)
-    units = [term for term in terms if _equates_units(term, left.scope, right.scope)]
-    pairs = [pair for term in terms if term not in units if (pair := _equal(term, left.scope, right.scope))]
-    rest = [term for term in terms if term not in units and not _equal(term, left.scope, right.scope)]
-    if same_unit and not units:
-        unit = left.table.unit.column
-        raise PolicyError(
-            "SF-Q140", "Tables about people are joined on the unit of protection.", try_=f"USING ({unit})"
-        )
-    if not same_unit and not pairs:
-        raise PolicyError("SF-Q140", "A public table is joined on equal columns.", try_="ON visits.ward = wards.ward")
-    if optional and (rest or right.where != Every()):
-        raise PolicyError(
-            "SF-Q141",
-            "A LEFT JOIN takes equal columns alone, and all rows of its right side.",
-            try_="an inner JOIN, or a condition in WHERE",
-        )
-    each = right.max_rows if same_unit else _multiplicity(pairs, right)
+    same_unit, match = not right.table.is_public, _Match.of(left.scope, right.scope, using, terms)
+    match.check(same_unit, optional, right.where == Every(), left.table)
+    each = right.max_rows if same_unit else _multiplicity(match.pairs, right)
     most = left.max_rows * max(each, 1)
     if most > MOST_ROWS:
         raise PolicyError("SF-Q142", "One unit could have too many rows after this join.", rows=f"{most:,}")
-    values = tuple((one.value, other.value) for one, other in pairs)
+    values = tuple((one.value, other.value) for one, other in match.pairs)
     rows = engine.Joined(left.rows, right.rows, values, same_unit, optional)
-    scope = left.scope.beside(_after_join(right.scope, same_unit, pairs, each, optional))
-    filtered = [predicate(term, both) for term in rest]
+    after = _after_join(right.scope, same_unit, match.pairs, each, optional)
+    scope = left.scope.beside(after.hiding(using))
+    filtered = (predicate(term, scope) for term in match.rest)
     where = simplified(Every((left.where, right.where, *filtered)))
     return Source(rows, where, scope, left.table, most, left.tables + right.tables, right.next_at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """What a join asks of a pair: the same unit, equal values, and the rest."""
+
+    units: bool
+    pairs: tuple[tuple[Lowered, Lowered], ...]
+    rest: tuple[Condition, ...]
+
+    @classmethod
+    def of(
+        cls, left: Scope, right: Scope, using: tuple[str, ...], terms: tuple[Condition, ...]
+    ) -> _Match:
+        units, pairs, rest = False, [], []
+        for name in map(asked.Name, using):
+            if left.is_unit(name) and right.is_unit(name):
+                units = True
+            else:
+                pairs.append(comparable(left.column(name), right.column(name)))
+        for term in terms:
+            pair = _equal(term, left, right)
+            if _equates_units(term, left, right):
+                units = True
+            elif pair is not None:
+                pairs.append(pair)
+            else:
+                rest.append(term)
+        return cls(units, tuple(pairs), tuple(rest))
+
+    def check(self, same_unit: bool, optional: bool, whole: bool, table: Table) -> None:
+        if same_unit and not self.units:
+            raise PolicyError(
+                "SF-Q140",
+                "Tables about people are joined on the unit of protection.",
+                try_=f"USING ({table.unit.column})",
+            )
+        if not same_unit and not self.pairs:
+            raise PolicyError(
+                "SF-Q140", "A public table is joined on equal columns.", try_="ON visits.ward = wards.ward"
+            )
+        if optional and (self.rest or not whole):
+            raise PolicyError(
+                "SF-Q141",
+                "A LEFT JOIN takes equal columns alone, and all rows of its right side.",
+                try_="an inner JOIN, or a condition in WHERE",
+            )
 
 
 def _terms(condition: Condition) -> tuple[Condition, ...]:
@@ -210,7 +240,7 @@ def _known(name: Name, scope: Scope) -> bool:
     return True
 
 
-def _multiplicity(pairs: list[tuple[Lowered, Lowered]], right: Source) -> int:
+def _multiplicity(pairs: tuple[tuple[Lowered, Lowered], ...], right: Source) -> int:
     """How many rows of a public table one row can meet: by the column that is rarest repeated."""
     known = [
         right.table.multiplicity[other.value.name]
@@ -221,7 +251,7 @@ def _multiplicity(pairs: list[tuple[Lowered, Lowered]], right: Source) -> int:
 
 
 def _after_join(
-    scope: Scope, same_unit: bool, pairs: list[tuple[Lowered, Lowered]], each: int, optional: bool
+    scope: Scope, same_unit: bool, pairs: tuple[tuple[Lowered, Lowered], ...], each: int, optional: bool
 ) -> Scope:
     """Which columns of the right side one unit still has one value of."""
     looked_up = each <= 1 and all(one.constant for one, _ in pairs)
@@ -238,46 +268,87 @@ def _after_join(
 
 def _per_unit(relation: asked.PerUnit, inner: Source) -> Source:
     """Figures of a unit's rows become columns of its one row; then the rest is computed from those."""
-    at, figures = inner.next_at, _Figures(inner, alone=not relation.keys)
-    keys = [(name, _key(expression(each, inner.scope))) for name, each in relation.keys]
-    columns = [
-        Field(name, (), Lowered(Column(at, f"k{i}"), key.domain, key.constant, key.present))
-        for i, (name, key) in enumerate(keys)
-    ]
-    computed = [(name, _replaced(each, figures.named)) for name, each in relation.columns]
-    scope = Scope((*columns, *figures.fields()), "this subquery")
-    shown = tuple(_shown(name, each, inner.scope, scope) for name, each in computed)
+    at, keys = inner.next_at, _Keys.of(relation.keys, inner)
+    figures = _Figures(inner, alone=not keys.values)
+    columns = tuple((name, figures.read(keys.read(each))) for name, each in relation.columns)
+    having = None if relation.having is None else figures.read(keys.read(relation.having))
+    scope = Scope((*keys.fields(at), *figures.fields()), "this subquery")
+    shown = tuple(_selected(name, each, scope) for name, each in columns)
+    where = Every() if having is None else predicate(having, scope)
     rows = engine.PerUnit(
-        inner.rows, inner.where, tuple(_value(key) for _, key in keys), tuple(figures.known), at
+        inner.rows, inner.where, tuple(_value(key) for key in keys.values), tuple(figures.known), at
     )
-    cells = math.prod(_size(key) + 1 for _, key in keys if not key.constant)
+    cells = math.prod(_size(key) + 1 for key in keys.values if not key.constant)
     return replace(
         inner,
         rows=rows,
-        where=Every(),
+        where=where,
         scope=Scope(shown, "this subquery"),
         max_rows=min(inner.max_rows, cells),
         next_at=at + 1,
     )
 
 
-def _shown(name: str, each: Expression, inner: Scope, scope: Scope) -> Field:
-    if isinstance(each, asked.Name) and inner.is_unit(each):
-        return Field(name, (), None)
-    return Field(name, (), expression(each, scope))
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """What a subquery by unit is grouped by, besides the unit."""
 
+    asked_for: tuple[Expression, ...]
+    units: frozenset[int]
+    """The places where the unit stands."""
+    values: tuple[Lowered, ...]
 
-def _replaced(node: Any, change: Callable[[asked.OfUnit], Expression]) -> Any:
-    """The same expression with every figure of the unit's rows replaced."""
-    if isinstance(node, asked.OfUnit):
-        return change(node)
-    if isinstance(node, tuple):
-        return tuple(_replaced(part, change) for part in node)
-    if is_dataclass(node) and not isinstance(node, asked.Name | asked.Literal | type):
-        return replace(
-            node, **{each.name: _replaced(getattr(node, each.name), change) for each in fields(node)}
+    @classmethod
+    def of(cls, keys: tuple[Expression, ...], inner: Source) -> _Keys:
+        units = frozenset(
+            place
+            for place, key in enumerate(keys)
+            if isinstance(key, asked.Name) and inner.scope.is_unit(key)
         )
-    return node
+        if not units:
+            unit = next((each.name for each in inner.scope.fields if each.holds is None), "patient_id")
+            raise PolicyError(
+                "SF-Q151",
+                "The groups of a subquery are units of protection.",
+                why="what is computed of many people together is only known with noise",
+                try_=f"GROUP BY {unit}",
+            )
+        others = [key for place, key in enumerate(keys) if place not in units]
+        return cls(keys, units, tuple(_key(expression(key, inner.scope)) for key in others))
+
+    def fields(self, at: int) -> list[Field]:
+        others = iter(enumerate(self.values))
+        return [
+            Field(_hidden(f"k{place}"), (), None if place in self.units else _as_key(*next(others), at))
+            for place in range(len(self.asked_for))
+        ]
+
+    def read(self, node: Any) -> Any:
+        """The same expression, with what says a key again replaced by that key."""
+        for place, key in enumerate(self.asked_for):
+            if node == key or _same_name(node, key):
+                return asked.Name(_hidden(f"k{place}"))
+        return _rebuilt(node, self.read, stop=asked.OfUnit)
+
+
+def _as_key(place: int, key: Lowered, at: int) -> Lowered:
+    return Lowered(Column(at, f"k{place}"), key.domain, key.constant, key.present)
+
+
+def _same_name(node: Any, key: Expression) -> bool:
+    if not isinstance(node, asked.Name) or not isinstance(key, asked.Name):
+        return False
+    return node.column.casefold() == key.column.casefold() and None in (node.table, key.table)
+
+
+def _rebuilt(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = None) -> Any:
+    """The same value with its parts changed."""
+    if isinstance(node, tuple):
+        return tuple(change(part) for part in node)
+    leaf = isinstance(node, asked.Name | asked.Literal | type) or (stop is not None and isinstance(node, stop))
+    if leaf or not is_dataclass(node):
+        return node
+    return replace(node, **{each.name: change(getattr(node, each.name)) for each in fields(node)})
 
 
 def _key(part: Lowered) -> Lowered:
@@ -303,9 +374,13 @@ class _Figures:
     known: dict[engine.Figure, Lowered] = field(default_factory=dict)
 
     def fields(self) -> list[Field]:
-        return [Field(_hidden(i), (), part) for i, part in enumerate(self.known.values())]
+        return [Field(_hidden(f"f{i}"), (), part) for i, part in enumerate(self.known.values())]
 
-    def named(self, node: asked.OfUnit) -> Expression:
+    def read(self, node: Any) -> Any:
+        """The same expression, with figures of the unit's rows replaced by their columns."""
+        return self._named(node) if isinstance(node, asked.OfUnit) else _rebuilt(node, self.read)
+
+    def _named(self, node: asked.OfUnit) -> Expression:
         """The expression that computes this figure from the columns."""
         if node.of is None:
             return self._column(engine.Counted(), Numbers(1, self.inner.max_rows))
@@ -339,8 +414,8 @@ class _Figures:
         if figure not in self.known:
             column = Column(self.inner.next_at, f"f{len(self.known)}")
             self.known[figure] = Lowered(column, domain, self.alone, present)
-        return asked.Name(_hidden(list(self.known).index(figure)))
+        return asked.Name(_hidden(f"f{list(self.known).index(figure)}"))
 
 
-def _hidden(place: int) -> str:
-    return f"\0{place}"
+def _hidden(name: str) -> str:
+    return f"\0{name}"

@@ -146,27 +146,30 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Pairs of rows of two relations, whose columns are told apart by these names.
+    """Pairs of rows of two relations that satisfy a condition and agree in the columns of `using`.
 
     Two relations over people are joined on their unit. A public table is joined on equal values.
     """
 
     left: Relation
     right: Relation
-    left_name: str
-    right_name: str
     on: Condition
+    using: tuple[str, ...] = ()
     optional: bool = False
     """Whether a left row without a partner is kept, with the right columns missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PerUnit:
-    """One row for each unit and each combination of keys, with figures of the rows that it has there."""
+    """One row for each unit and each combination of keys, with figures of the rows that it has there.
+
+    The unit itself is one of the keys. `having` says which of these rows are kept.
+    """
 
     of: Relation
-    keys: tuple[tuple[str, Expression], ...]
+    keys: tuple[Expression, ...]
     columns: tuple[tuple[str, Expression], ...]
+    having: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)

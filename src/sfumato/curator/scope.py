@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from sfumato.curator.lowered import Lowered
     from sfumato.curator.relation import Name
@@ -22,6 +22,8 @@ class Field:
     tables: tuple[str, ...]
     holds: Lowered | None
     """None for the unit's identifier, which can be counted and grouped by, and never be read."""
+    hidden: bool = False
+    """Whether only its table's name before it finds it, where a join made it one with another column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,12 @@ class Scope:
     def beside(self, other: Scope) -> Scope:
         return Scope(self.fields + other.fields, "these tables")
 
+    def hiding(self, names: tuple[str, ...]) -> Scope:
+        """The same, in which these names are found only with their table's name before them."""
+        hidden = {name.casefold() for name in names}
+        changed = (replace(each, hidden=each.hidden or each.name.casefold() in hidden) for each in self.fields)
+        return Scope(tuple(changed), self.about)
+
     def mapped(self, change: Callable[[Lowered], Lowered]) -> Scope:
         changed = (
             each if each.holds is None else replace(each, holds=change(each.holds)) for each in self.fields
@@ -86,10 +94,13 @@ class Scope:
         return None
 
     def _under(self, field: Field, name: Name) -> bool:
-        return name.table is None or any(_alike(table, name.table) for table in field.tables)
+        if name.table is None:
+            return not field.hidden
+        return any(_alike(table, name.table) for table in field.tables)
 
     def _unknown(self, name: Name, why: str) -> PolicyError:
-        declared = ", ".join(each.name for each in self.fields if each.holds is not None)
+        named = [each for each in self.fields if not each.name.startswith("\0")]
+        declared = ", ".join(each.name for each in named if each.holds is not None)
         return PolicyError(
             "SF-Q107",
             f"{self.about[:1].upper()}{self.about[1:]} has no declared column '{str(name)[:80]}'.",
@@ -100,7 +111,3 @@ class Scope:
 
 def _alike(one: str, other: str) -> bool:
     return one.casefold() == other.casefold()
-
-
-def of(fields: Iterable[Field], about: str) -> Scope:
-    return Scope(tuple(fields), about)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.curator import relation as asked
 from sfumato.curator.columns import STEPS
@@ -52,11 +52,11 @@ def summands(aggregate: Summed, source: Source) -> tuple[Summand, ...]:
         case Sum(of):
             return (_total(expression(of, source.scope)),)
         case Mean(of):
-            part, _ = number(expression(of, source.scope), "What AVG takes")
-            return (_deviations(part), _present(part))
+            part = expression(of, source.scope)
+            return (_deviations(number(part, "What AVG takes")[0]), _present(part))
         case Variance(of):
-            part, _ = number(expression(of, source.scope), "What VARIANCE takes")
-            deviation = _deviations(part)
+            part = expression(of, source.scope)
+            deviation = _deviations(number(part, "What VARIANCE takes")[0])
             return (_product(deviation, deviation), deviation, _present(part))
         case Covariance():
             return _covariance(aggregate, source)
@@ -72,7 +72,17 @@ def _units(of: object, source: Source) -> Summand:
 
 def _present(part: Lowered) -> Summand:
     """Where nothing is missing, the rows themselves."""
-    return ROWS if part.present else Summand(engine.Present(part.value), 1, Fraction(1))
+    return ROWS if part.present else Summand(engine.Present(_source_of(part.value)), 1, Fraction(1))
+
+
+def _source_of(value: Any) -> Any:
+    """What is missing where the value is: the same value without steps that take nothing away."""
+    match value:
+        case Add(inner, Constant(int())) | Multiply(inner, Constant(int())):
+            return _source_of(inner)
+        case Lookup(inner, entries) if None not in entries:
+            return _source_of(inner)
+    return value
 
 
 def _total(part: Lowered) -> Summand:
@@ -123,14 +133,16 @@ def _covariance(aggregate: Covariance, source: Source) -> tuple[Summand, ...]:
     ]
     one, other = (_deviations(_where_present(a, b)) for a, b in (parts, reversed(parts)))
     squares = (_product(one, one), _product(other, other)) if aggregate.scaled else ()
-    both = Lowered(Add(_value(parts[0]), _value(parts[1])), parts[0].domain, present=all(p.present for p in parts))
+    values = [_source_of(part.value) for part in parts if not part.present]
+    both = Lowered(values[0] if len(values) == 1 else Add(*values), Numbers(0, 0)) if values else parts[0]
     return (_product(one, other), one, other, *squares, _present(both))
 
 
 def _where_present(part: Lowered, other: Lowered) -> Lowered:
     if other.present or part == other:
         return part
-    return replace(part, value=Choose(Missing(other.value), Constant(None), _value(part)), present=False)
+    absent = Missing(_source_of(other.value))
+    return replace(part, value=Choose(absent, Constant(None), _value(part)), present=False)
 
 
 def _coarse(part: Lowered, domain: Numbers) -> tuple[Lowered, int]:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from sfumato.engines.values import Every, Predicate, Text, Value
 
 
+MOST_COUNTED = 2**20
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
     """The rows of a snapshot."""
@@ -20,7 +23,8 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """One row for each unit of a snapshot. Its column `rows` is how many rows the source had of the unit."""
+    """One row for each unit of a snapshot. Its column `rows` is how many rows the source had of the unit, up to
+    MOST_COUNTED."""
 
     snapshot: str
     at: int = 0

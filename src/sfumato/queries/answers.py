@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.curator.measurement import Both, Compares, Either, Figure, Having, Key, Not, Order
+from sfumato.curator.relation import Name
 from sfumato.errors import PolicyError
+from sfumato.queries.aggregates import is_aggregate
+from sfumato.queries.expressions import expression
 from sfumato.queries.figures import figure
 from sfumato.queries.leaves import COMPARISONS, column, only, position, shape, sides
 
@@ -16,10 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.curator.measurement import Output
+    from sfumato.curator.relation import Expression
 
 _SIGNS: dict[type[exp.Expression], str] = {
     exp.NEQ: "<>",
-    **{kind: straight for kind, (straight, _) in COMPARISONS.items()},
+    **COMPARISONS,
 }
 
 
@@ -60,10 +64,10 @@ def _compares(node: exp.Expression, known: Mapping[str, Figure]) -> Compares:
 
 
 def _side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
-    if isinstance(node, exp.Column) and column(node).casefold() not in known:
+    if isinstance(node, exp.Column) and column(node).column.casefold() not in known:
         raise PolicyError(
             "SF-Q120",
-            f"HAVING is about the numbers of a group, and '{column(node)[:80]}' is none of them.",
+            f"HAVING is about the numbers of a group, and '{column(node).column[:80]}' is none of them.",
             numbers=", ".join(known),
             try_="WHERE, for a condition on a column",
         )
@@ -73,22 +77,33 @@ def _side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
 # ---- in which order, and how many --------------------------------------------------------------------------
 
 
-def orders(node: exp.Expression, keys: Sequence[str], outputs: Sequence[Output]) -> tuple[Order, ...]:
+def orders(node: exp.Expression, keys: Sequence[Expression], outputs: Sequence[Output]) -> tuple[Order, ...]:
     """What the groups are sorted by, the first before the next."""
     only(node, "expressions")
     return tuple(_order(item, keys, outputs) for item in node.expressions)
 
 
-def _order(item: exp.Expression, keys: Sequence[str], outputs: Sequence[Output]) -> Order:
+def _order(item: exp.Expression, keys: Sequence[Expression], outputs: Sequence[Output]) -> Order:
     only(item, "this", "desc")  # NULLS FIRST is one part more, and refused
     return Order(_sorter(item.this, keys, outputs), bool(item.args.get("desc")))
 
 
-def _sorter(node: exp.Expression, keys: Sequence[str], outputs: Sequence[Output]) -> Key | Figure:
+def _sorter(node: exp.Expression, keys: Sequence[Expression], outputs: Sequence[Output]) -> Key | Figure:
+    """A column of the answer by its position or its name there, a key, or a number computed from aggregates."""
     if isinstance(node, exp.Literal):
         return outputs[position(node, len(outputs))].shows
+    shown = {each.name.casefold(): each.shows for each in outputs}
+    if isinstance(node, exp.Column) and node.args.get("table") is None and node.name.casefold() in shown:
+        return shown[node.name.casefold()]
+    place = key_place(node, keys)
+    if place is not None:
+        return Key(place)
     if isinstance(node, exp.Column):
-        return _by_name(column(node), keys, outputs)
+        raise PolicyError(
+            "SF-Q121",
+            f"The answer has no column '{node.name[:80]}' to sort by.",
+            columns=", ".join(each.name for each in outputs),
+        )
     by = figure(node, numbers(outputs))
     if isinstance(by, Fraction):
         raise PolicyError(
@@ -97,18 +112,24 @@ def _sorter(node: exp.Expression, keys: Sequence[str], outputs: Sequence[Output]
     return by
 
 
-def _by_name(name: str, keys: Sequence[str], outputs: Sequence[Output]) -> Key | Figure:
-    """A column of the answer by its name there, else a column of GROUP BY."""
-    shown = {each.name.casefold(): each.shows for each in outputs}
-    grouped = {key.casefold(): Key(key) for key in keys}
-    by = {**grouped, **shown}.get(name.casefold())
-    if by is None:
-        raise PolicyError(
-            "SF-Q121",
-            f"The answer has no column '{name[:80]}' to sort by.",
-            columns=", ".join(each.name for each in outputs),
-        )
-    return by
+def key_place(node: exp.Expression, keys: Sequence[Expression]) -> int | None:
+    """Which key of GROUP BY an expression says again, if one."""
+    if not keys or is_aggregate(node):
+        return None
+    try:
+        said = expression(node)
+    except PolicyError:
+        return None
+    alike = [place for place, key in enumerate(keys) if key == said or _same_column(key, said)]
+    return alike[0] if alike else None
+
+
+def _same_column(key: Expression, said: Expression) -> bool:
+    """Names are the same whatever their case, and with the table's name before them or without."""
+    if not isinstance(key, Name) or not isinstance(said, Name):
+        return False
+    tables = {name.table.casefold() for name in (key, said) if name.table is not None}
+    return key.column.casefold() == said.column.casefold() and len(tables) < 2
 
 
 def most(node: exp.Expression) -> int:

@@ -32,7 +32,7 @@ def figure(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
         only(node, "this")
         return figure(node.this, known)
     if isinstance(node, exp.Column):
-        return _known(column(node), known)
+        return _known(column(node).column, known)
     if isinstance(node, exp.Literal) and not node.is_string:
         return number(node)
     if isinstance(node, exp.Neg):

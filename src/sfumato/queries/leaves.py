@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from sfumato.curator.relation import Name
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
-    from sfumato.curator.relation import Scalar
+    from sfumato.curator.domains import Scalar
 
-COMPARISONS: dict[type[exp.Expression], tuple[str, str]] = {
-    exp.EQ: ("=", "="),
-    exp.GT: (">", "<"),
-    exp.GTE: (">=", "<="),
-    exp.LT: ("<", ">"),
-    exp.LTE: ("<=", ">="),
-}  # each operator, and the one to use when the literal stands on the left
+COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+}
 
 
 def sides(node: exp.Expression) -> tuple[exp.Expression, exp.Expression]:
@@ -26,21 +27,21 @@ def sides(node: exp.Expression) -> tuple[exp.Expression, exp.Expression]:
     return node.this, node.expression
 
 
-def named(node: exp.Expression) -> str:
-    if isinstance(node, exp.Column):
-        return column(node)
-    raise PolicyError("SF-Q105", "A comparison names one declared column.", got=shape(node), try_="age >= 65")
-
-
-def column(node: exp.Column) -> str:
-    only(node, "this")
-    return identifier(node.this)
+def column(node: exp.Column) -> Name:
+    only(node, "this", "table")
+    table = node.args.get("table")
+    return Name(identifier(node.this), None if table is None else identifier(table))
 
 
 def identifier(node: Any) -> str:
-    if not isinstance(node, exp.Identifier):
+    if not isinstance(node, exp.Identifier) or not _printable(str(node.this)):
         raise PolicyError("SF-Q105", "A name is expected here.", got=shape(node))
     return str(node.this)
+
+
+def _printable(text: str) -> bool:
+    """Columns of our own making have names with a zero character, which no one may type."""
+    return "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def position(node: exp.Literal, columns: int) -> int:
@@ -51,25 +52,22 @@ def position(node: exp.Literal, columns: int) -> int:
     return int(text) - 1
 
 
-def literal(node: exp.Expression) -> Scalar:
-    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
-        return -number(node.this)
+def literal(node: exp.Expression) -> Scalar | None:
+    """A value typed in."""
+    if isinstance(node, exp.Null):
+        return None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     if isinstance(node, exp.Literal):
-        return str(node.this) if node.is_string else number(node)
-    if isinstance(node, exp.Column):
-        raise PolicyError(
-            "SF-Q105",
-            "A column is compared with a value, not with another column.",
-            try_=f"single quotes, if it is a text: '{identifier(node.this)}'",
-        )
-    raise PolicyError(
-        "SF-Q105",
-        "A column is compared with a number, a text, TRUE or FALSE.",
-        got=shape(node),
-        try_="age >= 65",
-    )
+        return text(node) if node.is_string else number(node)
+    raise PolicyError("SF-Q105", "A value is expected here.", got=shape(node), try_="65, 'A' or TRUE")
+
+
+def text(node: Any) -> str:
+    """A text typed in, in single quotes."""
+    if isinstance(node, exp.Literal) and node.is_string and _printable(str(node.this)):
+        return str(node.this)
+    raise PolicyError("SF-Q105", "A text is expected here.", got=shape(node), try_="'A'")
 
 
 def number(node: exp.Literal) -> Fraction:
@@ -90,15 +88,15 @@ def _small_exponent(text: str) -> bool:
 _CLAUSES = {
     "nulls_first": ("NULLS FIRST", "the order as it is: groups without a number come last"),
     "limit_options": ("A share of the groups", "LIMIT 10"),
-    "distinct": ("DISTINCT", "GROUP BY the column, if its values are listed"),
-    "joins": ("A second table", "register the joined table"),
-    "with_": ("WITH", "a question without a subquery"),
-    "query": ("A subquery", "a list of values"),
+    "distinct": ("DISTINCT", "GROUP BY the column"),
+    "recursive": ("A recursive WITH", "a plain WITH"),
+    "query": ("A subquery in a condition", "a list of values, or a JOIN"),
     "db": ("A schema before the table's name", "the table's name alone"),
-    "table": ("Another table's name before a column", "the column's name alone"),
     "sample": ("TABLESAMPLE", "the whole table: noise hides people, a sample need not"),
     "columns": ("New names for columns", "the columns' own names"),
     "expressions": ("More than one argument", "one aggregate for each column"),
+    "qualify": ("QUALIFY", "q.bounded(groups=…, rows=…)"),
+    "windows": ("A window", "a subquery by unit"),
 }
 
 

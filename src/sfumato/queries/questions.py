@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 def checked(question: Question) -> Question:
     """The question itself, if its names are clear and it asks for a number."""
-    keys = [key.casefold() for key in question.keys]
-    if len(set(keys)) < len(keys):
+    if len(set(question.keys)) < len(question.keys):
         raise PolicyError("SF-Q109", "GROUP BY names a column twice.")
     names = [output.name.casefold() for output in question.outputs]
     if len(set(names)) < len(names):
         raise PolicyError("SF-Q115", "Two columns of the answer have the same name.", try_="AS another_name")
     if not question.figures:
         raise PolicyError(
-            "SF-Q116", "A question asks for at least one COUNT, SUM or AVG.", try_="SELECT COUNT(*) FROM …"
+            "SF-Q116", "A question asks for at least one number, such as a COUNT or an AVG.", try_="SELECT COUNT(*) FROM …"
         )
     return question

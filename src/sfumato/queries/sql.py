@@ -14,15 +14,20 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sfumato.curator.measurement import Key, Output, Question
-from sfumato.curator.relation import AllOf, Condition, Relation
+from sfumato.curator.relation import Name
 from sfumato.errors import PolicyError
-from sfumato.queries import answers, conditions
+from sfumato.queries import answers
+from sfumato.queries import expressions as conditions
+from sfumato.queries.answers import key_place
 from sfumato.queries.figures import default_name, figure
-from sfumato.queries.leaves import column, identifier, only, position, shape
+from sfumato.queries.leaves import column, identifier, only
 from sfumato.queries.questions import checked
+from sfumato.queries.relations import grouped, named, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from sfumato.curator.relation import Condition, Expression
 
 LONGEST = 20_000
 DEEPEST = 60
@@ -31,22 +36,32 @@ DEEPEST = 60
 def question(text: str) -> Question:
     """The question a SELECT asks, or a coded refusal."""
     select = _only_select(text)
-    only(select, "expressions", "from_", "where", "group", "having", "order", "limit", "offset")
-    _unqualify(select, _table(select), select.args["from_"].this.alias_or_name)
-    where = conditions.condition(select.args["where"].this) if select.args.get("where") else AllOf()
+    only(
+        select, "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset"
+    )
+    relation = rows(select, named(select, {}))
     keys = _keys(select)
     outputs = tuple(_output(item, keys) for item in select.expressions)
-    return checked(Question(Relation(_table(select), where), keys, outputs, **_after(select, keys, outputs)))
+    return checked(Question(relation, keys, outputs, **_after(select, keys, outputs)))
 
 
-def condition(text: str, table: str) -> Condition:
+def condition(text: str) -> Condition:
     """The condition that a text after WHERE would say, or a coded refusal."""
+    return conditions.condition(_one(text, "a condition", "age >= 65"))
+
+
+def expression(text: str) -> Expression:
+    """The value that a text in a SELECT would compute, or a coded refusal."""
+    return conditions.expression(_one(text, "an expression", "cost * 2"))
+
+
+def _one(text: str, what: str, example: str) -> exp.Expression:
     dialect = sqlglot.Dialect.get_or_raise("duckdb")
     parsed = _parsed(text, lambda: dialect.parse_into(exp.Condition, text))
     if len(parsed) != 1 or parsed[0] is None:
-        raise PolicyError("SF-Q101", "This is not a condition that can be read.", try_='"age >= 65"')
-    _unqualify(parsed[0], table)
-    return conditions.condition(parsed[0])
+        raise PolicyError("SF-Q101", f"This is not {what} that can be read.", try_=f'"{example}"')
+    node: exp.Expression = parsed[0]
+    return node
 
 
 # ---- the statement -----------------------------------------------------------------------------------------
@@ -87,77 +102,48 @@ def _depth(root: exp.Expr) -> int:
     return deepest
 
 
-def _table(select: exp.Select) -> str:
-    source = select.args.get("from_")
-    if source is None or not isinstance(source.this, exp.Table):
-        raise PolicyError("SF-Q103", "A question is asked of one registered table.", try_="… FROM visits")
-    only(source, "this")
-    only(source.this, "this", "alias")
-    if source.this.args.get("alias"):
-        only(source.this.args["alias"], "this")
-    return identifier(source.this.this)
-
-
-def _unqualify(root: exp.Expression, *tables: str) -> None:
-    """With one table its name or alias before a column says nothing, so it is dropped."""
-    known = {table.casefold() for table in tables}
-    for each in root.find_all(exp.Column):
-        if each.table.casefold() in known:
-            each.set("table", None)
-
-
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-def _keys(select: exp.Select) -> tuple[str, ...]:
+def _keys(select: exp.Select) -> tuple[Expression, ...]:
     group = select.args.get("group")
     if group is None:
         return ()
     only(group, "expressions")
-    return tuple(_key(item, select.expressions) for item in group.expressions)
-
-
-def _key(item: exp.Expression, shown: Sequence[exp.Expression]) -> str:
-    """A column's name, the other name it is shown by, or its position among what is shown."""
-    if isinstance(item, exp.Literal):
-        return _key_column(shown[position(item, len(shown))].unalias())
-    name = _key_column(item)
-    aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
-    return _key_column(aliased.get(name.casefold(), item))
-
-
-def _key_column(item: exp.Expr) -> str:
-    if isinstance(item, exp.Column):
-        return column(item)
-    raise PolicyError(
-        "SF-Q109", "GROUP BY takes the names of declared columns.", got=shape(item), try_="GROUP BY ward"
-    )
+    return tuple(grouped(item, select.expressions) for item in group.expressions)
 
 
 # ---- what is shown -----------------------------------------------------------------------------------------
 
 
-def _output(item: exp.Expression, keys: tuple[str, ...]) -> Output:
+def _output(item: exp.Expression, keys: tuple[Expression, ...]) -> Output:
     alias = None
     if isinstance(item, exp.Alias):
         only(item, "this", "alias")
         alias, item = identifier(item.args["alias"]), item.this
+    place = key_place(item, keys)
+    if place is not None:
+        return Output(alias or _key_name(keys[place]), Key(place))
     if isinstance(item, exp.Column):
-        name = column(item)
-        if name.casefold() not in [key.casefold() for key in keys]:
-            raise PolicyError(
-                "SF-Q108",
-                f"'{name}' is shown row by row, which nothing may be.",
-                try_=f"GROUP BY {name}, or an aggregate of it",
-            )
-        return Output(alias or name, Key(name))
+        name = str(column(item))[:80]
+        raise PolicyError(
+            "SF-Q108",
+            f"'{name}' is shown row by row, which nothing may be.",
+            try_=f"GROUP BY {name}, or an aggregate of it",
+        )
     shown = figure(item, {})
     if isinstance(shown, Fraction):
         raise PolicyError("SF-Q104", "A number typed in is known already.", try_="COUNT(*)")
     return Output(alias or default_name(shown), shown)
 
 
-def _after(select: exp.Select, keys: tuple[str, ...], outputs: tuple[Output, ...]) -> dict[str, Any]:
+def _key_name(key: Expression) -> str:
+    if isinstance(key, Name):
+        return key.column
+    raise PolicyError("SF-Q118", "A computed group needs a name.", try_="FLOOR(age / 10) AS decade")
+
+
+def _after(select: exp.Select, keys: tuple[Expression, ...], outputs: tuple[Output, ...]) -> dict[str, Any]:
     """The parts of a question that are done after the noise."""
     clauses: dict[str, Any] = {name: clause for name, clause in select.args.items() if clause}
     after: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines import program as asked
 from sfumato.engines.duckdb import expressions
 from sfumato.engines.duckdb.expressions import joined
-from sfumato.engines.rows import Bounded, Counted, Joined, Largest, PerUnit, Present, Rows, Scan, Sizes, Smallest, Total
+from sfumato.engines.rows import MOST_COUNTED, Bounded, Counted, Joined, Largest, PerUnit, Present, Rows, Scan, Sizes, Smallest, Total
 from sfumato.engines.values import Add, Block, Column, Constant
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class _Compiler:
     @_relation.register
     def _(self, rows: Sizes) -> str:
         schema = self.layouts[rows.snapshot].schema
-        return f"SELECT unit, rows AS {self._name(rows.at, _ROWS)} FROM {schema}.units"  # noqa: S608
+        return f"SELECT unit, least(rows, {MOST_COUNTED}) AS {self._name(rows.at, _ROWS)} FROM {schema}.units"  # noqa: S608
 
     @_relation.register
     def _(self, rows: Joined) -> str:

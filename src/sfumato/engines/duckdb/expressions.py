@@ -62,6 +62,8 @@ def value(part: Value | Text, name: Name) -> str:
             return f"({_wide(left, name)} + {_wide(right, name)})"
         case Multiply(left, right):
             return f"({_wide(left, name)} * {_wide(right, name)})"
+        case Divide(left, Constant(int(number))) if number:
+            return f"({_wide(left, name)} // {bounded(number)})"
         case Divide(left, right):
             return f"({_wide(left, name)} // nullif({_wide(right, name)}, 0))"
         case Least(left, right):

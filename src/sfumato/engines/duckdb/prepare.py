@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
 from sfumato.engines.duckdb.texts import WRITTEN_OUT_BELOW
-from sfumato.engines.program import Codes, Grid
+from sfumato.engines.preparation import Codes, Grid
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from sfumato.engines.program import Preparation
+    from sfumato.engines.preparation import Preparation
 
 _EXACT_BELOW = 2**53
 """From here on a double may stand for several whole numbers."""
