@@ -47,7 +47,12 @@ def question(text: str) -> Question:
 
 def condition(text: str) -> Condition:
     """The condition that a text after WHERE would say, or a coded refusal."""
-    return conditions.condition(_one(text, "a condition", "age >= 65"))
+    return conditions.condition(parsed_condition(text))
+
+
+def parsed_condition(text: str) -> exp.Expression:
+    """The node of a condition, yet to be read."""
+    return _one(text, "a condition", "age >= 65")
 
 
 def expression(text: str) -> Expression:

@@ -1,0 +1,62 @@
+"""What a charge is for: steps with a price, about one table's people."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sfumato.privacy.account import Cost, price
+from sfumato.privacy.events import Event, Sequential
+from sfumato.privacy.exact import canonical_json
+
+if TYPE_CHECKING:
+    from sfumato.curator.catalog import Table
+    from sfumato.curator.spend import Spend
+    from sfumato.engines.program import Asked
+
+
+class Step(Protocol):
+    """A program for the engine, its price, and the one function that adds noise to what it answers."""
+
+    @property
+    def program(self) -> Asked: ...
+
+    def event(self) -> Event: ...
+
+    def release(self, exact: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """Steps that are paid for together, one after the other."""
+
+    table: Table
+    spend: Spend
+    steps: tuple[Step, ...]
+    bias: tuple[str, ...] = ()
+
+    @property
+    def event(self) -> Event:
+        return Sequential(tuple(step.event() for step in self.steps))
+
+    @property
+    def cost(self) -> Cost:
+        return price(self.event)
+
+    @property
+    def request(self) -> str:
+        """The identity of what is asked: programs and noise on one snapshot, whatever the names."""
+        return request(*self.steps)
+
+
+def request(*parts: Any) -> str:
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
+
+
+def truncation(table: Table) -> tuple[str, ...]:
+    """What bounding a unit's rows leaves out, in words."""
+    unit = table.unit
+    if unit.column is None:
+        return ()
+    return (f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them",)

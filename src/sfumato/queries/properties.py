@@ -1,0 +1,87 @@
+"""The properties that a distance can be asked to: a comparison of one aggregate with a value."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato.curator.distances import (
+    CountReaches,
+    ModeIs,
+    Property,
+    QuantileBelow,
+    ShareReaches,
+    SumReaches,
+    Unique,
+)
+from sfumato.curator.measurement import Count, Mean, Quantile, Sum
+from sfumato.curator.relation import Literal, Truth
+from sfumato.errors import PolicyError
+from sfumato.queries.aggregates import aggregate
+from sfumato.queries.expressions import expression
+from sfumato.queries.leaves import only, shape, sides
+from sfumato.queries.sql import parsed_condition
+
+
+def read(text: str) -> Property:
+    """COUNT(*) >= 100, SUM(cost) <= 5000, AVG(age >= 65) >= 0.3, MEDIAN(cost) <= 80, MODE(ward) = 'A',
+    IS_UNIQUE(ward) = 'A'."""
+    node = parsed_condition(text)
+    sign = _SIGNS.get(type(node))
+    if sign is None:
+        raise _unknown(node)
+    left, right = sides(node)
+    value = _value(right)
+    if sign == "=":
+        return _equals(left, value)
+    if not isinstance(value, Fraction):
+        raise _unknown(right)
+    return _reaches(left, value, sign == ">=")
+
+
+_SIGNS: dict[type[exp.Expression], str] = {exp.GTE: ">=", exp.LTE: "<=", exp.EQ: "="}
+
+
+def _value(node: exp.Expression) -> Any:
+    read = expression(node)
+    if isinstance(read, Literal) and read.value is not None:
+        return read.value
+    raise _unknown(node)
+
+
+def _reaches(node: exp.Expression, value: Fraction, at_least: bool) -> Property:
+    match aggregate(node):
+        case Count(None):
+            return CountReaches(math.ceil(value) if at_least else math.floor(value), at_least)
+        case Sum(of):
+            return SumReaches(of, value, at_least)
+        case Mean(Truth() as of):
+            return ShareReaches(of, value, at_least)
+        case Quantile(of, share):
+            return QuantileBelow(of, 1 - share if at_least else share, value, not at_least)
+    raise _unknown(node)
+
+
+def _equals(node: exp.Expression, value: Any) -> Property:
+    name = str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node).__name__.upper()
+    if name not in ("MODE", "IS_UNIQUE"):
+        raise _unknown(node)
+    only(node, "this", "expressions")
+    arguments = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+    if len(arguments) != 1:
+        raise _unknown(node)
+    of = expression(arguments[0])
+    return ModeIs(of, value) if name == "MODE" else Unique(of, value)
+
+
+def _unknown(node: Any) -> PolicyError:
+    return PolicyError(
+        "SF-Q155",
+        "A distance is asked to one of a few properties.",
+        got=shape(node),
+        known="COUNT(*) >= 100, SUM(cost) <= 5000, AVG(age >= 65) >= 0.3, MEDIAN(cost) <= 80, "
+        "MODE(ward) = 'A', IS_UNIQUE(ward) = 'A'",
+    )
