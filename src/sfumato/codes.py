@@ -81,6 +81,7 @@ CODES: dict[str, str] = {
     "SF-C205": "Columns hold numbers of up to 38 digits, texts, booleans, dates, times or bytes. Lists, structures, durations, longer decimals and unknown objects cannot be declared.",
     "SF-C206": "A column declared as a number is of a type that has no numbers in it.",
     "SF-C207": "Identifiers stored as doubles at or above 2^53 may have been rounded, so different people may share one. Read them as integers or texts.",
+    "SF-C208": "A column with dates as bounds is of a type that has no dates in it. Dates, moments and texts such as 2024-01-31 or 2024-01-31T12:00:00Z are read.",
     # questions
     "SF-Q101": "The text could not be parsed as SQL. The place, where known, is given.",
     "SF-Q102": "One question is one SELECT statement: no other statements, no lists of them, no UNION.",

@@ -15,29 +15,27 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from sfumato.engines.duckdb import DuckDBEngine, sources
-from sfumato.engines.program import Codes, Every, Grid, Key, Preparation, Program, Rows, Value
+from sfumato.engines.duckdb import sources
+from sfumato.engines.preparation import Codes, Grid, Preparation
 from sfumato.errors import UsageError
 
 COLUMNS = (Grid("cost", 0, 100, 0), Codes("ward", ("A", "B,b", 'C"c', "D\nd", "")))
 PREPARATION = Preparation("who", 5, COLUMNS, b"key")
 
 
-@pytest.fixture
-def engine(tmp_path):
-    return DuckDBEngine(tmp_path / "lab")
+def per_ward(store):
+    """How many rows each ward has, and what they cost."""
+    found = store.read("SELECT c1, count(*), COALESCE(sum(c0), 0) FROM rows WHERE c1 IS NOT NULL GROUP BY c1")
+    wards = {ward: (rows, int(cost)) for ward, rows, cost in found}
+    return [[wards.get(ward, (0, 0))[i] for ward in range(5)] for i in range(2)]
 
 
-def per_ward(engine):
-    return engine.run(Program("t", Every(()), (Key("ward", 5),), (Rows(), Value("cost")))).tolist()
-
-
-def refused(engine, source, preparation=PREPARATION):
+def refused(store, source, preparation=PREPARATION):
     with pytest.raises(UsageError) as refusal:
-        engine.prepare(source, preparation, "t")
+        store.prepare(source, preparation, "t")
     assert refusal.value.__cause__ is None
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
-    assert list(engine.folder.iterdir()) == []
+    assert list(store.folder.iterdir()) == []
     return refusal.value
 
 
@@ -47,50 +45,50 @@ def refused(engine, source, preparation=PREPARATION):
 @pytest.mark.parametrize(
     "source", [None, 7, {"who": [1]}, [1], np.zeros(3), pl.LazyFrame({"who": [1]}), "t.xlsx"]
 )
-def test_anything_else_is_told_what_is_accepted(engine, source):
-    error = refused(engine, source)
+def test_anything_else_is_told_what_is_accepted(store, source):
+    error = refused(store, source)
     assert error.code == "SF-C201"
     assert "pandas.DataFrame" in error.facts["accepted"]
 
 
 @pytest.mark.parametrize("name", ["nowhere.csv", "nowhere.parquet", "folder.csv"])
-def test_a_file_that_is_not_there(engine, tmp_path, name):
+def test_a_file_that_is_not_there(store, tmp_path, name):
     (tmp_path / "folder.csv").mkdir()
-    assert refused(engine, tmp_path / name).code == "SF-C202"
+    assert refused(store, tmp_path / name).code == "SF-C202"
 
 
 @pytest.mark.parametrize("make", [pa.table, pd.DataFrame, pl.DataFrame])
-def test_a_missing_column_is_named_beside_those_there_are(engine, make):
-    error = refused(engine, make({"Who": [1], "cost": [2.0], "ward": ["A"]}))
+def test_a_missing_column_is_named_beside_those_there_are(store, make):
+    error = refused(store, make({"Who": [1], "cost": [2.0], "ward": ["A"]}))
     assert error.code == "SF-C203"
     assert "'who'" in error.sentence
     assert error.facts["columns"] == "Who, cost, ward"
 
 
-def test_a_column_that_is_there_twice_is_not_guessed(engine, tmp_path):
+def test_a_column_that_is_there_twice_is_not_guessed(store, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("who,cost,who,ward\n1,2,3,A\n")
-    assert "2 columns called 'who'" in refused(engine, path).sentence
+    assert "2 columns called 'who'" in refused(store, path).sentence
 
 
-def test_columns_that_differ_in_case_are_two_columns(engine, tmp_path):
+def test_columns_that_differ_in_case_are_two_columns(store, tmp_path):
     table = pa.table({"WARD": ["x"], "who": [1], "ward": ["A"], "Cost": [50.0], "cost": [7.0]})
     pa.parquet.write_table(table, tmp_path / "t.parquet")
     for source in (table, tmp_path / "t.parquet"):
-        engine.prepare(source, PREPARATION, "t")
-        assert per_ward(engine) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
+        store.prepare(source, PREPARATION, "t")
+        assert per_ward(store) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("values", [[[1, 2]], [{"a": 1}]])
-def test_nested_values_are_refused(engine, values):
-    error = refused(engine, pa.table({"who": values, "cost": [1.0], "ward": ["A"]}))
+def test_nested_values_are_refused(store, values):
+    error = refused(store, pa.table({"who": values, "cost": [1.0], "ward": ["A"]}))
     assert error.code == "SF-C205"
     assert "'who'" in error.sentence
 
 
-def test_values_arrow_has_no_type_for_are_refused(engine):
+def test_values_arrow_has_no_type_for_are_refused(store):
     frame = pd.DataFrame({"who": [1], "cost": [1.0], "ward": pd.Series([1 + 2j])})
-    assert refused(engine, frame).code == "SF-C205"
+    assert refused(store, frame).code == "SF-C205"
 
 
 @pytest.mark.parametrize(
@@ -103,11 +101,11 @@ def test_values_arrow_has_no_type_for_are_refused(engine):
     ],
     ids=lambda ids: str(ids.type),
 )
-def test_types_whose_values_would_merge_are_refused_by_schema(engine, tmp_path, ids):
+def test_types_whose_values_would_merge_are_refused_by_schema(store, tmp_path, ids):
     table = pa.table({"who": ids, "cost": [1, 2], "ward": ["A", "A"]})
     pa.parquet.write_table(table, tmp_path / "t.parquet")
     for source in (table, table.slice(0, 0), tmp_path / "t.parquet"):
-        error = refused(engine, source)
+        error = refused(store, source)
         assert error.code == "SF-C205"
         assert "38 digits" in error.facts["accepted"]
 
@@ -126,10 +124,10 @@ def test_types_whose_values_would_merge_are_refused_by_schema(engine, tmp_path, 
     ],
     ids=repr,
 )
-def test_pandas_values_without_a_text_of_their_own_are_refused(engine, values):
+def test_pandas_values_without_a_text_of_their_own_are_refused(store, values):
     series = pd.Series(values)
     for ward in (series, series.astype(object)):
-        error = refused(engine, pd.DataFrame({"who": [1, 2], "cost": [1, 2], "ward": ward}))
+        error = refused(store, pd.DataFrame({"who": [1, 2], "cost": [1, 2], "ward": ward}))
         assert error.code == "SF-C205"
         assert "'ward'" in error.sentence
 
@@ -144,27 +142,27 @@ def test_pandas_values_without_a_text_of_their_own_are_refused(engine, values):
     ],
     ids=["rounded by pandas", "2^53", "far", "infinite"],
 )
-def test_identifiers_that_may_have_been_rounded_are_refused(engine, tmp_path, ids):
+def test_identifiers_that_may_have_been_rounded_are_refused(store, tmp_path, ids):
     """Long integers beside one missing value become doubles, and two people one."""
     make = pl.DataFrame if isinstance(ids, pl.Series) else pd.DataFrame
     make = pa.table if isinstance(ids, pa.Array) else make
-    error = refused(engine, make({"who": ids, "cost": [1, 2, 3], "ward": ["A"] * 3}))
+    error = refused(store, make({"who": ids, "cost": [1, 2, 3], "ward": ["A"] * 3}))
     assert error.code == "SF-C207"
     assert "'who'" in error.sentence
 
 
-def test_dates_are_no_numbers(engine):
+def test_dates_are_no_numbers(store):
     table = pa.table({"who": [1], "cost": [datetime.date(2024, 1, 1)], "ward": ["A"]})
-    error = refused(engine, table)
+    error = refused(store, table)
     assert error.code == "SF-C206"
     assert "'cost'" in error.sentence
 
 
-def test_only_declared_columns_are_read(engine):
+def test_only_declared_columns_are_read(store):
     """The other one could not even be converted."""
     frame = pd.DataFrame({"who": [1], "cost": [1.0], "ward": ["A"], "other": pd.Series([1 + 2j])})
-    engine.prepare(frame, PREPARATION, "t")
-    assert per_ward(engine)[0][0] == 1
+    store.prepare(frame, PREPARATION, "t")
+    assert per_ward(store)[0][0] == 1
 
 
 # ---- files -------------------------------------------------------------------------------------------------
@@ -183,19 +181,19 @@ def test_only_declared_columns_are_read(engine):
         "x'); --.csv",
     ],
 )
-def test_any_file_name_is_read_as_that_file(engine, tmp_path, name):
+def test_any_file_name_is_read_as_that_file(store, tmp_path, name):
     folder = tmp_path / "who=9" / "it's [here]*"
     folder.mkdir(parents=True)
     text = "who,cost,ward\n1,7,A\n"
     (folder / "ab.csv").write_text(text * 2)
     (folder / name).write_text(text)
-    engine.prepare(str(folder / name), PREPARATION, "t")
-    assert per_ward(engine) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
+    store.prepare(str(folder / name), PREPARATION, "t")
+    assert per_ward(store) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("name", ["visits[1]", "visits*", "visits?", "visits\\1", "\\[1]", "visits{1,2}"])
-def test_a_name_is_no_pattern(engine, tmp_path, name, kind):
+def test_a_name_is_no_pattern(store, tmp_path, name, kind):
     """Beside files that it would match as one."""
     write = {"csv": pl.DataFrame.write_csv, "parquet": pl.DataFrame.write_parquet}[kind]
     for other in ("visits1", "visits2", "visits12", "visits", "1"):
@@ -204,25 +202,25 @@ def test_a_name_is_no_pattern(engine, tmp_path, name, kind):
             tmp_path / f"{other}.{kind}",
         )
     write(pl.DataFrame({"who": [1], "cost": [7], "ward": ["A"]}), tmp_path / f"{name}.{kind}")
-    engine.prepare(tmp_path / f"{name}.{kind}", PREPARATION, "t")
-    assert per_ward(engine) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
+    store.prepare(tmp_path / f"{name}.{kind}", PREPARATION, "t")
+    assert per_ward(store) == [[1, 0, 0, 0, 0], [7, 0, 0, 0, 0]]
 
 
-def test_a_folder_name_is_not_read_as_a_column(engine, tmp_path):
+def test_a_folder_name_is_not_read_as_a_column(store, tmp_path):
     folder = tmp_path / "cost=9" / "who=9"
     folder.mkdir(parents=True)
     table = pa.table({"who": [1, 2], "cost": [7, 8], "ward": ["A", "A"]})
     for name in ("it's.parquet", "a*.parquet", "ab.parquet"):
         pa.parquet.write_table(table, folder / name)
-        engine.prepare(folder / name, PREPARATION, "t")
-        assert per_ward(engine) == [[2, 0, 0, 0, 0], [15, 0, 0, 0, 0]]
+        store.prepare(folder / name, PREPARATION, "t")
+        assert per_ward(store) == [[2, 0, 0, 0, 0], [15, 0, 0, 0, 0]]
 
 
-def test_a_relative_path_is_read_from_here(engine, tmp_path, monkeypatch):
+def test_a_relative_path_is_read_from_here(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pa.parquet.write_table(pa.table({"who": [1], "cost": [7], "ward": ["A"]}), "t.parquet")
-    engine.prepare("t.parquet", PREPARATION, "t")
-    assert per_ward(engine)[1] == [7, 0, 0, 0, 0]
+    store.prepare("t.parquet", PREPARATION, "t")
+    assert per_ward(store)[1] == [7, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -233,11 +231,11 @@ def test_a_relative_path_is_read_from_here(engine, tmp_path, monkeypatch):
         'ward,"note, long",who,cost\nA,x,1,7\n"B,b",,2,8\n"C""c",,3,\n"D\nd",y,4,9\n,,5,1\n"",,6,1\n',
     ],
 )
-def test_csv_is_read_by_the_book(engine, tmp_path, text):
+def test_csv_is_read_by_the_book(store, tmp_path, text):
     path = tmp_path / "t.csv"
     path.write_bytes(text.encode())
-    engine.prepare(path, PREPARATION, "t")
-    assert per_ward(engine) == [[1, 1, 1, 1, 1], [7, 8, 0, 9, 1]]
+    store.prepare(path, PREPARATION, "t")
+    assert per_ward(store) == [[1, 1, 1, 1, 1], [7, 8, 0, 9, 1]]
 
 
 @pytest.mark.parametrize(
@@ -254,16 +252,16 @@ def test_csv_is_read_by_the_book(engine, tmp_path, text):
         b"1,7,A\n" * 50_000 + b"secret,7\n",
     ],
 )
-def test_a_malformed_csv_is_refused_without_its_values(engine, tmp_path, rows):
+def test_a_malformed_csv_is_refused_without_its_values(store, tmp_path, rows):
     path = tmp_path / "t.csv"
     path.write_bytes(b"who,cost,ward\n" + b"1,7,A\n" + rows)
-    error = refused(engine, path)
+    error = refused(store, path)
     assert error.code == "SF-C204"
     assert "secret" not in str(error)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_where_parts_of_a_csv_meet_rows_are_right_or_the_file_is_refused(engine, tmp_path, monkeypatch, seed):
+def test_where_parts_of_a_csv_meet_rows_are_right_or_the_file_is_refused(store, tmp_path, monkeypatch, seed):
     """Texts with line breaks that look like rows, read in parts of a few hundred bytes."""
     draw = random.Random(seed)
     small = f"max_line_size = 2000, buffer_size = {draw.choice([2000, 4000, 9000])}"
@@ -274,30 +272,30 @@ def test_where_parts_of_a_csv_meet_rows_are_right_or_the_file_is_refused(engine,
     writer.writerows([("who", "cost", "ward", "note"), *((i, 1, "A", note) for i, note in enumerate(notes))])
     (tmp_path / "t.csv").write_text(lines.getvalue())
     with contextlib.suppress(UsageError):
-        engine.prepare(tmp_path / "t.csv", PREPARATION, "t")
-        assert per_ward(engine) == [[600, 0, 0, 0, 0], [600, 0, 0, 0, 0]]
+        store.prepare(tmp_path / "t.csv", PREPARATION, "t")
+        assert per_ward(store) == [[600, 0, 0, 0, 0], [600, 0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b'"who,cost'])
-def test_a_csv_without_a_header_is_refused(engine, tmp_path, content):
+def test_a_csv_without_a_header_is_refused(store, tmp_path, content):
     (tmp_path / "t.csv").write_bytes(content)
-    assert refused(engine, tmp_path / "t.csv").code == "SF-C204"
+    assert refused(store, tmp_path / "t.csv").code == "SF-C204"
 
 
-def test_a_damaged_parquet_file_is_refused(engine, tmp_path):
+def test_a_damaged_parquet_file_is_refused(store, tmp_path):
     path = tmp_path / "t.parquet"
     table = pa.table({"who": list(range(9999)), "cost": [1.0] * 9999, "ward": [f"w{i}" for i in range(9999)]})
     pa.parquet.write_table(table, path)
     whole = path.read_bytes()
     for damaged in (b"", b"PAR1", whole[:-9], whole[:100] + bytes(64) + whole[164:]):
         path.write_bytes(damaged)
-        assert refused(engine, path).code == "SF-C204"
+        assert refused(store, path).code == "SF-C204"
 
 
 # ---- kinds come from the schema, never from the rows -------------------------------------------------------
 
 
-def test_one_odd_object_does_not_change_how_the_others_are_read(engine):
+def test_one_odd_object_does_not_change_how_the_others_are_read(store):
     whos = [1, 1.0, "1", 2, None, float("nan"), True]
     frame = pd.DataFrame(
         {
@@ -306,19 +304,19 @@ def test_one_odd_object_does_not_change_how_the_others_are_read(engine):
             "ward": "A",
         }
     )
-    engine.prepare(frame, PREPARATION, "t")
-    assert per_ward(engine) == [[5, 0, 0, 0, 0], [16, 0, 0, 0, 0]]
+    store.prepare(frame, PREPARATION, "t")
+    assert per_ward(store) == [[5, 0, 0, 0, 0], [16, 0, 0, 0, 0]]
 
 
-def test_texts_that_look_like_other_things_stay_texts(engine, tmp_path):
+def test_texts_that_look_like_other_things_stay_texts(store, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(
         "who,code\n"
         + "".join(f"{i},{code}\n" for i, code in enumerate(["007", "7", "1e3", "NULL", "NaN", "true"]))
     )
     listed = ("007", "7", "1e3", "NULL", "NaN", "true")
-    engine.prepare(path, Preparation("who", 1, (Codes("code", listed),), b"k"), "t")
-    assert engine.run(Program("t", Every(()), (Key("code", 6),), (Rows(),))).tolist() == [[1] * 6]
+    store.prepare(path, Preparation("who", 1, (Codes("code", listed),), b"k"), "t")
+    assert store.read("SELECT c0 FROM rows ORDER BY c0") == [(i,) for i in range(6)]
 
 
 @pytest.mark.parametrize(
@@ -347,10 +345,10 @@ def test_texts_that_look_like_other_things_stay_texts(engine, tmp_path):
         pa.array([1, 2, None]).cast(pa.decimal128(25, 2)),
     ],
 )
-def test_ids_of_any_type_tell_units_apart(engine, ids):
+def test_ids_of_any_type_tell_units_apart(store, ids):
     table = pa.table({"who": pa.chunked_array([ids, ids]), "cost": [1, 2, 4, 8, 16, 32]})
-    engine.prepare(table, Preparation("who", 1, (Grid("cost", 0, 100, 0),), b"key"), "t")
-    assert engine.run(Program("t", Every(()), (), (Rows(),))).tolist() == [[2]]
+    store.prepare(table, Preparation("who", 1, (Grid("cost", 0, 100, 0),), b"key"), "t")
+    assert store.read("SELECT count(*) FROM rows") == [(2,)]
 
 
 def test_an_import_of_the_room_loads_no_heavy_library():

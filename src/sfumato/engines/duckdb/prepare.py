@@ -1,21 +1,29 @@
 """Preparing: rows with a unit, gridded and coded, at most `max_rows` a unit, in a file of their own.
 
+    rows(unit, place, c0, c1, …)      place is the row's rank, from 1, in the keyed order of all rows of its
+                                      unit; not there where max_rows is 1
+    units(unit, person, rows, block)  person is one for the same identifier in all tables of a key, rows is
+                                      how many the source had, block is 16 bits of a keyed hash
+    columns(declared, stored)         which of c0, c1, … a declared column is
+
+With no unit column there is no table `units`, and rows(unit, block, c0, …) has a block drawn for each row.
 Why the rows kept bound what one unit can change is in docs/proofs/contribution-bounds.md.
 """
 
 from __future__ import annotations
 
 import fcntl
-import math
+import hmac
 import os
+import secrets
 import shutil
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.texts import WRITTEN_OUT_BELOW
-from sfumato.engines.preparation import Codes, Grid
+from sfumato.engines.duckdb.stored import are_texts, as_text, listed, parsed, sql_type, stored, understood
+from sfumato.engines.preparation import Codes, Texts
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from sfumato.engines.preparation import Preparation
+    from sfumato.engines.preparation import Preparation, Stored
 
 _EXACT_BELOW = 2**53
 """From here on a double may stand for several whole numbers."""
@@ -58,9 +66,8 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
     """The temporary table `gridded`: the unit as text, and columns c0, c1, … as they will be stored."""
     import duckdb
 
-    for i, column in enumerate(preparation.columns):
-        if isinstance(column, Codes):
-            connection.register(f"domain{i}", _domain(column))
+    for i, column in _listed_columns(preparation):
+        connection.register(f"list{i}", _list(column))
     unit = [] if preparation.unit is None else [preparation.unit]
     wanted = [*unit, *(column.name for column in preparation.columns)]
     with scan(connection, source, wanted) as rows:
@@ -91,147 +98,150 @@ def _refuse_rounded_identifiers(connection: DuckDBPyConnection, name: str) -> No
 
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
+    """In layers, so that what is used several times is computed once."""
+    columns = preparation.columns
     first = 0 if preparation.unit is None else 1
-    columns = list(enumerate(preparation.columns))
-    unit = "'every row'" if preparation.unit is None else _as_text("s0", kinds[0])
-    values = [f"{_as_read(column, f's{first + i}', kinds[first + i])} AS c{i}" for i, column in columns]
-    stored = [f"domain{i}.code AS c{i}" if isinstance(column, Codes) else f"c{i}" for i, column in columns]
-    domains = [
-        f"LEFT JOIN domain{i} ON read.c{i} = domain{i}.value"
-        for i, column in columns
-        if isinstance(column, Codes)
-    ]
+    unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
+    of = kinds[first : first + len(columns)]
+    fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, of, strict=True))]
+    parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    store = [f"{stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    lists = [f"LEFT JOIN list{i} ON read.c{i} = list{i}.value" for i, _ in _listed_columns(preparation)]
     return f"""
-        CREATE TEMP TABLE gridded AS SELECT {", ".join(["unit", *stored])}
-        FROM (SELECT {", ".join([f"{unit} AS unit", *values])} FROM {relation}) AS read {" ".join(domains)}
+        CREATE TEMP TABLE gridded AS SELECT {", ".join(["unit", *store])}
+        FROM (
+            SELECT {", ".join(["unit", *understand])}
+            FROM (SELECT {", ".join([f"{unit} AS unit", *parse])} FROM {relation})) AS read {" ".join(lists)}
         WHERE unit <> ''"""  # noqa: S608
 
 
-def _as_read(column: Grid | Codes, value: str, kind: Kind) -> str:
-    if isinstance(column, Codes) and _are_texts(column):
-        return _as_text(value, kind)
-    if kind is Kind.OTHER:
-        raise UsageError(
-            "SF-C206", f"The column '{column.name}' does not hold numbers.", try_="sf.one_of with texts"
-        )
-    number = _as_number(value, kind)
-    return _on_grid(column, number) if isinstance(column, Grid) else number
+def _place(i: int, column: Stored) -> str:
+    return f"list{i}.code" if isinstance(column, Codes) else f"read.c{i}"
 
 
-def _as_text(value: str, kind: Kind) -> str:
-    """One text for one value, whichever type its column has: texts.py has the same rule for objects."""
-    if kind is Kind.FLOAT:
-        return _double_as_text(f"CAST({value} AS DOUBLE)")
-    text = f"CAST({value} AS VARCHAR)"
-    return f"rtrim(rtrim({text}, '0'), '.')" if kind is Kind.DECIMAL else text
+def _listed_columns(preparation: Preparation) -> list[tuple[int, Codes]]:
+    return [(i, column) for i, column in enumerate(preparation.columns) if isinstance(column, Codes)]
 
 
-def _double_as_text(double: str) -> str:
-    """Whole numbers as integers, which turn into doubles beside a NaN."""
-    whole = f"{double} = trunc({double}) AND abs({double}) < CAST('{WRITTEN_OUT_BELOW}' AS DOUBLE)"
-    return (
-        f"CASE WHEN isnan({double}) THEN NULL WHEN {whole} "
-        f"THEN CAST(TRY_CAST({double} AS HUGEINT) AS VARCHAR) ELSE CAST({double} AS VARCHAR) END"
-    )
-
-
-def _as_number(value: str, kind: Kind) -> str:
-    """A double or NULL; a boolean is 1 or 0 however it was written."""
-    number = f"TRY_CAST({value} AS DOUBLE)"
-    if kind is Kind.TEXT:
-        text = f"CAST({value} AS VARCHAR)"
-        word = (
-            f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 't' THEN 1 WHEN 'false' THEN 0 WHEN 'f' THEN 0 END"
-        )
-        number = f"COALESCE(TRY_CAST({text} AS DOUBLE), {word})"
-    return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
-
-
-def _on_grid(grid: Grid, number: str) -> str:
-    """The nearest grid point, halves upwards. Clipped first, by CASE: least and greatest would pass over a
-    missing value and make it a bound.
-
-    Scaling by a power of two is exact, and so is the part after the point, or it is rounded on the same
-    side of one half. Adding one half instead could round up to the next whole number.
-    """
-    steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
-    nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5 THEN 1 ELSE 0 END"
-    low, high = f"CAST({grid.low} AS DOUBLE)", f"CAST({grid.high} AS DOUBLE)"
-    clipped = f"CASE WHEN {steps} < {low} THEN {low} WHEN {steps} > {high} THEN {high} ELSE {nearest} END"
-    stored = "INTEGER" if grid.low >= -(2**31) and grid.high < 2**31 else "BIGINT"
-    return f"CAST({clipped} AS {stored})"
-
-
-def _domain(codes: Codes) -> Any:
-    """The table from value to code. A value listed twice has its first code: a join must not double a row."""
+def _list(codes: Codes) -> Any:
+    """The table from value to code."""
     import pyarrow
 
-    texts = _are_texts(codes)
-    listed: tuple[Any, ...] = codes.values
-    first: dict[Any, int] = {}
-    for code, value in enumerate(listed):
-        first.setdefault(value if texts else float(value), code)
-    values = pyarrow.array(list(first), pyarrow.string() if texts else pyarrow.float64())
+    types = {"UTINYINT": pyarrow.uint8(), "USMALLINT": pyarrow.uint16(), "UINTEGER": pyarrow.uint32()}
+    first = listed(codes)
+    values = pyarrow.array(list(first), pyarrow.string() if are_texts(codes) else pyarrow.float64())
     return pyarrow.table(
-        {"value": values, "code": pyarrow.array(list(first.values()), _code_type(len(listed)))}
+        {"value": values, "code": pyarrow.array(list(first.values()), types[sql_type(codes)])}
     )
-
-
-def _are_texts(codes: Codes) -> bool:
-    return all(isinstance(value, str) for value in codes.values)
-
-
-def _code_type(size: int) -> Any:
-    import pyarrow
-
-    if size <= 2**8:
-        return pyarrow.uint8()
-    return pyarrow.uint16() if size <= 2**16 else pyarrow.uint32()
 
 
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
 
 
 def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
-    """The stored table `rows`. Only units with too many rows need ranking, which is the dear part."""
-    stored = [f"c{i}" for i in range(len(preparation.columns))]
+    """The stored tables `rows` and, with a unit column, `units`."""
     if preparation.unit is None:
-        chosen = ", ".join(["row_number() OVER () - 1 AS unit", *stored])
-        connection.execute(f"CREATE TABLE snapshot.rows AS SELECT {chosen} FROM gridded")  # noqa: S608
+        connection.execute(_every_row(preparation))
         return
-    chosen = ", ".join(["code AS unit", *stored])
     connection.execute(_units(preparation))
-    connection.execute(f"""
-        CREATE TABLE snapshot.rows AS SELECT {chosen} FROM gridded JOIN units USING (unit)
-        WHERE of_unit <= {preparation.max_rows}""")  # noqa: S608
-    connection.execute(f"""
-        INSERT INTO snapshot.rows SELECT {chosen} FROM ({_ranked(preparation, stored)})
-        WHERE place <= {preparation.max_rows}""")  # noqa: S608
+    connection.execute("""
+        CREATE TABLE snapshot.units AS SELECT
+            code AS unit, person, of_unit AS rows, CAST(secret & 65535 AS USMALLINT) AS block
+        FROM units""")
+    connection.execute(_records(preparation))
+    connection.execute(_digests(preparation))
+    connection.execute("DROP TABLE records")
+    connection.execute(_ranked(preparation))
+    connection.execute("DROP TABLE digests")
+    connection.execute(_single(preparation))
+
+
+def _every_row(preparation: Preparation) -> str:
+    """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
+    number = "row_number() OVER () - 1"
+    drawn = f"CAST(md5_number(concat('{secrets.token_hex(16)}:', unit)) & 65535 AS USMALLINT)"
+    names = _names(preparation)
+    return f"""
+        CREATE TABLE snapshot.rows AS SELECT {", ".join(["unit", f"{drawn} AS block", *names])}
+        FROM (SELECT {", ".join([f"{number} AS unit", *names])} FROM gridded)"""  # noqa: S608
 
 
 def _units(preparation: Preparation) -> str:
-    """Each unit's number of rows, and a code whose order says nothing about the identifier."""
+    """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
     return f"""
-        CREATE TEMP TABLE units AS SELECT unit, count(*) AS of_unit,
-            row_number() OVER (ORDER BY md5('{preparation.key.hex()}:' || unit), unit) - 1 AS code
-        FROM gridded GROUP BY unit"""  # noqa: S608
-
-
-def _ranked(preparation: Preparation, stored: list[str]) -> str:
-    """The rows of units that have too many, each with its place in the unit's keyed order.
-
-    The hashed text is key:record:occurrence:unit. Only the last part can hold a colon, so two different
-    rows never share a text; a missing value is the empty field, which no integer is.
-    """
-    record = " || ',' || ".join(f"COALESCE(CAST({column} AS VARCHAR), '')" for column in stored) or "''"
-    same = ", ".join(["code", *stored])
-    return f"""
-        SELECT *, row_number() OVER (PARTITION BY code ORDER BY digest, record, occurrence) AS place
+        CREATE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY person, unit) - 1 AS code
         FROM (
-            SELECT *, md5('{preparation.key.hex()}:' || record || ':' || occurrence || ':' || unit) AS digest
-            FROM (
-                SELECT *, {record} AS record, row_number() OVER (PARTITION BY {same}) AS occurrence
-                FROM gridded JOIN units USING (unit) WHERE of_unit > {preparation.max_rows}))"""  # noqa: S608
+            SELECT unit, of_unit, CAST(md5('{_key(preparation, "person")}:' || unit) AS UUID) AS person,
+                md5_number('{_key(preparation, "unit")}:' || unit) AS secret
+            FROM (SELECT unit, count(*) AS of_unit FROM gridded GROUP BY unit))"""  # noqa: S608
+
+
+def _key(preparation: Preparation, purpose: str) -> str:
+    """A key of its own for each purpose, so that no digest is used twice; short, as it is hashed often."""
+    return hmac.new(preparation.key, purpose.encode(), "sha256").hexdigest()[:32]
+
+
+def _records(preparation: Preparation) -> str:
+    """The different records of each unit with several rows, and how often the unit has each.
+
+    The salt is 64 secret bits of the unit.
+    """
+    names = _names(preparation)
+    chosen = ", ".join(["code", *names])
+    return f"""
+        CREATE TEMP TABLE records AS SELECT {chosen}, any_value(salt) AS salt, count(*) AS copies
+        FROM gridded JOIN (
+            SELECT unit, code, CAST(secret >> 64 AS UBIGINT) AS salt FROM units WHERE of_unit > 1
+        ) USING (unit) GROUP BY {chosen}"""  # noqa: S608
+
+
+def _digests(preparation: Preparation) -> str:
+    """Every copy of a record with the md5 of salt, record and number of the copy."""
+    names = _names(preparation)
+    fields = [
+        f"md5({n})" if isinstance(c, Texts) else n for n, c in zip(names, preparation.columns, strict=True)
+    ]
+    hashed = ", ',', ".join(["salt", "copy", *fields])
+    return f"""
+        CREATE TEMP TABLE digests AS
+        SELECT {", ".join(["code", *names])}, md5_number(concat({hashed})) AS digest
+        FROM (SELECT *, unnest(range(1, copies + 1)) AS copy FROM records)"""  # noqa: S608
+
+
+def _ranked(preparation: Preparation) -> str:
+    """The first rows of units with several, in the order of digests. Rows with one digest are in the order
+    of their columns, and rows alike in everything need no order.
+    """
+    names = _names(preparation)
+    order = f"PARTITION BY code ORDER BY {', '.join(['digest', *names])}"
+    values = [
+        f"first_value({name}) OVER (first_of ROWS UNBOUNDED PRECEDING) AS {name}"
+        if column.name in preparation.constant
+        else name
+        for name, column in zip(names, preparation.columns, strict=True)
+    ]
+    ranked = ", ".join(["code", "row_number() OVER first_of AS place", *values])
+    return f"""
+        CREATE TABLE snapshot.rows AS SELECT {", ".join(_kept(preparation, "CAST(place AS UINTEGER)"))}
+        FROM (SELECT {ranked} FROM digests WINDOW first_of AS ({order}))
+        WHERE place <= {preparation.max_rows}"""  # noqa: S608
+
+
+def _single(preparation: Preparation) -> str:
+    """The rows of units that have only one, which need no ranking."""
+    return f"""
+        INSERT INTO snapshot.rows SELECT {", ".join(_kept(preparation, "CAST(1 AS UINTEGER)"))}
+        FROM gridded JOIN (SELECT unit, code FROM units WHERE of_unit = 1) USING (unit)"""  # noqa: S608
+
+
+def _kept(preparation: Preparation, place: str) -> list[str]:
+    places = [f"{place} AS place"] if preparation.max_rows > 1 else []
+    return ["code AS unit", *places, *_names(preparation)]
+
+
+def _names(preparation: Preparation) -> list[str]:
+    return [f"c{i}" for i in range(len(preparation.columns))]
 
 
 def _describe(connection: DuckDBPyConnection, preparation: Preparation) -> None:

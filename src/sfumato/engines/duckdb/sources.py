@@ -44,7 +44,9 @@ class Kind(Enum):
     FLOAT = "floating point"
     EXACT = "integer or boolean"
     DECIMAL = "decimal with digits after the point"
-    OTHER = "dates, bytes and such: readable as text only"
+    DATE = "date"
+    MOMENT = "date and time of day"
+    OTHER = "times of day, bytes and such: readable as text only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,9 @@ def _kind(name: str, of_type: Any) -> Kind:
         Kind.TEXT: (types.is_string, types.is_large_string, types.is_string_view, types.is_null),
         Kind.FLOAT: (types.is_floating,),
         Kind.EXACT: (types.is_integer, types.is_boolean),
-        Kind.OTHER: (types.is_date, types.is_time, types.is_timestamp, _is_bytes, _is_uuid),
+        Kind.DATE: (types.is_date,),
+        Kind.MOMENT: (types.is_timestamp,),
+        Kind.OTHER: (types.is_time, _is_bytes, _is_uuid),
     }
     kind = next((kind for kind, of in tests.items() if any(test(of_type) for test in of)), None)
     if kind is None:

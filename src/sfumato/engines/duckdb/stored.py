@@ -1,0 +1,203 @@
+"""What is stored of a value: SQL expressions that look at one row and never fail.
+
+How a value is read follows from its column's kind and the declaration, never from other rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+from sfumato.engines.duckdb.sources import Kind
+from sfumato.engines.duckdb.texts import WRITTEN_OUT_BELOW
+from sfumato.engines.preparation import Codes, Grid, Moments, Texts
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.engines.preparation import Stored
+
+LONGEST_TEXT = 1000
+"""Code points of a text that are kept."""
+
+_YEAR_1 = -62_135_596_800
+_YEAR_10000 = 253_402_300_800
+"""Seconds since 1970. Moments outside have no date that everyone can write down, and are missing."""
+
+_ISO = (
+    r"(\d{4}-\d{2}-\d{2})(?:[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?"
+    r"(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)?)?"
+)
+
+
+def parsed(column: Stored, value: str, kind: Kind) -> str:
+    """First layer: a text, a double, whole seconds, or the parts of a text that is a moment."""
+    match column:
+        case Grid():
+            return _as_number(column.name, value, kind)
+        case Moments():
+            return _parts(value) if kind is Kind.TEXT else _as_seconds(column.name, value, kind)
+        case Codes():
+            return as_text(value, kind) if are_texts(column) else _as_number(column.name, value, kind)
+        case Texts():
+            return f"left({as_text(value, kind)}, {LONGEST_TEXT})"
+
+
+def understood(column: Stored, value: str, kind: Kind) -> str:
+    """Second layer: parts of a text become seconds."""
+    return _seconds_of_parts(value) if isinstance(column, Moments) and kind is Kind.TEXT else value
+
+
+def stored(column: Stored, value: str) -> str:
+    """Third layer: the integer or the text itself. Of a listed value, `value` is its place in the list."""
+    match column:
+        case Grid():
+            return _or_missing(_on_grid(column, value), column)
+        case Moments():
+            return _or_missing(_in_time(column, value), column)
+        case Codes():
+            return _or_missing(value, column)
+        case Texts():
+            return value
+
+
+def sql_type(column: Grid | Moments | Codes) -> str:
+    """Wide enough for what the declaration allows."""
+    if isinstance(column, Codes):
+        size = len(column.values)
+        return "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
+    return "INTEGER" if column.low >= -(2**31) and column.high < 2**31 else "BIGINT"
+
+
+def are_texts(codes: Codes) -> bool:
+    return all(isinstance(value, str) for value in codes.values)
+
+
+def listed(codes: Codes) -> dict[Any, int]:
+    """From value to code. A value listed twice has its first code: a join must not double a row."""
+    texts, values = are_texts(codes), cast("tuple[Any, ...]", codes.values)
+    first: dict[Any, int] = {}
+    for code, value in enumerate(values):
+        first.setdefault(value if texts else float(value), code)
+    return first
+
+
+def _or_missing(stored: str, column: Grid | Moments | Codes) -> str:
+    if column.missing is None:
+        return stored
+    return f"COALESCE({stored}, CAST({int(column.missing)} AS {sql_type(column)}))"
+
+
+# ---- texts -------------------------------------------------------------------------------------------------
+
+
+def as_text(value: str, kind: Kind) -> str:
+    """One text for one value, whichever type its column has: texts.py has the same rule for objects."""
+    if kind is Kind.FLOAT:
+        return _double_as_text(f"CAST({value} AS DOUBLE)")
+    text = f"CAST({value} AS VARCHAR)"
+    return f"rtrim(rtrim({text}, '0'), '.')" if kind is Kind.DECIMAL else text
+
+
+def _double_as_text(double: str) -> str:
+    """Whole numbers as integers, which turn into doubles beside a NaN."""
+    whole = f"{double} = trunc({double}) AND abs({double}) < CAST('{WRITTEN_OUT_BELOW}' AS DOUBLE)"
+    return (
+        f"CASE WHEN isnan({double}) THEN NULL WHEN {whole} "
+        f"THEN CAST(TRY_CAST({double} AS HUGEINT) AS VARCHAR) ELSE CAST({double} AS VARCHAR) END"
+    )
+
+
+# ---- numbers -----------------------------------------------------------------------------------------------
+
+
+def _as_number(name: str, value: str, kind: Kind) -> str:
+    """A double or NULL; a boolean is 1 or 0 however it was written."""
+    if kind in (Kind.DATE, Kind.MOMENT, Kind.OTHER):
+        raise UsageError(
+            "SF-C206", f"The column '{name}' does not hold numbers.", try_="sf.one_of with texts"
+        )
+    number = f"TRY_CAST({value} AS DOUBLE)"
+    if kind is Kind.TEXT:
+        text = f"CAST({value} AS VARCHAR)"
+        word = (
+            f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 't' THEN 1 WHEN 'false' THEN 0 WHEN 'f' THEN 0 END"
+        )
+        number = f"COALESCE(TRY_CAST({text} AS DOUBLE), {word})"
+    return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
+
+
+def _on_grid(grid: Grid, number: str) -> str:
+    """The nearest grid point, halves upwards.
+
+    Scaling by a power of two is exact, and so is the part after the point, or it is rounded on the same
+    side of one half. Adding one half instead could round up to the next whole number.
+    """
+    steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
+    nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5 THEN 1 ELSE 0 END"
+    low, high = f"CAST({grid.low} AS DOUBLE)", f"CAST({grid.high} AS DOUBLE)"
+    return f"CAST({_clipped(steps, low, high, nearest)} AS {sql_type(grid)})"
+
+
+def _clipped(value: str, low: str, high: str, inside: str) -> str:
+    """By CASE: least and greatest would pass over a missing value and make it a bound."""
+    return f"CASE WHEN {value} < {low} THEN {low} WHEN {value} > {high} THEN {high} ELSE {inside} END"
+
+
+# ---- dates and moments -------------------------------------------------------------------------------------
+
+
+def _in_time(moments: Moments, seconds: str) -> str:
+    """Whole days or seconds since 1970, clipped. Counted from the year 1, so that // rounds down."""
+    unit = 1 if moments.seconds else 86_400
+    known = f"CASE WHEN {seconds} >= {_YEAR_1} AND {seconds} < {_YEAR_10000} THEN {seconds} END"
+    place = f"(({known} - ({_YEAR_1})) // {unit} + ({_YEAR_1 // unit}))"
+    return f"CAST({_clipped(place, str(moments.low), str(moments.high), place)} AS {sql_type(moments)})"
+
+
+def _as_seconds(name: str, value: str, kind: Kind) -> str:
+    """Whole seconds since 1970 in UTC, rounded down, as a BIGINT; far ones may be missing already."""
+    if kind is Kind.DATE:
+        return f"date_diff('day', DATE '1970-01-01', {value}) * 86400"
+    if kind is Kind.MOMENT:
+        return _of_moment(value)
+    raise UsageError(
+        "SF-C208",
+        f"The column '{name}' does not hold dates.",
+        why="bounds that are dates take dates, moments, or texts such as 2024-01-31",
+        try_="sf.between with numbers",
+    )
+
+
+def _of_moment(value: str) -> str:
+    """Nanoseconds by a way of their own: cut to microseconds they would be rounded towards 1970.
+
+    Each way is computed only where it is chosen; the other could fail.
+    """
+    finest = f"typeof({value}) IN ('TIMESTAMP_NS', 'TIMESTAMPTZ_NS')"
+    nanoseconds = _whole(f"epoch_ns({value})", 10**9)
+    microseconds = _whole(f"epoch_us(TRY_CAST({value} AS TIMESTAMP))", 10**6)
+    return f"CASE WHEN {finest} THEN {nanoseconds} ELSE {microseconds} END"
+
+
+def _whole(ticks: str, each: int) -> str:
+    """Rounded down; // rounds towards zero."""
+    return f"({ticks} // {each} - CASE WHEN {ticks} % {each} < 0 THEN 1 ELSE 0 END)"
+
+
+def _parts(value: str) -> str:
+    """Of a date, or a date and a time of day, with an offset or in UTC; all empty for any other text."""
+    names = "['day', 'clock', 'second', 'sign', 'hours', 'minutes']"
+    return f"regexp_extract(trim(CAST({value} AS VARCHAR)), '^{_ISO}$', {names})"
+
+
+def _seconds_of_parts(parts: str) -> str:
+    """What is after the point of a second is left out, which rounds down. A day that never was is missing."""
+    second = f"COALESCE(NULLIF({parts}.second, ''), '00')"
+    clock = f"COALESCE(NULLIF({parts}.clock, ''), '00:00') || ':' || {second}"
+    local = f"epoch_us(TRY_CAST({parts}.day || ' ' || {clock} AS TIMESTAMP)) // 1000000"
+    ahead = f"{_or_zero(f'{parts}.hours')} * 3600 + {_or_zero(f'{parts}.minutes')} * 60"
+    return f"{local} - CASE {parts}.sign WHEN '+' THEN 1 WHEN '-' THEN -1 ELSE 0 END * ({ahead})"
+
+
+def _or_zero(digits: str) -> str:
+    return f"COALESCE(TRY_CAST({digits} AS INTEGER), 0)"
