@@ -11,10 +11,15 @@ import numpy as np
 
 from sfumato.local.response import RandomizedResponse
 from sfumato.noise.candidates import Choice
+from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.gaussian import Gaussian
+from sfumato.noise.keys import Telling
+from sfumato.noise.propose_test_release import ProposeTestRelease
 from sfumato.noise.quantiles import Quantile, Quantiles
+from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian
 from sfumato.noise.top_k import TopK
+from sfumato.privacy import events
 from sfumato.privacy.events import Event, group
 
 _GRID = 2**20  # of an l2 norm that is no whole number; it is rounded up
@@ -30,6 +35,13 @@ def distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
 def _(mechanism: Gaussian, first: Any, second: Any) -> Fraction | int:
     square = sum(step * step for step in _steps(first, second))
     return Fraction(math.isqrt(square * _GRID**2 - 1) + 1, _GRID) if square else 0
+
+
+@distance.register
+def _(mechanism: CorrelatedGaussian, first: Any, second: Any) -> Fraction | int:
+    """The length of the difference in the norm of the inverse covariance."""
+    steps = _steps(first, second)
+    return 1 / mechanism.event([steps]).sigma if any(steps) else 0
 
 
 @distance.register(Quantile)
@@ -51,9 +63,27 @@ def _(mechanism: Any, first: Any, second: Any) -> Fraction | int:
 @distance.register(Choice)
 @distance.register(TopK)
 def _(mechanism: Choice | TopK, first: Any, second: Any) -> Fraction | int:
-    """The most that a score moved by; of monotone scores also how far they moved apart."""
-    steps = [0, *_steps(first, second)]
-    return max(steps) - min(steps) if mechanism.monotone else max(map(abs, steps))
+    return _spread(mechanism.monotone, first, second)
+
+
+@distance.register
+def _(mechanism: SparseVector, first: Any, second: Any) -> Fraction | int:
+    """Of all answers held against one noisy threshold, as for a choice among them."""
+    return _spread(mechanism.monotone, first, second)
+
+
+@distance.register
+def _(mechanism: Telling, first: Any, second: Any) -> Fraction | int:
+    """The fewest units that can make the difference, of which each has so many keys and each of them once."""
+    steps = [abs(first.get(key, 0) - second.get(key, 0)) for key in first.keys() | second.keys()]
+    units: int = max(max(steps, default=0), -(-sum(steps) // mechanism.per_unit))
+    return units
+
+
+@distance.register
+def _(mechanism: ProposeTestRelease, first: Any, second: Any) -> Fraction | int:
+    units: int = first.units_from(second)
+    return units
 
 
 @singledispatch
@@ -63,10 +93,28 @@ def price(mechanism: Any, moved: Fraction | int) -> Event:
     return event
 
 
+@price.register
+def _(mechanism: CorrelatedGaussian, moved: Fraction | int) -> Event:
+    return events.Gaussian(1 / Fraction(moved))
+
+
 @price.register(Choice)
+@price.register(SparseVector)
 @price.register(TopK)
 def _(mechanism: Any, moved: Fraction | int) -> Event:
     return group(mechanism.event(), math.ceil(Fraction(moved) / mechanism.sensitivity))
+
+
+@price.register(ProposeTestRelease)
+@price.register(Telling)
+def _(mechanism: Any, moved: Fraction | int) -> Event:
+    return group(mechanism.event(), int(moved))
+
+
+def _spread(monotone: bool, first: Any, second: Any) -> int:
+    """The most that a score moved by; of monotone scores also how far they moved apart."""
+    steps = [0, *_steps(first, second)]
+    return max(steps) - min(steps) if monotone else max(map(abs, steps))
 
 
 def _steps(first: Any, second: Any) -> list[int]:

@@ -22,6 +22,7 @@ from sfumato.privacy.events import Event, Sequential
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from fractions import Fraction
 
     from sfumato.privacy.exact import Number
 
@@ -56,11 +57,15 @@ class Playback:
 
     def answer(self, call: Call, draw: Callable[[], Answer]) -> Answer:
         place = len(self.calls)
-        if place >= len(self.recorded.calls) or not _alike(call, self.recorded.calls[place]):
-            raise Diverged(place)
         self.calls.append(call)
+        if place >= len(self.recorded.calls) or not self._same_way(place):
+            raise Diverged(place)
         answer: Answer = self.recorded.answers[place]
         return answer
+
+    def _same_way(self, place: int) -> bool:
+        began = [_began(calls, place) for calls in (self.calls, self.recorded.calls)]
+        return began[0] == began[1] and _alike(self.calls[place], self.recorded.calls[place])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -143,37 +148,66 @@ def _compared(
             repeated = _result(program, other)
     except Diverged as left:
         return f"call {left.args[0] + 1} differs in mechanism, parameters or size", record, 0.0
-    moved = [
-        distance(first.mechanism, first.exact, second.exact)
-        for first, second in zip(record.calls, again.calls, strict=False)
+    if len(again.calls) < len(record.calls):
+        counts = f"{len(record.calls)} calls on one table and {len(again.calls)} on the other"
+        return counts, record, 0.0
+    uses = _uses(record.calls, again.calls)
+    return _finding(uses, claim, same(result, repeated)), record, _reach(uses)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of a mechanism in both runs, and how far its input moved between them."""
+
+    place: int
+    call: Call
+    moved: Fraction | int
+
+
+def _uses(calls: list[Call], again: list[Call]) -> list[Use]:
+    """Calls, with all those within the same use put together."""
+    together: dict[int, list[int]] = {}
+    for place in range(len(calls)):
+        together.setdefault(_began(calls, place), []).append(place)
+    return [
+        Use(
+            first,
+            calls[first],
+            distance(calls[first].mechanism, _input(calls, places), _input(again, places)),
+        )
+        for first, places in together.items()
     ]
-    return (
-        _finding(record.calls, again.calls, moved, claim, same(result, repeated)),
-        record,
-        _reach(record.calls, moved),
-    )
 
 
-def _finding(
-    calls: list[Call], again: list[Call], moved: list[Any], claim: Claim, same_result: bool
-) -> str | None:
-    if len(again) < len(calls):
-        return f"{len(calls)} calls on one table and {len(again)} on the other"
-    for place, (call, step) in enumerate(zip(calls, moved, strict=True)):
-        if call.sensitivity is not None and step > call.sensitivity:
-            return f"the input of call {place + 1} moved by {step}, priced for {call.sensitivity}"
-    spent = Sequential(price(call.mechanism, step) for call, step in zip(calls, moved, strict=True) if step)
+def _input(calls: list[Call], places: list[int]) -> Any:
+    """What a use was given: all of it, if it went on for several calls."""
+    if calls[places[0]].within is None:
+        return calls[places[0]].exact
+    return [calls[place].exact for place in places]
+
+
+def _began(calls: list[Call], place: int) -> int:
+    """The place of the first call of the same use."""
+    within = calls[place].within
+    if within is None:
+        return place
+    return next(i for i, call in enumerate(calls) if call.within is within)
+
+
+def _finding(uses: list[Use], claim: Claim, same_result: bool) -> str | None:
+    for use in uses:
+        if use.call.sensitivity is not None and use.moved > use.call.sensitivity:
+            return (
+                f"the input of call {use.place + 1} moved by {use.moved}, priced for {use.call.sensitivity}"
+            )
+    spent = Sequential(price(use.call.mechanism, use.moved) for use in uses if use.moved)
     if not within(spent, claim):
         return f"the inputs moved by more than {claim} pays for"
     return None if same_result else "the result differs although every noisy answer was the same"
 
 
-def _reach(calls: list[Call], moved: list[Any]) -> float:
-    shares = [
-        float(step / call.sensitivity)
-        for call, step in zip(calls, moved, strict=False)
-        if call.sensitivity is not None
-    ]
+def _reach(uses: list[Use]) -> float:
+    shares = [float(use.moved / use.call.sensitivity) for use in uses if use.call.sensitivity is not None]
     return max(shares, default=0.0)
 
 

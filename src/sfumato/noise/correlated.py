@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
+from sfumato.noise.candidates import share
 from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.integers import integers
 from sfumato.noise.record import through
@@ -87,6 +90,22 @@ class CorrelatedGaussian:
                 "SF-N205", "The vector and the covariance differ in size.", got=f"{vector.shape}"
             )
         return through(self, vector, None, lambda: self._noisy(vector, source))
+
+    def expected_error(self, place: int) -> float:
+        """E|noise| of one entry, at most."""
+        return self._deviation(place) * math.sqrt(2 / math.pi) + self._rounding(place)
+
+    def half_width(self, place: int, confidence: Number) -> float:
+        """A t with P(|noise| ≤ t) ≥ confidence for one entry: normal noise, and what rounding adds."""
+        tail = float((1 - share(confidence)) / 2)
+        return -NormalDist().inv_cdf(tail) * self._deviation(place) * (1 + 1e-12) + self._rounding(place)
+
+    def _deviation(self, place: int) -> float:
+        return float(self.sigma) * math.sqrt(_dot(self.factor[place], self.factor[place]))
+
+    def _rounding(self, place: int) -> float:
+        """How far rounding the noise along each column can move an entry."""
+        return sum(map(abs, self.factor[place])) / (2 * self.denominator)
 
     def _noisy(self, vector: Any, source: Source) -> NDArray[np.object_]:
         steps = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,13 +15,14 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
 from sfumato.noise.bounds import Bounds, brackets, exp_minus
-from sfumato.noise.candidates import candidates, yes_or_no
+from sfumato.noise.candidates import candidates, share, yes_or_no
 from sfumato.noise.chances import under
 from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.inversion import Drawn
 from sfumato.noise.laplace import Laplace, Quotient
 from sfumato.noise.normal import Rounded
-from sfumato.noise.tails import reached_rarely, risk
+from sfumato.noise.record import through
+from sfumato.noise.tails import reached_rarely, reaching, risk
 from sfumato.privacy.events import ThresholdedKeys
 from sfumato.privacy.exact import positive, shown, whole
 from sfumato.privacy.sensitivity import root_up
@@ -30,12 +32,30 @@ if TYPE_CHECKING:
 
     from sfumato.noise.bits import Source
     from sfumato.noise.integers import IntArray
+    from sfumato.privacy.exact import Number
 
 _SMALLEST, _LARGEST = Fraction(1, 1000), Fraction(50)
 
 
 @dataclass(frozen=True, slots=True)
-class TruncatedGeometric:
+class Telling:
+    """What telling keys is told: its price, and how many keys a unit has at most."""
+
+    epsilon: Fraction
+    delta: Fraction
+    per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", risk(self.delta))
+        object.__setattr__(self, "per_unit", whole(self.per_unit, "per_unit"))
+
+    def event(self) -> ThresholdedKeys:
+        return ThresholdedKeys(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedGeometric(Telling):
     """Tells a key with a chance that rises with the number of its units as steeply as (ε, δ) allows.
 
     With one key a unit no other mechanism tells any key with a greater chance. With more, ε and δ are
@@ -50,14 +70,8 @@ class TruncatedGeometric:
                observed.
     """
 
-    epsilon: Fraction
-    delta: Fraction
-    per_unit: int = 1
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", risk(self.delta))
-        object.__setattr__(self, "per_unit", whole(self.per_unit, "per_unit"))
+        Telling.__post_init__(self)
         if not _SMALLEST <= self.epsilon / self.per_unit <= _LARGEST:
             raise UsageError(
                 "SF-N410",
@@ -67,12 +81,13 @@ class TruncatedGeometric:
                 try_="fewer keys a unit, or thresholded noise, if it is too small",
             )
 
-    def event(self) -> ThresholdedKeys:
-        return ThresholdedKeys(self.epsilon, self.delta)
-
     def chance(self, count: int) -> float:
         """The chance that a key is told which so many units have."""
         return self._ramp().caught(count, 128).low / 2.0**128
+
+    def units_needed(self, confidence: Number) -> int:
+        """The smallest number of units with which a key is told with this confidence."""
+        return bisect_left(range(self.always), float(share(confidence)), key=self.chance)
 
     @property
     def always(self) -> int:
@@ -82,8 +97,10 @@ class TruncatedGeometric:
     def release(self, counts: Mapping[Any, int], *, source: Source = OS) -> list[Any]:
         """The keys told, in their own order."""
         keys, exact = present(counts)
-        told = self._flip(exact, source)
-        return [keys[i] for i in np.flatnonzero(told)]
+        return through(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
+
+    def _told(self, keys: list[Any], exact: IntArray, source: Source) -> list[Any]:
+        return [keys[i] for i in np.flatnonzero(self._flip(exact, source))]
 
     def _ramp(self) -> Ramp:
         return Ramp(self.epsilon / self.per_unit, self.delta / self.per_unit)
@@ -123,7 +140,7 @@ class Ramp:
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdedNoise:
+class ThresholdedNoise(Telling):
     """Adds noise to the count of every key that is there, and tells both where the sum is high enough.
 
     The noise is Laplace, or Gaussian if so wished, which is smaller when a unit has many keys; half of δ
@@ -138,20 +155,12 @@ class ThresholdedNoise:
                observed.
     """
 
-    epsilon: Fraction
-    delta: Fraction
-    per_unit: int = 1
     gaussian: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", risk(self.delta))
-        object.__setattr__(self, "per_unit", whole(self.per_unit, "per_unit"))
+        Telling.__post_init__(self)
         yes_or_no(self.gaussian, "gaussian")
         self.noise()
-
-    def event(self) -> ThresholdedKeys:
-        return ThresholdedKeys(self.epsilon, self.delta)
 
     def noise(self) -> Laplace | Gaussian:
         """One unit moves `per_unit` counts by one each: by that in l1 norm, and by its root in l2 norm."""
@@ -165,15 +174,39 @@ class ThresholdedNoise:
 
         Half of δ is left for it if the noise is Gaussian.
         """
-        share = self.delta / 2 if self.gaussian else self.delta
-        return 1 + reached_rarely(_law(self.noise()), share / self.per_unit)
+        spent = self.delta / 2 if self.gaussian else self.delta
+        return 1 + reached_rarely(_law(self.noise()), spent / self.per_unit)
 
     def release(self, counts: Mapping[Any, int], *, source: Source = OS) -> dict[Any, int]:
         """The keys told, in their own order, with their noisy counts."""
         keys, exact = present(counts)
-        noisy = self.noise().release(exact, source=source).tolist()
-        least = self.threshold
+        return through(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
+
+    def chance(self, count: int) -> float:
+        """The chance that a key is told which so many units have, to the precision of doubles."""
+        return reaching(self.noise(), self.threshold - count) if count else 0.0
+
+    def units_needed(self, confidence: Number) -> int:
+        """The smallest number of units with which a key is told with this confidence, at least even odds."""
+        rare = 1 - max(share(confidence), Fraction(1, 2))
+        return max(self.threshold + reached_rarely(_law(self.noise()), rare) - 1, 1)
+
+    def expected_error(self) -> float:
+        """E|noise| of a count, told or not."""
+        return self.noise().expected_error()
+
+    def half_width(self, confidence: Number) -> int:
+        """A noisy count is further off than this with a chance of 1 − confidence at most, told or not."""
+        return self.noise().half_width(confidence)
+
+    def _told(self, keys: list[Any], exact: IntArray, source: Source) -> dict[Any, int]:
+        noisy, least = self.noise().release(exact, source=source).tolist(), self.threshold
         return {key: count for key, count in zip(keys, noisy, strict=True) if count >= least}
+
+
+def _counted(keys: list[Any], exact: IntArray) -> dict[Any, int]:
+    """As auditors see it: one unit, whatever its keys, is one step of it."""
+    return dict(zip(keys, exact.tolist(), strict=True))
 
 
 @lru_cache(maxsize=16)

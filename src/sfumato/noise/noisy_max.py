@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.noise.bits import OS, below
-from sfumato.noise.candidates import Choice, candidates, share
+from sfumato.noise.candidates import Choice, candidates, expected_shortfall, share
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.record import through
 from sfumato.privacy.events import Pure
@@ -49,6 +49,13 @@ class NoisyMax(Choice):
         noisy = Laplace(self.scale).release(scores, source=source)
         first = np.flatnonzero(noisy == noisy.max())
         return int(first[below(first.size, source)])
+
+    def expected_error(self, count: int) -> float:
+        """The score lost against the best of `count` candidates is at most this on average.
+
+        That is what the highest of so many noises is, at most.
+        """
+        return float(self.scale) + expected_shortfall(self.scale, count)
 
     def shortfall(self, count: int, confidence: Number) -> int:
         """The score lost against the best of `count` candidates is at most this, with this confidence.

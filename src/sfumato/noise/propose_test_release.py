@@ -11,15 +11,36 @@ from sfumato.noise.bits import OS
 from sfumato.noise.candidates import share
 from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace, Quotient
-from sfumato.noise.tails import reached_rarely, risk
+from sfumato.noise.record import through
+from sfumato.noise.tails import reached_rarely, reaching, risk
 from sfumato.privacy.events import ApproxDP
 from sfumato.privacy.exact import positive
 
 if TYPE_CHECKING:
     from sfumato.noise.bits import Source
+    from sfumato.noise.integers import IntArray
     from sfumato.privacy.exact import Number
 
 Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What is put to the test, as auditors see it."""
+
+    value: Any
+    distance: int
+
+    def units_from(self, other: Proposal) -> int:
+        """How many units apart the tables of two proposals are, at least.
+
+        A unit moves the distance by at most 1. Values that differ are at least one unit apart, and a table at
+        distance d is d units away from any that has a neighbour with another value.
+        """
+        apart = abs(self.distance - other.distance)
+        if self.value == other.value:
+            return apart
+        return max(apart, self.distance + 1, other.distance + 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +79,12 @@ class ProposeTestRelease:
             raise UsageError(
                 "SF-N408", "One value has one distance to instability.", got=f"{exact.size} of them"
             )
-        noisy = self._noise().release(exact, source=source)
-        return value if int(noisy[()]) >= self.threshold else None
+        proposal = Proposal(value, int(exact[()]))
+        return through(self, proposal, 1, lambda: self._tested(value, exact, source))
+
+    def chance(self, distance: int) -> float:
+        """The chance that a value at this distance is told, which it is without error."""
+        return reaching(self._noise(), self.threshold - distance)
 
     def distance_needed(self, confidence: Number) -> int:
         """The smallest distance at which the value is told with this confidence, and at least even odds.
@@ -68,6 +93,10 @@ class ProposeTestRelease:
         """
         rare = 1 - max(share(confidence), Fraction(1, 2))
         return self.threshold + reached_rarely(Quotient(self.epsilon, 1), rare) - 1
+
+    def _tested(self, value: Value, exact: IntArray, source: Source) -> Value | None:
+        noisy = self._noise().release(exact, source=source)
+        return value if int(noisy[()]) >= self.threshold else None
 
     def _noise(self) -> Laplace:
         return Laplace.calibrated(self.epsilon, 1)

@@ -12,12 +12,13 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
-from sfumato.noise.candidates import likely_shortfall, require_sensible
+from sfumato.noise.candidates import expected_shortfall, likely_shortfall, require_sensible
+from sfumato.noise.candidates import share as confident
 from sfumato.noise.histograms import histograms
 from sfumato.noise.ranks import Aim, Parts, choose
 from sfumato.noise.record import through
 from sfumato.privacy import events
-from sfumato.privacy.exact import exact, positive
+from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from sfumato.noise.bits import Source
     from sfumato.noise.histograms import Histograms
     from sfumato.privacy.exact import Number
+
+Span = tuple[Fraction, Fraction]
 
 FINEST = 2**27  # the largest common denominator of shares, such as that of 1 %, 2 %, … and of 1 − 2^−20
 
@@ -42,8 +45,8 @@ class Quantile:
     Because  : docs/proofs/quantiles.md
     Assumes  : the histogram holds exact counts over a public grid; how long a draw takes is not observed.
 
-    The answer has no interval: how far the cell lies from the true quantile depends on the rows between
-    them. `rank_error` bounds how many rows that is.
+    The answer has no interval in the unit of the data: how far the cell lies from the true quantile depends
+    on the rows between them. `rank_error` bounds how many rows that is, and `share_interval` which shares.
     """
 
     epsilon: Fraction
@@ -83,9 +86,17 @@ class Quantile:
         table = table.roomy(self.share.denominator)
         return choose(table, Parts.all(table), self.aim, source) % table.cells
 
+    def expected_error(self, cells: int) -> float:
+        """On average the chosen cell of so many is at most this many rows off."""
+        return expected_shortfall(self.scale, cells) / self.share.denominator
+
     def rank_error(self, cells: int, confidence: Number) -> Fraction:
         """With this confidence the chosen cell of so many is at most this many rows off."""
         return Fraction(likely_shortfall(self.scale, cells, confidence), self.share.denominator)
+
+    def share_interval(self, cells: int, rows: int, confidence: Number) -> Span:
+        """With this confidence the chosen cell is the quantile, among so many rows, of a share in here."""
+        return _around(self.share, self.rank_error(cells, confidence), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +110,9 @@ class Quantiles:
     Because  : docs/proofs/quantiles.md
     Assumes  : the histogram holds exact counts over a public grid; how long a draw takes is not observed.
 
-    The answers ascend. They have no intervals, for the reason given at `Quantile`.
+    The answers ascend. Errors are in rows, as for `Quantile`, and add up along the levels. They grow with
+    `crowd`, the most rows that a cell holds, as each level halves the rows of the cell that it chose. The
+    true number is as secret as any; who plans assumes one.
     """
 
     epsilon: Fraction
@@ -109,7 +122,7 @@ class Quantiles:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "shares", _shares(self.shares))
         for steps in (1, self._finest):  # no share of a span is coarser than 1/2 or finer than this
-            require_sensible(2 * steps * self.levels / self.epsilon)
+            require_sensible(steps * self._scale)
 
     @property
     def levels(self) -> int:
@@ -128,6 +141,29 @@ class Quantiles:
     ) -> NDArray[np.int64]:
         """For every share a row with the chosen cell of each group. `rows` as for `Quantile`."""
         return through(self, table, rows, lambda: self._chosen(table.roomy(self._finest), source))
+
+    def expected_error(self, cells: int, crowd: int = 1) -> float:
+        """On average each answer is at most this many rows off."""
+        return self.levels * expected_shortfall(self._scale, cells) + self._split_error(crowd)
+
+    def rank_error(self, cells: int, confidence: Number, crowd: int = 1) -> int:
+        """With this confidence all answers, each a cell of so many, are at most this many rows off."""
+        surer = 1 - (1 - confident(confidence)) / len(self.shares)
+        return self.levels * (likely_shortfall(self._scale, cells, surer) + 1) + self._split_error(crowd)
+
+    def share_interval(self, cells: int, rows: int, confidence: Number, crowd: int = 1) -> tuple[Span, ...]:
+        """With this confidence every answer is, among so many rows, the quantile of a share in its span."""
+        off = self.rank_error(cells, confidence, crowd)
+        return tuple(_around(share, off, rows) for share in self.shares)
+
+    @property
+    def _scale(self) -> Fraction:
+        """At most so many rows make a cell e times less likely, at every level."""
+        return 2 * self.levels / self.epsilon
+
+    def _split_error(self, crowd: int) -> int:
+        """Each level but the last splits the rows of a cell, by at most half of them in the wrong place."""
+        return (self.levels - 1) * -(-whole(crowd, "crowd") // 2)
 
     @property
     def _finest(self) -> int:
@@ -156,6 +192,11 @@ class Quantiles:
         below = self._within(table, lower, shares[:middle], (span[0], shares[middle]), source)
         above = self._within(table, upper, shares[middle + 1 :], (shares[middle], span[1]), source)
         return [*below, cells, *above]
+
+
+def _around(share: Fraction, off: Fraction | int, rows: int) -> Span:
+    part = Fraction(off) / whole(rows, "rows")
+    return max(share - part, Fraction(0)), min(share + part, Fraction(1))
 
 
 def _shares(given: Sequence[Any]) -> tuple[Fraction, ...]:

@@ -88,6 +88,10 @@ class RangeSums:
         _inside(start, stop, self.cells)
         return self.tree.variance(start, stop) * moments(self.noise).variance
 
+    def expected_error(self, start: int, stop: int) -> float:
+        """The root of the mean square of the answer's noise."""
+        return math.sqrt(self.variance(start, stop))
+
     def half_width(self, start: int, stop: int, confidence: Number) -> float:
         """Half the width of the answer's interval, by its second and fourth moments."""
         _inside(start, stop, self.cells)

@@ -26,6 +26,8 @@ class Call:
     exact: Any
     sensitivity: Fraction | int | None
     """In the mechanism's own norm; none where the caller did not say."""
+    within: Any = None
+    """What was begun before and goes on with this call: all calls within it are one use, at one price."""
 
 
 class Recorder(Protocol):
@@ -49,7 +51,12 @@ def recording(recorder: Recorder) -> Iterator[None]:
 
 
 def through(
-    mechanism: Any, exact: Any, sensitivity: Fraction | int | None, draw: Callable[[], Answer]
+    mechanism: Any,
+    exact: Any,
+    sensitivity: Fraction | int | None,
+    draw: Callable[[], Answer],
+    *,
+    within: Any = None,
 ) -> Answer:
     """What a mechanism gives back: its draw, unless a recorder stands in between.
 
@@ -58,10 +65,11 @@ def through(
     recorder = _RECORDER.get()
     if recorder is None:
         return draw()
-    return recorder.answer(Call(mechanism, exact, sensitivity), lambda: _unseen(draw))
+    return recorder.answer(Call(mechanism, exact, sensitivity, within), lambda: unseen(draw))
 
 
-def _unseen(draw: Callable[[], Answer]) -> Answer:
+def unseen(draw: Callable[[], Answer]) -> Answer:
+    """A draw that no recorder sees, as it is told to no one."""
     before = _RECORDER.set(None)
     try:
         return draw()

@@ -12,14 +12,17 @@ import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.bits import OS
-from sfumato.noise.candidates import candidates, yes_or_no
+from sfumato.noise.candidates import candidates, share, yes_or_no
+from sfumato.noise.differences import Difference
 from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace
+from sfumato.noise.record import through, unseen
 from sfumato.privacy.events import Pure
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from sfumato.noise.bits import Source
+    from sfumato.privacy.exact import Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,19 @@ class SparseVector:
             told.append(watch.reaches(exact[len(told)], least))
         return told
 
+    def expected_error(self) -> float:
+        """E|D| of D = the noise of an answer less that of the threshold, which is what is held against it."""
+        return self._difference().mean_size()
+
+    def margin(self, confidence: Number, questions: int = 1) -> int:
+        """The smallest m such that answers m or more from their thresholds, so many of them, are all told
+        rightly with this confidence; of one question with no more than that."""
+        rare = float((1 - share(confidence)) / whole(questions, "questions"))
+        return self._difference().rarely(rare)
+
+    def _difference(self) -> Difference:
+        return Difference(float(self.answer_noise().scale), float(self.threshold_noise().scale))
+
     def _shifts(self) -> int:
         return (1 if self.monotone else 2) * self.positives
 
@@ -91,14 +107,14 @@ class Watch:
     It cannot be copied, pickled or taken into a forked process: two of it would say more than was paid for.
     """
 
-    __slots__ = ("_answer_noise", "_lock", "_process", "_source", "_threshold_noise", "left")
+    __slots__ = ("_answer_noise", "_lock", "_mechanism", "_process", "_source", "_threshold_noise", "left")
 
     left: int
     """How many yeses may still be told."""
 
     def __init__(self, mechanism: SparseVector, source: Source) -> None:
-        self._source, self._answer_noise = source, mechanism.answer_noise()
-        self._threshold_noise = _one(mechanism.threshold_noise(), source)
+        self._mechanism, self._source, self._answer_noise = mechanism, source, mechanism.answer_noise()
+        self._threshold_noise = unseen(lambda: _one(mechanism.threshold_noise(), source))
         self._process, self._lock = os.getpid(), Lock()
         self.left = mechanism.positives
 
@@ -107,9 +123,14 @@ class Watch:
         margin = _whole(answer) - _whole(threshold)
         with self._lock:
             self._require_alive()
-            above = margin + _one(self._answer_noise, self._source) >= self._threshold_noise
+            above = through(
+                self._mechanism, margin, self._mechanism.sensitivity, lambda: self._above(margin), within=self
+            )
             self.left -= above
         return above
+
+    def _above(self, margin: int) -> bool:
+        return margin + _one(self._answer_noise, self._source) >= self._threshold_noise
 
     def _require_alive(self) -> None:
         if os.getpid() != self._process:

@@ -148,6 +148,10 @@ class BlockMedian:
         kept = _kept(outputs, self.blocks, self.low, self.high)
         return through(self, kept, 1, lambda: self._chosen(kept, source))
 
+    def expected_error(self) -> float:
+        """On average the answer is at most so many blocks away from the middle one."""
+        return self._choice().expected_error(self.high - self.low + 1)
+
     def rank_error(self, confidence: Number) -> Fraction:
         """With this confidence the answer is at most so many blocks away from the middle one."""
         return self._choice().rank_error(self.high - self.low + 1, confidence)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
+from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.inversion import Given, invert
 from sfumato.privacy.exact import exact
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from sfumato.noise.laplace import Quotient
+    from sfumato.noise.laplace import Laplace, Quotient
     from sfumato.noise.normal import Rounded
 
 
@@ -33,3 +35,11 @@ def reached_rarely(law: Quotient | Rounded, chance: Fraction) -> int:
     The k with P(X < k) ≤ 1 − chance < P(X < k + 1) is decided by certain bounds, and t is k + 1.
     """
     return invert(law, Given(1 - chance)) + 1
+
+
+def reaching(noise: Laplace | Gaussian, t: int) -> float:
+    """P(X ≥ t), to the precision of doubles."""
+    if isinstance(noise, Gaussian):
+        return math.erfc((t - 0.5) / float(noise.sigma) / math.sqrt(2)) / 2
+    r = math.exp(-1 / float(noise.scale))
+    return r**t / (1 + r) if t > 0 else 1 - r ** (1 - t) / (1 + r)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.bits import OS
-from sfumato.noise.candidates import candidates, likely_shortfall, share
+from sfumato.noise.candidates import candidates, expected_shortfall, likely_shortfall, share
 from sfumato.noise.chances import below_best, chances
 from sfumato.noise.exponential import Exponential
 from sfumato.noise.record import through
@@ -74,6 +74,10 @@ class TopK:
             chosen.append(int(left[place]))
             left = np.delete(left, place)
         return chosen
+
+    def expected_error(self, count: int) -> float:
+        """Each choice loses at most this on average against the best then left of `count` candidates."""
+        return expected_shortfall(self.one().scale, count)
 
     def shortfall(self, count: int, confidence: Number) -> int:
         """Each choice loses at most this against the best then left, all k of them with this confidence."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,20 @@ from sfumato import audit
 from sfumato.audit.distance import distance
 from sfumato.audit.replay import same
 from sfumato.errors import UsageError
-from sfumato.noise import Exponential, Gaussian, Laplace, NoisyMax, PermuteAndFlip, TopK, laplace
+from sfumato.noise import (
+    CorrelatedGaussian,
+    Exponential,
+    Gaussian,
+    Laplace,
+    NoisyMax,
+    PermuteAndFlip,
+    ProposeTestRelease,
+    SparseVector,
+    ThresholdedNoise,
+    TopK,
+    TruncatedGeometric,
+    laplace,
+)
 from sfumato.noise.record import Call, recording
 
 Rows = list[int]
@@ -202,3 +216,84 @@ def test_monotone_choices_move_one_way() -> None:
 
     assert not audit.replay(choice, [([0, 5, 9], [1, 5, 10])], claim=1).violates
     assert audit.replay(choice, [([0, 5, 9], [1, 4, 9])], claim=1).violates
+
+
+def course(rows: Rows) -> list[bool]:
+    """Three questions against one noisy threshold, each of which one row moves by 1."""
+    return SparseVector(Fraction(1), 1, positives=2).release(
+        [len(rows), sum(row > 9 for row in rows), len(rows)], 6
+    )
+
+
+def two_watches(rows: Rows) -> list[bool]:
+    """Their questions come by turns."""
+    watches = [SparseVector(Fraction(1, 2), positives=3).begin() for _ in range(2)]
+    return [watch.reaches(len(rows), 5) for _ in range(3) for watch in watches]
+
+
+@pytest.mark.parametrize("program", [course, two_watches])
+def test_a_threshold_in_use_is_one_price(program) -> None:  # type: ignore[no-untyped-def]
+    found = audit.replay(program, pairs(), claim=1)
+    assert not found.violates, found
+    assert found.reached == 1
+    assert audit.replay(program, pairs(), claim=Fraction(1, 2)).violates
+
+
+def test_answers_that_move_too_far_are_caught() -> None:
+    def clipped_sums(rows: Rows) -> list[bool]:
+        return SparseVector(Fraction(1), 5, positives=9).release([0, clipped(rows)], 6)
+
+    def one_way(rows: Rows) -> list[bool]:
+        return SparseVector(Fraction(1), 1, positives=9, monotone=True).release([len(rows), -len(rows)], 6)
+
+    assert "priced for 5" in str(audit.replay(clipped_sums, pairs(), claim=1).finding)
+    assert "moved by 2, priced for 1" in str(audit.replay(one_way, pairs(), claim=1).finding)
+
+
+def test_a_watch_that_is_taken_for_another_is_caught() -> None:
+    def by_size(rows: Rows) -> list[bool]:
+        watches = [SparseVector(Fraction(1, 2), positives=3).begin() for _ in range(2)]
+        return [watches[0].reaches(0, 5), watches[len(rows) % 2].reaches(0, 5)]
+
+    assert "call 2 differs" in str(audit.replay(by_size, pairs(20), claim=1).finding)
+
+
+def counted(rows: Rows, most: int) -> dict[int, int]:
+    """Every row is a unit that has so many keys: its own and those after it."""
+    counts = Counter(row + k for row in rows for k in range(most))
+    return dict(counts)
+
+
+@pytest.mark.parametrize("kind", [TruncatedGeometric, ThresholdedNoise])
+def test_telling_keys_is_one_call_and_priced_by_units(kind: type) -> None:
+    mechanism = kind(Fraction(1), Fraction(1, 100), 3)
+    claim = mechanism.event()
+    assert not audit.replay(lambda rows: mechanism.release(counted(rows, 3)), pairs(), claim=claim).violates
+    found = audit.replay(lambda rows: mechanism.release(counted(rows, 4)), pairs(), claim=claim)
+    assert "moved by 2, priced for 1" in str(found.finding)
+    twice = audit.replay(lambda rows: mechanism.release(Counter(rows + rows)), pairs(), claim=claim)
+    assert "moved by 2, priced for 1" in str(twice.finding)
+
+
+def test_propose_test_release_is_one_call() -> None:
+    mechanism = ProposeTestRelease(Fraction(1), Fraction(1, 100))
+
+    def stable(rows: Rows) -> int | None:
+        return mechanism.release(len(rows) // 8, min(len(rows) % 8, 7 - len(rows) % 8))
+
+    def unstable(rows: Rows) -> int | None:
+        return mechanism.release(len(rows), 3)
+
+    def jumpy(rows: Rows) -> str | None:
+        return mechanism.release("same", 2 * len(rows))
+
+    assert not audit.replay(stable, pairs(), claim=mechanism.event()).violates
+    assert "moved by 4, priced for 1" in str(audit.replay(unstable, pairs(), claim=mechanism.event()).finding)
+    assert "moved by 2, priced for 1" in str(audit.replay(jumpy, pairs(), claim=mechanism.event()).finding)
+
+
+def test_correlated_noise_is_priced_by_its_covariance() -> None:
+    mechanism = CorrelatedGaussian(((2, 0), (1, 3)), Fraction(5))
+    claim = mechanism.event([(1, 0)])
+    assert not audit.replay(mechanism.release, [([5, 5], [6, 5]), ([1, 1], [1, 1])], claim=claim).violates
+    assert audit.replay(mechanism.release, [([5, 5], [7, 5])], claim=claim).violates

@@ -155,6 +155,15 @@ def test_the_expected_error_is_a_bound(count: int) -> None:
         assert gap * math.fsum(chances[1:]) <= mechanism.expected_error(count) + 1e-12
 
 
+@pytest.mark.parametrize("count", [1, 5, 100])
+def test_the_expected_errors_of_noisy_max_and_top_k_are_bounds(count: int) -> None:
+    """By draws, on tables that lose much. The bounds are far enough off for any luck."""
+    scores, most = [0] + [-6] * (count - 1), NoisyMax(Fraction(1, 2)).expected_error(count)
+    lost = [-scores[NoisyMax(Fraction(1, 2)).release(scores)] for _ in range(400)]
+    assert np.mean(lost) <= most == pytest.approx(4 * (1 + math.log(count)))
+    assert TopK(Fraction(1), 2).expected_error(count) == Exponential(Fraction(1, 2)).expected_error(count)
+
+
 @pytest.mark.parametrize("count", [1, 2, 10, 1000])
 @pytest.mark.parametrize("confidence", [0, 0.5, 0.95, 1 - 1e-9])
 def test_the_shortfall_is_kept(count: int, confidence: float) -> None:

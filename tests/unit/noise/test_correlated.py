@@ -68,3 +68,12 @@ def test_the_gaussian_function_takes_what_laplace_takes() -> None:
     assert noisy.shape == (3, 4)
     with pytest.raises(UsageError):
         sf.noise.gaussian([1], epsilon=1, delta=0)
+
+
+def test_intervals_of_entries() -> None:
+    """Against the deviation and what rounding can add; coverage is tested with every other mechanism's."""
+    noise = CorrelatedGaussian(((2, 0), (1, 3)), Fraction(5))
+    deviation, rounding = math.sqrt(10) * 5, 4 / 12
+    assert noise.half_width(1, 0.95) == pytest.approx(1.959963985 * deviation + rounding)
+    assert noise.expected_error(1) == pytest.approx(math.sqrt(2 / math.pi) * deviation + rounding)
+    assert noise.half_width(0, 0) == pytest.approx(2 / 12)

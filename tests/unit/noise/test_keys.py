@@ -254,3 +254,28 @@ def test_bad_settings_are_refused(settings: tuple[Any, ...], code: str) -> None:
 def test_bad_input_is_refused(counts: Any, settings: dict[str, Any], code: str) -> None:
     with pytest.raises(UsageError, match=code):
         noise.keys(counts, **settings)
+
+
+@pytest.mark.parametrize("mechanism", [
+    TruncatedGeometric(Fraction(1), Fraction(1, 10**5)),
+    TruncatedGeometric(Fraction(3), Fraction(1, 4), per_unit=2),
+    ThresholdedNoise(Fraction(1), Fraction(1, 10**5)),
+    ThresholdedNoise(Fraction(1), Fraction(1, 10**5), 3, gaussian=True),
+], ids=str)  # fmt: skip
+def test_the_units_needed_are_the_smallest(mechanism: TruncatedGeometric | ThresholdedNoise) -> None:
+    for confidence in (0.5, 0.9, 0.95, 1 - 1e-9):
+        needed = mechanism.units_needed(confidence)
+        assert mechanism.chance(needed) >= confidence - 1e-15
+        assert mechanism.chance(needed - 1) < confidence
+    assert mechanism.chance(0) == 0
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_the_chance_is_the_tail(gaussian: bool) -> None:
+    mechanism = ThresholdedNoise(Fraction(1, 3), Fraction(1, 1000), 2, gaussian)
+    for count in range(1, mechanism.threshold):
+        assert mechanism.chance(count) == pytest.approx(
+            float(tail(mechanism.noise(), mechanism.threshold - count))
+        )
+    assert mechanism.expected_error() == mechanism.noise().expected_error()
+    assert mechanism.half_width(0.95) == mechanism.noise().half_width(0.95)

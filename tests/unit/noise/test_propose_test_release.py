@@ -107,3 +107,10 @@ def test_refusals_come_before_any_bit() -> None:
     for distance in ([1, 2], 0.5):
         with pytest.raises(UsageError):
             ProposeTestRelease(Fraction(1), Fraction(1, 2)).release("value", distance, source=Never())
+
+
+def test_the_chance_of_telling() -> None:
+    mechanism = ProposeTestRelease(Fraction(1, 3), Fraction(1, 10**6))
+    for distance in (-5, 0, mechanism.threshold - 1, mechanism.threshold, mechanism.distance_needed(0.99)):
+        due = reaching(mechanism.epsilon, mechanism.threshold - distance)
+        assert mechanism.chance(distance) == pytest.approx(float(due))

@@ -177,3 +177,8 @@ def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped
     with pytest.raises(UsageError) as refused:
         call()
     assert refused.value.code == code
+
+
+def test_the_expected_error_is_the_root_of_the_variance() -> None:
+    mechanism = RangeSums.calibrated(16, 1)
+    assert mechanism.expected_error(2, 9) ** 2 == pytest.approx(mechanism.variance(2, 9))

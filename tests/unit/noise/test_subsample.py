@@ -121,8 +121,8 @@ def test_audits_of_the_median_pass_the_claim_and_fail_half_the_noise() -> None:
         return tuple(lambda n, s=steps: draws(epsilon, s, n) for steps in ([1, 0, 0, 2, 1], [2, 0, 0, 2, 0]))
 
     claim = BlockMedian(4, 0, 4, Fraction(2)).event()
-    assert not audit.run(target(2), claim, alpha=FALSE_ALARM).violates
-    assert audit.run(target(4), claim, alpha=FALSE_ALARM).violates
+    assert not audit.run(target(2), claim, samples=50_000, alpha=FALSE_ALARM).violates
+    assert audit.run(target(4), claim, samples=50_000, alpha=FALSE_ALARM).violates
     drawn = np.bincount(
         [BlockMedian(4, 0, 4, Fraction(2)).release([0, 3, 3, 4]) for _ in range(4000)], minlength=5
     )
@@ -157,3 +157,7 @@ def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped
     with pytest.raises(UsageError) as refused:
         call()
     assert refused.value.code == code
+
+
+def test_the_expected_error_of_the_median_is_that_of_its_choice() -> None:
+    assert BlockMedian(9, 0, 99, Fraction(2)).expected_error() == pytest.approx(math.log(100))
