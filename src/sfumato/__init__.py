@@ -18,22 +18,51 @@ if TYPE_CHECKING:
     from sfumato.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import ROW, Unit
-    from sfumato.queries.frames import count, mean, sum
+    from sfumato.queries.aggregations import (
+        bins,
+        correlation,
+        count,
+        covariance,
+        max,
+        mean,
+        median,
+        min,
+        quantile,
+        stddev,
+        sum,
+        units,
+        variance,
+    )
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    **dict.fromkeys(
+        (
+            "bins",
+            "correlation",
+            "count",
+            "covariance",
+            "max",
+            "mean",
+            "median",
+            "min",
+            "quantile",
+            "stddev",
+            "sum",
+            "units",
+            "variance",
+        ),
+        "sfumato.queries.aggregations",
+    ),
     "ROW": "sfumato.privacy.units",
     "Budget": "sfumato.privacy.budget",
     "Lab": "sfumato.lab",
     "Unit": "sfumato.privacy.units",
     "between": "sfumato.curator.columns",
-    "count": "sfumato.queries.frames",
     "create": "sfumato.lab",
-    "mean": "sfumato.queries.frames",
     "one_of": "sfumato.curator.columns",
     "open": "sfumato.lab",
-    "sum": "sfumato.queries.frames",
 }
 _ROOMS = ("audit", "errors", "local", "noise", "privacy", "viz")
 
@@ -45,15 +74,25 @@ __all__ = [
     "__version__",
     "audit",
     "between",
+    "bins",
+    "correlation",
     "count",
+    "covariance",
     "create",
     "local",
+    "max",
     "mean",
+    "median",
+    "min",
     "noise",
     "one_of",
     "open",
     "privacy",
+    "quantile",
+    "stddev",
     "sum",
+    "units",
+    "variance",
     "viz",
 ]
 

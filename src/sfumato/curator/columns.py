@@ -55,7 +55,9 @@ class Between:
 
     def to_dict(self) -> dict[str, Any]:
         ends = [str(self.low), str(self.high)]
-        return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step} | _rules(self)
+        return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step} | _rules(
+            self
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +99,17 @@ class OneOf:
 
     def stored(self, name: str) -> Stored:
         values: tuple[Any, ...] = tuple(float(number) for number in self.domain().numbers) or self.values
-        return preparation.Codes(name, values, None if self.missing is None else self.values.index(self.missing))
+        return preparation.Codes(
+            name, values, None if self.missing is None else self.values.index(self.missing)
+        )
 
     def domain(self) -> Listed:
         return Listed(self.values)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"one_of": [_written(value) for value in self.values], "kind": kind(self.values[0])} | _rules(self)
+        return {"one_of": [_written(value) for value in self.values], "kind": kind(self.values[0])} | _rules(
+            self
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +170,9 @@ def between(
     return promise
 
 
-def one_of(*values: str | bool | Number, missing: str | bool | Number | None = None, constant: bool = False) -> OneOf:
+def one_of(
+    *values: str | bool | Number, missing: str | bool | Number | None = None, constant: bool = False
+) -> OneOf:
     """Promise the only values a column can have. Any other value counts as missing.
 
     `missing`, one of the values, counts in place of a missing value. `constant` says that all rows of a unit

@@ -255,4 +255,3 @@ def _some(domain: Listed) -> str:
     shown = domain.shown()
     listed = ", ".join(map(str, shown[:8]))
     return listed if len(shown) <= 8 else f"{listed}, … ({len(shown)} values)"
-

@@ -118,7 +118,9 @@ class Linear:
         return _noisy(self.distance(exact), self.noise)
 
     def distance(self, exact: NDArray[Any]) -> int:
-        scores = sum(weight * figure.astype(object) for weight, figure in zip(self.weights, exact, strict=True))
+        scores = sum(
+            weight * figure.astype(object) for weight, figure in zip(self.weights, exact, strict=True)
+        )
         scores = np.asarray(scores, dtype=object).reshape(-1)
         short = self.goal - int(scores.sum()) if scores.size else self.goal
         taken = sorted((-int(score) for score in scores if score < 0), reverse=True)
@@ -266,4 +268,3 @@ def _single(source: Source, of: Expression, value: Any, noise: Laplace) -> Singl
     holds = predicate(Comparison(of, "=", Literal(value)), source.scope)
     where = simplified(Every((source.where, holds)))
     return Single(Program(source.rows, where, (), (Units(),)), noise)
-

@@ -14,7 +14,22 @@ from sfumato.curator import lowered
 from sfumato.curator.conditions import like, text_of
 from sfumato.curator.domains import MONTHS, SECONDS, TRUTH, Listed, Numbers, Periods, Texts, begin
 from sfumato.curator.lowered import Lowered, literal_number, shifted
-from sfumato.engines.values import Add, AtLeast, AtMost, Calendar, Choose, Constant, Divide, Either, Folded, Length, Lookup, Missing, Multiply, Value
+from sfumato.engines.values import (
+    Add,
+    AtLeast,
+    AtMost,
+    Calendar,
+    Choose,
+    Constant,
+    Divide,
+    Either,
+    Folded,
+    Length,
+    Lookup,
+    Missing,
+    Multiply,
+    Value,
+)
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -65,9 +80,16 @@ def _integer_divide(left: Lowered, right: Lowered) -> Lowered:
 def _typed_integer(part: Lowered, what: str, allowed: range) -> int:
     """A whole number that was typed in."""
     domain = part.domain
-    if isinstance(part.value, Constant) and isinstance(domain, Numbers) and domain.step == 1 and domain.low in allowed:
+    if (
+        isinstance(part.value, Constant)
+        and isinstance(domain, Numbers)
+        and domain.step == 1
+        and domain.low in allowed
+    ):
         return domain.low
-    raise PolicyError("SF-Q135", f"{what} is a whole number typed in.", allowed=f"{allowed[0]} to {allowed[-1]}")
+    raise PolicyError(
+        "SF-Q135", f"{what} is a whole number typed in.", allowed=f"{allowed[0]} to {allowed[-1]}"
+    )
 
 
 # ---- missing values ----------------------------------------------------------------------------------------
@@ -94,7 +116,9 @@ def _listed_together(parts: list[Lowered], known: list[Lowered]) -> tuple[list[L
     lists = [part.domain.values for part in known if isinstance(part.domain, Listed)]
     values: tuple[Scalar, ...] = tuple(dict.fromkeys(value for each in lists for value in each))
     if len({type(value) for value in values}) > 1:
-        raise PolicyError("SF-Q110", "Texts, numbers and booleans do not mix in one column.", try_="CASE … one kind")
+        raise PolicyError(
+            "SF-Q110", "Texts, numbers and booleans do not mix in one column.", try_="CASE … one kind"
+        )
     return [_placed(part, values) for part in parts], Lowered(Constant(0), Listed(values))
 
 
@@ -178,7 +202,9 @@ def _clock(unit: str, size: int) -> Function:
     def of(part: Lowered) -> Lowered:
         domain = part.domain
         if not isinstance(domain, Periods) or domain.unit != "second":
-            raise PolicyError("SF-Q131", f"{unit.upper()} is asked of moments.", try_=f"{unit.upper()}(seen_at)")
+            raise PolicyError(
+                "SF-Q131", f"{unit.upper()} is asked of moments.", try_=f"{unit.upper()}(seen_at)"
+            )
         whole = _floored(part.value, domain.low, SECONDS[unit])
         up = -(domain.low // SECONDS[unit] // size) if domain.low < 0 else 0
         positive = shifted(whole, up * size)
@@ -195,7 +221,9 @@ def truncate(part: Lowered, unit: str) -> Lowered:
         return part
     if isinstance(domain, Periods) and domain.unit == "second" and unit in SECONDS:
         size = SECONDS[unit]
-        return part.then(_floored(part.value, domain.low, size), Periods(domain.low // size, domain.high // size, unit))
+        return part.then(
+            _floored(part.value, domain.low, size), Periods(domain.low // size, domain.high // size, unit)
+        )
     days, dates = _days(part)
     if unit == "day":
         return part.then(days, dates)
@@ -204,7 +232,9 @@ def truncate(part: Lowered, unit: str) -> Lowered:
         return part.then(value, Periods((dates.low + 3) // 7, (dates.high + 3) // 7, unit))
     if unit in MONTHS:
         return part.then(*_months(days, dates, unit))
-    raise PolicyError("SF-Q131", "This is not a stretch of the calendar.", try_="'day', 'week', 'month' or 'year'")
+    raise PolicyError(
+        "SF-Q131", "This is not a stretch of the calendar.", try_="'day', 'week', 'month' or 'year'"
+    )
 
 
 def _months(days: Value, dates: Periods, unit: str) -> tuple[Value, Periods]:
@@ -268,7 +298,11 @@ def fold(word: str, *, upper: bool) -> str:
 
 def _part_of_text(part: Lowered, start: Lowered, length: Lowered | None = None) -> Lowered:
     first = _typed_integer(start, "Where SUBSTRING starts", range(1, LONGEST_TEXT + 1)) - 1
-    last = LONGEST_TEXT if length is None else first + _typed_integer(length, "How long it is", range(0, LONGEST_TEXT + 1))
+    last = (
+        LONGEST_TEXT
+        if length is None
+        else first + _typed_integer(length, "How long it is", range(LONGEST_TEXT + 1))
+    )
     return _rewritten(part, [word[first:last] for word in _words(part)])
 
 
@@ -298,13 +332,19 @@ def _tests(before: str, after: str) -> Function:
         word = _typed_text(piece)
         pattern = before + "".join(f"\\{each}" if each in "%_\\" else each for each in word) + after
         matches = like(part, pattern)
-        return part.then(Choose(matches, Constant(1), Choose(Missing(part.value), Constant(None), Constant(0))), TRUTH)
+        return part.then(
+            Choose(matches, Constant(1), Choose(Missing(part.value), Constant(None), Constant(0))), TRUTH
+        )
 
     return of
 
 
 def _typed_text(part: Lowered) -> str:
-    if isinstance(part.value, Constant) and isinstance(part.domain, Listed) and isinstance(part.domain.values[0], str):
+    if (
+        isinstance(part.value, Constant)
+        and isinstance(part.domain, Listed)
+        and isinstance(part.domain.values[0], str)
+    ):
         return part.domain.values[0]
     raise PolicyError("SF-Q135", "A text typed in is expected here.", try_="CONTAINS(note, 'pain')")
 

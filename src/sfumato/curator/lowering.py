@@ -165,9 +165,7 @@ class _Match:
     rest: tuple[Condition, ...]
 
     @classmethod
-    def of(
-        cls, left: Scope, right: Scope, using: tuple[str, ...], terms: tuple[Condition, ...]
-    ) -> _Match:
+    def of(cls, left: Scope, right: Scope, using: tuple[str, ...], terms: tuple[Condition, ...]) -> _Match:
         units, pairs, rest = False, [], []
         for name in map(asked.Name, using):
             if left.is_unit(name) and right.is_unit(name):
@@ -345,7 +343,9 @@ def _rebuilt(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = N
     """The same value with its parts changed."""
     if isinstance(node, tuple):
         return tuple(change(part) for part in node)
-    leaf = isinstance(node, asked.Name | asked.Literal | type) or (stop is not None and isinstance(node, stop))
+    leaf = isinstance(node, asked.Name | asked.Literal | type) or (
+        stop is not None and isinstance(node, stop)
+    )
     if leaf or not is_dataclass(node):
         return node
     return replace(node, **{each.name: change(getattr(node, each.name)) for each in fields(node)})
@@ -353,7 +353,9 @@ def _rebuilt(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = N
 
 def _key(part: Lowered) -> Lowered:
     if isinstance(part.domain, Texts):
-        raise PolicyError("SF-Q109", "A subquery is grouped by listed values.", try_="GROUP BY the unit alone")
+        raise PolicyError(
+            "SF-Q109", "A subquery is grouped by listed values.", try_="GROUP BY the unit alone"
+        )
     return part
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.domains import Domain, Numbers, Periods, Texts
 from sfumato.curator.expressions import expression
 from sfumato.curator.lowered import Lowered, shifted
-from sfumato.curator.lowering import Source, source
+from sfumato.curator.lowering import source
 from sfumato.curator.measurement import Aggregate, Quantile, Question
 from sfumato.curator.reach import Reach
 from sfumato.curator.spend import Needs, Pure
@@ -57,7 +57,11 @@ class Grouping:
     @property
     def listed(self) -> bool:
         """Whether every group is known beforehand."""
-        return not isinstance(self.domain, Texts) and self.domain.size <= MOST_CELLS and not _too_fine(self.domain)
+        return (
+            not isinstance(self.domain, Texts)
+            and self.domain.size <= MOST_CELLS
+            and not _too_fine(self.domain)
+        )
 
     def engine_key(self) -> engine.Key:
         if isinstance(self.domain, Texts):
@@ -296,7 +300,9 @@ def _bias(resolved: Resolved) -> list[str]:
     unit, question = resolved.table.unit, resolved.question
     found = []
     if unit.column is not None and unit.max_rows > 0:
-        found.append(f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them")
+        found.append(
+            f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them"
+        )
     if question.bounds is not None and resolved.source.max_rows > 1:
         kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
         found.append(f"of each {unit.column} at most {kept} count")

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.privacy.account import Cost, price
-from sfumato.privacy.events import Event, Sequential
+from sfumato.privacy.events import Event, Parallel, Repeated, Sequential
 from sfumato.privacy.exact import canonical_json
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog import Table
+    from sfumato.curator.plan import Plan
     from sfumato.curator.spend import Spend
     from sfumato.engines.program import Asked
 
@@ -60,3 +61,40 @@ def truncation(table: Table) -> tuple[str, ...]:
     if unit.column is None:
         return ()
     return (f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them",)
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Plans about separate parts of a table, of which one unit can be in `copies`: the dearest counts that often."""
+
+    plans: tuple[Plan, ...]
+    copies: int
+
+    @property
+    def table(self) -> Table:
+        return self.plans[0].table
+
+    @property
+    def spend(self) -> Spend:
+        return self.plans[0].spend
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(step for plan in self.plans for step in plan.steps)
+
+    @property
+    def bias(self) -> tuple[str, ...]:
+        return self.plans[0].bias
+
+    @property
+    def event(self) -> Event:
+        dearest = Parallel(plan.event for plan in self.plans)
+        return dearest if self.copies == 1 else Repeated(dearest, self.copies)
+
+    @property
+    def cost(self) -> Cost:
+        return price(self.event)
+
+    @property
+    def request(self) -> str:
+        return request("parts", self.copies, *self.steps)

@@ -33,7 +33,9 @@ class Reach:
         full = min(self.cells, self.rows // self.each)
         rest = min(self.each, self.rows - full * self.each) if full < self.cells else 0
         times = 2 if self.replaced else 1
-        return tuple((rows, times * cells) for rows, cells in ((self.each, full), (rest, 1)) if rows and cells)
+        return tuple(
+            (rows, times * cells) for rows, cells in ((self.each, full), (rest, 1)) if rows and cells
+        )
 
     def moves(self, summand: Summand) -> Moves:
         """The norms of what one unit adds to the cells of a sum, and of what replacing it changes."""

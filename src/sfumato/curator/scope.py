@@ -66,7 +66,9 @@ class Scope:
     def hiding(self, names: tuple[str, ...]) -> Scope:
         """The same, in which these names are found only with their table's name before them."""
         hidden = {name.casefold() for name in names}
-        changed = (replace(each, hidden=each.hidden or each.name.casefold() in hidden) for each in self.fields)
+        changed = (
+            replace(each, hidden=each.hidden or each.name.casefold() in hidden) for each in self.fields
+        )
         return Scope(tuple(changed), self.about)
 
     def mapped(self, change: Callable[[Lowered], Lowered]) -> Scope:

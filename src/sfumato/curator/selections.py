@@ -119,9 +119,13 @@ def _quantile(places: NDArray[np.int64], counts: NDArray[np.int64], share: Fract
 def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tuple[Priced, Numbers | Periods]:
     """A statistic that a sample estimates well: of every block of units, then the private median of those."""
     if not isinstance(aggregate, Mean | Quantile):
-        raise PolicyError("SF-Q154", "Blocks are asked for an average or a quantile.", try_='sf.median("cost")')
+        raise PolicyError(
+            "SF-Q154", "Blocks are asked for an average or a quantile.", try_='sf.median("cost")'
+        )
     if not isinstance(source.rows, Scan | Sizes):
-        raise PolicyError("SF-Q154", "Blocks are made of the rows of one table.", try_="a table without a JOIN")
+        raise PolicyError(
+            "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without a JOIN"
+        )
     part, domain = _fit(expression(aggregate.of, source.scope))
     key = Key(Block(source.rows.at, blocks), blocks)
     value: Any = shifted(part.value, -domain.low)  # type: ignore[arg-type]

@@ -43,9 +43,7 @@ def _negated(predicate: Predicate) -> Predicate:
             return Not(predicate)
 
 
-def _flat(
-    parts: tuple[Predicate, ...], kind: Callable[[tuple[Predicate, ...]], Every | Some]
-) -> Predicate:
+def _flat(parts: tuple[Predicate, ...], kind: Callable[[tuple[Predicate, ...]], Every | Some]) -> Predicate:
     flat: list[Predicate] = []
     for part in map(simplified, parts):
         flat += part.parts if isinstance(part, Every | Some) and type(part) is kind else [part]

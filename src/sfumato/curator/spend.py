@@ -61,7 +61,9 @@ class Pure:
         return self.epsilon / items
 
     def __str__(self) -> str:
-        return self.words or f"ε = {shown(self.epsilon)}" + (f", δ = {shown(self.delta)}" if self.delta else "")
+        return self.words or f"ε = {shown(self.epsilon)}" + (
+            f", δ = {shown(self.delta)}" if self.delta else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)

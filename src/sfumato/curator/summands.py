@@ -89,7 +89,9 @@ def _total(part: Lowered) -> Summand:
     part, domain = number(part, "What SUM takes")
     kept, slack = _coarse(part, domain)
     grid = _grid(kept)
-    return Summand(engine.Total(_value(kept)), max(1, grid.bound), grid.step, slack=slack, signed=grid.low < 0)
+    return Summand(
+        engine.Total(_value(kept)), max(1, grid.bound), grid.step, slack=slack, signed=grid.low < 0
+    )
 
 
 def _deviations(part: Lowered) -> Summand:
@@ -114,7 +116,11 @@ def _product(one: Summand, other: Summand) -> Summand:
     part = coarser(Lowered(value, domain), domain, shift)
     slack = min(shift, 1) + (0 if one.slack == other.slack == 0 else 1)
     return Summand(
-        engine.Total(_value(part)), max(1, _grid(part).bound), _grid(part).step, slack=slack, signed=not square
+        engine.Total(_value(part)),
+        max(1, _grid(part).bound),
+        _grid(part).step,
+        slack=slack,
+        signed=not square,
     )
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sfumato.engines.rows import ALL, Counted, Figure, Present, Rows, Scan, Total
+from sfumato.engines.rows import Counted, Figure, Present, Rows, Total
 from sfumato.engines.values import Predicate, Text, Value
 
 if TYPE_CHECKING:
@@ -17,7 +17,20 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64] | NDArray[np.object_]
 
-__all__ = ["Counted", "Engine", "Found", "Key", "Keyed", "People", "Present", "Program", "Tally", "Term", "Total", "Units"]
+__all__ = [
+    "Counted",
+    "Engine",
+    "Found",
+    "Key",
+    "Keyed",
+    "People",
+    "Present",
+    "Program",
+    "Tally",
+    "Term",
+    "Total",
+    "Units",
+]
 
 
 @dataclass(frozen=True, slots=True)

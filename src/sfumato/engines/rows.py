@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from sfumato.engines.values import Every, Predicate, Text, Value
 
-
 MOST_COUNTED = 2**20
 
 

@@ -113,7 +113,19 @@ class Block:
 
 
 Value = (
-    Column | Constant | Add | Multiply | Divide | Least | Greatest | Either | Lookup | Choose | Calendar | Length | Block
+    Column
+    | Constant
+    | Add
+    | Multiply
+    | Divide
+    | Least
+    | Greatest
+    | Either
+    | Lookup
+    | Choose
+    | Calendar
+    | Length
+    | Block
 )
 
 

@@ -87,7 +87,9 @@ def _of_two(make: Callable[[Expression, Expression], Aggregate]) -> Callable[[ex
 def _argument(node: Any) -> Expression:
     if isinstance(node, exp.Distinct):
         raise PolicyError(
-            "SF-Q149", "Only units are taken once each.", try_="COUNT(DISTINCT patient_id), or a subquery by unit"
+            "SF-Q149",
+            "Only units are taken once each.",
+            try_="COUNT(DISTINCT patient_id), or a subquery by unit",
         )
     return expression(node)
 

@@ -124,7 +124,8 @@ def _if(node: exp.Expression) -> Expression:
     only(node, "this", "true", "false")
     no = node.args.get("false")
     return Case(
-        ((condition(node.this), expression(node.args["true"])),), Literal(None) if no is None else expression(no)
+        ((condition(node.this), expression(node.args["true"])),),
+        Literal(None) if no is None else expression(no),
     )
 
 
@@ -174,7 +175,10 @@ def _unit(node: Any, known: tuple[str, ...]) -> str:
     if name in known:
         return name
     raise PolicyError(
-        "SF-Q131", "This part of the calendar is not known here.", known=", ".join(known), try_=f"'{known[-1]}'"
+        "SF-Q131",
+        "This part of the calendar is not known here.",
+        known=", ".join(known),
+        try_=f"'{known[-1]}'",
     )
 
 
@@ -323,7 +327,16 @@ def condition(node: exp.Expression) -> Condition:
     )
 
 
-_BOOLEANS = (exp.Column, exp.StartsWith, exp.EndsWith, exp.Contains, exp.Anonymous, exp.Boolean, exp.Case, exp.Coalesce)
+_BOOLEANS = (
+    exp.Column,
+    exp.StartsWith,
+    exp.EndsWith,
+    exp.Contains,
+    exp.Anonymous,
+    exp.Boolean,
+    exp.Case,
+    exp.Coalesce,
+)
 
 
 def _within(node: exp.Expression) -> Condition:

@@ -7,149 +7,63 @@ is SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 65 GRO
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sfumato.curator.measurement import (
     LEAST,
     Aggregate,
     Bounds,
     Count,
-    Covariance,
     Key,
     Mean,
     Output,
     Quantile,
     Question,
     Sum,
-    Units,
-    Variance,
 )
 from sfumato.curator.relation import (
     Aliased,
     AllOf,
-    Case,
-    Comparison,
     Expression,
     Filtered,
     Joined,
-    Literal,
     Name,
     OfUnit,
     PerUnit,
     Selected,
+    Sizes,
     Table,
 )
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import exact, whole
+from sfumato.privacy.exact import whole
+from sfumato.queries.aggregations import bins, named, read
 from sfumato.queries.questions import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from sfumato.curator.distances import Property
     from sfumato.curator.relation import Relation
     from sfumato.privacy.exact import Number
 
-Asked = TypeVar("Asked")
-
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
-
-
-# ---- aggregates --------------------------------------------------------------------------------------------
-
-
-def count(column: str | None = None) -> Count:
-    """How many rows; with a column or an expression, how many where it is not missing."""
-    return Count(None if column is None else read(column))
-
-
-def units(column: str) -> Units:
-    """How many different units of protection have a row; `column` says whose row it is."""
-    return Units(Name(named(column)))
-
-
-def sum(column: str) -> Sum:
-    """The sum of a declared column or an expression of them."""
-    return Sum(read(column))
-
-
-def mean(column: str) -> Mean:
-    """The average over the rows where it is not missing."""
-    return Mean(read(column))
-
-
-def variance(column: str) -> Variance:
-    """The sample variance."""
-    return Variance(read(column))
-
-
-def stddev(column: str) -> Variance:
-    """The sample standard deviation."""
-    return Variance(read(column), root=True)
-
-
-def covariance(column: str, other: str) -> Covariance:
-    """The sample covariance of two columns."""
-    return Covariance(read(column), read(other))
-
-
-def correlation(column: str, other: str) -> Covariance:
-    """The correlation of two columns, between −1 and 1."""
-    return Covariance(read(column), read(other), scaled=True)
-
-
-def quantile(column: str, share: Number) -> Quantile:
-    """A value that about this share of the rows lies below."""
-    wanted = exact(share, "share")
-    if not 0 <= wanted <= 1 or wanted.denominator > 2**20:
-        raise UsageError("SF-Q150", "A quantile is of a share from 0 to 1.", try_='sf.quantile("cost", 0.9)')
-    return Quantile(read(column), min(max(wanted, LEAST), 1 - LEAST))
-
-
-def median(column: str) -> Quantile:
-    """A value that about half of the rows lie below."""
-    return quantile(column, Fraction(1, 2))
-
-
-def min_(column: str) -> Quantile:
-    """About the least value: the lowest quantile."""
-    return quantile(column, 0)
-
-
-def max_(column: str) -> Quantile:
-    """About the largest value: the highest quantile."""
-    return quantile(column, 1)
-
-
-def bins(column: str, edges: Sequence[Number]) -> Case:
-    """For group_by: the stretch between two edges that a number lies in. The last one holds its upper edge."""
-    cuts = [exact(edge, "edge") for edge in edges]
-    if len(cuts) < 2 or any(one >= other for one, other in zip(cuts, cuts[1:], strict=False)):
-        raise UsageError("SF-Q125", "Edges ascend, and there are at least two.", try_="[0, 18, 65, 110]")
-    part, last = read(column), len(cuts) - 2
-    return Case(
-        tuple(
-            (
-                AllOf(
-                    (
-                        Comparison(part, ">=", Literal(low)),
-                        Comparison(part, "<=" if place == last else "<", Literal(high)),
-                    )
-                ),
-                Literal(f"[{_shown(low)}, {_shown(high)}{']' if place == last else ')'}"),
-            )
-            for place, (low, high) in enumerate(zip(cuts, cuts[1:], strict=False))
-        )
-    )
-
-
-def _shown(number: Fraction) -> str:
-    return str(number.numerator) if number.denominator == 1 else f"{float(number):g}"
-
+Asked = TypeVar("Asked", covariant=True)
 
 # ---- frames ------------------------------------------------------------------------------------------------
+
+
+class Asks(Protocol[Asked]):
+    """What makes questions out of a frame."""
+
+    def question(self, question: Question, text: str) -> Asked: ...
+
+    def top(self, relation: Relation, column: Expression, k: int, by_units: bool, text: str) -> Any: ...
+
+    def distance(self, relation: Relation, wanted: Property, text: str) -> Any: ...
+
+    def subsample(self, relation: Relation, aggregate: Aggregate, blocks: int, text: str) -> Any: ...
+
+    def partition(self, frame: Any, name: str, column: Expression) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -157,15 +71,22 @@ class Frame(Generic[Asked]):
     """Rows, and the keys that split them into groups. Each step gives a new frame."""
 
     relation: Relation
-    ask: Callable[[Question, str], Asked]
-    """Makes what `agg` gives from a question and its text."""
+    asks: Asks[Asked]
+    """Makes what the last step gives."""
     keys: tuple[tuple[str, Expression], ...] = ()
     bounds: Bounds | None = None
     steps: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: str, ask: Callable[[Question, str], Asked]) -> Frame[Asked]:
-        return cls(Aliased(Table(table), table), ask, steps=(f"table({table!r})",))
+    def of(cls, table: str, asks: Asks[Asked]) -> Frame[Asked]:
+        return cls(Aliased(Table(table), table), asks, steps=(f"table({table!r})",))
+
+    def units(self) -> Frame[Asked]:
+        """One row for each unit instead, with the column `rows`: how many rows the source had of it."""
+        table = self.relation.of if isinstance(self.relation, Aliased) else None
+        if not isinstance(table, Table):
+            raise UsageError("SF-Q127", "units() comes first.", try_='s.table("visits").units()')
+        return self._then("units()", relation=Sizes(table.name))
 
     def where(self, condition: str) -> Frame[Asked]:
         """Only rows for which the condition holds, written as after WHERE. Several must all hold."""
@@ -215,7 +136,7 @@ class Frame(Generic[Asked]):
         for name, aggregate in aggregates.items():
             _check_aggregate(name, aggregate)
         shown = ", ".join(f"{name}={_text(aggregate)}" for name, aggregate in aggregates.items())
-        return self.ask(self.question(aggregates), f"{self!r}.agg({shown})")
+        return self.asks.question(self.question(aggregates), f"{self!r}.agg({shown})")
 
     def question(self, aggregates: dict[str, Aggregate]) -> Question:
         keys = tuple(Output(name, Key(place)) for place, (name, _) in enumerate(self.keys))
@@ -231,27 +152,34 @@ class Frame(Generic[Asked]):
         """The question for how many rows lie between each two edges."""
         return self.group_by(**{column: bins(column, edges)}).agg(count=Count())
 
+    def top(self, column: str, k: int = 1, *, by: str = "rows") -> Any:
+        """The k most frequent values of a listed column, by rows or by units."""
+        if by not in ("rows", "units"):
+            raise UsageError(
+                "SF-Q128", "The most frequent are counted by rows or by units.", try_='by="units"'
+            )
+        return self.asks.top(self.relation, read(column), k, by == "units", f"{self!r}.top({column!r}, {k})")
+
+    def distance(self, wanted: str) -> Any:
+        """How few units must change until a property holds, such as "COUNT(*) >= 100"."""
+        from sfumato.queries.properties import read as read_property
+
+        return self.asks.distance(self.relation, read_property(wanted), f"{self!r}.distance({wanted!r})")
+
+    def subsample(self, aggregate: Aggregate, *, blocks: int) -> Any:
+        """The private middle of a statistic of so many blocks of units."""
+        text = f"{self!r}.subsample({_text(aggregate)}, blocks={blocks})"
+        return self.asks.subsample(self.relation, aggregate, blocks, text)
+
+    def partition(self, column: str) -> Any:
+        """The rows by the value of a listed column: a frame for each, whose questions are charged together."""
+        return self.asks.partition(self, named(column), read(column))
+
     def __repr__(self) -> str:
         return ".".join(self.steps)
 
     def _then(self, step: str, **changes: Any) -> Frame[Asked]:
         return replace(self, steps=(*self.steps, step), **changes)
-
-
-def named(name: Any) -> str:
-    """The name of a table or column, if it is a text."""
-    if isinstance(name, str):
-        return name
-    raise UsageError("SF-Q124", "Tables and columns are named by texts.", try_='sf.mean("cost")')
-
-
-def read(text: str) -> Expression:
-    """A column's name, or an expression as SQL writes it."""
-    if _PLAIN.match(named(text)):
-        return Name(text)
-    from sfumato.queries.sql import expression  # sqlglot comes with the first expression
-
-    return expression(text)
 
 
 def _expression(given: str | Expression) -> Expression:
@@ -267,7 +195,9 @@ def _of_unit(name: str, figure: Any) -> OfUnit:
     if type(figure) in _OF_UNIT:
         return OfUnit(_OF_UNIT[type(figure)], figure.of)
     raise UsageError(
-        "SF-Q123", f"'{name}' is not a figure of one unit's rows.", try_=f'per_unit("patient_id", {name}=sf.sum("cost"))'
+        "SF-Q123",
+        f"'{name}' is not a figure of one unit's rows.",
+        try_=f'per_unit("patient_id", {name}=sf.sum("cost"))',
     )
 
 

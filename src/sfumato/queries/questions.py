@@ -19,6 +19,8 @@ def checked(question: Question) -> Question:
         raise PolicyError("SF-Q115", "Two columns of the answer have the same name.", try_="AS another_name")
     if not question.figures:
         raise PolicyError(
-            "SF-Q116", "A question asks for at least one number, such as a COUNT or an AVG.", try_="SELECT COUNT(*) FROM …"
+            "SF-Q116",
+            "A question asks for at least one number, such as a COUNT or an AVG.",
+            try_="SELECT COUNT(*) FROM …",
         )
     return question

@@ -71,7 +71,9 @@ def _source(node: Any, known: Known) -> Relation:
         only(node, "this", "alias")
         inner, alias = subquery(node.this, known), _alias(node)
         return inner if alias is None else Aliased(inner, alias)
-    raise PolicyError("SF-Q103", "A question is asked of a registered table.", got=shape(node), try_="… FROM visits")
+    raise PolicyError(
+        "SF-Q103", "A question is asked of a registered table.", got=shape(node), try_="… FROM visits"
+    )
 
 
 def _alias(node: exp.Expression) -> str | None:
@@ -87,7 +89,9 @@ def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
     side, kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (kind == "OUTER" and side != "LEFT"):
         raise PolicyError(
-            "SF-Q103", f"A {side} {kind} JOIN cannot be asked here.".replace("  ", " "), try_="JOIN or LEFT JOIN"
+            "SF-Q103",
+            f"A {side} {kind} JOIN cannot be asked here.".replace("  ", " "),
+            try_="JOIN or LEFT JOIN",
         )
     right = _source(join.this, known)
     using = tuple(identifier(_plain(each)) for each in join.args.get("using") or ())
@@ -154,4 +158,3 @@ def grouped(item: exp.Expression, shown: Sequence[exp.Expression]) -> Expression
     if isinstance(item, exp.Column) and item.args.get("table") is None:
         return expression(aliased.get(column(item).column.casefold(), item))
     return expression(item)
-

@@ -37,7 +37,17 @@ def question(text: str) -> Question:
     """The question a SELECT asks, or a coded refusal."""
     select = _only_select(text)
     only(
-        select, "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset"
+        select,
+        "with_",
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "order",
+        "limit",
+        "offset",
     )
     relation = rows(select, named(select, {}))
     keys = _keys(select)

@@ -14,7 +14,20 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines import program as asked
 from sfumato.engines.duckdb import expressions
 from sfumato.engines.duckdb.expressions import joined
-from sfumato.engines.rows import MOST_COUNTED, Bounded, Counted, Joined, Largest, PerUnit, Present, Rows, Scan, Sizes, Smallest, Total
+from sfumato.engines.rows import (
+    MOST_COUNTED,
+    Bounded,
+    Counted,
+    Joined,
+    Largest,
+    PerUnit,
+    Present,
+    Rows,
+    Scan,
+    Sizes,
+    Smallest,
+    Total,
+)
 from sfumato.engines.values import Add, Block, Column, Constant
 
 if TYPE_CHECKING:
@@ -211,7 +224,8 @@ class _Compiler:
     def _(self, rows: Bounded) -> str:
         """Groups in the order of their first row, rows in the keyed order; rows that tie look the same."""
         cell = ", ".join(["unit", *(self._value(value) for value in rows.cell)])
-        order = ", ".join(["place", *self._columns(rows.rows)])
+        tied = self._columns(rows.rows) if isinstance(rows.rows, Joined) else []
+        order = ", ".join(["place", *tied])
         ranked = f"""
             SELECT *, row_number() OVER (PARTITION BY {cell} ORDER BY {order}) AS within,
                 min(place) OVER (PARTITION BY {cell}) AS first

@@ -101,7 +101,11 @@ def condition(predicate: Predicate, name: Name) -> str:
         case Same(left, right):
             return f"{value(left, name)} = {value(right, name)}"
         case Spelled(text, words):
-            return f"{value(text, name)} IN ({', '.join(map(spelled, words))})" if words else _none(value(text, name))
+            return (
+                f"{value(text, name)} IN ({', '.join(map(spelled, words))})"
+                if words
+                else _none(value(text, name))
+            )
         case Matches(text, pattern):
             return f"{value(text, name)} LIKE {spelled(pattern)} ESCAPE '\\'"
         case Missing(part):
@@ -136,7 +140,11 @@ def bounded(number: int) -> int:
 
 def _wide(part: Value, name: Name) -> str:
     text = value(part, name)
-    return text if isinstance(part, Constant | Add | Multiply | Divide | Either | Choose) else f"CAST({text} AS HUGEINT)"
+    return (
+        text
+        if isinstance(part, Constant | Add | Multiply | Divide | Either | Choose)
+        else f"CAST({text} AS HUGEINT)"
+    )
 
 
 def _smaller(left: str, right: str, first: str = "<=", second: str = "<") -> str:

@@ -107,7 +107,9 @@ def _sorted(triplets: NDArray[np.int64]) -> NDArray[np.int64]:
     return triplets[:, np.lexsort((triplets[1], triplets[0]))]
 
 
-def _integers(sums: list[NDArray[np.int64]], size: int | None = None) -> NDArray[np.int64] | NDArray[np.object_]:
+def _integers(
+    sums: list[NDArray[np.int64]], size: int | None = None
+) -> NDArray[np.int64] | NDArray[np.object_]:
     """One row a sum, in the order of the engine."""
     length = len(sums[0]) if size is None else size
     return _dense(np.arange(length), sums, length)

@@ -1,0 +1,92 @@
+"""Answers that are one number or a few choices, each with its receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.curator.plan import Plan
+    from sfumato.curator.priced import Priced
+    from sfumato.ledger import Released
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The ledger's word that an answer was charged: keep it to notice a ledger that was set back."""
+
+    entry: int
+    head: str
+    table: str
+    unit: str
+    charged: str
+    replayed: bool
+
+    @classmethod
+    def of(cls, plan: Plan | Priced, released: Released) -> Receipt:
+        charged = "nothing" if released.replayed else str(plan.spend)
+        table = plan.table
+        return cls(released.seq, released.head, table.name, table.population, charged, released.replayed)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "entry": self.entry,
+            "head": self.head,
+            "table": self.table,
+            "unit": self.unit,
+            "charged": self.charged,
+            "replayed": self.replayed,
+        }
+
+    def sentence(self) -> str:
+        if self.replayed:
+            return f"free: the same answer as in entry {self.entry}"
+        return f"charged {self.charged} to {self.unit}, entry {self.entry}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A noisy number, and where the exact one lies at 95 %, noise only. Without ends nothing is known of that."""
+
+    value: Any
+    low: Any
+    high: Any
+    receipt: Receipt
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __str__(self) -> str:
+        span = "" if self.low is None else f"  ({_short(self.low)} to {_short(self.high)} at 95 %)"
+        return f"{_short(self.value)}{span}\n{self.receipt.sentence()}"
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "low": self.low, "high": self.high, "receipt": self.receipt.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Values in the order they were chosen."""
+
+    values: tuple[Any, ...]
+    receipt: Receipt
+
+    def __iter__(self) -> Any:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __str__(self) -> str:
+        return f"{', '.join(map(str, self.values))}\n{self.receipt.sentence()}"
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"values": list(self.values), "receipt": self.receipt.to_dict()}
+
+
+def _short(value: Any) -> str:
+    return f"{value:,.6g}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,125 @@
+"""What people write instead of COUNT, SUM and AVG: sf.count(), sf.sum("cost"), sf.mean("cost * 2")."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sfumato.curator.measurement import LEAST, Count, Covariance, Mean, Quantile, Sum, Units, Variance
+from sfumato.curator.relation import AllOf, Case, Comparison, Expression, Literal, Name
+from sfumato.errors import UsageError
+from sfumato.privacy.exact import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.privacy.exact import Number
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
+
+
+def count(column: str | None = None) -> Count:
+    """How many rows; with a column or an expression, how many where it is not missing."""
+    return Count(None if column is None else read(column))
+
+
+def units(column: str) -> Units:
+    """How many different units of protection have a row; `column` says whose row it is."""
+    return Units(Name(named(column)))
+
+
+def sum(column: str) -> Sum:
+    """The sum of a declared column or an expression of them."""
+    return Sum(read(column))
+
+
+def mean(column: str) -> Mean:
+    """The average over the rows where it is not missing."""
+    return Mean(read(column))
+
+
+def variance(column: str) -> Variance:
+    """The sample variance."""
+    return Variance(read(column))
+
+
+def stddev(column: str) -> Variance:
+    """The sample standard deviation."""
+    return Variance(read(column), root=True)
+
+
+def covariance(column: str, other: str) -> Covariance:
+    """The sample covariance of two columns."""
+    return Covariance(read(column), read(other))
+
+
+def correlation(column: str, other: str) -> Covariance:
+    """The correlation of two columns, between −1 and 1."""
+    return Covariance(read(column), read(other), scaled=True)
+
+
+def quantile(column: str, share: Number) -> Quantile:
+    """A value that about this share of the rows lies below."""
+    wanted = exact(share, "share")
+    if not 0 <= wanted <= 1 or wanted.denominator > 2**20:
+        raise UsageError("SF-Q150", "A quantile is of a share from 0 to 1.", try_='sf.quantile("cost", 0.9)')
+    return Quantile(read(column), builtins.min(builtins.max(wanted, LEAST), 1 - LEAST))
+
+
+def median(column: str) -> Quantile:
+    """A value that about half of the rows lie below."""
+    return quantile(column, Fraction(1, 2))
+
+
+def min(column: str) -> Quantile:
+    """About the least value: the lowest quantile."""
+    return quantile(column, 0)
+
+
+def max(column: str) -> Quantile:
+    """About the largest value: the highest quantile."""
+    return quantile(column, 1)
+
+
+def bins(column: str, edges: Sequence[Number]) -> Case:
+    """For group_by: the stretch between two edges that a number lies in. The last one holds its upper edge."""
+    cuts = [exact(edge, "edge") for edge in edges]
+    if len(cuts) < 2 or any(one >= other for one, other in zip(cuts, cuts[1:], strict=False)):
+        raise UsageError("SF-Q125", "Edges ascend, and there are at least two.", try_="[0, 18, 65, 110]")
+    part, last = read(column), len(cuts) - 2
+    return Case(
+        tuple(
+            (
+                AllOf(
+                    (
+                        Comparison(part, ">=", Literal(low)),
+                        Comparison(part, "<=" if place == last else "<", Literal(high)),
+                    )
+                ),
+                Literal(f"[{_shown(low)}, {_shown(high)}{']' if place == last else ')'}"),
+            )
+            for place, (low, high) in enumerate(zip(cuts, cuts[1:], strict=False))
+        )
+    )
+
+
+def _shown(number: Fraction) -> str:
+    return str(number.numerator) if number.denominator == 1 else f"{float(number):g}"
+
+
+def named(name: Any) -> str:
+    """The name of a table or column, if it is a text."""
+    if isinstance(name, str):
+        return name
+    raise UsageError("SF-Q124", "Tables and columns are named by texts.", try_='sf.mean("cost")')
+
+
+def read(text: str) -> Expression:
+    """A column's name, or an expression as SQL writes it."""
+    if _PLAIN.match(named(text)):
+        return Name(text)
+    from sfumato.queries.sql import expression  # sqlglot comes with the first expression
+
+    return expression(text)

@@ -1,0 +1,75 @@
+"""One question in SQL or of a frame: what it would cost, and its answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Unpack
+
+from sfumato.curator.measurement import Bounds
+from sfumato.curator.plan import Plan, Resolved, priced
+from sfumato.curator.quote import Quote, cheapest, checked_given
+from sfumato.curator.release import Release
+from sfumato.curator.spend import Pure
+from sfumato.privacy.exact import whole
+
+if TYPE_CHECKING:
+    from sfumato.curator.measurement import Question
+    from sfumato.curator.spend import Spend
+    from sfumato.desk import Desk, Spending
+
+
+class Query:
+    """One question. `quote` says what it would cost, `release` pays and answers."""
+
+    def __init__(self, desk: Desk, question: Question, text: str) -> None:
+        self.question = question
+        self._desk = desk
+        self._text = text
+        priced(
+            self._resolved(), Pure(Fraction(1), Fraction(1, 10**6))
+        )  # what no price changes is refused now
+
+    def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
+        """The same question, in which one unit counts in at most so many groups, with so many rows in each."""
+        bounds = Bounds(whole(groups, "groups"), whole(rows, "rows"))
+        text = f"{self._text} bounded(groups={groups}, rows={rows})"
+        return Query(self._desk, replace(self.question, bounds=bounds), text)
+
+    def quote(self, *, given: dict[str, Any] | None = None, **spend: Unpack[Spending]) -> Quote:
+        """Price and expected error, from public facts only.
+
+        Say what to spend in one way: epsilon, epsilon and delta, rho, share of the budget, or the error
+        wished for, such as {"n": 25}. `given` guesses n, the rows of a group, for the error of averages.
+        """
+        guesses = checked_given(given)
+        plan = self._plan(spend, guesses)
+        standing = self._desk.standing(plan)
+        return Quote(plan, standing.share, standing.left, standing.left_after, standing.free, guesses)
+
+    def release(
+        self, *, key: str | None = None, given: dict[str, Any] | None = None, **spend: Unpack[Spending]
+    ) -> Release:
+        """Charge, then answer. The same question released before comes back for free.
+
+        Say what to spend as in `quote`. With a `key`, a retry gives the same answer for one charge, and never
+        another question's.
+        """
+        plan = self._plan(spend, checked_given(given))
+        return Release(plan, self._desk.pay(plan, self._text, key))
+
+    def __repr__(self) -> str:
+        return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
+
+    def _resolved(self) -> Resolved:
+        """Looked up afresh: the steward may have made a new snapshot since."""
+        return Resolved(self._desk.lab.table, self.question)
+
+    def _plan(self, typed: Spending, given: dict[str, int]) -> Plan:
+        resolved = self._resolved()
+        return priced(resolved, self._spend(resolved, typed, given))
+
+    def _spend(self, resolved: Resolved, typed: Spending, given: dict[str, int]) -> Spend:
+        if [name for name, value in typed.items() if value is not None] == ["error"]:
+            return cheapest(resolved, typed["error"], given)
+        return self._desk.spend(resolved.table, resolved.needs, typed)
