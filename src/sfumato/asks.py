@@ -204,12 +204,12 @@ class PartQueries:
     def quote(self, **spending: Unpack[Spending]) -> Price:
         plan = self._plan(spending)
         sentence = f"each part as if it were asked alone; one unit can be in {self._copies} of them"
-        return Price(plan, self._desk.standing(plan), sentence)  # type: ignore[arg-type]
+        return Price(plan, self._desk.standing(plan), sentence)
 
     def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> dict[Any, Release]:
         """One answer for each part."""
         plan = self._plan(spending)
-        released = self._desk.pay(plan, self._text, key)  # type: ignore[arg-type]
+        released = self._desk.pay(plan, self._text, key)
         answers, found, start = decode(released.answer), {}, 0
         for part, each in zip(self._queries, plan.plans, strict=True):
             own = answers[start : start + len(each.steps)]

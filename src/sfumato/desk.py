@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
@@ -15,9 +14,10 @@ from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.exact import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.curator.catalog import Table
-    from sfumato.curator.plan import Plan
-    from sfumato.curator.priced import Priced
+    from sfumato.curator.priced import Payable, Priced
     from sfumato.lab import Lab
     from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
@@ -65,7 +65,7 @@ class Desk:
         budgets = [self.lab.ledger.budget(account) for account in self.accounts(table)]
         return spend(budget=min(budgets, key=lambda each: each.epsilon), needs=needs, amounts=amounts)
 
-    def standing(self, plan: Plan | Priced) -> Standing:
+    def standing(self, plan: Payable) -> Standing:
         free = self.lab.ledger.find(plan.request) is not None
         states = self._states(plan.table)
         after = [(cap, spent if free else spent + plan.cost) for cap, spent in states]
@@ -74,7 +74,7 @@ class Desk:
         share = before_left.share - after_left.share
         return Standing(share, before_left.epsilon, after_left.epsilon if admitted else None, free)
 
-    def pay(self, plan: Plan | Priced, text: str, key: str | None = None) -> Released:
+    def pay(self, plan: Payable, text: str, key: str | None = None) -> Released:
         """Charge, then answer; what was answered before is given again for nothing."""
         charge = Charge(
             accounts=self.accounts(plan.table),
@@ -89,7 +89,7 @@ class Desk:
         ledger = self.lab.ledger
         return [(caps(ledger.budget(name)), ledger.spent(name)) for name in self.accounts(table)]
 
-    def _about(self, plan: Plan | Priced, text: str) -> dict[str, Any]:
+    def _about(self, plan: Payable, text: str) -> dict[str, Any]:
         return {
             "analyst": self.analyst or "",
             "question": text,
@@ -112,7 +112,7 @@ def _least(states: list[tuple[Caps, Cost]]) -> Left:
 class Price:
     """What something would cost, and what would be left."""
 
-    plan: Priced
+    plan: Payable
     standing: Standing
     error: str
 

@@ -201,8 +201,8 @@ def promise_from_dict(fields: dict[str, Any]) -> Promise:
     if "text" in fields:
         return AnyText(**rules)
     if "during" in fields:
-        low, high = map(_moment, fields["during"])
-        return During(low, high, None if missing is None else _moment(missing), **rules)
+        first, last = map(_moment, fields["during"])
+        return During(first, last, None if missing is None else _moment(missing), **rules)
     if "between" in fields:
         low, high = map(Fraction, fields["between"])
         instead = None if missing is None else Fraction(missing)

@@ -208,7 +208,7 @@ def _recoded(part: Lowered, as_in: Listed) -> Lowered:
         return part
     places = {value: place for place, value in enumerate(as_in.values)}
     entries = tuple(places.get(value) for value in part.domain.values)
-    return part.then(Lookup(part.value, entries), as_in, total=None not in entries)  # type: ignore[arg-type]
+    return part.then(Lookup(part.value, entries), as_in, total=None not in entries)
 
 
 def _is_text(part: Lowered) -> bool:
@@ -227,7 +227,7 @@ def like(part: Lowered, pattern: str) -> Predicate:
     if isinstance(part.domain, Listed) and _is_text(part):
         matches = re.compile(_expression(pattern), re.DOTALL)
         places = [code for code, value in enumerate(part.domain.values) if matches.fullmatch(str(value))]
-        return Among(part.value, tuple(places))  # type: ignore[arg-type]
+        return Among(part.value, tuple(places))
     raise PolicyError("SF-Q110", "LIKE is asked of texts.", try_="ward LIKE 'A%'")
 
 

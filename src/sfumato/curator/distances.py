@@ -232,7 +232,7 @@ def _sum(source: Source, of: Expression, bound: Fraction, at_least: bool, noise:
     part, domain = number(expression(of, source.scope), "What SUM takes")
     goal = math.ceil(bound / domain.step) if at_least else math.floor(bound / domain.step)
     most, least = max(domain.high, 0) * source.max_rows, min(domain.low, 0) * source.max_rows
-    total = Total(part.value)  # type: ignore[arg-type]
+    total = Total(part.value)
     return _linear(source, (total,), (1,), goal, most, at_least, noise, least)
 
 
@@ -259,7 +259,7 @@ def _mode(source: Source, of: Expression, value: Any, noise: Laplace) -> Mode:
     part = expression(of, source.scope)
     if not isinstance(part.domain, Listed) or value not in part.domain.values:
         raise PolicyError("SF-Q112", "The mode is one of a column's listed values.", try_="MODE(ward) = 'A'")
-    key = Key(part.value, part.domain.size)  # type: ignore[arg-type]
+    key = Key(part.value, part.domain.size)
     program = Program(source.rows, source.where, (key,), (Counted(),))
     return Mode(program, part.domain.values.index(value), source.max_rows, noise)
 

@@ -6,7 +6,6 @@ A function of a public list is computed here, entry by entry; of anything else t
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,8 @@ from sfumato.engines.values import (
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from sfumato.curator.domains import Scalar
 
 Function = Callable[..., Lowered]

@@ -10,12 +10,12 @@ from sfumato.ledger import Released, steps
 
 if TYPE_CHECKING:
     from sfumato.curator.incidents import Incidents
-    from sfumato.curator.plan import Plan
+    from sfumato.curator.priced import Payable
     from sfumato.engines.program import Engine
     from sfumato.ledger import Charge, Charged, Ledger
 
 
-def answer(plan: Plan, charge: Charge, ledger: Ledger, engine: Engine, incidents: Incidents) -> Released:
+def answer(plan: Payable, charge: Charge, ledger: Ledger, engine: Engine, incidents: Incidents) -> Released:
     """Answer a priced question, or say why not; a question answered before is given again for nothing."""
     charged = ledger.charge(charge)
     if isinstance(charged, Released):
@@ -32,7 +32,7 @@ def answer(plan: Plan, charge: Charge, ledger: Ledger, engine: Engine, incidents
 
 
 def _attempt(
-    plan: Plan, charged: Charged, ledger: Ledger, engine: Engine, incidents: Incidents
+    plan: Payable, charged: Charged, ledger: Ledger, engine: Engine, incidents: Incidents
 ) -> Released | str:
     """The answer, kept; or an incident's number. No error leaves, nor a frame that holds exact numbers."""
     try:

@@ -7,9 +7,9 @@ put on a coarser grid, rounded down. So nothing an analyst can write overflows, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from sfumato.curator.columns import STEPS, exponent_of
 from sfumato.curator.domains import Domain, Listed, Numbers, Periods
@@ -23,10 +23,12 @@ from sfumato.engines.values import (
     Least,
     Lookup,
     Multiply,
-    Text,
     Value,
 )
 from sfumato.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LARGEST = 2**62
 WIDEST = 2**120
@@ -35,7 +37,7 @@ WIDEST = 2**120
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    value: Value | Text
+    value: Value
     domain: Domain
     constant: bool = False
     """Whether all rows of a unit have the same."""

@@ -7,7 +7,6 @@ join multiplies it, a subquery by unit makes it one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,8 @@ from sfumato.engines.values import Column, Every, Predicate, Value
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.curator.catalog import Table
     from sfumato.curator.domains import Domain
     from sfumato.curator.relation import Condition, Expression, Name, Relation
@@ -124,8 +125,7 @@ def _joined(relation: asked.Joined, tables: Callable[[str], Table], at: int) -> 
     if not right.table.is_public:
         _require_one_population(left.table, right.table)
     terms = _terms(relation.on)
-    joined = _paired(left, right, relation.using, terms, relation.optional)
-    return joined
+    return _paired(left, right, relation.using, terms, relation.optional)
 
 
 def _require_one_population(left: Table, right: Table) -> None:
@@ -348,7 +348,8 @@ def _rebuilt(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = N
     )
     if leaf or not is_dataclass(node):
         return node
-    return replace(node, **{each.name: change(getattr(node, each.name)) for each in fields(node)})
+    rebuilt: Any = node
+    return replace(rebuilt, **{each.name: change(getattr(node, each.name)) for each in fields(node)})
 
 
 def _key(part: Lowered) -> Lowered:
@@ -360,7 +361,7 @@ def _key(part: Lowered) -> Lowered:
 
 
 def _value(part: Lowered) -> Value:
-    return part.value  # type: ignore[return-value]
+    return part.value
 
 
 def _size(part: Lowered) -> int:

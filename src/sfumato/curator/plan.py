@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,8 @@ from sfumato.privacy.exact import canonical_json
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.curator.catalog import Table
     from sfumato.curator.spend import Spend
     from sfumato.engines.rows import Rows
@@ -66,7 +67,7 @@ class Grouping:
     def engine_key(self) -> engine.Key:
         if isinstance(self.domain, Texts):
             raise AssertionError(self)
-        return engine.Key(shifted(self.part.value, -self.domain.low), self.domain.size)  # type: ignore[arg-type]
+        return engine.Key(shifted(self.part.value, -self.domain.low), self.domain.size)
 
 
 def _too_fine(domain: Domain) -> bool:
@@ -235,7 +236,9 @@ class Plan:
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Where the sums of an aggregate stand among the measured ones."""
         terms = [each.summand.term for each in self.measured]
-        wanted = summands(aggregate, self.resolved.source)  # type: ignore[arg-type]
+        if isinstance(aggregate, Quantile):
+            return ()
+        wanted = summands(aggregate, self.resolved.source)
         return tuple(terms.index(summand.term) for summand in wanted)
 
 
@@ -270,7 +273,7 @@ def _choices(
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
     domain: Any = part.domain
-    value: Value = shifted(part.value, -domain.low)  # type: ignore[arg-type]
+    value: Value = shifted(part.value, -domain.low)
     spread = resolved.reach.spread
     weight = sum(each * cells for each, cells in spread)
     if not isinstance(spend, Pure):

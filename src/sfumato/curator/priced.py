@@ -28,6 +28,31 @@ class Step(Protocol):
     def release(self, exact: Any) -> Any: ...
 
 
+class Payable(Protocol):
+    """Whatever is charged at once and answered in steps."""
+
+    @property
+    def table(self) -> Table: ...
+
+    @property
+    def spend(self) -> Spend: ...
+
+    @property
+    def steps(self) -> tuple[Step, ...]: ...
+
+    @property
+    def bias(self) -> tuple[str, ...]: ...
+
+    @property
+    def event(self) -> Event: ...
+
+    @property
+    def cost(self) -> Cost: ...
+
+    @property
+    def request(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Priced:
     """Steps that are paid for together, one after the other."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sfumato.curator.domains import Scalar
+if TYPE_CHECKING:
+    from sfumato.curator.domains import Scalar
 
 # ---- what is computed of a row -----------------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.curator.plan import Plan
-    from sfumato.curator.priced import Priced
+    from sfumato.curator.priced import Payable
     from sfumato.ledger import Released
 
 
@@ -23,7 +22,7 @@ class Receipt:
     replayed: bool
 
     @classmethod
-    def of(cls, plan: Plan | Priced, released: Released) -> Receipt:
+    def of(cls, plan: Payable, released: Released) -> Receipt:
         charged = "nothing" if released.replayed else str(plan.spend)
         table = plan.table
         return cls(released.seq, released.head, table.name, table.population, charged, released.replayed)

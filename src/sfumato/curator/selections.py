@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from sfumato.noise import BlockMedian, TopK
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from sfumato.curator.lowering import Source
@@ -63,7 +65,7 @@ def listed(source: Source, column: Expression) -> tuple[Lowered, Listed | Number
 def top(source: Source, column: Expression, k: int, by_units: bool, spend: Spend) -> Priced:
     """The k most frequent values of a column. One unit moves a count by its rows, or by one."""
     part, domain = listed(source, column)
-    key = Key(shifted(part.value, -domain.low), domain.size)  # type: ignore[arg-type]
+    key = Key(shifted(part.value, -domain.low), domain.size)
     if k > domain.size:
         raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
     program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
@@ -103,7 +105,7 @@ class Blocked:
         ends = np.searchsorted(exact[0], np.arange(self.mechanism.blocks + 1))
         return [
             _quantile(exact[1, start:stop], exact[2, start:stop], share, middle)
-            for start, stop in zip(ends, ends[1:], strict=False)
+            for start, stop in itertools.pairwise(ends)
         ]
 
 
@@ -128,7 +130,7 @@ def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tupl
         )
     part, domain = _fit(expression(aggregate.of, source.scope))
     key = Key(Block(source.rows.at, blocks), blocks)
-    value: Any = shifted(part.value, -domain.low)  # type: ignore[arg-type]
+    value: Any = shifted(part.value, -domain.low)
     mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice(1))
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
     program: Tally | Program

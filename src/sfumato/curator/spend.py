@@ -151,7 +151,8 @@ def _share(budget: Budget, share: Fraction, needs: Needs) -> Spend:
     if not budget.delta:
         return pure
     rounded = Rounded(share_sigma(budget, share) * _ROUNDING, words)
-    return min((pure, rounded), key=lambda each: _error(each, needs))
+    choices: tuple[Spend, Spend] = (pure, rounded)
+    return min(choices, key=lambda each: _error(each, needs))
 
 
 def _error(chosen: Spend, needs: Needs) -> float:

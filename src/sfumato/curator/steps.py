@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.spend import Moves, Noise
-from sfumato.curator.summands import Summand
-from sfumato.engines.program import Found, Keyed, Program, Tally
 from sfumato.noise import Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.events import Event, Repeated, Sequential
@@ -22,6 +19,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sfumato.curator.spend import Moves, Noise
+    from sfumato.curator.summands import Summand
+    from sfumato.engines.program import Found, Keyed, Program, Tally
     from sfumato.noise.integers import IntArray
 
 FREE = Sequential(())

@@ -163,7 +163,7 @@ def _grid(part: Lowered) -> Numbers:
 
 
 def _value(part: Lowered) -> Value:
-    return part.value  # type: ignore[return-value]
+    return part.value
 
 
 def _of(summand: Summand) -> Value:

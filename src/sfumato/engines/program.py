@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.engines.rows import Counted, Figure, Present, Rows, Total
-from sfumato.engines.values import Predicate, Text, Value
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.engines.preparation import Preparation
+    from sfumato.engines.values import Predicate, Value
 
     Integers = NDArray[np.int64] | NDArray[np.object_]
 
@@ -93,7 +93,7 @@ class Keyed:
 
     rows: Rows
     where: Predicate
-    keys: tuple[Value | Text, ...]
+    keys: tuple[Value, ...]
     terms: tuple[Term, ...]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sfumato.engines.values import Every, Predicate, Text, Value
+from sfumato.engines.values import Every, Predicate, Value
 
 MOST_COUNTED = 2**20
 
@@ -40,7 +40,7 @@ class Joined:
 
     left: Rows
     right: Rows
-    on: tuple[tuple[Value | Text, Value | Text], ...] = ()
+    on: tuple[tuple[Value, Value], ...] = ()
     same_unit: bool = False
     optional: bool = False
 
@@ -54,7 +54,7 @@ class Counted:
 class Present:
     """How many rows where the value is not missing."""
 
-    value: Value | Text
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Bounded:
 
     rows: Rows
     where: Predicate
-    cell: tuple[Value | Text, ...]
+    cell: tuple[Value, ...]
     groups: int
     rows_each: int
 

@@ -112,8 +112,20 @@ class Block:
     count: int
 
 
+# ---- texts -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A text with the letters A–Z made small, or a–z made large; every other character as it is."""
+
+    text: Text
+    upper: bool
+
+
+Text = Column | Folded
 Value = (
-    Column
+    Text
     | Constant
     | Add
     | Multiply
@@ -127,20 +139,7 @@ Value = (
     | Length
     | Block
 )
-
-
-# ---- texts -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """A text with the letters A–Z made small, or a–z made large; every other character as it is."""
-
-    text: Text
-    upper: bool
-
-
-Text = Column | Folded
+"""An integer, or a text where a column holds texts; which of the two, its domain says."""
 
 
 # ---- conditions --------------------------------------------------------------------------------------------
@@ -182,8 +181,8 @@ class Less:
 class Same:
     """left = right"""
 
-    left: Value | Text
-    right: Value | Text
+    left: Value
+    right: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +205,7 @@ class Matches:
 class Missing:
     """part is missing; never unknown."""
 
-    part: Value | Text
+    part: Value
 
 
 @dataclass(frozen=True, slots=True)

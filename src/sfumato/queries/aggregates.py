@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -23,6 +22,9 @@ from sfumato.curator.relation import Case, Expression, Literal, Name
 from sfumato.errors import PolicyError
 from sfumato.queries.expressions import condition, counts_rows, expression
 from sfumato.queries.leaves import number, only, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def aggregate(item: exp.Expression) -> Aggregate:

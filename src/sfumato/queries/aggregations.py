@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,7 @@ def max(column: str) -> Quantile:
 def bins(column: str, edges: Sequence[Number]) -> Case:
     """For group_by: the stretch between two edges that a number lies in. The last one holds its upper edge."""
     cuts = [exact(edge, "edge") for edge in edges]
-    if len(cuts) < 2 or any(one >= other for one, other in zip(cuts, cuts[1:], strict=False)):
+    if len(cuts) < 2 or any(one >= other for one, other in itertools.pairwise(cuts)):
         raise UsageError("SF-Q125", "Edges ascend, and there are at least two.", try_="[0, 18, 65, 110]")
     part, last = read(column), len(cuts) - 2
     return Case(
@@ -100,7 +101,7 @@ def bins(column: str, edges: Sequence[Number]) -> Case:
                 ),
                 Literal(f"[{_shown(low)}, {_shown(high)}{']' if place == last else ')'}"),
             )
-            for place, (low, high) in enumerate(zip(cuts, cuts[1:], strict=False))
+            for place, (low, high) in enumerate(itertools.pairwise(cuts))
         )
     )
 

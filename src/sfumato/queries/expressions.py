@@ -5,10 +5,9 @@ A closed list of nodes is read, and everything a node carries beyond what is exp
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -31,6 +30,9 @@ from sfumato.curator.relation import (
 )
 from sfumato.errors import PolicyError
 from sfumato.queries.leaves import COMPARISONS, column, literal, only, shape, sides, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # ---- values ------------------------------------------------------------------------------------------------
 

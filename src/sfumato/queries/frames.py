@@ -92,11 +92,8 @@ class Frame(Generic[Asked]):
         """Only rows for which the condition holds, written as after WHERE. Several must all hold."""
         from sfumato.queries.sql import condition as read_condition  # sqlglot comes with the first condition
 
-        where = read_condition(condition)
-        inner = self.relation
-        if isinstance(inner, Filtered):
-            inner, where = inner.of, AllOf((inner.where, where))
-        return self._then(f"where({condition!r})", relation=Filtered(inner, where))
+        narrowed = Filtered(self.relation, read_condition(condition))
+        return self._then(f"where({condition!r})", relation=narrowed)
 
     def select(self, **columns: str) -> Frame[Asked]:
         """The rows again, with only these columns, each computed from the row."""

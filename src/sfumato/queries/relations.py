@@ -150,10 +150,14 @@ def _column(item: exp.Expression) -> tuple[str, Expression]:
     raise PolicyError("SF-Q118", "A computed column needs a name.", try_="cost * 2 AS double")
 
 
+def _unaliased(item: Any) -> Any:
+    return item.unalias()
+
+
 def grouped(item: exp.Expression, shown: Sequence[exp.Expression]) -> Expression:
     """What GROUP BY names: an expression, the name one is shown by, or its position among what is shown."""
     if isinstance(item, exp.Literal):
-        return expression(shown[position(item, len(shown))].unalias())
+        return expression(_unaliased(shown[position(item, len(shown))]))
     aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
     if isinstance(item, exp.Column) and item.args.get("table") is None:
         return expression(aliased.get(column(item).column.casefold(), item))

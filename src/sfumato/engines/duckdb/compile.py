@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines import program as asked
 from sfumato.engines.duckdb import expressions
-from sfumato.engines.duckdb.expressions import joined
+from sfumato.engines.duckdb.expressions import BLOCK, joined
 from sfumato.engines.rows import (
     MOST_COUNTED,
     Bounded,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sfumato.engines.program import Asked, Key, Term
-    from sfumato.engines.values import Predicate, Text, Value
+    from sfumato.engines.values import Predicate, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def _used(program: Asked) -> dict[int, set[str]]:
         if isinstance(node, Column):
             used[node.at].add(node.name)
         elif isinstance(node, Block):
-            used[node.at].add(_BLOCK)
+            used[node.at].add(BLOCK)
     return used
 
 
@@ -76,7 +76,6 @@ def _nodes(node: Any) -> Iterator[Any]:
             yield from _nodes(getattr(node, each.name))
 
 
-_BLOCK = "\0block"  # no declared name holds this character
 _ROWS = "rows"
 
 
@@ -178,12 +177,12 @@ class _Compiler:
     @_relation.register
     def _(self, rows: Scan) -> str:
         layout = self.layouts[rows.snapshot]
-        wanted = sorted(self.used.get(rows.at, set()) - {_BLOCK})
+        wanted = sorted(self.used.get(rows.at, set()) - {BLOCK})
         columns = [f"{layout.columns[name]} AS {self._name(rows.at, name)}" for name in wanted]
         place = ["place"] if layout.has_places else []
         source = f"{layout.schema}.rows"
-        if _BLOCK in self.used.get(rows.at, set()):
-            columns.append(f"block AS {self._name(rows.at, _BLOCK)}")
+        if BLOCK in self.used.get(rows.at, set()):
+            columns.append(f"block AS {self._name(rows.at, BLOCK)}")
             source += f" JOIN {layout.schema}.units USING (unit)" if layout.has_units else ""
         return f"SELECT {', '.join(['unit', *place, *columns])} FROM {source}"  # noqa: S608
 
@@ -276,7 +275,7 @@ class _Compiler:
 
     # ---- values ----
 
-    def _value(self, value: Value | Text) -> str:
+    def _value(self, value: Value) -> str:
         return expressions.value(value, self._name)
 
     def _where(self, predicate: Predicate) -> str:

@@ -31,7 +31,6 @@ from sfumato.engines.values import (
     Same,
     Some,
     Spelled,
-    Text,
     Value,
 )
 
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
     Name = Callable[[int, str], str]
     """The SQL name of a source's column."""
 
+BLOCK = "\0block"
+"""The name of a unit's block; no declared name holds this character."""
 _LIMIT = 2**62
 """Values lie well within ±2^62: comparing with more than this changes nothing."""
 _SHORT = 20
@@ -49,7 +50,7 @@ _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 _SMALL, _LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def value(part: Value | Text, name: Name) -> str:
+def value(part: Value, name: Name) -> str:
     """An integer or a text, NULL where missing."""
     match part:
         case Column(at, column):
@@ -58,6 +59,21 @@ def value(part: Value | Text, name: Name) -> str:
             return "CAST(NULL AS HUGEINT)"
         case Constant(int(number)):
             return f"CAST({bounded(number)} AS HUGEINT)"
+        case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
+            return _of_two(part, name)
+        case Lookup(of, entries):
+            return f"{listed(entries)}[CAST({value(of, name)} AS BIGINT) + 1]"
+        case Choose(when, then, otherwise):
+            chosen = f"THEN {_wide(then, name)} ELSE {_wide(otherwise, name)}"
+            return f"CASE WHEN {condition(when, name)} {chosen} END"
+        case Block(at, count):
+            return f"((CAST({name(at, BLOCK)} AS BIGINT) * {bounded(count)}) >> 16)"
+        case Calendar() | Length() | Folded():
+            return _of_one(part, name)
+
+
+def _of_two(part: Add | Multiply | Divide | Least | Greatest | Either, name: Name) -> str:
+    match part:
         case Add(left, right):
             return f"({_wide(left, name)} + {_wide(right, name)})"
         case Multiply(left, right):
@@ -72,11 +88,10 @@ def value(part: Value | Text, name: Name) -> str:
             return _smaller(value(left, name), value(right, name), ">=", ">")
         case Either(first, second):
             return f"COALESCE({_wide(first, name)}, {_wide(second, name)})"
-        case Lookup(of, entries):
-            return f"{listed(entries)}[CAST({value(of, name)} AS BIGINT) + 1]"
-        case Choose(when, then, otherwise):
-            chosen = f"THEN {_wide(then, name)} ELSE {_wide(otherwise, name)}"
-            return f"CASE WHEN {condition(when, name)} {chosen} END"
+
+
+def _of_one(part: Calendar | Length | Folded, name: Name) -> str:
+    match part:
         case Calendar(days, field):
             return f"{_FIELDS[field]}(DATE '1970-01-01' + CAST({value(days, name)} AS INTEGER))"
         case Length(text):
@@ -84,8 +99,6 @@ def value(part: Value | Text, name: Name) -> str:
         case Folded(text, upper):
             here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
             return f"translate({value(text, name)}, '{here}', '{there}')"
-        case Block(at, count):
-            return f"((CAST({name(at, chr(0) + 'block')} AS BIGINT) * {bounded(count)}) >> 16)"
 
 
 def condition(predicate: Predicate, name: Name) -> str:
@@ -100,16 +113,25 @@ def condition(predicate: Predicate, name: Name) -> str:
             return f"{value(left, name)} < {value(right, name)}"
         case Same(left, right):
             return f"{value(left, name)} = {value(right, name)}"
-        case Spelled(text, words):
-            return (
-                f"{value(text, name)} IN ({', '.join(map(spelled, words))})"
-                if words
-                else _none(value(text, name))
-            )
-        case Matches(text, pattern):
-            return f"{value(text, name)} LIKE {spelled(pattern)} ESCAPE '\\'"
         case Missing(part):
             return f"{value(part, name)} IS NULL"
+        case Spelled() | Matches():
+            return _of_text(predicate, name)
+        case Not() | Every() | Some():
+            return _of_conditions(predicate, name)
+
+
+def _of_text(predicate: Spelled | Matches, name: Name) -> str:
+    text = value(predicate.text, name)
+    match predicate:
+        case Spelled(_, words):
+            return f"{text} IN ({', '.join(map(spelled, words))})" if words else _none(text)
+        case Matches(_, pattern):
+            return f"{text} LIKE {spelled(pattern)} ESCAPE '\\'"
+
+
+def _of_conditions(predicate: Not | Every | Some, name: Name) -> str:
+    match predicate:
         case Not(part):
             return f"NOT ({condition(part, name)})"
         case Every(parts):
