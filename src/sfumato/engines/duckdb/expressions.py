@@ -55,10 +55,8 @@ def value(part: Value, name: Name) -> str:
     match part:
         case Column(at, column):
             return name(at, column)
-        case Constant(None):
-            return "CAST(NULL AS HUGEINT)"
-        case Constant(int(number)):
-            return f"CAST({bounded(number)} AS HUGEINT)"
+        case Constant(number):
+            return f"CAST({'NULL' if number is None else bounded(number)} AS HUGEINT)"
         case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
             return _of_two(part, name)
         case Lookup(of, entries):
