@@ -16,6 +16,7 @@ CODES: dict[str, str] = {
     "SF-N115": "The error wished for is smaller than any sensible spend can give.",
     "SF-N116": "The error of an average is known only for a number of rows. Guess one with given; a guess costs nothing. That of a product or quotient of aggregates is known only with the answer.",
     "SF-N113": "The library for this kind of table is not installed. Arrow tables always work.",
+    "SF-N117": "An answer is refined by the lab that gave it. One that was read back from elsewhere cannot be; ask the question again.",
     "SF-N112": "A chart shows one number of the answer, by its name there.",
     "SF-N111": "A number that may be zero but not below it is below it. An ε of 0 asks nothing; less has no meaning.",
     # events
@@ -93,6 +94,7 @@ CODES: dict[str, str] = {
     "SF-Q106": "The table is not registered in this lab.",
     "SF-Q107": "The column was not declared by the steward. An undeclared column has no bounds, so it has no price.",
     "SF-Q108": "A column shown by itself would show single rows. Aggregate it, or group by it if its values are listed.",
+    "SF-Q160": "The median, minimum or maximum of a column of dates is a date. It can be shown and sorted by; arithmetic and HAVING take numbers. Ask for the quantile of a number of days instead.",
     "SF-Q109": "Groups are named by columns whose values the steward listed; all of them appear, empty ones too.",
     "SF-Q110": "Texts and booleans are not ordered here. Compare with =, <> or IN.",
     "SF-Q111": "A number column is compared with numbers of at most 40 characters and exponents within ±30.",

@@ -1,4 +1,8 @@
-"""From noisy integers to the numbers people asked for, with intervals for the noise. Post-processing only."""
+"""From noisy sums to the numbers people asked for. Post-processing only.
+
+`shown` is the number in the answer. `possible` is the number together with what else it may be for reasons
+other than noise: values that were rounded down before they were summed, and groups of too few rows.
+"""
 
 from __future__ import annotations
 
@@ -6,78 +10,221 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.curator.measurement import Aggregate, Count, Mean, Units, Variance
-from sfumato.noise import Gaussian, Laplace
+from sfumato.curator.answer import values_at
+from sfumato.curator.domains import Numbers, Periods
+from sfumato.curator.measurement import Count, Covariance, Mean, Quantile, Sum, Summed, Units, Variance
+from sfumato.noise import Laplace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from sfumato.curator.plan import Measured, Plan
+    from numpy.typing import NDArray
+
+    from sfumato.curator.answer import Noisy
+    from sfumato.curator.laws import Ends, Floats, Law
+    from sfumato.curator.lowered import Lowered
+    from sfumato.curator.plan import Plan, Resolved
     from sfumato.curator.spend import Noise
+    from sfumato.curator.summands import Summand
 
-Floats = NDArray[np.float64]
+    Sums = Mapping[int, Floats]
+
 _HALVINGS = 60
 
 
-def values(plan: Plan, aggregate: Aggregate, noisy: NDArray[Any]) -> NDArray[Any]:
-    """One number a cell: an integer for a count, a double otherwise."""
-    if isinstance(aggregate, Variance):
-        return _variance(plan, aggregate, noisy)
+def shown(plan: Plan, aggregate: Summed, sums: Sums) -> Floats:
+    """The number that the answer shows, from its sums in any cells."""
+    parts, of = _parts(plan, aggregate, sums)
+    match aggregate:
+        case Count() | Units() | Sum():
+            return parts[0] * float(of[0].step)
+        case Mean():
+            return (_mean(of[0], *parts) + of[0].centre) * float(of[0].step)
+        case Variance():
+            return _variance(aggregate, of, parts, 0)
+        case Covariance():
+            return _covariance(aggregate, of, parts)
+
+
+def possible(plan: Plan, aggregate: Summed, sums: Sums) -> Ends:
+    """Between which ends the number lies if these are its exact sums."""
+    parts, of = _parts(plan, aggregate, sums)
+    match aggregate:
+        case Count() | Units() | Sum():
+            number = parts[0] * float(of[0].step)
+            return number, number
+        case Mean():
+            return _mean_possible(of[0], *parts)
+        case Variance():
+            return _variance_possible(aggregate, of, parts)
+        case Covariance():
+            return _covariance_possible(aggregate, of, parts)
+
+
+def _parts(plan: Plan, aggregate: Summed, sums: Sums) -> tuple[list[Floats], list[Summand]]:
     at = plan.sums(aggregate)
-    total, sums = plan.measured[at[0]], np.asarray(noisy[at[0]])
-    if isinstance(aggregate, Count | Units):
-        return sums.astype(np.int64)
-    if isinstance(aggregate, Mean):
-        return _shown(total, _deviation(total, sums, noisy[at[1]]))
-    return _shown(total, sums.astype(np.float64))
+    return [sums[each] for each in at], [plan.measured[each].summand for each in at]
 
 
-def interval(
-    plan: Plan, aggregate: Aggregate, noisy: NDArray[Any], confidence: float
-) -> tuple[Floats, Floats]:
-    """Where the exact number of each cell lies, with this confidence."""
-    if isinstance(aggregate, Variance):
-        return _variance_interval(plan, aggregate, noisy, confidence)
-    at = plan.sums(aggregate)
-    total, sums = plan.measured[at[0]], noisy[at[0]].astype(np.float64)
-    if isinstance(aggregate, Mean):
-        ends = _mean_interval(total, plan.measured[at[1]], sums, noisy[at[1]].astype(np.float64), confidence)
-    else:
-        half = total.noise.half_width(confidence)
-        ends = sums - half, sums + half
-    return _shown(total, ends[0]), _shown(total, ends[1])
+def _mean(summand: Summand, sums: Floats, rows: Floats) -> Floats:
+    """Steps a row, kept within what is possible; of few rows as of one."""
+    low = -summand.bound if summand.signed else 0
+    return np.clip(sums / np.maximum(rows, 1.0), low, summand.bound)
 
 
-def _shown(measured: Measured, steps: Floats) -> Floats:
-    return (steps + measured.summand.centre) * float(measured.summand.step)
+def _few(rows: Floats, least: float, ends: Ends, bounds: tuple[float, float]) -> Ends:
+    """Of fewer rows than there must be, nothing is known but the bounds."""
+    few = rows < least
+    if not few.any():
+        return ends
+    return np.where(few, bounds[0], ends[0]), np.where(few, bounds[1], ends[1])
 
 
-def _deviation(total: Measured, sums: NDArray[Any], counts: NDArray[Any]) -> Floats:
-    """The mean deviation from the centre, kept within what is possible; of few rows as of one."""
-    bound = float(total.summand.bound)
-    rows = np.maximum(counts.astype(np.float64), 1.0)
-    return np.clip(sums.astype(np.float64) / rows, -bound, bound)
+def _mean_possible(summand: Summand, sums: Floats, rows: Floats) -> Ends:
+    step, centre = float(summand.step), summand.centre
+    low = (_mean(summand, sums, rows) + centre) * step
+    high = low + summand.slack * step if summand.slack else low
+    return _few(rows, 1, (low, high), ((centre - summand.bound) * step, (centre + summand.bound) * step))
 
 
-def _mean_interval(
-    total: Measured, count: Measured, sums: Floats, rows: Floats, confidence: float
-) -> tuple[Floats, Floats]:
-    """Every mean θ that the noise would explain.
+# ---- variances and what two numbers have in common ---------------------------------------------------------
+
+
+def _variance(aggregate: Variance, of: list[Summand], parts: list[Floats], slack: int) -> Floats:
+    squares, deviations, rows = parts
+    variance = _spread(of[0], of[1], squares, deviations, rows, slack)
+    if aggregate.sample:
+        variance = variance * _of_sample(rows)
+    return np.asarray(np.sqrt(variance) if aggregate.root else variance)
+
+
+def _spread(
+    square: Summand, deviation: Summand, squares: Floats, deviations: Floats, rows: Floats, slack: int
+) -> Floats:
+    """The mean square of deviations less the square of their mean, kept within what is possible."""
+    mean = _mean(deviation, deviations, rows) * float(deviation.step)
+    mean_square = (_mean(square, squares, rows) + slack) * float(square.step)
+    return np.clip(mean_square - mean**2, 0.0, _reach(deviation) ** 2)
+
+
+def _reach(deviation: Summand) -> float:
+    """How far a row lies from the middle of the bounds at most."""
+    return float(deviation.bound * deviation.step)
+
+
+def _of_sample(rows: Floats) -> Floats:
+    """A sample has two rows at least."""
+    rows = np.maximum(rows, 2.0)
+    return np.asarray(rows / (rows - 1))
+
+
+def _variance_possible(aggregate: Variance, of: list[Summand], parts: list[Floats]) -> Ends:
+    low = _variance(aggregate, of, parts, 0)
+    high = _variance(aggregate, of, parts, of[0].slack) if of[0].slack else low
+    most = _reach(of[1]) ** 2 * (2 if aggregate.sample else 1)
+    least = 2 if aggregate.sample else 1
+    return _few(parts[-1], least, (low, high), (0.0, math.sqrt(most) if aggregate.root else most))
+
+
+def _covariance(aggregate: Covariance, of: list[Summand], parts: list[Floats]) -> Floats:
+    together = _together(of, parts, 0)
+    if aggregate.scaled:
+        return np.clip(together / _deviations(of, parts, (0, 0)), -1.0, 1.0)
+    return together * _of_sample(parts[-1]) if aggregate.sample else together
+
+
+def _together(of: list[Summand], parts: list[Floats], slack: int) -> Floats:
+    """The mean product of deviations less the product of their means, kept within what is possible."""
+    products, one, other, rows = parts[0], parts[1], parts[2], parts[-1]
+    means = _mean(of[1], one, rows) * _mean(of[2], other, rows) * float(of[1].step * of[2].step)
+    product = (_mean(of[0], products, rows) + slack) * float(of[0].step)
+    most = _reach(of[1]) * _reach(of[2])
+    return np.clip(product - means, -most, most)
+
+
+def _deviations(of: list[Summand], parts: list[Floats], slack: tuple[int, int]) -> Floats:
+    """The product of both standard deviations; not a number where one of the two does not vary."""
+    one = _spread(of[3], of[1], parts[3], parts[1], parts[-1], slack[0])
+    other = _spread(of[4], of[2], parts[4], parts[2], parts[-1], slack[1])
+    varies = (one > 0) & (other > 0)
+    return np.sqrt(np.where(varies, one * other, np.nan))
+
+
+def _covariance_possible(aggregate: Covariance, of: list[Summand], parts: list[Floats]) -> Ends:
+    low = _together(of, parts, 0)
+    high = _together(of, parts, of[0].slack) if of[0].slack else low
+    if aggregate.scaled:
+        return _correlation_possible(of, parts, low, high)
+    factor = _of_sample(parts[-1]) if aggregate.sample else 1.0
+    most = _reach(of[1]) * _reach(of[2]) * (2 if aggregate.sample else 1)
+    return _few(parts[-1], 2 if aggregate.sample else 1, (low * factor, high * factor), (-most, most))
+
+
+def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, high: Floats) -> Ends:
+    """Anything where one of the two may not vary at all."""
+    least = _deviations(of, parts, (0, 0))
+    most = _deviations(of, parts, (of[3].slack, of[4].slack)) if of[3].slack or of[4].slack else least
+    known = ~np.isnan(least) & (parts[-1] >= 2)
+    left, right = low / np.where(low < 0, least, most), high / np.where(high < 0, most, least)
+    return np.where(known, np.clip(left, -1.0, 1.0), -1.0), np.where(known, np.clip(right, -1.0, 1.0), 1.0)
+
+
+# ---- quantiles ---------------------------------------------------------------------------------------------
+
+
+def ranked(resolved: Resolved, quantile: Quantile) -> tuple[int, Lowered]:
+    """Which of the values that quantiles are asked of this one is of."""
+    for at, (part, asked) in enumerate(resolved.quantiles.items()):
+        if quantile in asked:
+            return at, part
+    raise AssertionError(quantile)
+
+
+def quantiles(plan: Plan, quantile: Quantile, noisy: Noisy) -> NDArray[Any]:
+    """In every cell a number or a date, as the domain of the value says."""
+    at, part = ranked(plan.resolved, quantile)
+    chosen = noisy.chosen[at]
+    domain = part.domain
+    if not isinstance(domain, Numbers | Periods):
+        raise AssertionError(domain)
+    return values_at(domain, chosen.places[chosen.rounds[0].shares.index(quantile.share)])
+
+
+# ---- averages ----------------------------------------------------------------------------------------------
+
+
+def mean_interval(plan: Plan, aggregate: Mean, noisy: Noisy, confidence: float) -> Ends:
+    """Every mean θ that the noise would explain, where sum and count have one draw of noise of one kind each.
 
     Those are the θ for which |sum − θ·count| is not in the 1 − confidence tail of the noise of the sum
     less θ times the noise of the count. Where the noisy count is below one, nothing can be ruled out.
     """
+    at = plan.sums(aggregate)
+    sums, rows = (noisy.numbers(each) for each in at)
+    summand = plan.measured[at[0]].summand
+    first, second = (_single(noisy.laws[each]) for each in at)
 
     def explained(mean: Floats) -> NDArray[np.bool_]:
-        distance = np.abs(sums - mean * rows)
-        tail = _tail(distance, total.noise, count.noise, np.abs(mean))
+        tail = _tail(np.abs(sums - mean * rows), first, second, np.abs(mean))
         return (tail >= 1 - confidence) | (rows < 1)
 
-    middle = _deviation(total, sums, rows)
-    bound = np.full_like(middle, total.summand.bound)
-    return _furthest(explained, middle, -bound), _furthest(explained, middle, bound)
+    middle = _mean(summand, sums, rows)
+    bound = np.full_like(middle, summand.bound)
+    ends = _furthest(explained, middle, -bound), _furthest(explained, middle, bound) + summand.slack
+    low, high = ((end + summand.centre) * float(summand.step) for end in ends)
+    return low, high
+
+
+def has_closed_form(plan: Plan, aggregate: Mean, noisy: Noisy) -> bool:
+    first, second = (noisy.laws[each] for each in plan.sums(aggregate))
+    return first.plain and (
+        not second.draws or (second.plain and type(first.draws[0]) is type(second.draws[0]))
+    )
+
+
+def _single(law: Law) -> Noise | None:
+    return law.draws[0] if law.draws else None
 
 
 def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, far: Floats) -> Floats:
@@ -90,16 +237,17 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
     return np.where(explained(far), far, inside)
 
 
-def _tail(distance: Floats, first: Noise, second: Noise, weight: Floats) -> Floats:
-    """P(|X + weight·Y| > distance) for independent noise of one kind."""
-    if isinstance(first, Laplace) and isinstance(second, Laplace):
-        return _two_laplace_tail(distance, float(first.scale), weight * float(second.scale))
-    if isinstance(first, Gaussian) and isinstance(second, Gaussian):
-        from scipy.special import erfc
+def _tail(distance: Floats, first: Noise | None, second: Noise | None, weight: Floats) -> Floats:
+    """P(|X + weight·Y| > distance) for independent noise of one kind, Y none at all if need be."""
+    if isinstance(first, Laplace):
+        scale = float(second.scale) if isinstance(second, Laplace) else 0.0
+        return _two_laplace_tail(distance, float(first.scale), weight * scale)
+    from scipy.special import erfc
 
-        deviation = np.hypot(float(first.sigma), weight * float(second.sigma))
-        return np.asarray(erfc(distance / (math.sqrt(2) * deviation)))
-    raise TypeError("a question draws noise of one kind")
+    one, other = (
+        0.0 if each is None or isinstance(each, Laplace) else float(each.sigma) for each in (first, second)
+    )
+    return np.asarray(erfc(distance / (math.sqrt(2) * np.hypot(one, weight * other))))
 
 
 def _two_laplace_tail(distance: Floats, first: float, second: Floats) -> Floats:
@@ -108,42 +256,3 @@ def _two_laplace_tail(distance: Floats, first: float, second: Floats) -> Floats:
     second = np.where(np.abs(second - first) < 1e-6 * first, first * (1 + 1e-6), second)
     a, b = first**2, second**2
     return np.asarray((a * np.exp(-distance / first) - b * np.exp(-distance / second)) / (a - b))
-
-
-# ---- variances ---------------------------------------------------------------------------------------------
-
-
-def _variance(plan: Plan, aggregate: Variance, noisy: NDArray[Any]) -> Floats:
-    """The mean square of the deviations less the square of their mean."""
-    squares, deviations, rows = (noisy[at].astype(np.float64) for at in plan.sums(aggregate))
-    square, deviation, _ = (plan.measured[at] for at in plan.sums(aggregate))
-    mean = _deviation(deviation, deviations, rows) * float(deviation.summand.step)
-    mean_square = _deviation(square, squares, rows) * float(square.summand.step)
-    return _as_asked(plan, aggregate, mean_square - mean**2, rows)
-
-
-def _variance_interval(
-    plan: Plan, aggregate: Variance, noisy: NDArray[Any], confidence: float
-) -> tuple[Floats, Floats]:
-    """Wider than needed: mean square, mean and rows each miss theirs with a third of the chance allowed."""
-    squares, deviations, rows = (noisy[at].astype(np.float64) for at in plan.sums(aggregate))
-    square, deviation, count = (plan.measured[at] for at in plan.sums(aggregate))
-    each = 1 - (1 - confidence) / 3
-    lowest, highest = _mean_interval(square, count, squares, rows, each)
-    left, right = _mean_interval(deviation, count, deviations, rows, each)
-    nearest = np.maximum(0.0, np.maximum(left, -right))
-    furthest = np.maximum(-left, right)
-    step, squared_step = float(square.summand.step), float(deviation.summand.step) ** 2
-    low = lowest * step - furthest**2 * squared_step
-    high = (highest + square.summand.slack) * step - nearest**2 * squared_step
-    half = count.noise.half_width(each)
-    return _as_asked(plan, aggregate, low, rows + half), _as_asked(plan, aggregate, high, rows - half)
-
-
-def _as_asked(plan: Plan, aggregate: Variance, variance: Floats, rows: Floats) -> Floats:
-    """Kept within what is possible; of a sample, of which two rows are the fewest; its root."""
-    column = plan.table.column(aggregate.column)
-    kept = np.clip(variance, 0.0, float(plan.table.columns[column].reach(column)) ** 2)
-    rows = np.maximum(rows, 2.0)
-    shown = kept * (rows / (rows - 1)) if aggregate.sample else kept
-    return np.asarray(np.sqrt(shown) if aggregate.root else shown)

@@ -200,6 +200,8 @@ class Plan:
     resolved: Resolved
     spend: Spend
     steps: tuple[Step, ...]
+    round: tuple[str, ...] = ()
+    """The requests of the answers that this one refines, from the first."""
 
     @property
     def question(self) -> Question:
@@ -226,7 +228,8 @@ class Plan:
     @property
     def request(self) -> str:
         """The identity of the question: rows, cells, sums and noise on one snapshot, whatever the names."""
-        return hashlib.sha256(canonical_json([["question"], *self.steps]).encode()).hexdigest()
+        named = ["refined", *self.round] if self.round else ["question"]
+        return hashlib.sha256(canonical_json([named, *self.steps]).encode()).hexdigest()
 
     @property
     def bias(self) -> tuple[str, ...]:

@@ -10,24 +10,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.measurement import Mean, Variance
-from sfumato.curator.plan import plan
+from sfumato.curator.answer import Noisy, laws
+from sfumato.curator.estimate import ranked
+from sfumato.curator.measurement import Covariance, Mean, Quantile, Variance
+from sfumato.curator.plan import priced
 from sfumato.curator.post import interval, steady
+from sfumato.curator.ranks import rank_error
 from sfumato.curator.spend import Pure
-from sfumato.errors import UsageError
+from sfumato.curator.steps import Bought, Choices
+from sfumato.errors import PolicyError, UsageError
+from sfumato.noise import Gaussian, TruncatedGeometric
 from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import positive, shown, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from sfumato.curator.catalog import Table
-    from sfumato.curator.measurement import Figure, Question
-    from sfumato.curator.plan import Plan
+    from sfumato.curator.laws import Floats
+    from sfumato.curator.measurement import Figure
+    from sfumato.curator.plan import Plan, Resolved
 
 _MILLION = 10**6
+_OF_ROWS = Mean | Variance | Covariance
+"""Whose error depends on how many rows there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,8 @@ class Quote:
     def error(self, confidence: float = 0.95) -> dict[str, float | None]:
         """For each number of the answer, half the width of its interval, where it is known beforehand.
 
-        Of means and variances it is for a given n; of products and quotients it is known with the answer.
+        Of quantiles it is in rows: how far off in rank. Of means, variances and correlations it is for a
+        given n; of products and quotients it is known with the answer.
         """
         asked = self.plan.question.figures
         return {name: self._half_width(figure, confidence) for name, figure in asked.items()}
@@ -95,67 +101,110 @@ class Quote:
             ("left before", f"ε = {shown(self.left)}"),
             ("left after", after),
             *((f"± {name} (95 %)", self._error_text(figure)) for name, figure in asked.items()),
+            *(("groups", text) for text in self._groups()),
             *(("not in ±", text) for text in self.plan.bias),
         ]
 
     def _price(self) -> str:
         if self.free:
             return "nothing: it was answered before"
-        sums = len(self.plan.measured)
-        split = f", shared by {sums} sums" if sums > 1 else ""
+        parts = self._shared_by()
+        split = f", shared by {parts}" if self.plan.resolved.needs.items > 1 else ""
         share = f"{self.share:.1%} of the budget{split}"
         return f"{self.plan.spend} for {self.plan.table.population} ({share})"
 
+    def _shared_by(self) -> str:
+        sums = sum(1 for each in self.plan.measured if each.noise is not None)
+        choices = sum(1 for step in self.plan.steps if isinstance(step, Choices))
+        named = [
+            _counted(sums, "sum"),
+            _counted(choices, "choice"),
+            "the keys" if self.plan.resolved.bought else "",
+        ]
+        return " and ".join(each for each in named if each)
+
+    def _groups(self) -> list[str]:
+        """From how many units on a group is shown, where groups are bought."""
+        return [_shown_from(step) for step in self.plan.steps if isinstance(step, Bought)]
+
     def _error_text(self, figure: Figure) -> str:
         half = self._half_width(figure, 0.95)
+        if isinstance(figure, Quantile):
+            return f"about {half:,.4g} rows in rank"
         if half is not None:
             return f"{half:,.4g}"
-        if isinstance(figure, Variance) and figure.root:
+        if isinstance(figure, Mean) or (isinstance(figure, Variance) and not figure.root):
+            total = self.plan.measured[self.plan.sums(figure)[0]]
+            width = total.noise.half_width(0.95) if total.noise is not None else 0
+            return f"about {width * float(total.summand.step):,.4g} / rows of the group"
+        if isinstance(figure, _OF_ROWS):
             return 'depends on the rows of the group: given={"n": …}'
-        if not isinstance(figure, Mean | Variance):
-            return "known only with the answer"
-        total = self.plan.measured[self.plan.sums(figure)[0]]
-        return f"about {total.noise.half_width(0.95) * float(total.summand.step):,.4g} / rows of the group"
+        return "known only with the answer"
 
     def _half_width(self, figure: Figure, confidence: float) -> float | None:
+        if isinstance(figure, Quantile):
+            return self._rank_error(figure, confidence)
         if steady(figure):
             return self._width(figure, np.zeros((len(self.plan.measured), 1)), confidence) / 2
-        if isinstance(figure, Mean | Variance) and "n" in self.given:
-            return self._typical_half_width(figure, confidence)
+        if isinstance(figure, _OF_ROWS) and "n" in self.given:
+            return self._width(figure, self._typical(figure), confidence) / 2
         return None
 
-    def _width(self, figure: Figure, noisy: NDArray[Any], confidence: float) -> float:
+    def _rank_error(self, quantile: Quantile, confidence: float) -> float:
+        choices = [step for step in self.plan.steps if isinstance(step, Choices)]
+        step = choices[ranked(self.plan.resolved, quantile)[0]]
+        return rank_error(step.mechanism, quantile, step.program.size, confidence)
+
+    def _width(self, figure: Figure, sums: Floats, confidence: float) -> float:
+        noisy = Noisy(sums, laws(self.plan), (), None, 1)
         low, high = interval(self.plan, figure, noisy, confidence)
         return float(high[0] - low[0])
 
-    def _typical_half_width(self, aggregate: Mean | Variance, confidence: float) -> float:
+    def _typical(self, aggregate: Mean | Variance | Covariance) -> Floats:
         """For a group of the given size: a mean halfway from the middle of the bounds to one of them, a
-        variance of half the largest around the middle."""
-        at = self.plan.sums(aggregate)
+        variance of half the largest around the middle, and two numbers that do not vary together."""
+        at, rows = self.plan.sums(aggregate), self.given["n"]
         typical = np.zeros((len(self.plan.measured), 1))
-        typical[at[0]] = self.plan.measured[at[0]].summand.bound * self.given["n"] / 2
-        typical[at[-1]] = self.given["n"]
-        return self._width(aggregate, typical, confidence) / 2
+        half = (3, 4) if isinstance(aggregate, Covariance) and aggregate.scaled else (0,)
+        for place in () if isinstance(aggregate, Covariance) and not aggregate.scaled else half:
+            typical[at[place]] = self.plan.measured[at[place]].summand.bound * rows / 2
+        typical[at[-1]] = rows
+        return typical
 
 
-def cheapest(table: Table, question: Question, error: Mapping[str, Any], given: dict[str, int]) -> Pure:
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}{'' if count == 1 else 's'}" if count else ""
+
+
+def _shown_from(step: Bought) -> str:
+    if isinstance(step.keys, TruncatedGeometric):
+        always = step.keys.always
+        return f"shown from about {always // 2 + 1:,} units on, and always from {always:,}"
+    return f"shown from about {step.keys.threshold:,} units on"
+
+
+def cheapest(resolved: Resolved, error: Mapping[str, Any], given: dict[str, int]) -> Pure:
     """The smallest pure ε, in millionths, whose half-widths at 95 % are within the errors asked for."""
+    figures = resolved.question.figures
     wanted = {name: float(positive(half, name)) for name, half in error.items()}
-    unknown = set(wanted) - set(question.figures)
-    if unknown or not wanted:
+    if set(wanted) - set(figures) or not wanted:
         raise UsageError(
-            "SF-N114",
-            "error names numbers of the answer.",
-            numbers=", ".join(question.figures),
-            try_='{"n": 25}',
+            "SF-N114", "error names numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
+        )
+    if resolved.bought:
+        raise PolicyError(
+            "SF-Q143",
+            "The groups of this question are not listed, and which there are must be bought with a delta.",
+            why="an error alone does not say how much delta to spend",
+            try_="release(epsilon=1, delta=1e-8)",
         )
 
     def meets(millionths: int) -> bool:
-        priced = plan(table, question, Pure(Fraction(millionths, _MILLION)))
-        quote = Quote(priced, 0.0, Fraction(0), None, False, given)
-        return all(_known(name, question.figures[name], quote) <= half for name, half in wanted.items())
+        plan = priced(resolved, Pure(Fraction(millionths, _MILLION)))
+        quote = Quote(plan, 0.0, Fraction(0), None, False, given)
+        return all(_known(name, figures[name], quote) <= half for name, half in wanted.items())
 
-    low, high = _millionths(table, question), 1000 * _MILLION
+    low, high = _millionths(resolved), 1000 * _MILLION
     if not meets(high):
         raise UsageError("SF-N115", "No ε up to 1000 gives an error as small as this.", try_="a larger error")
     while high - low > 1:
@@ -164,17 +213,23 @@ def cheapest(table: Table, question: Question, error: Mapping[str, Any], given: 
     return Pure(Fraction(high, _MILLION))
 
 
-def _millionths(table: Table, question: Question) -> int:
-    """Below the least ε whose noise can still be drawn."""
-    measured = plan(table, question, Pure(Fraction(1000))).measured
-    return math.ceil(max(each.l1 for each in measured) * len(measured) * _MILLION / LARGEST)
+def _millionths(resolved: Resolved) -> int:
+    """Below the least ε whose noise can still be drawn. Scales are in inverse proportion to ε."""
+    plan = priced(resolved, Pure(Fraction(1000)))
+    noises = (each.noise for each in plan.measured)
+    scales = [each.scale for each in noises if each is not None and not isinstance(each, Gaussian)]
+    for step in plan.steps:
+        if isinstance(step, Choices):
+            finest = math.lcm(*(share.denominator for share in step.mechanism.shares))
+            scales.append(2 * finest * step.mechanism.levels / step.mechanism.epsilon)
+    return math.ceil(max(scales, default=Fraction(0)) * 1000 * _MILLION / LARGEST)
 
 
 def _known(name: str, figure: Figure, quote: Quote) -> float:
-    half = quote.error()[name]
+    half = quote._half_width(figure, 0.95)
     if half is not None:
         return half
-    if isinstance(figure, Mean | Variance):
+    if isinstance(figure, _OF_ROWS):
         raise UsageError(
             "SF-N116",
             f"The error of '{name}' depends on how many rows it is of.",
