@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from sfumato.curator.measurement import Bounds
 from sfumato.curator.plan import Plan, Resolved, priced
@@ -14,9 +14,12 @@ from sfumato.curator.spend import Pure
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sfumato.curator.measurement import Question
     from sfumato.curator.spend import Spend
     from sfumato.desk import Desk, Spending
+    from sfumato.ledger import Released
 
 
 class Query:
@@ -31,7 +34,7 @@ class Query:
         )  # what no price changes is refused now
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
-        """The same question, in which one unit counts in at most so many groups, with so many rows in each."""
+        """The same question; one unit counts in at most so many groups, with so many rows in each."""
         bounds = Bounds(whole(groups, "groups"), whole(rows, "rows"))
         text = f"{self._text} bounded(groups={groups}, rows={rows})"
         return Query(self._desk, replace(self.question, bounds=bounds), text)
@@ -56,10 +59,17 @@ class Query:
         another question's.
         """
         plan = self._plan(spend, checked_given(given))
-        return Release(plan, self._desk.pay(plan, self._text, key))
+        return Release(plan, self._desk.pay(plan, self._text, key), self._again)
 
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
+
+    def _again(self, spend: Mapping[str, Any], rounds: tuple[str, ...]) -> tuple[Plan, Released]:
+        """The same question once more, with fresh noise, after these rounds."""
+        resolved = self._resolved()
+        again = self._desk.spend(resolved.table, resolved.needs, cast("Spending", dict(spend)))
+        plan = replace(priced(resolved, again), round=rounds)
+        return plan, self._desk.pay(plan, f"{self._text} (refined)")
 
     def _resolved(self) -> Resolved:
         """Looked up afresh: the steward may have made a new snapshot since."""

@@ -8,7 +8,7 @@ import click
 
 import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
-from sfumato.curator.columns import Between, OneOf, Promise
+from sfumato.curator.columns import AnyText, Between, During, OneOf, Promise
 from sfumato.privacy.exact import shown
 
 if TYPE_CHECKING:
@@ -162,6 +162,10 @@ def _protected(table: Table) -> str:
 def _promise(promise: Promise) -> str:
     if isinstance(promise, Between):
         return f"between {shown(promise.low)} and {shown(promise.high)}, in steps of {shown(promise.step)}"
-    values = promise.shown()
+    if isinstance(promise, During):
+        return f"between {promise.low} and {promise.high}"
+    if isinstance(promise, AnyText):
+        return "any text"
+    values = promise.domain().shown()
     some = ", ".join(map(str, values[:8]))
     return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > 8 else "")

@@ -143,7 +143,9 @@ def between(
     missing: Number | date | None = None,
     constant: bool = False,
 ) -> Between | During:
-    """Promise that a column holds numbers, dates or moments from `low` to `high`. Others count as the nearer bound.
+    """Promise that a column holds numbers, dates or moments from `low` to `high`.
+
+    Values outside are moved to the nearer bound.
 
     Numbers are kept as multiples of `step`, a power of two. Without one, the step is chosen from the bounds
     so that rounding is far below any noise. Dates are kept to the day, moments to the second in UTC.

@@ -1,8 +1,8 @@
 """How few units must change until a property holds: a number that one unit moves by one at most.
 
 To change is to add a unit with any rows it may have, or to remove one. That the distance to any set of tables
-moves by at most one when one unit is added or removed is the triangle inequality; docs/proofs/distances.md says
-why each formula here is that distance.
+moves by at most one when one unit is added or removed is the triangle inequality. Why each formula here is
+that distance is in docs/proofs/distances.md.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Linear:
 
 
 def _fewest(short: int, taken: list[int], gain: int) -> int:
-    """How many changes close the gap: removals that are worth more than an added unit first, then additions."""
+    """How many changes close the gap: removals worth more than an added unit first, then additions."""
     changes = 0
     for worth in taken:
         if short <= 0 or worth <= gain:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 EPOCH = date(1970, 1, 1)
+ORIGIN = datetime(1970, 1, 1)  # noqa: DTZ001  moments are kept in UTC, without saying so
 
 Scalar = str | bool | Fraction | date | datetime
 """A literal or a listed value, numbers exact."""
@@ -115,7 +116,7 @@ Domain = Numbers | Listed | Periods | Texts
 def begin(place: int, unit: str) -> date | datetime:
     """When a stretch of the calendar begins."""
     if unit in SECONDS:
-        return datetime(1970, 1, 1) + timedelta(seconds=place * SECONDS[unit])
+        return ORIGIN + timedelta(seconds=place * SECONDS[unit])
     if unit in MONTHS:
         months = place * MONTHS[unit]
         return date(1970 + months // 12, months % 12 + 1, 1)
@@ -123,7 +124,7 @@ def begin(place: int, unit: str) -> date | datetime:
 
 
 def position(moment: date, unit: str) -> Fraction:
-    """How many stretches after the start of 1970 a moment lies, its fraction exact where it lies inside one."""
+    """How many stretches after the start of 1970 a moment lies, exactly."""
     whole = _whole(moment, unit)
     start, after = begin(whole, unit), begin(whole + 1, unit)
     return whole + Fraction(_seconds(moment) - _seconds(start), _seconds(after) - _seconds(start))
@@ -143,4 +144,4 @@ def _seconds(moment: date) -> Fraction:
     if not isinstance(moment, datetime):
         return Fraction((moment - EPOCH).days * 86400)
     naive = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-    return Fraction((naive - datetime(1970, 1, 1)) // timedelta(microseconds=1), 10**6)
+    return Fraction((naive - ORIGIN) // timedelta(microseconds=1), 10**6)

@@ -1,4 +1,4 @@
-"""What is computed of a row, as an engine computes it: names looked up, functions applied, bounds followed."""
+"""What is computed of a row, as an engine computes it: names looked up, functions applied, bounds kept."""
 
 from __future__ import annotations
 

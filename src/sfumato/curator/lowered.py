@@ -1,4 +1,4 @@
-"""A value of a row as an engine computes it, together with what it stands for; and arithmetic that keeps bounds.
+"""A value of a row as an engine computes it, with what it stands for; and arithmetic that keeps bounds.
 
 Every integer lies within its domain's bounds and within ±2^62: where a product or a quotient would not, it is
 put on a coarser grid, rounded down. So nothing an analyst can write overflows, and every sum has a price.
@@ -45,7 +45,7 @@ class Lowered:
     """Whether it is never missing."""
 
     def then(self, value: Value, domain: Domain, *others: Lowered, total: bool = True) -> Lowered:
-        """Computed from this and others: constant, and present where the function is total, if all of them are."""
+        """Computed from this and others: constant if all are; present if all are, for a total function."""
         every = (self, *others)
         return Lowered(
             value,
@@ -110,7 +110,7 @@ def _divisor(one: Fraction, other: Fraction) -> Fraction:
 
 
 def aligned(parts: list[Lowered], what: str) -> tuple[list[Lowered], Fraction]:
-    """The same numbers as integers of one step, the coarsest that keeps them exact unless that is too fine."""
+    """The same numbers as integers of one step: exact, unless that would be too fine."""
     numbers = [number(part, what) for part in parts]
     known = [domain for part, domain in numbers if part is not MISSING]
     step = _common([domain.step for domain in known])
@@ -170,7 +170,7 @@ def shifted(value: Value, by: int) -> Value:
 
 
 def _floor(value: Value, domain: Numbers, divisor: int) -> Value:
-    """⌊value / divisor⌋ for a positive divisor: engines round towards zero, so nothing negative is divided."""
+    """⌊value / divisor⌋, divisor positive. Engines round towards zero, so nothing negative is divided."""
     if divisor == 1:
         return value
     up = -(domain.low // divisor) if domain.low < 0 else 0

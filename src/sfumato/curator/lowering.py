@@ -140,7 +140,7 @@ def _require_one_population(left: Table, right: Table) -> None:
 def _paired(
     left: Source, right: Source, using: tuple[str, ...], terms: tuple[Condition, ...], optional: bool
 ) -> Source:
-    """Equal units where both are about people, equal values otherwise; what else is asked filters the pairs."""
+    """Equal units where both are about people, else equal values; what else is asked filters the pairs."""
     same_unit, match = not right.table.is_public, _Match.of(left.scope, right.scope, using, terms)
     match.check(same_unit, optional, right.where == Every(), left.table)
     each = right.max_rows if same_unit else _multiplicity(match.pairs, right)

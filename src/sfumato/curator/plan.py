@@ -1,4 +1,4 @@
-"""From a question and a spend to a priced plan: what will be summed, how far one unit can move it, what it costs.
+"""From a question and a spend to a plan: what will be summed, how far one unit can move it, what it costs.
 
 Only public facts come in: the catalog, the question and the spend. Nothing here can read a row.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.domains import Domain, Numbers, Periods, Texts
 from sfumato.curator.expressions import expression
-from sfumato.curator.lowered import Lowered, shifted
+from sfumato.curator.lowered import Lowered, coarser, number, shifted
 from sfumato.curator.lowering import source
 from sfumato.curator.measurement import Aggregate, Quantile, Question
 from sfumato.curator.reach import Reach
@@ -29,6 +30,7 @@ from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.exact import canonical_json
 from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,16 +181,12 @@ def _rankable(part: Lowered) -> Lowered:
     """A value with an order and not too many places."""
     domain = part.domain
     if not isinstance(domain, Numbers | Periods):
-        from sfumato.curator.lowered import number
-
         part, domain = number(part, "What a quantile takes")
     if domain.size > MOST_PLACES:
         if isinstance(domain, Periods):
             raise PolicyError(
                 "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
             )
-        from sfumato.curator.lowered import coarser
-
         part = coarser(part, domain, domain.size.bit_length() - 22)
     return part
 
@@ -278,13 +276,9 @@ def _choices(
     domain: Any = part.domain
     value: Value = shifted(part.value, -domain.low)
     spread = resolved.reach.spread
-    weight = sum(each * cells for each, cells in spread)
+    weight = Fraction(sum(each * cells for each, cells in spread))
     if not isinstance(spend, Pure):
-        from fractions import Fraction
-
-        from sfumato.privacy.sensitivity import root_up
-
-        weight = root_up(Fraction(sum(each**2 * cells for each, cells in spread)))  # type: ignore[assignment]
+        weight = root_up(Fraction(sum(each**2 * cells for each, cells in spread)))
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
     mechanism = Quantiles(spend.choice(items) / weight, shares)
     return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, spread)
@@ -296,9 +290,15 @@ def _bought(resolved: Resolved, measured: tuple[Measured, ...], spend: Spend, it
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
     program = engine.Keyed(rows, where, keys, tuple(each.summand.term for each in measured))
-    per_unit = resolved.reach.cells
-    kind = TruncatedGeometric if per_unit == 1 else ThresholdedNoise
-    return Bought(program, kind(spend.choice(items), spend.delta, per_unit), measured)
+    return Bought(program, _keys(spend.choice(items), spend.delta, resolved.reach.cells), measured)
+
+
+def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometric | ThresholdedNoise:
+    """The mechanism that tells a key from the fewest units on."""
+    if per_unit == 1:
+        return TruncatedGeometric(epsilon, delta)
+    laplace, gaussian = (ThresholdedNoise(epsilon, delta, per_unit, noise) for noise in (False, True))
+    return laplace if laplace.threshold <= gaussian.threshold else gaussian
 
 
 def _bias(resolved: Resolved) -> list[str]:

@@ -90,7 +90,7 @@ def truncation(table: Table) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Plans about separate parts of a table, of which one unit can be in `copies`: the dearest counts that often."""
+    """Plans about parts of a table. One unit can be in `copies` of them, so the dearest counts that often."""
 
     plans: tuple[Plan, ...]
     copies: int

@@ -1,4 +1,4 @@
-"""Which rows a question is about, and what is computed of each: plain frozen values in the analyst's own names."""
+"""Which rows a question is about, and what is computed of each: frozen values in the analyst's own names."""
 
 from __future__ import annotations
 

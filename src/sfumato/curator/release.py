@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from html import escape
@@ -18,6 +17,7 @@ from sfumato.curator.measurement import Count, Quantile, Units
 from sfumato.curator.post import interval, places, steady, values
 from sfumato.curator.ranks import rank_note
 from sfumato.curator.relation import Name
+from sfumato.curator.results import Receipt
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
 
@@ -39,28 +39,6 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The ledger's word that an answer was charged: keep it to notice a ledger that was set back."""
-
-    entry: int
-    head: str
-    table: str
-    unit: str
-    charged: str
-    replayed: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "entry": self.entry,
-            "head": self.head,
-            "table": self.table,
-            "unit": self.unit,
-            "charged": self.charged,
-            "replayed": self.replayed,
-        }
-
-
 class Release:
     """An answer: noisy numbers, where the exact ones lie, and the receipt.
 
@@ -79,10 +57,7 @@ class Release:
         if earlier is not None:
             self._answer = combined(earlier._answer, self._answer)
             self._rounds = (*earlier._rounds, plan.request)
-        charged = "nothing" if released.replayed else str(plan.spend)
-        self.receipt = Receipt(
-            released.seq, released.head, plan.table.name, plan.table.population, charged, released.replayed
-        )
+        self.receipt = Receipt.of(plan, released)
 
     def refine(self, **spend: Any) -> Release:
         """Ask the same again with fresh noise, pay for it, and put both answers together.

@@ -45,7 +45,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A noisy number, and where the exact one lies at 95 %, noise only. Without ends nothing is known of that."""
+    """A noisy number, and where the exact one lies at 95 %, noise only; no ends where that is not known."""
 
     value: Any
     low: Any

@@ -1,4 +1,4 @@
-"""Choosing among listed values, and statistics of blocks of units: questions whose answer is not a noisy sum."""
+"""Choosing among listed values, and statistics of blocks: questions whose answer is not a noisy sum."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Pure:
 class Rounded:
     """Gaussian noise, `multiplier` times the sensitivity for what is asked together.
 
-    k sums at √k times that each are one Gaussian mechanism at it: the squares of 1/multiplier add up. A choice
+    k sums at √k times that each are one Gaussian mechanism at it: squares of 1/multiplier add up. A choice
     whose ε is 2/(multiplier·√k) has the same Rényi curve at most: ε²/8 = 1/(2·multiplier²·k).
     """
 

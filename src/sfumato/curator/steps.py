@@ -74,7 +74,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Quantiles of a value in every cell. `spread` says how a unit's rows fall into cells where they weigh most."""
+    """Quantiles of a value in every cell. `spread` is how a unit's rows fall where they weigh most."""
 
     program: Tally
     mechanism: Quantiles

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lowering import Source
 
 FINEST = 28
-"""A sum whose rows reach further than 2^FINEST steps is taken on a coarser grid, which noise can still cover."""
+"""A sum whose rows reach further than 2^FINEST steps is taken on a coarser grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _total(part: Lowered) -> Summand:
 
 
 def _deviations(part: Lowered) -> Summand:
-    """Measured from the middle of the bounds, where one row weighs least; in half steps where that is between two."""
+    """Measured from the middle of the bounds, where one row weighs least; in half steps if need be."""
     kept, slack = _coarse(part, _grid(part))
     grid, value = _grid(kept), _value(kept)
     if (grid.low + grid.high) % 2:
@@ -132,7 +132,7 @@ def _multiplied(one: Value, other: Value) -> Value:
 
 
 def _covariance(aggregate: Covariance, source: Source) -> tuple[Summand, ...]:
-    """Over rows where neither is missing: products, both deviations, for a correlation both squares, and rows."""
+    """Where neither is missing: products, both deviations, for a correlation both squares, and rows."""
     parts = [
         number(expression(of, source.scope), "What a covariance takes")[0]
         for of in (aggregate.of, aggregate.other)

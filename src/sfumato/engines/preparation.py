@@ -1,4 +1,4 @@
-"""How a source becomes a snapshot: every column an integer, a code or a text, every unit with a bounded number of rows."""
+"""How a source becomes a snapshot: columns of integers and texts, units with a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """A date or a moment as whole days or seconds since 1970 in UTC, rounded down, clipped; others as missing."""
+    """A date or moment as days or seconds since 1970 in UTC, rounded down, clipped; others as missing."""
 
     name: str
     low: int

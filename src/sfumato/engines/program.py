@@ -108,7 +108,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Figures of each unit: answered by one row a figure, one column a unit with any row, in no particular order."""
+    """Figures of each unit: one row a figure, one column a unit with any row, in no particular order."""
 
     rows: Rows
     where: Predicate

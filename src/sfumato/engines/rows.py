@@ -22,8 +22,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """One row for each unit of a snapshot. Its column `rows` is how many rows the source had of the unit, up to
-    MOST_COUNTED."""
+    """One row for each unit. Its column `rows` is how many the source had, up to MOST_COUNTED."""
 
     snapshot: str
     at: int = 0
@@ -97,7 +96,7 @@ class PerUnit:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """Rows that satisfy `where`, at most `groups` different cells a unit and `rows_each` rows in each of them.
+    """Rows that satisfy `where`, in at most `groups` cells a unit and `rows_each` rows in each of them.
 
     Both are chosen in the keyed order of the snapshot, by a rule that looks at one unit's rows alone.
     """

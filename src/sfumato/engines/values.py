@@ -195,7 +195,7 @@ class Spelled:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """A text matches a pattern: % is any run of characters, _ is one, a backslash makes the next one itself."""
+    """A text matches a pattern: % is any run of characters, _ is one, a backslash makes the next itself."""
 
     text: Text
     pattern: str

@@ -85,7 +85,7 @@ def max(column: str) -> Quantile:
 
 
 def bins(column: str, edges: Sequence[Number]) -> Case:
-    """For group_by: the stretch between two edges that a number lies in. The last one holds its upper edge."""
+    """For group_by: the stretch between two edges that a number lies in. The last holds its upper edge."""
     cuts = [exact(edge, "edge") for edge in edges]
     if len(cuts) < 2 or any(one >= other for one, other in itertools.pairwise(cuts)):
         raise UsageError("SF-Q125", "Edges ascend, and there are at least two.", try_="[0, 18, 65, 110]")

@@ -89,7 +89,7 @@ def _order(item: exp.Expression, keys: Sequence[Expression], outputs: Sequence[O
 
 
 def _sorter(node: exp.Expression, keys: Sequence[Expression], outputs: Sequence[Output]) -> Key | Figure:
-    """A column of the answer by its position or its name there, a key, or a number computed from aggregates."""
+    """A column of the answer by position or name, a key, or a number computed from aggregates."""
     if isinstance(node, exp.Literal):
         return outputs[position(node, len(outputs))].shows
     shown = {each.name.casefold(): each.shows for each in outputs}

@@ -5,7 +5,7 @@ A closed list of nodes is read, and everything a node carries beyond what is exp
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, time
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ def expression(node: exp.Expression) -> Expression:
         "SF-Q147",
         "This cannot be computed of a row.",
         got=shape(node),
-        known="arithmetic, CASE, COALESCE, ABS, ROUND, FLOOR, LEAST, GREATEST, YEAR, DATE_TRUNC, LOWER, LENGTH, …",
+        known="arithmetic, CASE, COALESCE, ABS, ROUND, FLOOR, LEAST, YEAR, DATE_TRUNC, LOWER, LENGTH, …",
         try_="cost * 2, CASE WHEN age >= 65 THEN 1 ELSE 0 END, DATE_TRUNC('month', day)",
     )
 
@@ -212,10 +212,10 @@ def _moment(typed: str, to: Any) -> date:
         raise PolicyError("SF-Q131", "This is not a date.", try_="DATE '2024-01-31'")
     if to is exp.DataType.Type.DATE:
         return date(moment.year, moment.month, moment.day)
-    return moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)
+    return moment if isinstance(moment, datetime) else datetime.combine(moment, time.min)
 
 
-# ---- functions that the parser has no node for ----------------------------------------------------------------
+# ---- functions that the parser has no node for -------------------------------------------------------------
 
 _NAMED = {"suffix": "ends_with", "prefix": "starts_with", "isodow": "weekday", "strlen": "length"}
 
@@ -230,7 +230,7 @@ def _anonymous(node: exp.Expression) -> Expression:
     raise PolicyError("SF-Q147", f"There is no function {name[:40]} here.", try_="see the list of functions")
 
 
-# ---- figures of one unit's rows ------------------------------------------------------------------------------
+# ---- figures of one unit's rows ----------------------------------------------------------------------------
 
 _FIGURES: dict[type[exp.Expression], str] = {exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
 

@@ -169,7 +169,7 @@ class Frame(Generic[Asked]):
         return self.asks.subsample(self.relation, aggregate, blocks, text)
 
     def partition(self, column: str) -> Any:
-        """The rows by the value of a listed column: a frame for each, whose questions are charged together."""
+        """The rows by the value of a listed column: a frame for each, to be charged together."""
         return self.asks.partition(self, named(column), read(column))
 
     def __repr__(self) -> str:

@@ -31,8 +31,8 @@ from sfumato.curator.measurement import (
 )
 from sfumato.curator.plan import Plan, Resolved, plan, priced
 from sfumato.curator.quote import Quote, cheapest
-from sfumato.curator.release import Release
 from sfumato.curator.relation import Call, Name, Table
+from sfumato.curator.release import Release
 from sfumato.curator.spend import Pure, Rounded, Spend
 from sfumato.curator.steps import Bought, Choices
 from sfumato.engines.program import Counted, Found, Present

@@ -29,7 +29,7 @@ _BLIND = {"common_subexpressions", "unused_columns"}
 
 
 def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConnection:
-    """Snapshots under these names, read-only, with no way to a file, an extension, a variable or a setting."""
+    """Snapshots by these names, read-only, with no way to a file, an extension, a variable or a setting."""
     connection = _connect({"temp_directory": ""}, threads)  # nothing read from a snapshot reaches a disk
     for name, path in paths.items():
         connection.execute(f"ATTACH {literal(str(path))} AS {name} (READ_ONLY)")
