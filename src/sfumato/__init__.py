@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato import audit, local, noise, privacy, viz
-    from sfumato.curator.columns import between, one_of
+    from sfumato.curator.columns import between, one_of, text
     from sfumato.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
-    from sfumato.privacy.units import ROW, Unit
+    from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
+    from sfumato.privacy.units import PUBLIC, ROW, Unit
     from sfumato.queries.frames import count, mean, sum
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ADD_REMOVE": "sfumato.privacy.neighbours",
+    "PUBLIC": "sfumato.privacy.units",
+    "REPLACE_ONE": "sfumato.privacy.neighbours",
     "ROW": "sfumato.privacy.units",
     "Budget": "sfumato.privacy.budget",
     "Lab": "sfumato.lab",
@@ -34,10 +38,14 @@ _HOMES = {
     "one_of": "sfumato.curator.columns",
     "open": "sfumato.lab",
     "sum": "sfumato.queries.frames",
+    "text": "sfumato.curator.columns",
 }
 _ROOMS = ("audit", "errors", "local", "noise", "privacy", "viz")
 
 __all__ = [
+    "ADD_REMOVE",
+    "PUBLIC",
+    "REPLACE_ONE",
     "ROW",
     "Budget",
     "Lab",
@@ -54,6 +62,7 @@ __all__ = [
     "open",
     "privacy",
     "sum",
+    "text",
     "viz",
 ]
 

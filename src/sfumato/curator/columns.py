@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -55,7 +55,9 @@ class Between:
 
     def to_dict(self) -> dict[str, Any]:
         ends = [str(self.low), str(self.high)]
-        return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step} | _rules(self)
+        return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step} | _rules(
+            self
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +99,17 @@ class OneOf:
 
     def stored(self, name: str) -> Stored:
         values: tuple[Any, ...] = tuple(float(number) for number in self.domain().numbers) or self.values
-        return preparation.Codes(name, values, None if self.missing is None else self.values.index(self.missing))
+        return preparation.Codes(
+            name, values, None if self.missing is None else self.values.index(self.missing)
+        )
 
     def domain(self) -> Listed:
         return Listed(self.values)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"one_of": [_written(value) for value in self.values], "kind": kind(self.values[0])} | _rules(self)
+        return {"one_of": [_written(value) for value in self.values], "kind": kind(self.values[0])} | _rules(
+            self
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +143,9 @@ def between(
     missing: Number | date | None = None,
     constant: bool = False,
 ) -> Between | During:
-    """Promise that a column holds numbers, dates or moments from `low` to `high`. Others count as the nearer bound.
+    """Promise that a column holds numbers, dates or moments from `low` to `high`.
+
+    Values outside are moved to the nearer bound.
 
     Numbers are kept as multiples of `step`, a power of two. Without one, the step is chosen from the bounds
     so that rounding is far below any noise. Dates are kept to the day, moments to the second in UTC.
@@ -149,7 +157,7 @@ def between(
     bottom, top = exact(low, "low"), exact(high, "high")
     if not bottom < top:
         raise _crossed(low, high)
-    exponent = _exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
+    exponent = exponent_of(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
     instead = None if missing is None else exact(missing, "missing")
     promise = Between(bottom, top, exponent, step is not None, instead, bool(constant))
     _require_inside(missing is None or bottom <= (instead or 0) <= top)
@@ -164,7 +172,9 @@ def between(
     return promise
 
 
-def one_of(*values: str | bool | Number, missing: str | bool | Number | None = None, constant: bool = False) -> OneOf:
+def one_of(
+    *values: str | bool | Number, missing: str | bool | Number | None = None, constant: bool = False
+) -> OneOf:
     """Promise the only values a column can have. Any other value counts as missing.
 
     `missing`, one of the values, counts in place of a missing value. `constant` says that all rows of a unit
@@ -193,8 +203,8 @@ def promise_from_dict(fields: dict[str, Any]) -> Promise:
     if "text" in fields:
         return AnyText(**rules)
     if "during" in fields:
-        low, high = map(_moment, fields["during"])
-        return During(low, high, None if missing is None else _moment(missing), **rules)
+        first, last = map(_moment, fields["during"])
+        return During(first, last, None if missing is None else _moment(missing), **rules)
     if "between" in fields:
         low, high = map(Fraction, fields["between"])
         instead = None if missing is None else Fraction(missing)
@@ -244,10 +254,20 @@ def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> Dur
             got=f"between({low}, {high})",
             try_="sf.between(date(2020, 1, 1), date(2024, 12, 31))",
         )
-    if not low < high:
+    bottom, top = _in_utc(low), _in_utc(high)
+    instead = None if missing is None else _in_utc(missing)
+    if not bottom < top:
         raise _crossed(low, high)
-    _require_inside(missing is None or low <= missing <= high)
-    return During(low, high, missing, bool(constant))
+    _require_inside(instead is None or bottom <= instead <= top)
+    return During(bottom, top, instead, bool(constant))
+
+
+def _in_utc(moment: date) -> date:
+    """To the second, without a zone; a moment that has none is one in UTC already."""
+    if not isinstance(moment, datetime):
+        return moment
+    naive = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    return naive.replace(microsecond=0)
 
 
 def _crossed(low: object, high: object) -> UsageError:
@@ -282,7 +302,7 @@ def _nearest(value: Fraction, step: Fraction) -> int:
     return math.floor(value / step + Fraction(1, 2))
 
 
-def _exponent(magnitude: Fraction) -> int:
+def exponent_of(magnitude: Fraction) -> int:
     """The exponent of the smallest step that keeps this magnitude within 2^STEPS steps."""
     whole = max(magnitude.numerator, 1)
     exponent = whole.bit_length() - magnitude.denominator.bit_length() + 1
