@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sfumato.curator.columns import between, one_of, text
     from sfumato.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
+    from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
+    from sfumato.privacy.units import PUBLIC, ROW, Unit
     from sfumato.queries.aggregations import (
         bins,
         correlation,
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
         units,
         variance,
     )
-    from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
-    from sfumato.privacy.units import PUBLIC, ROW, Unit
 
 __version__ = "0.1.0"
 
@@ -73,11 +73,11 @@ _ROOMS = ("audit", "errors", "local", "noise", "privacy", "viz")
 
 __all__ = [
     "ADD_REMOVE",
-    "Budget",
-    "Lab",
     "PUBLIC",
     "REPLACE_ONE",
     "ROW",
+    "Budget",
+    "Lab",
     "Unit",
     "__version__",
     "audit",

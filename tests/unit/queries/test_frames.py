@@ -1,7 +1,7 @@
 """Frames ask what SQL asks: the same question, plan, price and request."""
 
-from fractions import Fraction
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
