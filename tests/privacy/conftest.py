@@ -202,6 +202,7 @@ class Watch:
     """Asks both labs, and says what came through that must not."""
 
     labs: tuple[sf.Lab, sf.Lab]
+    alone: sf.Lab
     outside: Path
     """The working directory, with files that nobody may read."""
     texts: list[str] = field(default_factory=list)
@@ -221,6 +222,17 @@ class Watch:
             self._answer(ask, first, before) if isinstance(first, Planned) else self._refusal(first, before)
         )
         return found or self._reached() or self._written(before)
+
+    def glanced_through(self, ask: Ask) -> str | None:
+        """The same without a neighbour, of a third lab so that the two stay in step: much quicker."""
+        self.texts.clear()
+        try:
+            release = ask(self.alone.session()).release(**_SPENDS[0])
+            told = str(release.to_arrow().to_pydict())
+        except Exception as problem:
+            return self._refusal(problem, self._state())
+        self.answered += 1
+        return self._reached() or ("the answer shows a secret" if SECRET in told else None)
 
     def _refusal(self, problem: Exception, before: list[str]) -> str | None:
         self.refused += 1
@@ -261,8 +273,8 @@ class Watch:
         return replay(asked, [self.labs], claim=quote.plan.event).finding
 
     def _reached(self) -> str | None:
-        """Both labs are asked in turn, so a text of either may lie in either's folder."""
-        folders = [lab.folder / "snapshots" for lab in self.labs]
+        """The labs are asked in turn, so what is opened may lie in the folder of any."""
+        folders = [lab.folder / "snapshots" for lab in (*self.labs, self.alone)]
         for sql in self.texts:
             alien = [foreign(sql, folder) for folder in folders]
             if all(alien):
@@ -283,8 +295,11 @@ def _planned(lab: sf.Lab, ask: Ask) -> Planned | Exception:
         repr(query)
     except Exception as problem:
         return problem
-    quotes = [_quote(query, spend) for spend in _SPENDS]
-    return next((each for each in quotes if isinstance(each, Planned)), quotes[0])
+    first = _quote(query, _SPENDS[0])
+    if isinstance(first, Planned):
+        return first
+    second = _quote(query, _SPENDS[1])
+    return second if isinstance(second, Planned) else first
 
 
 def _quote(query: Query, spend: dict[str, Any]) -> Planned | Exception:
@@ -331,17 +346,18 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
         build(inside / "one", everybody, key),
         build(inside / "other", [who for who in everybody if who != ODD], key),
     )
+    alone = build(inside / "alone", everybody, key)
     _lay_out(outside)
     import duckdb
 
     connect = duckdb.connect
-    watching = Watch(labs, outside)
+    watching = Watch(labs, alone, outside)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duckdb, "connect", lambda *a, **k: Tapped(connect(*a, **k), watching.texts))
         patch.setenv("SFUMATO_CANARY", f"{SECRET}-environment")
         patch.chdir(outside)
         yield watching
-    for lab in labs:
+    for lab in (*labs, alone):
         lab.ledger.close()
 
 
