@@ -19,8 +19,6 @@ from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import positive, shown, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from sfumato.curator.catalog import Table
@@ -138,9 +136,10 @@ class Quote:
         return self._width(aggregate, typical, confidence) / 2
 
 
-def cheapest(table: Table, question: Question, error: Mapping[str, Any], given: dict[str, int]) -> Pure:
+def cheapest(table: Table, question: Question, error: Any, given: dict[str, int]) -> Pure:
     """The smallest pure ε, in millionths, whose half-widths at 95 % are within the errors asked for."""
-    wanted = {name: float(positive(half, name)) for name, half in error.items()}
+    halves = error if isinstance(error, dict) else {}
+    wanted = {name: float(positive(half, name)) for name, half in halves.items()}
     unknown = set(wanted) - set(question.figures)
     if unknown or not wanted:
         raise UsageError(
@@ -187,9 +186,8 @@ def _known(name: str, figure: Figure, quote: Quote) -> float:
     )
 
 
-def checked_given(given: dict[str, Any] | None) -> dict[str, int]:
+def checked_given(given: Any) -> dict[str, int]:
     """Public guesses that only a quote uses."""
-    unknown = set(given or {}) - {"n"}
-    if unknown:
+    if given is not None and (not isinstance(given, dict) or set(given) - {"n"}):
         raise UsageError("SF-N108", "given takes n, the rows of a group.", try_='given={"n": 1000}')
     return {name: whole(value, name) for name, value in (given or {}).items()}
