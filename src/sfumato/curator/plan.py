@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
     from sfumato.curator.catalog import Table
     from sfumato.curator.spend import Spend

@@ -42,13 +42,13 @@ LONGER: list[tuple[str, Callable[[Frame[Question]], Question]]] = [
         lambda t: t.group_by(d="FLOOR(age / 10)").agg(n=sf.count()),
     ),
     (
-        "SELECT CASE WHEN age >= 0 AND age < 18 THEN '[0, 18)' WHEN age >= 18 AND age <= 110 "
-        "THEN '[18, 110]' END AS age, COUNT(*) AS count FROM visits GROUP BY 1",
+        """SELECT CASE WHEN age >= 0 AND age < 18 THEN '[0, 18)' WHEN age >= 18 AND age <= 110
+           THEN '[18, 110]' END AS age, COUNT(*) AS count FROM visits GROUP BY 1""",
         lambda t: t.histogram("age", [0, 18, 110]),
     ),
     (
-        "SELECT AVG(total) AS a FROM (SELECT patient_id, SUM(cost) AS total, COUNT(*) AS n FROM visits "
-        "GROUP BY patient_id) WHERE n > 2",
+        """SELECT AVG(total) AS a FROM (SELECT patient_id, SUM(cost) AS total, COUNT(*) AS n FROM visits
+           GROUP BY patient_id) WHERE n > 2""",
         lambda t: (
             t.per_unit("patient_id", total=sf.sum("cost"), n=sf.count())
             .where("n > 2")
