@@ -16,6 +16,7 @@ from sfumato.curator.expressions import expression
 from sfumato.curator.lowered import Lowered, coarser, number, shifted
 from sfumato.curator.lowering import source
 from sfumato.curator.measurement import Aggregate, Quantile, Question
+from sfumato.curator.priced import truncation
 from sfumato.curator.reach import Reach
 from sfumato.curator.spend import Moves, Needs, Pure
 from sfumato.curator.steps import Bought, Choices, Measured, Step, Sums
@@ -300,11 +301,7 @@ def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometr
 def _bias(resolved: Resolved) -> list[str]:
     """In the words of the table whose units are protected."""
     unit, question = resolved.table.unit, resolved.question
-    found = []
-    if unit.column is not None and unit.max_rows > 0:
-        found.append(
-            f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them"
-        )
+    found = list(truncation(resolved.table))
     if question.bounds is not None and resolved.source.max_rows > 1:
         kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
         found.append(f"of each {unit.column} at most {kept} count")
