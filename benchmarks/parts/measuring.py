@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     Work: TypeAlias = Callable[[], object]
+
+
+BENCHMARKS = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,25 @@ def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def from_child(script: Path, request: Mapping[str, Any], python: str = sys.executable) -> dict[str, Any]:
-    """What a script answers, in a process of its own: it gets a request and prints an answer, both JSON."""
-    ran = subprocess.run(
-        [python, str(script), json.dumps(request)], capture_output=True, text=True, check=False
-    )
+def from_child(
+    script: Path, request: Mapping[str, Any], python: str = sys.executable, limit: float | None = None
+) -> dict[str, Any]:
+    """What a script answers, in a process of its own: it gets a request and prints an answer, both JSON.
+
+    Without an answer there is `refused`: the last line of what the script complained of.
+    """
+    paths = [str(BENCHMARKS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    try:
+        ran = subprocess.run(
+            [python, "-W", "ignore", str(script), json.dumps(request)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=limit,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        )
+    except subprocess.TimeoutExpired:
+        return {"refused": f"not done after {limit:.0f} s"}
     if ran.returncode:
         return {"refused": (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]}
     answer: dict[str, Any] = json.loads(ran.stdout.strip().splitlines()[-1])

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from parts.measuring import peak_megabytes
 
 
