@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from sfumato.curator.measurement import Bounds
 from sfumato.curator.plan import Plan, Resolved, priced
+from sfumato.curator.post import require_numbers
 from sfumato.curator.quote import Quote, cheapest, checked_given
 from sfumato.curator.release import Release
 from sfumato.curator.spend import Pure
