@@ -69,7 +69,6 @@ class Row:
     """Whether the interval is as short as its law allows, or a bound of theory."""
     samples: int = 4000
     """So many that half the noise is surely noticed."""
-    runs: int = RUNS
 
     @property
     def kind(self) -> type:
@@ -148,7 +147,6 @@ def choice(kind: type[Any]) -> Row:
         interval="shortfall",
         covers=lambda n: best_choice(wide, n, gapped(wide)),
         exact=False,
-        runs=4000,
     )
 
 
@@ -290,7 +288,6 @@ TABLE = {
         covers=best_two,
         exact=False,
         samples=5000,
-        runs=4000,
     ),
     "SparseVector": Row(
         made=lambda strength: SparseVector(Fraction(3 * strength)),
@@ -336,7 +333,6 @@ TABLE = {
         event=lambda mechanism: mechanism.event(rows=2),
         exact=False,
         samples=60_000,
-        runs=2000,
     ),
     "RangeSums": Row(
         made=lambda strength: RangeSums(2, 2, Laplace(Fraction(1, strength))),
@@ -357,7 +353,6 @@ TABLE = {
         interval="rank_error",
         covers=blocks_within,
         exact=False,
-        runs=2000,
     ),
     "RandomizedResponse": response(2),
     "RandomizedResponse of five": response(5),
@@ -421,4 +416,4 @@ def test_its_interval_covers(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_its_interval_covers_to_a_percentage_point(name: str) -> None:
-    holds(TABLE[name], TABLE[name].runs)
+    holds(TABLE[name], RUNS)
