@@ -147,7 +147,7 @@ def test_text_of_the_analyst_in_the_engine_is_seen(watch: Any, monkeypatch: pyte
 def test_a_question_that_costs_too_little_is_seen(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "_l1", lambda table, summand, cells: 1)
     assert "moved by" in str(
-        watch.through(lambda s: s.sql("SELECT SUM(cost) AS s FROM visits WHERE age < 3"))
+        watch.through(lambda s: s.sql("SELECT SUM(cost) AS s FROM visits WHERE cost > 4998"))
     )
 
 
