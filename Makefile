@@ -37,7 +37,7 @@ check: $(VENV)/.installed-dev
 slow: $(VENV)/.installed-dev
 	@$(PYTEST) -m slow
 
-bench: $(VENV)/.installed-dev $(PEERS)/.installed
+bench: $(VENV)/.installed-dev $(PEERS)/.installed $(PEERS)/tumult/.installed
 	@set -e; for script in $(sort $(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
 	@set -e; for script in $(sort $(wildcard benchmarks/peers/*.py)); do echo "== $$script"; \
 	  PYTHONPATH=src $(PEERS)/bin/python $$script; done
@@ -69,6 +69,13 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip --disable-pip-version-check -qq install -r benchmarks/peers/requirements.txt
 	@touch $@
+
+# One of them wants older versions than the others. Where it cannot be installed the benchmarks go on and say so.
+$(PEERS)/tumult/.installed: benchmarks/peers/tumult.txt | $(PEERS)/.installed
+	@echo "Installing Tumult Analytics into $(PEERS)/tumult"
+	@$(PYTHON) -m venv $(PEERS)/tumult
+	@$(PEERS)/tumult/bin/python -m pip --disable-pip-version-check -qq install -r benchmarks/peers/tumult.txt \
+	  && touch $@ || { rm -rf $(PEERS)/tumult; echo "Tumult Analytics cannot be installed; it is left out." >&2; }
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

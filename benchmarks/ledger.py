@@ -13,8 +13,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from sfumato.ledger import Account, Charge, Charged, SqliteLedger, tables
+from sfumato.ledger.commitment import commitment, fresh_nonce
 from sfumato.ledger.database import Database
 from sfumato.ledger.entry import digest
+from sfumato.ledger.files import identity
 from sfumato.privacy import Budget, Pure, price
 
 ACCOUNTS = ("population:patient_id", "quota:patient_id:ada")
@@ -40,16 +42,18 @@ def must(account: Account | None) -> Account:
 
 def fill(path: Path, pairs: int) -> None:
     """Charges and releases in one commit, through the same writers as single ones."""
-    database = Database(path, 1)
+    database = Database(str(path), 1, identity(str(path)))
     with database.writing() as db:
         for number in range(pairs):
             charge = question(f"filled {number}")
             paid = {name: must(must(tables.load(db, name)).after(COST)) for name in ACCOUNTS}
             entry = tables.append(db, "charge", charge.fields())
             tables.add_charge(db, entry, charge, paid)
-            released = tables.append(db, "release", {"charge": entry.seq, "answer": digest("[1,2,3]")})
+            nonce = fresh_nonce()
+            fields = {"charge": entry.seq, "commitment": commitment(nonce, "[1,2,3]")}
+            released = tables.append(db, "release", fields)
             charged = Charged(entry.seq, entry.hash, charge.cost, charge.request)
-            tables.add_answer(db, released, charged, "[1,2,3]")
+            tables.add_answer(db, released, charged, nonce, "[1,2,3]")
         db.execute("COMMIT")
     database.close()
 

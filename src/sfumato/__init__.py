@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato import audit, local, noise, privacy, viz
-    from sfumato.curator.columns import between, one_of
+    from sfumato.curator.columns import between, one_of, text
     from sfumato.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
-    from sfumato.privacy.units import ROW, Unit
+    from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
+    from sfumato.privacy.units import PUBLIC, ROW, Unit
     from sfumato.queries.aggregations import (
         bins,
         correlation,
@@ -55,6 +56,9 @@ _HOMES = {
         ),
         "sfumato.queries.aggregations",
     ),
+    "ADD_REMOVE": "sfumato.privacy.neighbours",
+    "PUBLIC": "sfumato.privacy.units",
+    "REPLACE_ONE": "sfumato.privacy.neighbours",
     "ROW": "sfumato.privacy.units",
     "Budget": "sfumato.privacy.budget",
     "Lab": "sfumato.lab",
@@ -63,10 +67,14 @@ _HOMES = {
     "create": "sfumato.lab",
     "one_of": "sfumato.curator.columns",
     "open": "sfumato.lab",
+    "text": "sfumato.curator.columns",
 }
 _ROOMS = ("audit", "errors", "local", "noise", "privacy", "viz")
 
 __all__ = [
+    "ADD_REMOVE",
+    "PUBLIC",
+    "REPLACE_ONE",
     "ROW",
     "Budget",
     "Lab",
@@ -91,6 +99,7 @@ __all__ = [
     "quantile",
     "stddev",
     "sum",
+    "text",
     "units",
     "variance",
     "viz",

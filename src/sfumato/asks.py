@@ -107,7 +107,7 @@ class Asks:
 
 def _half_width(paid: Priced) -> int:
     step: Any = paid.steps[0]
-    return int(step.noise.half_width(Fraction(95, 100)))
+    return int(step.noise.noise.half_width(Fraction(95, 100)))
 
 
 def _shortfall(paid: Priced, values: int) -> str:

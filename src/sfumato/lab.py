@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog import Catalog, Table, declared
+from sfumato.curator.facts import public_facts, require_rows
 from sfumato.curator.incidents import Incidents
+from sfumato.curator.publications import Publication, Publications
+from sfumato.curator.schema import Schema
+from sfumato.curator.schema import read as read_schema
 from sfumato.errors import PolicyError, UsageError
 from sfumato.ledger import SqliteLedger
 from sfumato.privacy.account import caps, left
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.units import Unit
+from sfumato.published import Published
 from sfumato.session import AccountView, BudgetView, Session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from typing import Unpack
 
     from sfumato.curator.columns import Promise
+    from sfumato.curator.release import Release
+    from sfumato.desk import Spending
     from sfumato.engines.program import Engine
     from sfumato.privacy.exact import Number
-    from sfumato.privacy.units import Unit
 
 _KEY = "ranking.key"
 _LEDGER = "ledger.sqlite"
@@ -36,6 +46,7 @@ class Lab:
         self._catalog = Catalog(folder / "catalog.json")
         self.ledger = SqliteLedger.open(folder / _LEDGER)
         self.incidents = Incidents(folder / "incidents.log")
+        self._publications = Publications(folder / "published.json")
 
     # ---- the steward ----
 
@@ -47,20 +58,72 @@ class Lab:
         unit: Unit | None = None,
         columns: Mapping[str, Promise] | None = None,
         budget: Budget | None = None,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        rows: int | None = None,
+        schema: str | Path | None = None,
     ) -> None:
         """Prepare a table and open its budget.
 
         `source` is a parquet or csv path, an Arrow table, or a pandas or polars frame. Only the unit and the
         declared columns are kept, each unit with at most `max_rows` rows, numbers within their bounds.
+        `schema` is a TOML file that says all the rest. `neighbours=sf.REPLACE_ONE` makes the number of rows
+        public, which must then be `rows`.
         """
-        table = declared(name, unit, columns)
-        with self._catalog.changing():
+        said = Schema(unit, dict(columns or {}), budget, neighbours, rows)
+        if schema is not None:
+            _require_nothing_else(said)
+            said = read_schema(schema)
+        table = declared(name, said.unit, said.columns, said.neighbours, said.rows)
+        with self._changing():
             if name in self._catalog.tables():
-                raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="another name")
-            account, agreed = population_account(table.population), self._agreed_budget(table, budget)
-            self.engine.prepare(source, table.preparation(self._ranking_key()), table.snapshot_name)
-            self.ledger.open_account(account, agreed)
-            self._catalog.add(table)
+                raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
+            self._require_one_relation(table)
+            agreed = self._agreed_budget(table, said.budget)
+            prepared = self._prepared(table, source)
+            if agreed is not None:
+                self.ledger.open_account(population_account(table.population), agreed)
+            self._catalog.add(prepared)
+
+    def advance(
+        self,
+        name: str,
+        source: Any,
+        *,
+        columns: Mapping[str, Promise] | None = None,
+        max_rows: int | None = None,
+        rows: int | None = None,
+    ) -> None:
+        """Make the table's next snapshot, with the same promises unless others are given.
+
+        Everyone sees the counter move on. The people stay the same, and so does what is left of their budget;
+        answers about the old snapshot are not answers about the new one. The old one is erased.
+        """
+        with self._changing():
+            old = self._catalog.table(name)
+            unit = old.unit if max_rows is None else _with_max_rows(old, max_rows)
+            promised = old.columns if columns is None else columns
+            public_rows = None if old.is_public else old.public_rows if rows is None else rows
+            table = declared(name, unit, promised, old.neighbours, public_rows)
+            self._catalog.add(self._prepared(table, source))
+
+    def drop(self, name: str) -> None:
+        """Erase a table and its snapshot. What was spent on its people stays spent."""
+        with self._changing():
+            self._catalog.remove(self._catalog.table(name).name)
+
+    def publish(self, sql: str, *, given: dict[str, Any] | None = None, **spend: Unpack[Spending]) -> Release:
+        """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
+        query = self.session().sql(sql)
+        request = query.quote(given=given, **spend).plan.request
+        release = query.release(given=given, **spend)
+        asked = {**spend} | ({} if given is None else {"given": given})
+        with self._catalog.changing():
+            self._publications.add(Publication(sql, asked, request))
+        return release
+
+    def published(self) -> tuple[Published, ...]:
+        """What was published, in that order; `.read()` gives the answer."""
+        return tuple(Published(self, each) for each in self._publications.all())
 
     def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> None:
         """Give an analyst a quota on every population there is. What they spent before stays spent."""
@@ -102,7 +165,7 @@ class Lab:
         return tuple(self._catalog.tables().values())
 
     def populations(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(table.population for table in self.tables()))
+        return tuple(dict.fromkeys(table.population for table in self.tables() if not table.is_public))
 
     def accounts(self, population: str, analyst: str | None) -> tuple[str, ...]:
         """The accounts one charge touches: the population's, and the analyst's quota on it."""
@@ -134,7 +197,47 @@ class Lab:
             quota_account(population, analyst) in accounts for population in self.populations()
         )
 
-    def _agreed_budget(self, table: Table, budget: Budget | None) -> Budget:
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One change at a time. Snapshots of no use are erased before, if one was interrupted, and after."""
+        with self._catalog.changing():
+            self._erase_leftovers()
+            try:
+                yield
+            finally:
+                self._erase_leftovers()
+
+    def _erase_leftovers(self) -> None:
+        for snapshot in self._catalog.contents.leftovers:
+            self.engine.erase(snapshot)
+            self._catalog.erased(snapshot)
+
+    def _prepared(self, table: Table, source: Any) -> Table:
+        """The table with a new snapshot and what is public about it."""
+        numbered = self._catalog.begin(table)
+        self.engine.prepare(source, numbered.preparation(self._ranking_key()), numbered.snapshot_name)
+        if table.is_public:
+            return public_facts(self.engine, numbered)
+        if table.public_rows is not None:
+            require_rows(self.engine, numbered)
+        return numbered
+
+    def _require_one_relation(self, table: Table) -> None:
+        """What is paid for one relation is not for the other, and an account outlives its tables."""
+        known = self._catalog.contents.relations.get(table.population, table.neighbours)
+        if known is not table.neighbours and not table.is_public:
+            raise PolicyError(
+                "SF-C128",
+                f"The tables of {table.population} do not have the same neighbours.",
+                known=known.value,
+                got=table.neighbours.value,
+                try_="the same neighbours, or another population",
+            )
+
+    def _agreed_budget(self, table: Table, budget: Budget | None) -> Budget | None:
+        if table.is_public:
+            _require_no_budget(table, budget)
+            return None
         account = population_account(table.population)
         if account in self.ledger.accounts():
             return self._same_budget(account, budget)
@@ -195,6 +298,30 @@ def population_account(population: str) -> str:
 
 def quota_account(population: str, analyst: str) -> str:
     return f"quota:{population}:{analyst}"
+
+
+def _require_nothing_else(said: Schema) -> None:
+    if said != Schema(None, {}, None, Neighbours.ADD_REMOVE, None):
+        raise UsageError(
+            "SF-C129",
+            "A schema says everything about a table, so nothing is said beside it.",
+            try_='lab.register("visits", "visits.parquet", schema="visits.toml")',
+        )
+
+
+def _require_no_budget(table: Table, budget: Budget | None) -> None:
+    if budget is not None:
+        raise UsageError(
+            "SF-C130", f"'{table.name}' is public and has no budget.", try_="leave budget out, or name a unit"
+        )
+
+
+def _with_max_rows(table: Table, max_rows: int) -> Unit:
+    if table.unit.column is None:
+        raise UsageError(
+            "SF-C131", f"Each row of '{table.name}' stands for itself.", try_="leave max_rows out"
+        )
+    return Unit(table.unit.column, max_rows, table.unit.of)
 
 
 def _write_private(path: Path, content: bytes) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sfumato.asks import Oracle
     from sfumato.lab import Lab
     from sfumato.privacy.exact import Number
+    from sfumato.published import Published
     from sfumato.queries.frames import Frame
     from sfumato.viz import Chart
 
@@ -49,6 +50,10 @@ class Session:
     def budget(self) -> BudgetView:
         """What is left, for every population this session may spend on."""
         return self._lab.budget_of(self._analyst)
+
+    def published(self) -> tuple[Published, ...]:
+        """What the steward published: every answer can be read again for nothing."""
+        return self._lab.published()
 
     def __repr__(self) -> str:
         return f"Session({self._analyst or 'steward'!r})"

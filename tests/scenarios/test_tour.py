@@ -39,7 +39,19 @@ def test_the_query_lines_of_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert r.interval(0.95).column_names == ["ward", "n_low", "n_high", "cost_low", "cost_high"]
     assert r.receipt.entry > 0
     assert r.plot().to_json()
+    assert r.refine(epsilon=0.1).to_arrow().column_names == ["ward", "n", "cost"]
     assert "left" in str(s.budget)
+
+    t = s.table("visits")
+    shared = t.where("age >= 65").group_by("ward").agg(
+        n=sf.count(), cost=sf.mean("cost"), mid=sf.quantile("cost", .5)).release(share=0.02)  # fmt: skip
+    assert shared.to_arrow().column_names == ["ward", "n", "cost", "mid"]
+    assert set(t.top("ward", k=2).release(epsilon=0.01)) < {"A", "B", "C"}
+    assert list(t.partition("ward")) == ["A", "B", "C"]
+    assert t.distance("COUNT(*) >= 100").release(epsilon=0.01).receipt.entry > 0
+    assert 0 <= t.subsample(sf.median("cost"), blocks=50).release(epsilon=0.01).value <= 5000
+    assert 0 <= s.oracle("visits", epsilon=0.1).mean("age >= 65").value <= 1
+    assert lab.publish("SELECT COUNT(*) AS n FROM visits", epsilon=0.01).receipt.entry > 0
 
     again = sf.open("clinic").session("ada").sql(
         "SELECT ward, COUNT(*) AS people, AVG(cost) AS mean FROM visits WHERE NOT age < 65 GROUP BY ward"

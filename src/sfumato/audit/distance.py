@@ -82,8 +82,15 @@ def _(mechanism: Telling, first: Any, second: Any) -> Fraction | int:
 
 @distance.register
 def _(mechanism: ProposeTestRelease, first: Any, second: Any) -> Fraction | int:
-    units: int = first.units_from(second)
-    return units
+    """How many units apart the two tables are, at least.
+
+    A unit moves the distance to instability by at most 1. Values that differ are one unit apart or more, and
+    a table at distance d is d units away from any that has a neighbour with another value.
+    """
+    apart: int = abs(first.distance - second.distance)
+    return (
+        apart if same(first.value, second.value) else max(apart, first.distance + 1, second.distance + 1, 1)
+    )
 
 
 @singledispatch
@@ -121,3 +128,15 @@ def _steps(first: Any, second: Any) -> list[int]:
     """Every coordinate's difference, in Python integers, which do not wrap."""
     apart = np.asarray(first, dtype=object) - np.asarray(second, dtype=object)
     return [int(step) for step in np.ravel(apart)]
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two results are equal through and through; NaN equals NaN."""
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        one, other = np.asarray(first), np.asarray(second)
+        return one.dtype == other.dtype and one.shape == other.shape and same(one.tolist(), other.tolist())
+    if isinstance(first, dict) and isinstance(second, dict):
+        return same(list(first.items()), list(second.items()))
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    return bool(first == second) or bool(first != first and second != second)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.audit.claims import Claim, read, within
-from sfumato.audit.distance import distance, price
+from sfumato.audit.distance import distance, price, same
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.noise.record import Call, recording
 from sfumato.privacy.events import Event, Sequential
@@ -227,15 +227,3 @@ def _alike(call: Call, recorded: Call) -> bool:
         and np.shape(call.exact) == np.shape(recorded.exact)
         and call.sensitivity == recorded.sensitivity
     )
-
-
-def same(first: Any, second: Any) -> bool:
-    """Whether two results are equal through and through; NaN equals NaN."""
-    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
-        one, other = np.asarray(first), np.asarray(second)
-        return one.dtype == other.dtype and one.shape == other.shape and same(one.tolist(), other.tolist())
-    if isinstance(first, dict) and isinstance(second, dict):
-        return same(list(first.items()), list(second.items()))
-    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        return len(first) == len(second) and all(map(same, first, second))
-    return bool(first == second) or bool(first != first and second != second)

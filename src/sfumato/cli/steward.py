@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -48,6 +49,7 @@ def table() -> None:
 @click.option("--one-of", nargs=2, multiple=True, metavar="COLUMN A,B,C", help="One of a public list.")
 @click.option("--epsilon", help="The budget of a new population.")
 @click.option("--delta", default="0", show_default=True)
+@click.option("--schema", type=click.Path(), help="A TOML file that says all of this instead.")
 @as_json
 def add(name: str, source: str, folder: str, as_json: bool, **options: Any) -> None:
     """Prepare SOURCE (parquet or csv) under NAME."""
@@ -59,8 +61,35 @@ def add(name: str, source: str, folder: str, as_json: bool, **options: Any) -> N
         unit=_unit(options),
         columns=_promises(options),
         budget=None if epsilon is None else sf.Budget(_number(epsilon), _number(options["delta"])),
+        schema=options["schema"],
     )
     _show_table(lab.table(name), as_json)
+
+
+@table.command()
+@click.argument("name")
+@click.argument("source", type=click.Path(exists=True, dir_okay=False))
+@lab_option
+@click.option("--max-rows", type=int, help="The most rows of one unit that count from now on.")
+@as_json
+def advance(name: str, source: str, folder: str, max_rows: int | None, as_json: bool) -> None:
+    """Make the next snapshot of NAME from SOURCE; the old one is erased, the budget stays."""
+    lab = sf.open(folder)
+    lab.advance(name, source, max_rows=max_rows)
+    _show_table(lab.table(name), as_json)
+
+
+@table.command()
+@click.argument("name")
+@lab_option
+@as_json
+def drop(name: str, folder: str, as_json: bool) -> None:
+    """Erase NAME and its snapshot. What was spent on its people stays spent."""
+    sf.open(folder).drop(name)
+    if as_json:
+        show_json({"dropped": name})
+    else:
+        print(f"{name} and its snapshot are gone. What was spent stays spent.")
 
 
 @table.command("list")
@@ -146,26 +175,44 @@ def _show_table(table: Table, as_json: bool) -> None:
 
 
 def _described(table: Table) -> dict[str, Any]:
-    return {"name": table.name, "population": table.population, **table.to_dict()}
+    population = None if table.is_public else table.population
+    return {"name": table.name, "population": population, **table.to_dict()}
 
 
 def _row(table: Table) -> tuple[Any, ...]:
-    return table.name, table.unit.column or "each row", table.unit.max_rows, ", ".join(table.columns)
+    unit = "public" if table.is_public else table.unit.column or "each row"
+    return table.name, unit, table.unit.max_rows, ", ".join(table.columns)
 
 
 def _protected(table: Table) -> str:
+    if table.is_public:
+        return "no one: it is public"
     if table.unit.column is None:
         return "each row"
     return f"all rows of one {table.unit.column}, of which at most {table.unit.max_rows} count"
 
 
 def _promise(promise: Promise) -> str:
-    if isinstance(promise, Between):
-        return f"between {shown(promise.low)} and {shown(promise.high)}, in steps of {shown(promise.step)}"
-    if isinstance(promise, During):
-        return f"between {promise.low} and {promise.high}"
-    if isinstance(promise, AnyText):
-        return "any text"
-    values = promise.domain().shown()
-    some = ", ".join(map(str, values[:8]))
-    return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > 8 else "")
+    missing = promise.missing
+    said = [_held(promise)]
+    if missing is not None:
+        said.append(f"missing as {shown(missing) if isinstance(missing, Fraction) else missing}")
+    if promise.constant:
+        said.append("constant")
+    return "; ".join(said)
+
+
+def _held(promise: Promise) -> str:
+    match promise:
+        case Between():
+            return (
+                f"between {shown(promise.low)} and {shown(promise.high)}, in steps of {shown(promise.step)}"
+            )
+        case During():
+            return f"between {promise.low} and {promise.high}, to the {promise.unit}"
+        case OneOf():
+            values = promise.domain().shown()
+            some = ", ".join(map(str, values[:8]))
+            return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > 8 else "")
+        case AnyText():
+            return "a text"

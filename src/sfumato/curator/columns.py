@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -254,10 +254,20 @@ def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> Dur
             got=f"between({low}, {high})",
             try_="sf.between(date(2020, 1, 1), date(2024, 12, 31))",
         )
-    if not low < high:
+    bottom, top = _in_utc(low), _in_utc(high)
+    instead = None if missing is None else _in_utc(missing)
+    if not bottom < top:
         raise _crossed(low, high)
-    _require_inside(missing is None or low <= missing <= high)
-    return During(low, high, missing, bool(constant))
+    _require_inside(instead is None or bottom <= instead <= top)
+    return During(bottom, top, instead, bool(constant))
+
+
+def _in_utc(moment: date) -> date:
+    """To the second, without a zone; a moment that has none is one in UTC already."""
+    if not isinstance(moment, datetime):
+        return moment
+    naive = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    return naive.replace(microsecond=0)
 
 
 def _crossed(low: object, high: object) -> UsageError:

@@ -194,7 +194,7 @@ def comparable(left: Lowered, right: Lowered, *, ordered: bool = False) -> tuple
     if ordered or len(words) == 1:
         raise PolicyError("SF-Q110", "Texts are compared with texts, by = alone.", try_="ward = 'A'")
     if isinstance(left.domain, Listed) and isinstance(right.domain, Listed):
-        return _recoded(left, left.domain), _recoded(right, left.domain)
+        return _recoded(left, right.domain), right
     if isinstance(left.domain, Listed) or isinstance(right.domain, Listed):
         raise PolicyError(
             "SF-Q110", "A listed text is not compared with a free one.", try_="declare both with one_of"

@@ -26,6 +26,7 @@ from sfumato.engines.rows import Present
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
 from sfumato.noise import Laplace
+from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,6 +95,20 @@ class Unique:
 Property = CountReaches | SumReaches | ShareReaches | QuantileBelow | ModeIs | Unique
 
 
+@dataclass(frozen=True, slots=True)
+class Blur:
+    """Noise for a distance. Neighbours are one change apart, or two where a unit is replaced."""
+
+    noise: Laplace
+    changes: int
+
+    def event(self) -> Event:
+        return self.noise.event(self.changes)
+
+    def release(self, distance: int) -> int:
+        return int(self.noise.release(np.array([distance], dtype=object), l1=self.changes)[0])
+
+
 # ---- what is computed once it is paid ----------------------------------------------------------------------
 
 
@@ -109,13 +124,13 @@ class Linear:
     weights: tuple[int, ...]
     goal: int
     gain: int
-    noise: Laplace
+    noise: Blur
 
     def event(self) -> Event:
-        return self.noise.event(1)
+        return self.noise.event()
 
     def release(self, exact: NDArray[Any]) -> int:
-        return _noisy(self.distance(exact), self.noise)
+        return self.noise.release(self.distance(exact))
 
     def distance(self, exact: NDArray[Any]) -> int:
         scores = sum(
@@ -148,13 +163,13 @@ class Mode:
     program: Program
     place: int
     rows: int
-    noise: Laplace
+    noise: Blur
 
     def event(self) -> Event:
-        return self.noise.event(1)
+        return self.noise.event()
 
     def release(self, exact: NDArray[Any]) -> int:
-        return _noisy(self.distance(exact), self.noise)
+        return self.noise.release(self.distance(exact))
 
     def distance(self, exact: NDArray[Any]) -> int:
         counts = exact[0]
@@ -166,20 +181,16 @@ class Single:
     """The property that exactly one unit has a row."""
 
     program: Program
-    noise: Laplace
+    noise: Blur
 
     def event(self) -> Event:
-        return self.noise.event(1)
+        return self.noise.event()
 
     def release(self, exact: NDArray[Any]) -> int:
-        return _noisy(self.distance(exact), self.noise)
+        return self.noise.release(self.distance(exact))
 
     def distance(self, exact: NDArray[Any]) -> int:
         return abs(int(exact[0][0]) - 1)
-
-
-def _noisy(distance: int, noise: Laplace) -> int:
-    return int(noise.release(np.array([distance], dtype=object), l1=1)[0])
 
 
 # ---- from a property to a step -----------------------------------------------------------------------------
@@ -189,11 +200,12 @@ def distance(source: Source, wanted: Property, spend: Spend) -> Priced:
     """The priced question for how far a table is from having a property."""
     if not isinstance(spend, Pure):
         raise PolicyError("SF-Q152", "A distance is released with pure ε.", try_="release(epsilon=0.1)")
-    step = _step(source, wanted, Laplace(1 / spend.epsilon))
+    changes = 2 if source.table.neighbours is Neighbours.REPLACE_ONE else 1
+    step = _step(source, wanted, Blur(Laplace(changes / spend.epsilon), changes))
     return Priced(source.table, spend, (step,), truncation(source.table))
 
 
-def _step(source: Source, wanted: Property, noise: Laplace) -> Linear | Mode | Single:
+def _step(source: Source, wanted: Property, noise: Blur) -> Linear | Mode | Single:
     match wanted:
         case CountReaches(bound, at_least):
             return _linear(source, (Counted(),), (1,), bound, source.max_rows, at_least, noise)
@@ -218,7 +230,7 @@ def _linear(
     goal: int,
     most: int,
     at_least: bool,
-    noise: Laplace,
+    noise: Blur,
     least: int = 0,
 ) -> Linear:
     """For ≤ the signs are turned. `most` and `least` bound a unit's score; no row at all scores 0."""
@@ -228,7 +240,7 @@ def _linear(
     return Linear(program, tuple(-weight for weight in weights), -goal, max(-least, 0), noise)
 
 
-def _sum(source: Source, of: Expression, bound: Fraction, at_least: bool, noise: Laplace) -> Linear:
+def _sum(source: Source, of: Expression, bound: Fraction, at_least: bool, noise: Blur) -> Linear:
     part, domain = number(expression(of, source.scope), "What SUM takes")
     goal = math.ceil(bound / domain.step) if at_least else math.floor(bound / domain.step)
     most, least = max(domain.high, 0) * source.max_rows, min(domain.low, 0) * source.max_rows
@@ -236,7 +248,7 @@ def _sum(source: Source, of: Expression, bound: Fraction, at_least: bool, noise:
     return _linear(source, (total,), (1,), goal, most, at_least, noise, least)
 
 
-def _share(source: Source, of: Expression, bound: Fraction, at_least: bool, noise: Laplace) -> Linear:
+def _share(source: Source, of: Expression, bound: Fraction, at_least: bool, noise: Blur) -> Linear:
     met = Case(((Comparison(of, "=", Literal(True)), Literal(Fraction(1))),))
     counted = Present(expression(of, source.scope).value)
     if at_least:
@@ -245,7 +257,7 @@ def _share(source: Source, of: Expression, bound: Fraction, at_least: bool, nois
     return _share_of(source, counted, missed, 1 - bound, noise)
 
 
-def _share_of(source: Source, counted: Figure, met: Case, share: Fraction, noise: Laplace) -> Linear:
+def _share_of(source: Source, counted: Figure, met: Case, share: Fraction, noise: Blur) -> Linear:
     """denominator · (rows that meet it) − numerator · rows ≥ 0."""
     if not 0 <= share <= 1:
         raise PolicyError("SF-Q150", "A share lies from 0 to 1.", try_="AVG(age >= 65) >= 0.3")
@@ -255,7 +267,7 @@ def _share_of(source: Source, counted: Figure, met: Case, share: Fraction, noise
     return _linear(source, figures, weights, 0, most, True, noise)
 
 
-def _mode(source: Source, of: Expression, value: Any, noise: Laplace) -> Mode:
+def _mode(source: Source, of: Expression, value: Any, noise: Blur) -> Mode:
     part = expression(of, source.scope)
     if not isinstance(part.domain, Listed) or value not in part.domain.values:
         raise PolicyError("SF-Q112", "The mode is one of a column's listed values.", try_="MODE(ward) = 'A'")
@@ -264,7 +276,7 @@ def _mode(source: Source, of: Expression, value: Any, noise: Laplace) -> Mode:
     return Mode(program, part.domain.values.index(value), source.max_rows, noise)
 
 
-def _single(source: Source, of: Expression, value: Any, noise: Laplace) -> Single:
+def _single(source: Source, of: Expression, value: Any, noise: Blur) -> Single:
     holds = predicate(Comparison(of, "=", Literal(value)), source.scope)
     where = simplified(Every((source.where, holds)))
     return Single(Program(source.rows, where, (), (Units(),)), noise)

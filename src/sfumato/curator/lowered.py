@@ -203,17 +203,38 @@ def subtract(left: Lowered, right: Lowered) -> Lowered:
 def multiply(left: Lowered, right: Lowered) -> Lowered:
     one, first = number(left, "One side of *")
     other, second = number(right, "One side of *")
+    for part, domain, factor in ((one, first, _typed(other)), (other, second, _typed(one))):
+        if factor:
+            return scaled(part, domain, factor)
     corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
     domain = Numbers(min(corners), max(corners), first.step * second.step)
-    if isinstance(other.value, Constant) and other.value.value is not None:
-        return kept(one.then(times(one.value, other.value.value), domain, other))
     return kept(one.then(Multiply(one.value, other.value), domain, other))
 
 
+def scaled(part: Lowered, domain: Numbers, factor: Fraction) -> Lowered:
+    """Times a number that is not zero: the same integers, of another step."""
+    if factor < 0:
+        return negate(part.then(part.value, Numbers(domain.low, domain.high, domain.step * -factor)))
+    return part.then(part.value, Numbers(domain.low, domain.high, domain.step * factor))
+
+
+def _typed(part: Lowered) -> Fraction | None:
+    """The number that was typed in, if one was."""
+    if isinstance(part.value, Constant) and part.value.value is not None:
+        return part.value.value * _numbers(part).step
+    return None
+
+
 def divide(left: Lowered, right: Lowered) -> Lowered:
-    """left / right, rounded down on a grid chosen from the bounds; missing where right is 0."""
+    """left / right; exact if right was typed in, else rounded down on a grid chosen from the bounds.
+
+    Missing where right is 0.
+    """
     one, first = number(left, "One side of /")
     other, second = number(right, "One side of /")
+    divisor = _typed(other)
+    if divisor:
+        return scaled(one, first, 1 / divisor)
     nearest = max(1, second.low, -second.high)
     magnitude = max(Fraction(1, 2**STEPS), first.bound * first.step / (nearest * second.step))
     step = Fraction(2) ** exponent_of(magnitude)

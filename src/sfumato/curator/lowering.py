@@ -18,7 +18,7 @@ from sfumato.curator.lowered import LARGEST, Lowered, coarser, number
 from sfumato.curator.scope import Field, Scope
 from sfumato.curator.simplify import simplified
 from sfumato.engines import rows as engine
-from sfumato.engines.values import Column, Every, Predicate, Value
+from sfumato.engines.values import Add, Column, Constant, Every, Multiply, Predicate, Value
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -239,13 +239,24 @@ def _known(name: Name, scope: Scope) -> bool:
 
 
 def _multiplicity(pairs: tuple[tuple[Lowered, Lowered], ...], right: Source) -> int:
-    """How many rows of a public table one row can meet: by the column that is rarest repeated."""
-    known = [
-        right.table.multiplicity[other.value.name]
-        for _, other in pairs
-        if isinstance(other.value, Column) and isinstance(right.rows, engine.Scan)
-    ]
-    return min([*known, right.table.public_rows or 0])
+    """How many rows of a public table one row can meet: by the column whose values are repeated least."""
+    if right.table.public_rows is None:
+        raise AssertionError(right.table)
+    columns = [_told_apart_by(other.value) for _, other in pairs]
+    known = [right.table.multiplicity[column.name] for column in columns if column is not None]
+    return min([*known, right.table.public_rows])
+
+
+def _told_apart_by(value: Value) -> Column | None:
+    """The column that has different values wherever this has, if that is plain."""
+    match value:
+        case Column():
+            return value
+        case Add(inner, Constant(int())):
+            return _told_apart_by(inner)
+        case Multiply(inner, Constant(int(factor))) if factor:
+            return _told_apart_by(inner)
+    return None
 
 
 def _after_join(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,9 @@ from sfumato.curator.expressions import expression
 from sfumato.curator.lowered import Lowered, coarser, number, shifted
 from sfumato.curator.lowering import source
 from sfumato.curator.measurement import Aggregate, Quantile, Question
+from sfumato.curator.priced import truncation
 from sfumato.curator.reach import Reach
-from sfumato.curator.spend import Needs, Pure
+from sfumato.curator.spend import Moves, Needs, Pure
 from sfumato.curator.steps import Bought, Choices, Measured, Step, Sums
 from sfumato.curator.summands import Summand, summands
 from sfumato.engines import program as engine
@@ -30,10 +30,10 @@ from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.exact import canonical_json
 from sfumato.privacy.neighbours import Neighbours
-from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
     from sfumato.curator.catalog import Table
     from sfumato.curator.spend import Spend
@@ -150,12 +150,12 @@ class Resolved:
     def needs(self) -> Needs:
         return Needs(tuple(map(self.moves, self.summands)), len(self.quantiles), self.bought)
 
-    def moves(self, summand: Summand) -> Any:
+    def moves(self, summand: Summand) -> Moves:
         """Nothing moves the number of all rows where it is public."""
         everyone = self.rows == (self.source.rows, Every()) and isinstance(self.source.rows, Scan)
         whole = everyone and not self.keys and isinstance(summand.term, engine.Counted)
         if whole and self.table.neighbours is Neighbours.REPLACE_ONE:
-            return type(self.reach.moves(summand))(0, 0)
+            return Moves(0, 0)
         return self.reach.moves(summand)
 
     def _check_keys(self) -> None:
@@ -270,18 +270,15 @@ def _measured(resolved: Resolved, summand: Summand, spend: Spend, items: int) ->
 def _choices(
     resolved: Resolved, part: Lowered, quantiles: tuple[Quantile, ...], spend: Spend, items: int
 ) -> Choices:
-    """A unit's rows share the ε of a choice: by their number in pure ε, by the root of squares otherwise."""
+    """All rows of a unit share the ε of a choice."""
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
     domain: Any = part.domain
     value: Value = shifted(part.value, -domain.low)
-    spread = resolved.reach.spread
-    weight = Fraction(sum(each * cells for each, cells in spread))
-    if not isinstance(spend, Pure):
-        weight = root_up(Fraction(sum(each**2 * cells for each, cells in spread)))
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
-    mechanism = Quantiles(spend.choice(items) / weight, shares)
-    return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, spread)
+    count = resolved.reach.counted
+    mechanism = Quantiles(spend.choice(items) / count, shares)
+    return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
 
 
 def _bought(resolved: Resolved, measured: tuple[Measured, ...], spend: Spend, items: int) -> Bought:
@@ -304,11 +301,7 @@ def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometr
 def _bias(resolved: Resolved) -> list[str]:
     """In the words of the table whose units are protected."""
     unit, question = resolved.table.unit, resolved.question
-    found = []
-    if unit.column is not None and unit.max_rows > 0:
-        found.append(
-            f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them"
-        )
+    found = list(truncation(resolved.table))
     if question.bounds is not None and resolved.source.max_rows > 1:
         kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
         found.append(f"of each {unit.column} at most {kept} count")

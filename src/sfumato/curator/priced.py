@@ -85,6 +85,8 @@ def truncation(table: Table) -> tuple[str, ...]:
     unit = table.unit
     if unit.column is None:
         return ()
+    if unit.max_rows == 1:
+        return (f"only one row of each {unit.column} counts",)
     return (f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them",)
 
 

@@ -24,8 +24,6 @@ from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import positive, shown, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sfumato.curator.laws import Floats
     from sfumato.curator.measurement import Figure
     from sfumato.curator.plan import Plan, Resolved
@@ -183,10 +181,11 @@ def _shown_from(step: Bought) -> str:
     return f"shown from about {step.keys.threshold:,} units on"
 
 
-def cheapest(resolved: Resolved, error: Mapping[str, Any], given: dict[str, int]) -> Pure:
+def cheapest(resolved: Resolved, error: Any, given: dict[str, int]) -> Pure:
     """The smallest pure ε, in millionths, whose half-widths at 95 % are within the errors asked for."""
     figures = resolved.question.figures
-    wanted = {name: float(positive(half, name)) for name, half in error.items()}
+    halves = error if isinstance(error, dict) else {}
+    wanted = {name: float(positive(half, name)) for name, half in halves.items()}
     if set(wanted) - set(figures) or not wanted:
         raise UsageError(
             "SF-N114", "error names numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
@@ -242,9 +241,8 @@ def _known(name: str, figure: Figure, quote: Quote) -> float:
     )
 
 
-def checked_given(given: dict[str, Any] | None) -> dict[str, int]:
+def checked_given(given: Any) -> dict[str, int]:
     """Public guesses that only a quote uses."""
-    unknown = set(given or {}) - {"n"}
-    if unknown:
+    if given is not None and (not isinstance(given, dict) or set(given) - {"n"}):
         raise UsageError("SF-N108", "given takes n, the rows of a group.", try_='given={"n": 1000}')
     return {name: whole(value, name) for name, value in (given or {}).items()}

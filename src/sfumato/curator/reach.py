@@ -28,14 +28,9 @@ class Reach:
     """Whether there is one cell only, so that what is taken away and what is added meet there."""
 
     @property
-    def spread(self) -> tuple[tuple[int, int], ...]:
-        """The rows of one unit where they weigh most: so many rows in each of so many cells."""
-        full = min(self.cells, self.rows // self.each)
-        rest = min(self.each, self.rows - full * self.each) if full < self.cells else 0
-        times = 2 if self.replaced else 1
-        return tuple(
-            (rows, times * cells) for rows, cells in ((self.each, full), (rest, 1)) if rows and cells
-        )
+    def counted(self) -> int:
+        """How many rows can differ between neighbours, in all cells together."""
+        return min(self.rows, self.cells * self.each) * (2 if self.replaced else 1)
 
     def moves(self, summand: Summand) -> Moves:
         """The norms of what one unit adds to the cells of a sum, and of what replacing it changes."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.noise import Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.histograms import Histograms
-from sfumato.privacy.events import Event, Repeated, Sequential
+from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -74,25 +74,25 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Quantiles of a value in every cell. `spread` is how a unit's rows fall where they weigh most."""
+    """Quantiles of a value in every cell.
+
+    A unit has at most `rows` rows in all cells together. Each cell's choice has a log-likelihood ratio in an
+    interval as long as the unit's rows there, and the intervals of all cells add up: the price is that of all
+    rows in one cell.
+    """
 
     program: Tally
     mechanism: Quantiles
-    spread: tuple[tuple[int, int], ...]
+    rows: int
 
     def event(self) -> Event:
-        return Sequential(tuple(Repeated(self.mechanism.event(rows), cells) for rows, cells in self.spread))
+        return self.mechanism.event(self.rows)
 
     def release(self, exact: NDArray[np.int64]) -> list[list[int]]:
         """One row a share, one column a cell."""
         table = Histograms.of(*exact, groups=self.program.cells, cells=self.program.size)
         chosen: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
         return chosen
-
-    @property
-    def rows(self) -> int:
-        """How many rows one unit can have in all cells together."""
-        return sum(rows * cells for rows, cells in self.spread)
 
 
 @dataclass(frozen=True, slots=True)

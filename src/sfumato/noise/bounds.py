@@ -84,7 +84,9 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
 
 def decay(start: Bounds, ratio: Bounds, count: int) -> list[Bounds]:
     """start, start · ratio, start · ratio², … : so many of them."""
+    bits, low, high = start.bits, start.low, start.high
     found = [start] * min(count, 1)
-    for _ in range(count - 1):
-        found.append(found[-1] * ratio)
+    for _ in range(count - 1):  # Bounds' own product, written out: tables are made of thousands
+        low, high = low * ratio.low >> bits, -(-high * ratio.high >> bits)
+        found.append(Bounds(low, high, bits))
     return found

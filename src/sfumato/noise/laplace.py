@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from sfumato.noise.integers import IntArray
     from sfumato.privacy.exact import Number
 
-_ONE_TABLE = 64  # up to this scale a single table is the fastest
-_DIGIT_BITS = 10  # a digit of 2^10 cells leaves one draw in 64 to the second stage
+_FEW = 1 << 14  # up to so many draws making large tables takes longer than drawing from small ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Laplace:
         return half_width(Quotient(1 / self.scale, 1), confidence)
 
     def _noisy(self, exact: IntArray, source: Source) -> IntArray:
-        sampler = _sampler(self.scale)
+        sampler = _sampler(self.scale, SMALL if exact.size <= _FEW else LARGE)
         noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
         return added(exact, noise.reshape(exact.shape))
 
@@ -149,18 +148,33 @@ class Sampler:
         return geometric ^ flip
 
 
-@lru_cache(maxsize=32)
-def _sampler(scale: Fraction) -> Sampler:
-    digits, bits = _layout(scale)
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How large tables are. The law is the same with any."""
+
+    one_table: int
+    """Up to this scale there is a single table."""
+    digit_bits: int
+    """A digit of 2^10 cells leaves one draw in 64 to the second stage."""
+    quotient_bits: int
+    """The quotient has at most this scale, as a power of two."""
+
+    def digits(self, scale: Fraction) -> tuple[int, int]:
+        """How many digits, and how many bits to each."""
+        if scale <= self.one_table:
+            return 0, 0
+        excess = math.floor(scale).bit_length() - self.quotient_bits
+        digits = -(-excess // self.digit_bits)
+        return digits, -(-excess // digits)
+
+
+LARGE = Layout(one_table=64, digit_bits=10, quotient_bits=5)
+SMALL = Layout(one_table=4, digit_bits=6, quotient_bits=2)
+
+
+@lru_cache(maxsize=64)
+def _sampler(scale: Fraction, layout: Layout) -> Sampler:
+    digits, bits = layout.digits(scale)
     base, rate = 2**bits, 1 / scale
     tables = tuple(Digit(rate * base**place, base).table() for place in reversed(range(digits)))
     return Sampler(Quotient(rate, base**digits).table(), tables, base)
-
-
-def _layout(scale: Fraction) -> tuple[int, int]:
-    """How many digits, and how many bits to each, leave a quotient of scale 2 to 32."""
-    if scale <= _ONE_TABLE:
-        return 0, 0
-    excess = math.floor(scale).bit_length() - 5
-    digits = -(-excess // _DIGIT_BITS)
-    return digits, -(-excess // digits)

@@ -31,17 +31,6 @@ class Proposal:
     value: Any
     distance: int
 
-    def units_from(self, other: Proposal) -> int:
-        """How many units apart the tables of two proposals are, at least.
-
-        A unit moves the distance by at most 1. Values that differ are at least one unit apart, and a table at
-        distance d is d units away from any that has a neighbour with another value.
-        """
-        apart = abs(self.distance - other.distance)
-        if self.value == other.value:
-            return apart
-        return max(apart, self.distance + 1, other.distance + 1, 1)
-
 
 @dataclass(frozen=True, slots=True)
 class ProposeTestRelease:

@@ -20,6 +20,10 @@ class Neighbours(Enum):
     """One unit has other rows; the number of units is the same, and public."""
 
 
+ADD_REMOVE = Neighbours.ADD_REMOVE
+REPLACE_ONE = Neighbours.REPLACE_ONE
+
+
 def common(relations: Iterable[Neighbours | None]) -> Neighbours | None:
     """The one relation that all of these allow; none of them named means that either will do."""
     named = {relation for relation in relations if relation is not None}

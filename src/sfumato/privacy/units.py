@@ -20,6 +20,8 @@ class Unit:
     column: str | None
     max_rows: int
     of: str | None
+    public: bool
+    """Whether the rows are about no one who is protected."""
 
     def __init__(self, column: str, max_rows: int | None = None, of: str | None = None) -> None:
         if not isinstance(column, str) or not column:
@@ -31,28 +33,31 @@ class Unit:
                 why="without a bound one person could change an answer without limit",
                 try_=f'sf.Unit("{column}", max_rows=20)',
             )
-        object.__setattr__(self, "column", column)
-        object.__setattr__(self, "max_rows", whole(max_rows, "max_rows"))
-        object.__setattr__(self, "of", of)
+        _set(self, column=column, max_rows=whole(max_rows, "max_rows"), of=of, public=False)
 
     def population(self, table: str) -> str:
         """The identifier space whose account pays."""
         return self.of or self.column or table
 
     def to_dict(self) -> dict[str, Any]:
-        return {"column": self.column, "max_rows": self.max_rows, "of": self.of}
+        named = {"column": self.column, "max_rows": self.max_rows, "of": self.of}
+        return named | ({"public": True} if self.public else {})
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Unit:
+        if fields.get("public"):
+            return PUBLIC
         return cls(**fields) if fields["column"] is not None else ROW
 
 
-def _row() -> Unit:
-    unit = object.__new__(Unit)
-    for name, value in (("column", None), ("max_rows", 1), ("of", None)):
+def _set(unit: Unit, **values: Any) -> Unit:
+    for name, value in values.items():
         object.__setattr__(unit, name, value)
     return unit
 
 
-ROW = _row()
+ROW = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=False)
 """Each row is one person, and no one has two."""
+
+PUBLIC = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=True)
+"""The table is about no one who is protected: everything in it may be known to all. It can be joined with."""

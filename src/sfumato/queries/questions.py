@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 def checked(question: Question) -> Question:
     """The question itself, if its names are clear and it asks for a number."""
-    if len(set(question.keys)) < len(question.keys):
+    keys = [str(key).casefold() for key in question.keys]
+    if len(set(keys)) < len(keys):
         raise PolicyError("SF-Q109", "GROUP BY names a column twice.")
     names = [output.name.casefold() for output in question.outputs]
     if len(set(names)) < len(names):

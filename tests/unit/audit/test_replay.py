@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato import audit
-from sfumato.audit.distance import distance
-from sfumato.audit.replay import same
+from sfumato.audit.distance import distance, same
 from sfumato.errors import UsageError
 from sfumato.noise import (
     CorrelatedGaussian,

@@ -1,13 +1,19 @@
 """Promises: grids, codes and bounds follow from what was declared alone."""
 
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
 from fractions import Fraction
 
 import pytest
 
 import sfumato as sf
-from sfumato.curator.columns import Between, OneOf, promise_from_dict
-from sfumato.engines.program import Among, AtLeast, AtMost, Every, Weight
+from sfumato.curator.columns import During, OneOf, Promise, promise_from_dict
+from sfumato.curator.domains import Listed, Numbers, Periods, Texts
+from sfumato.engines import preparation
 from sfumato.errors import UsageError
+
+FIRST, LAST = date(2020, 1, 1), date(2024, 12, 31)
+TOKYO = timezone(timedelta(hours=9))
 
 
 @pytest.mark.parametrize(
@@ -28,58 +34,38 @@ def test_the_step_follows_from_the_bounds(low: float, high: float, step: float) 
 
 
 def test_whole_numbers_are_exact_on_the_default_grid() -> None:
-    promise = sf.between(0, 5000)
-    for value in (0, 1, 17, 4999, 5000):
-        assert promise.nearest(Fraction(value)) * promise.step == value
+    for value in (1, 17, 4999, 5000):
+        stored = sf.between(0, 5000, missing=value).stored("x")
+        assert stored.missing * sf.between(0, 5000).step == value
 
 
-@pytest.mark.parametrize(
-    ("operator", "expected"),
-    [
-        (">=", AtLeast("x", 6)),
-        (">", AtLeast("x", 7)),
-        ("<=", AtMost("x", 6)),
-        ("<", AtMost("x", 5)),
-        ("=", Every((AtLeast("x", 6), AtMost("x", 6)))),
-    ],
-)
-def test_literals_go_to_the_grid_like_values(operator: str, expected: object) -> None:
-    promise = Between(Fraction(0), Fraction(10), exponent=-1)
-    assert promise.compare("x", operator, Fraction("3.1")) == expected
+def test_what_is_stored_and_what_it_stands_for() -> None:
+    grid = sf.between(-1, 3, step=0.5, missing=0)
+    assert grid.stored("x") == preparation.Grid("x", -2, 6, -1, 0)
+    assert grid.domain() == Numbers(-2, 6, Fraction(1, 2), rounded=False)
+    assert sf.between(0, 1).domain().rounded
+    ward = sf.one_of("A", "B", missing="B")
+    assert ward.stored("w") == preparation.Codes("w", ("A", "B"), 1)
+    assert ward.domain() == Listed(("A", "B"))
+    assert sf.one_of(1, 2).stored("n") == preparation.Codes("n", (1.0, 2.0))
+    assert sf.text().stored("t") == preparation.Texts("t")
+    assert sf.text().domain() == Texts()
 
 
-@pytest.mark.parametrize(
-    ("operator", "expected"),
-    [
-        (">=", AtLeast("x", 65)),
-        (">", AtLeast("x", 65)),
-        ("<=", AtMost("x", 64)),
-        ("<", AtMost("x", 64)),
-        ("=", Every((AtLeast("x", 65), AtMost("x", 64)))),
-    ],
-)
-def test_a_literal_between_declared_steps_stays_between(operator: str, expected: object) -> None:
-    assert sf.between(0, 110, step=1).compare("x", operator, Fraction("64.5")) == expected
+def test_dates_are_days_and_moments_seconds() -> None:
+    day = sf.between(date(1970, 1, 2), date(1970, 1, 31), missing=date(1970, 1, 3))
+    assert day.stored("d") == preparation.Moments("d", 1, 30, False, 2)
+    assert day.domain() == Periods(1, 30, "day")
+    moment = sf.between(datetime(1969, 12, 31, 23, 59, 59, 999), datetime(1970, 1, 1, 1))
+    assert moment.stored("m") == preparation.Moments("m", -1, 3600, True)
+    assert moment.domain() == Periods(-1, 3600, "second")
 
 
-def test_sums_are_bounded_by_the_declared_bounds() -> None:
-    total = sf.between(-3, 8, step=1).total("x")
-    assert (total.bound, total.step) == (8, 1)
-    deviation = sf.between(10, 21, step=1).deviation("x")
-    assert (deviation.centre, deviation.bound) == (15, 6)
-
-
-def test_listed_numbers_have_weights() -> None:
-    flag = sf.one_of(0, 1)
-    assert flag.total("f").term == Weight("f", (0, 1))
-    deviation = flag.deviation("f")
-    assert deviation.term == Weight("f", (-1, 1))
-    assert (deviation.bound, deviation.step, deviation.centre) == (1, Fraction(1, 2), 1)
-
-
-def test_listed_numbers_are_ordered_by_value() -> None:
-    assert sf.one_of(3, 1, 2).compare("x", ">=", Fraction(2)) == Among("x", (0, 2))
-    assert sf.one_of(3, 1).compare("x", ">", Fraction(9)) == Among("x", ())
+def test_moments_with_a_zone_are_those_in_utc() -> None:
+    far = sf.between(datetime(2020, 1, 1, 9, tzinfo=TOKYO), datetime(2020, 1, 2))
+    assert far == sf.between(datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
+    assert isinstance(far, During)
+    assert far.low == datetime(2020, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +78,8 @@ def test_listed_numbers_are_ordered_by_value() -> None:
     ],
 )
 def test_keys_are_shown_as_declared(promise: OneOf, shown: list[object]) -> None:
-    assert promise.shown() == shown
-    assert [type(value) for value in promise.shown()] == [type(value) for value in shown]
+    assert promise.domain().shown() == shown
+    assert [type(value) for value in promise.domain().shown()] == [type(value) for value in shown]
 
 
 @pytest.mark.parametrize(
@@ -104,10 +90,18 @@ def test_keys_are_shown_as_declared(promise: OneOf, shown: list[object]) -> None
         sf.one_of("A", "B"),
         sf.one_of(0, 1),
         sf.one_of(True),
+        sf.between(0, 110, missing=40, constant=True),
+        sf.one_of("A", "B", missing="B", constant=True),
+        sf.one_of(0.5, 1, missing=0.5),
+        sf.one_of(True, False, missing=False),
+        sf.between(FIRST, LAST, missing=FIRST),
+        sf.between(datetime(2020, 1, 1, 9, tzinfo=TOKYO), datetime(2021, 1, 1, tzinfo=UTC), constant=True),
+        sf.text(),
+        sf.text(constant=True),
     ],
 )
-def test_promises_survive_the_catalog(promise: Between | OneOf) -> None:
-    assert promise_from_dict(promise.to_dict()) == promise
+def test_promises_survive_the_catalog(promise: Promise) -> None:
+    assert promise_from_dict(json.loads(json.dumps(promise.to_dict()))) == promise
 
 
 @pytest.mark.parametrize(
@@ -129,6 +123,13 @@ def test_promises_survive_the_catalog(promise: Between | OneOf) -> None:
         (lambda: sf.one_of(1, 1.0), "SF-C108"),
         (lambda: sf.one_of(2**53 + 1), "SF-C109"),
         (lambda: sf.one_of(None), "SF-N104"),  # type: ignore[arg-type]
+        (lambda: sf.between(0, 1, missing=2), "SF-C125"),
+        (lambda: sf.one_of("A", missing="B"), "SF-C125"),
+        (lambda: sf.between(FIRST, LAST, missing=date(2030, 1, 1)), "SF-C125"),
+        (lambda: sf.between(LAST, FIRST), "SF-C104"),
+        (lambda: sf.between(FIRST, 7), "SF-C104"),
+        (lambda: sf.between(FIRST, datetime(2021, 1, 1)), "SF-C104"),
+        (lambda: sf.between(FIRST, LAST, step=1), "SF-C104"),
         (lambda: sf.Unit("", max_rows=1), "SF-C101"),
         (lambda: sf.Unit("who", max_rows=0), "SF-N102"),
         (lambda: sf.Unit("who", max_rows=1.5), "SF-N103"),  # type: ignore[arg-type]

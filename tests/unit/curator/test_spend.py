@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 import sfumato as sf
-from sfumato.curator.spend import Pure, Rounded, spend
-from sfumato.errors import UsageError
+from sfumato.curator.spend import Moves, Needs, Pure, Rounded, spend
+from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import Gaussian, Laplace
 from sfumato.privacy import caps, price
 from sfumato.privacy.account import NAT, ORDERS
@@ -16,16 +16,26 @@ BUDGET = sf.Budget(epsilon=4, delta=1e-7)
 
 
 def _spend(sums: int = 3, **amounts: object) -> Pure | Rounded:
-    return spend(budget=BUDGET, sums=sums, amounts=amounts)
+    return spend(budget=BUDGET, needs=_needs(sums), amounts=amounts)
+
+
+def _needs(sums: int) -> Needs:
+    return Needs(tuple(_moves(1000) for _ in range(sums)))
+
+
+def _moves(sensitivity: int) -> Moves:
+    return Moves(sensitivity, sensitivity**2)
 
 
 def _event(paid: Pure | Rounded, sensitivities: list[int]) -> Sequential:
-    return Sequential(tuple(paid.noise(each, len(sensitivities)).event(each) for each in sensitivities))
+    return Sequential(
+        tuple(paid.noise(_moves(each), len(sensitivities)).event(each) for each in sensitivities)
+    )
 
 
 def test_epsilon_is_pure_and_shared_evenly() -> None:
     paid = _spend(epsilon=0.3)
-    assert paid.noise(20, 3) == Laplace(Fraction(200))
+    assert paid.noise(_moves(20), 3) == Laplace(Fraction(200))
     assert _event(paid, [1, 20, 700]).pure() == Fraction(3, 10)
 
 
@@ -52,10 +62,11 @@ def test_shares_that_add_to_one_are_all_admitted(share: float, sums: int) -> Non
 
 
 def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
-    assert isinstance(_spend(sums=1, share=0.9).noise(1000, 1), Laplace)
-    assert isinstance(_spend(sums=30, share=0.1).noise(1000, 30), Gaussian)
-    pure_only = spend(budget=sf.Budget(epsilon=2), sums=30, amounts={"share": 0.5})
-    assert pure_only == Pure(Fraction(1))
+    assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000), 1), Laplace)
+    assert isinstance(_spend(sums=30, share=0.1).noise(_moves(1000), 30), Gaussian)
+    pure_only = spend(budget=sf.Budget(epsilon=2), needs=_needs(30), amounts={"share": 0.5})
+    assert isinstance(pure_only, Pure)
+    assert pure_only.epsilon == 1
 
 
 @pytest.mark.parametrize(
@@ -70,7 +81,7 @@ def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
 )
 def test_a_spend_is_said_in_one_way(amounts: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="SF-N109"):
-        spend(budget=BUDGET, sums=1, amounts=amounts)
+        spend(budget=BUDGET, needs=_needs(1), amounts=amounts)
 
 
 @pytest.mark.parametrize(
@@ -86,4 +97,32 @@ def test_a_spend_is_said_in_one_way(amounts: dict[str, object]) -> None:
 )
 def test_impossible_spends_are_refused(amounts: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        spend(budget=BUDGET, sums=1, amounts=amounts)
+        spend(budget=BUDGET, needs=_needs(1), amounts=amounts)
+
+
+def test_keys_are_bought_with_a_delta() -> None:
+    needs = Needs((_moves(20),), keys=True)
+    paid = spend(budget=BUDGET, needs=needs, amounts={"epsilon": 1, "delta": 1e-8})
+    assert isinstance(paid, Pure)
+    assert paid.delta == Fraction(1, 10**8)
+    assert paid.choice(needs.items) == Fraction(1, 2)
+    for amounts in ({"epsilon": 1}, {"rho": 0.1}):
+        with pytest.raises(PolicyError, match="SF-Q143"):
+            spend(budget=BUDGET, needs=needs, amounts=amounts)
+
+
+def test_a_share_for_keys_takes_that_share_of_the_side_delta() -> None:
+    paid = spend(budget=BUDGET, needs=Needs((_moves(20),), keys=True), amounts={"share": 0.5})
+    assert isinstance(paid, Pure)
+    assert 0 < paid.delta <= Fraction(1, 2 * 10**7) / 2
+
+
+@pytest.mark.parametrize("choices", [1, 2, 40])
+def test_choices_for_epsilon_and_delta_are_private_for_both(choices: int) -> None:
+    """Whichever way is taken, the curve or the sum of ε converts to no more than was typed."""
+    needs = Needs((), choices=choices)
+    paid = spend(budget=BUDGET, needs=needs, amounts={"epsilon": 1, "delta": 1e-6})
+    each = sf.privacy.Exponential(paid.choice(needs.items))
+    by_curve = sf.privacy.renyi_epsilon([each] * choices, delta=1e-6)
+    assert min(by_curve, float(each.epsilon * choices)) <= 1 + 1e-9
+    assert isinstance(paid, Pure) == (choices < 40)

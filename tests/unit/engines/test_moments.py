@@ -40,13 +40,13 @@ def named(values) -> dict:
 
 
 MOMENTS = {
-    dt.datetime(1970, 1, 1): 0,  # noqa: DTZ001
-    dt.datetime(1969, 12, 31, 23, 59, 59): -1,  # noqa: DTZ001
-    dt.datetime(1969, 12, 31, 23, 59, 59, 999_999): -1,  # noqa: DTZ001
-    dt.datetime(1970, 1, 1, 0, 0, 0, 1): 0,  # noqa: DTZ001
-    dt.datetime(2024, 2, 29, 12, 30, 15, 500_000): 1_709_209_815,  # noqa: DTZ001
-    dt.datetime(1, 1, 1): -62_135_596_800,  # noqa: DTZ001
-    dt.datetime(9999, 12, 31, 23, 59, 59, 999_999): 253_402_300_799,  # noqa: DTZ001
+    dt.datetime(1970, 1, 1): 0,
+    dt.datetime(1969, 12, 31, 23, 59, 59): -1,
+    dt.datetime(1969, 12, 31, 23, 59, 59, 999_999): -1,
+    dt.datetime(1970, 1, 1, 0, 0, 0, 1): 0,
+    dt.datetime(2024, 2, 29, 12, 30, 15, 500_000): 1_709_209_815,
+    dt.datetime(1, 1, 1): -62_135_596_800,
+    dt.datetime(9999, 12, 31, 23, 59, 59, 999_999): 253_402_300_799,
 }
 DATES = [
     dt.date(1, 1, 1),
@@ -156,7 +156,7 @@ def test_texts_are_moments_by_one_strict_form(read):
 
 def test_random_texts_agree_with_python(read):
     draw = random.Random(3)
-    start = dt.datetime(1, 1, 2)  # noqa: DTZ001
+    start = dt.datetime(1, 1, 2)
     moments = [start + dt.timedelta(seconds=draw.randrange(315_000_000_000)) for _ in range(99)]
     zones = [dt.timezone(dt.timedelta(minutes=draw.randint(-1439, 1439))) for _ in moments]
     aware = [moment.replace(tzinfo=zone) for moment, zone in zip(moments, zones, strict=True)]

@@ -184,7 +184,7 @@ def test_doubles_have_the_text_that_duckdb_gives_them(read):
         (Decimal("-Infinity"), "-inf"),
         (uuid.UUID(int=5), "00000000-0000-0000-0000-000000000005"),
         (dt.date(33, 4, 3), "0033-04-03"),
-        (dt.datetime(2020, 1, 1), "2020-01-01 00:00:00"),  # noqa: DTZ001
+        (dt.datetime(2020, 1, 1), "2020-01-01 00:00:00"),
         (pd.Timestamp(1), "1970-01-01 00:00:00.000000001"),
         (dt.time(1, 2, 3, 500), "01:02:03.0005"),
         (b"a\x00", "a\\x00"),

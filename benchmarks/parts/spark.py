@@ -1,0 +1,32 @@
+"""A small local Spark for Tumult Analytics: two cores, nothing shown, nothing left in the working folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from typing import Any
+
+_OPENED = ("java.lang", "java.lang.invoke", "java.nio", "java.util", "sun.nio.ch", "sun.security.action")
+
+
+def session(memory: str = "6g") -> Any:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": " ".join(
+            f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED
+        ),
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": tempfile.mkdtemp(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("FATAL")
+    return spark

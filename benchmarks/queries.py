@@ -1,0 +1,277 @@
+"""What private questions cost beside the same questions asked of DuckDB plainly: 10 million rows by default.
+
+    python benchmarks/queries.py [--rows 100_000_000] [--turns 7]
+
+Plain is the question on an ordinary DuckDB file with the raw rows. Private is the whole way of a release: SQL
+in, priced, charged durably, summed, noise drawn, kept, an Arrow table out; each at another ε, since the same
+question again would be free. A new ε needs new tables to draw noise from, which the process keeps: "known"
+is what a release takes once it has them. They take turns in one process, and the best of several counts.
+Memory is that of a process which asks the one question and ends. What is not supported yet says so.
+
+Aims: a question within 1.0 times plain and 10 ms of processor; bounding inside a question within 1.3 times
+the same bounding in plain SQL; preparing within 1.5 times the bare statement; memory within 1.3 times that
+of DuckDB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from parts import rows
+from parts.measuring import Cost, best_of_turns, from_child, timed
+from parts.peak import refusal
+from parts.private import bounded, day_refused, fresh_epsilon, prepared, with_known_noise
+
+if TYPE_CHECKING:
+    from parts.measuring import Work
+    from sfumato.lab import Lab
+
+PEAK = Path(__file__).parent / "parts" / "peak.py"
+RATIO, FIXED, BOUNDING, PREPARING, MEMORY = 1.0, 0.010, 1.3, 1.5, 1.3
+GROUPS, ROWS = 2, 3
+"""The bounds inside a question: of one user at most so many categories, with so many rows in each."""
+
+BOUNDED = f"""WITH ranked AS (SELECT category, amount,
+    row_number() OVER (PARTITION BY user_id, category ORDER BY hash(amount, day)) AS place,
+    dense_rank() OVER (PARTITION BY user_id ORDER BY hash(user_id, category), category) AS at FROM purchases)
+SELECT category, COUNT(*), SUM(amount) FROM ranked
+    WHERE place <= {ROWS} AND at <= {GROUPS} GROUP BY category"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, how DuckDB is asked it where that differs, and bounds inside it."""
+
+    name: str
+    sql: str
+    plain: str = ""
+    bounds: tuple[int, int] | None = None
+
+    @property
+    def plainly(self) -> str:
+        return self.plain or self.sql
+
+    def aim(self, plain: float) -> float:
+        """The most seconds of processor, given those of the plain question."""
+        return BOUNDING * plain if self.bounds else RATIO * plain + FIXED
+
+
+QUESTIONS = (
+    Asked("count", "SELECT COUNT(*) AS n FROM purchases"),
+    Asked("sum, mean", "SELECT SUM(amount) AS total, AVG(amount) AS mean FROM purchases"),
+    Asked(
+        "group-by", "SELECT category, COUNT(*) AS n, SUM(amount) AS total FROM purchases GROUP BY category"
+    ),
+    Asked(
+        "filtered group-by",
+        "SELECT category, COUNT(*) AS n, SUM(amount) AS total FROM purchases "
+        "WHERE amount >= 20 AND amount < 200 GROUP BY category",
+    ),
+    Asked(
+        "group-by of some days",
+        "SELECT category, COUNT(*) AS n FROM purchases WHERE day >= DATE '2023-07-01' GROUP BY category",
+    ),
+    Asked("median", "SELECT MEDIAN(amount) AS mid FROM purchases"),
+    Asked("grouped median", "SELECT category, MEDIAN(amount) AS mid FROM purchases GROUP BY category"),
+)
+WITHIN = Asked(
+    f"at most {GROUPS} × {ROWS} a user",
+    "SELECT category, COUNT(*) AS n, SUM(amount) AS total FROM purchases GROUP BY category",
+    BOUNDED,
+    (GROUPS, ROWS),
+)
+
+
+HEADINGS = (
+    f"{'':24}{'CPU ms':>24}{'wall ms':>24}{'CPU / plain':>14}  {'aim':>14}{'MB':>21}\n"
+    f"{'':24}{2 * '   plain   new ε   known'}  new ε  known  {'new ε  known':14}  plain   ours  ratio  aim"
+)
+
+
+# ---- preparing ---------------------------------------------------------------------------------------------
+
+
+def gridded(source: Path) -> str:
+    """The rows with codes for categories and whole steps for amounts, as a snapshot holds them."""
+    steps = f"CASE WHEN amount < 0 THEN 0 WHEN amount > {rows.HIGHEST} THEN {rows.HIGHEST} ELSE amount END"
+    return f"""SELECT user_id, code, CAST(floor({steps} * 2048 + 0.5) AS INTEGER) AS step,
+        CAST(day - DATE '{rows.FIRST}' AS INTEGER) AS day
+        FROM read_parquet('{source}') LEFT JOIN categories ON category = value"""
+
+
+def ranked(source: Path, order: str) -> str:
+    """The bare statement: each user's first rows in the order of a hash."""
+    return f"""CREATE TABLE kept AS SELECT user_id, code, step, day FROM (
+        SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY {order}) AS place
+        FROM ({gridded(source)})) WHERE place <= {rows.MAX_ROWS}"""
+
+
+def bare_statements(source: Path, per_user: bool) -> dict[str, str]:
+    if not per_user:
+        return {"bare, gridded": f"CREATE TABLE kept AS {gridded(source)}"}
+    text = "md5('a key:' || code || ',' || step || ',' || day || ':' || user_id)"
+    return {
+        "bare, ranked by md5": ranked(source, text),
+        "bare, ranked by hash()": ranked(source, "hash(code, step, day, user_id)"),
+    }
+
+
+def bare(path: Path) -> None:
+    """An empty database that knows the codes of the categories."""
+    with duckdb.connect(str(path)) as connection:
+        listed = ", ".join(f"('{name}', {code})" for code, name in enumerate(rows.CATEGORIES))
+        connection.execute("CREATE TABLE categories (value VARCHAR, code USMALLINT)")
+        connection.execute(f"INSERT INTO categories VALUES {listed}")
+
+
+def run_bare(path: Path, statement: str) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(statement)
+        connection.execute("CHECKPOINT")
+
+
+def preparing(folder: Path, source: Path, per_user: bool) -> None:
+    """Prepare once by each way and print what it took; ours stays as the lab `lab`."""
+    mine = timed(lambda: prepared(folder / "lab", source, per_user))
+    request = {"lab": str(folder / "again"), "source": str(source), "per_user": per_user}
+    my_peak = from_child(PEAK, request)
+    shutil.rmtree(folder / "again", ignore_errors=True)
+    print(f"{'preparing, once':28}{'CPU s':>9}{'wall s':>9}{'MB':>8}   ours / this: CPU, wall, MB")
+    print(f"{'ours':28}{_row(mine, my_peak)}")
+    for name, statement in bare_statements(source, per_user).items():
+        cost, peak = _bare_cost(folder / "bare.duckdb", statement)
+        ratios = f"{mine.cpu / cost.cpu:.2f} {mine.wall / cost.wall:.2f} {_ratio(my_peak, peak)}"
+        print(f"{name:28}{_row(cost, peak)}   {ratios}   {verdict(mine.cpu, PREPARING * cost.cpu)}")
+    kept = duckdb.connect(str(folder / "lab" / "snapshots" / "purchases-1.duckdb"), read_only=True)
+    print(f"rows kept: {kept.sql('SELECT count(*) FROM rows').fetchall()[0][0]:,}")
+
+
+def _bare_cost(path: Path, statement: str) -> tuple[Cost, dict[str, Any]]:
+    bare(path)
+    cost = timed(lambda: run_bare(path, statement))
+    path.unlink()
+    bare(path)
+    peak = from_child(PEAK, {"database": str(path), "sql": statement})
+    path.unlink()
+    return cost, peak
+
+
+def _row(cost: Cost, peak: dict[str, Any]) -> str:
+    return f"{cost.cpu:9.2f}{cost.wall:9.2f}{_megabytes(peak):>8}"
+
+
+# ---- asking ------------------------------------------------------------------------------------------------
+
+
+def asking(lab: Lab, database: Path, asked: Asked, turns: int) -> None:
+    """Print what one question takes, asked privately and plainly, or why it cannot be asked."""
+    session = lab.session()
+    reader = duckdb.connect(str(database), read_only=True)
+
+    def private(known: bool) -> Work:
+        query, epsilon = bounded(session.sql(asked.sql), asked.bounds), fresh_epsilon()
+        if known:
+            with_known_noise(query, epsilon)
+        return lambda: bounded(session.sql(asked.sql), asked.bounds).release(epsilon=epsilon).to_arrow()
+
+    def plain() -> Work:
+        return lambda: reader.sql(asked.plainly).to_arrow_table()
+
+    try:
+        private(known=True)()
+    except Exception as error:  # a benchmark goes on to the next question and says so
+        print(f"{asked.name:24}not supported yet: {refusal(error)}")
+        return
+    ways = {"private": lambda: private(False), "known": lambda: private(True), "plain": plain}
+    costs = best_of_turns(ways, turns)
+    reader.close()
+    print(f"{asked.name:24}{_compared(asked, costs)}{_memories(lab, database, asked)}", flush=True)
+
+
+def _compared(asked: Asked, costs: dict[str, Cost]) -> str:
+    plain, mine, known = costs["plain"], costs["private"], costs["known"]
+    aim = asked.aim(plain.cpu)
+    cpu = "".join(f"{cost.cpu * 1e3:8.1f}" for cost in (plain, mine, known))
+    wall = "".join(f"{cost.wall * 1e3:8.1f}" for cost in (plain, mine, known))
+    ratios = f"{mine.cpu / plain.cpu:7.2f}{known.cpu / plain.cpu:7.2f}"
+    return f"{cpu}{wall}{ratios}  {verdict(mine.cpu, aim):7}{verdict(known.cpu, aim):7}"
+
+
+def _memories(lab: Lab, database: Path, asked: Asked) -> str:
+    request = {
+        "lab": str(lab.folder),
+        "sql": asked.sql,
+        "bounded": asked.bounds,
+        "epsilon": fresh_epsilon(),
+    }
+    mine = from_child(PEAK, request)
+    plain = from_child(PEAK, {"database": str(database), "sql": asked.plainly})
+    if "refused" in mine or "refused" in plain:
+        return f"   {mine.get('refused') or plain.get('refused')}"
+    met = verdict(mine["peak"], MEMORY * plain["peak"])
+    return f"{plain['peak']:7.0f}{mine['peak']:7.0f}{_ratio(mine, plain):>7}  {met}"
+
+
+def verdict(mine: float, aim: float) -> str:
+    return "met" if mine <= aim else "MISSED"
+
+
+def _ratio(mine: dict[str, Any], other: dict[str, Any]) -> str:
+    return f"{mine['peak'] / other['peak']:.2f}" if "peak" in mine and "peak" in other else "-"
+
+
+def _megabytes(peak: dict[str, Any]) -> str:
+    return f"{peak['peak']:.0f}" if "peak" in peak else "-"
+
+
+# ---- everything --------------------------------------------------------------------------------------------
+
+
+def raw(source: Path, path: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE purchases AS FROM read_parquet('{source}')")
+
+
+def every_question(folder: Path, source: Path, database: Path, per_user: bool, turns: int) -> None:
+    import sfumato as sf
+
+    print(f"\n{f'per user, at most {rows.MAX_ROWS} rows each' if per_user else 'each row is a person'}")
+    folder.mkdir()
+    preparing(folder, source, per_user)
+    lab = sf.open(folder / "lab")
+    print(HEADINGS)
+    for asked in (*QUESTIONS, WITHIN) if per_user else QUESTIONS:
+        asking(lab, database, asked, turns)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="where to work; a temporary folder if not given")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
+        folder = Path(scratch)
+        source, database = folder / "purchases.parquet", folder / "plain.duckdb"
+        made = timed(lambda: rows.write(source, options.rows))
+        raw(source, database)
+        print(f"{options.rows:,} rows, made in {made.wall:.0f} s; raw in DuckDB: {_size(database)}")
+        if code := day_refused():
+            print(f"columns of days: not supported yet: {code}")
+        for per_user in (True, False):
+            every_question(folder / f"per_user_{per_user}", source, database, per_user, options.turns)
+
+
+def _size(path: Path) -> str:
+    return f"{path.stat().st_size / 1e6:,.0f} MB"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+# aggregates that show a person
+SELECT MIN(age) FROM visits
+SELECT MAX(age) FROM visits
+SELECT ward, MAX(cost) AS m FROM visits GROUP BY ward
+SELECT MAX(age, 3) FROM visits
+SELECT FIRST(age) FROM visits
+SELECT LAST(age) FROM visits
+SELECT ANY_VALUE(age) FROM visits
+SELECT ARBITRARY(age) FROM visits
+SELECT ARG_MAX(age, cost) FROM visits
+SELECT ARG_MIN(age, cost) FROM visits
+SELECT MAX_BY(name, cost) FROM visits
+SELECT MIN_BY(ward, age) FROM visits
+SELECT MODE(age) FROM visits
+SELECT MODE() WITHIN GROUP (ORDER BY age) FROM visits
+SELECT LIST(age) FROM visits
+SELECT ARRAY_AGG(age) FROM visits
+SELECT ARRAY_AGG(age ORDER BY cost DESC) FROM visits
+SELECT STRING_AGG(ward) FROM visits
+SELECT STRING_AGG(ward, ',') FROM visits
+SELECT GROUP_CONCAT(ward) FROM visits
+SELECT LISTAGG(ward, ',') FROM visits
+SELECT HISTOGRAM(age) FROM visits
+SELECT HISTOGRAM_EXACT(age, [1, 2]) FROM visits
+SELECT MAP_FROM_ENTRIES(LIST((age, cost))) FROM visits
+SELECT JSON_GROUP_ARRAY(age) FROM visits
+SELECT JSON_GROUP_OBJECT(ward, age) FROM visits
+SELECT TO_JSON(visits) FROM visits
+SELECT BIT_AND(readmitted) FROM visits
+SELECT BIT_OR(readmitted) FROM visits
+SELECT BIT_XOR(readmitted) FROM visits
+SELECT BITSTRING_AGG(readmitted) FROM visits
+SELECT BOOL_AND(smoker) FROM visits
+SELECT BOOL_OR(smoker) FROM visits
+SELECT EVERY(smoker) FROM visits
+SELECT PRODUCT(age) FROM visits
+SELECT SUM(DISTINCT age) FROM visits
+SELECT AVG(DISTINCT age) FROM visits
+SELECT COUNT(DISTINCT age) FROM visits
+SELECT COUNT(DISTINCT age, cost) FROM visits
+SELECT COUNT(DISTINCT patient_id, age) FROM visits
+SELECT COUNT(DISTINCT *) FROM visits
+SELECT APPROX_COUNT_DISTINCT(patient_id) FROM visits
+SELECT APPROX_COUNT_DISTINCT(age) FROM visits
+SELECT APPROX_QUANTILE(age, 0.5) FROM visits
+SELECT APPROX_TOP_K(age, 3) FROM visits
+SELECT RESERVOIR_QUANTILE(age, 0.5) FROM visits
+SELECT MEDIAN(age) FROM visits
+SELECT MEDIAN(ward) FROM visits
+SELECT QUANTILE(age, 0.5) FROM visits
+SELECT QUANTILE(age, 0) FROM visits
+SELECT QUANTILE(age, 1) FROM visits
+SELECT QUANTILE_DISC(age, [0, 1]) FROM visits
+SELECT QUANTILE_CONT(age, 1.0) FROM visits
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age) FROM visits
+SELECT PERCENTILE_DISC(1.0) WITHIN GROUP (ORDER BY age) FROM visits
+SELECT MAD(age) FROM visits
+SELECT ENTROPY(age) FROM visits
+SELECT KURTOSIS(age) FROM visits
+SELECT SKEWNESS(age) FROM visits
+SELECT CORR(age, cost) FROM visits
+SELECT COVAR_POP(age, cost) FROM visits
+SELECT REGR_SLOPE(age, cost) FROM visits
+SELECT REGR_COUNT(age, cost) FROM visits
+SELECT FAVG(age) FROM visits
+SELECT FSUM(age) FROM visits
+SELECT SUM_NO_OVERFLOW(readmitted) FROM visits
+SELECT GEOMEAN(age) FROM visits
+SELECT SEM(age) FROM visits
+SELECT CHECKSUM(age) FROM visits
+SELECT MD5_AGG(name) FROM visits
+SELECT COUNT_IF(age > 65) FROM visits
+SELECT COUNT(age > 65) FROM visits
+SELECT COUNT_STAR() FROM visits
+SELECT COUNT() FROM visits
+SELECT COUNT(ALL age) FROM visits
+SELECT COUNT('x') FROM visits
+SELECT COUNT(NULL) FROM visits
+SELECT COUNT(1.5) FROM visits
+SELECT COUNT(age, cost) FROM visits
+SELECT SUM(*) FROM visits
+SELECT AVG(*) FROM visits
+SELECT SUM() FROM visits
+SELECT SUM(1) FROM visits
+SELECT SUM(age, cost) FROM visits
+SELECT SUM(SUM(age)) FROM visits
+SELECT AVG(COUNT(*)) FROM visits
+SELECT SUM(age ORDER BY cost) FROM visits
+SELECT SUM(age) FILTER (WHERE name = 'Ada') FROM visits
+SELECT COUNT(*) FILTER (WHERE age > 65) FROM visits
+SELECT COUNT(*) FILTER (WHERE age > 65) AS n, COUNT(*) AS m FROM visits
+SELECT SUM(cost) FILTER (age = 109) FROM visits
+SELECT COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM people)) FROM visits
+SELECT SUM(age) IGNORE NULLS FROM visits
+SELECT sum(age) RESPECT NULLS OVER () FROM visits
+SELECT pg_catalog.count(*) FROM visits
+SELECT main.sum(age) FROM visits
+SELECT "sum"(age) FROM visits
+SELECT "COUNT"(*) FROM visits
+SELECT age.sum() FROM visits
+SELECT cost.max() FROM visits
+SELECT histogram(cost).map_keys() FROM visits
+# windows
+SELECT ROW_NUMBER() OVER () FROM visits
+SELECT RANK() OVER (ORDER BY age) FROM visits
+SELECT LAG(age) OVER (ORDER BY cost) FROM visits
+SELECT LEAD(age, 1, 0) OVER (PARTITION BY ward ORDER BY cost) FROM visits
+SELECT FIRST_VALUE(age) OVER (ORDER BY cost) FROM visits
+SELECT NTH_VALUE(age, 2) OVER () FROM visits
+SELECT NTILE(4) OVER (ORDER BY age) FROM visits
+SELECT SUM(age) OVER () FROM visits
+SELECT COUNT(*) OVER (PARTITION BY patient_id) FROM visits
+SELECT SUM(COUNT(*)) OVER () FROM visits GROUP BY ward
+SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY ward
+SELECT COUNT(*) FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY age) = 1
+SELECT age FROM visits QUALIFY RANK() OVER (ORDER BY cost DESC) = 1
+SELECT COUNT(*) OVER w FROM visits WINDOW w AS (ORDER BY age)
+SELECT SUM(age) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM visits
+SELECT SUM(age) OVER (ORDER BY cost EXCLUDE CURRENT ROW) FROM visits
+# groups
+SELECT ward, COUNT(*) FROM visits GROUP BY ROLLUP (ward)
+SELECT ward, COUNT(*) FROM visits GROUP BY CUBE (ward, readmitted)
+SELECT ward, COUNT(*) FROM visits GROUP BY GROUPING SETS ((ward), ())
+SELECT ward, GROUPING(ward), COUNT(*) FROM visits GROUP BY ward
+SELECT COUNT(*) FROM visits GROUP BY ()
+SELECT COUNT(*) FROM visits GROUP BY 1
+SELECT COUNT(*) FROM visits GROUP BY 0
+SELECT COUNT(*) FROM visits GROUP BY -1
+SELECT COUNT(*) FROM visits GROUP BY 'ward'
+SELECT COUNT(*) FROM visits GROUP BY NULL
+SELECT COUNT(*) FROM visits GROUP BY TRUE
+SELECT COUNT(*) FROM visits GROUP BY ward, ward
+SELECT ward, COUNT(*) FROM visits GROUP BY 99999999999999999999
+SELECT FLOOR(age / 10) AS decade, COUNT(*) FROM visits GROUP BY decade
+SELECT FLOOR(cost * 1000000) AS c, COUNT(*) FROM visits GROUP BY c
+SELECT age > 65 AS old, COUNT(*) FROM visits GROUP BY old
+SELECT age % 1 AS f, COUNT(*) FROM visits GROUP BY f
+SELECT CASE WHEN age > 65 THEN 'old' ELSE name END AS who, COUNT(*) FROM visits GROUP BY who
+SELECT CASE WHEN age = 109 THEN '); DROP TABLE rows; --' ELSE 'x' END AS k, COUNT(*) FROM visits GROUP BY k
+SELECT ward || diagnosis AS k, COUNT(*) FROM visits GROUP BY k
+SELECT UPPER(ward) AS k, COUNT(*) FROM visits GROUP BY k
+SELECT ward || '''; DROP TABLE rows; --' AS k, COUNT(*) FROM visits GROUP BY k
+SELECT CONCAT(ward, CAST(age AS VARCHAR)) AS k, COUNT(*) FROM visits GROUP BY k
+SELECT CAST(cost AS VARCHAR) AS k, COUNT(*) FROM visits GROUP BY k
+SELECT RANDOM() AS k, COUNT(*) FROM visits GROUP BY k
+SELECT ward, COUNT(*) FROM visits GROUP BY ward, RANDOM()
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) = 1
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING MAX(age) = 109
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING ward = 'A'
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING age > 1
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING n / 0 > 1
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING (SELECT 1) = 1
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY RANDOM()
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY age
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY MAX(age)
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n NULLS FIRST
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n COLLATE NOCASE
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT 50%
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT (SELECT COUNT(*) FROM visits)
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT n
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT -1
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT 1 BY ward
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward OFFSET (SELECT MAX(age) FROM visits)
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward FETCH FIRST 1 ROW WITH TIES
+SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT 10 OFFSET 1

@@ -1,0 +1,424 @@
+"""Every public mechanism, one row each: its proof note, its error and interval, and an audit.
+
+An audit must pass the true claim on neighbours that are as bad as may be, and fail a copy with half the noise
+(twice the ε inside). It calls a true claim broken with a chance of at most 1e-6.
+
+Coverage at 95 %. Where the law of an error is known, the interval is the smallest that holds, and the share
+of runs in it is 95 % to within a percentage point: at 20,000 runs chance alone leaves that once in 1e10.
+Where only a bound is known the share is at least that; which of the two a row is, it says.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfumato import audit, local, noise
+from sfumato.local import RandomizedResponse
+from sfumato.noise import (
+    BlockMean,
+    BlockMedian,
+    CorrelatedGaussian,
+    Exponential,
+    Gaussian,
+    Histograms,
+    Laplace,
+    NoisyMax,
+    PermuteAndFlip,
+    ProposeTestRelease,
+    Quantile,
+    Quantiles,
+    RangeSums,
+    SparseVector,
+    ThresholdedNoise,
+    TopK,
+    TruncatedGeometric,
+)
+
+PROOFS = Path(__file__).parents[2] / "docs" / "proofs"
+ALPHA = 1e-6
+RUNS = 20_000
+NO_MECHANISMS = {"Blocks", "Estimate", "Histograms", "Ranges", "Repetition"}
+HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one mechanism is put to the test."""
+
+    made: Callable[[int], Any]
+    """The mechanism of the claim for 1, and with half its noise for 2."""
+    draws: Callable[[Any, Any, int], Any]
+    """So many independent answers of a mechanism for a table."""
+    covers: Callable[[int], Any]
+    """Whether the interval holds, run by run."""
+    tables: Callable[[Any], tuple[Any, Any]] = lambda mechanism: (0, 1)
+    """Neighbours, for a mechanism."""
+    event: Callable[[Any], Any] = lambda mechanism: mechanism.event()
+    error: str = "expected_error"
+    interval: str = "half_width"
+    exact: bool = True
+    """Whether the interval is as short as its law allows, or a bound of theory."""
+    samples: int = 4000
+    """So many that half the noise is surely noticed."""
+    runs: int = RUNS
+
+    @property
+    def kind(self) -> type:
+        return type(self.made(1))
+
+
+def one_by_one(mechanism: Any, table: Any, n: int) -> list[Any]:
+    return [mechanism.release(table) for _ in range(n)]
+
+
+def at_once(mechanism: Any, table: int, n: int) -> Any:
+    return mechanism.release(np.full(n, table))
+
+
+def copies(table: list[int], n: int) -> Histograms:
+    occupied = np.flatnonzero(table)
+    group, values = np.repeat(np.arange(n), occupied.size), np.tile(occupied, n)
+    return Histograms.of(group, values, np.array(table)[values], groups=n, cells=len(table))
+
+
+# ---- sums ----
+
+
+def noise_within(mechanism: Laplace | Gaussian, n: int) -> Any:
+    return np.abs(at_once(mechanism, 0, n)) <= mechanism.half_width(0.95)
+
+
+def entries_within(n: int) -> Any:
+    mechanism = CorrelatedGaussian(((2, 0), (1, 3)), Fraction(20))
+    drawn = np.array(one_by_one(mechanism, [0, 0], n), dtype=float)
+    return np.abs(drawn[:, 1]) <= mechanism.half_width(1, 0.95)
+
+
+def ranges_within(n: int) -> Any:
+    mechanism = RangeSums.calibrated(64, Fraction(1, 4))
+    half = mechanism.half_width(5, 44, 0.95)
+    return np.array([abs(each.sum(5, 44)) <= half for each in one_by_one(mechanism, [0] * 64, n)])
+
+
+def cells_told(mechanism: RangeSums, table: list[int], n: int) -> Any:
+    return np.array([each.estimates for each in one_by_one(mechanism, table, n)])
+
+
+def means_within(n: int) -> Any:
+    mechanism = BlockMean.calibrated(5, 0, 80, 1)
+    half = mechanism.half_width(0.95)
+    return np.array([abs(each - 40) <= half for each in one_by_one(mechanism, [40] * 5, n)])
+
+
+def means(mechanism: BlockMean, table: list[int], n: int) -> Any:
+    return np.array(one_by_one(mechanism, table, n), dtype=float)
+
+
+# ---- choices: the score lost, on a table with one best candidate and many at a gap ----
+
+OTHERS = 11
+HIGH, LOW = [1] + [0] * OTHERS, [0] + [1] * OTHERS
+
+
+def best_choice(mechanism: Any, n: int, scores: list[int]) -> Any:
+    most = mechanism.shortfall(len(scores), 0.95)
+    return np.array([max(scores) - scores[each] <= most for each in one_by_one(mechanism, scores, n)])
+
+
+def gapped(mechanism: Any, count: int = 40) -> list[int]:
+    """The first gap that the interval leaves out."""
+    return [0] + [-mechanism.shortfall(count, 0.95) - 1] * (count - 1)
+
+
+def choice(kind: type[Any]) -> Row:
+    wide = kind(Fraction(1, 2))
+    return Row(
+        made=lambda strength: kind(Fraction(2 * strength)),
+        tables=lambda mechanism: (HIGH, LOW),
+        draws=one_by_one,
+        interval="shortfall",
+        covers=lambda n: best_choice(wide, n, gapped(wide)),
+        exact=False,
+        runs=4000,
+    )
+
+
+def top_two(mechanism: TopK, table: list[int], n: int) -> list[tuple[int, ...]]:
+    return [tuple(sorted(each)) for each in one_by_one(mechanism, table, n)]
+
+
+def best_two(n: int) -> Any:
+    mechanism = TopK(Fraction(1), 2)
+    scores = [0, *gapped(mechanism)]
+    return np.array([each == (0, 1) for each in top_two(mechanism, scores, n)])
+
+
+# ---- ranks ----
+
+
+def median_within(n: int) -> Any:
+    """Rows in one cell, as many as an empty cell must miss to lie outside the interval."""
+    mechanism, cells = Quantile(Fraction(1, 2), HALF), 64
+    off = int(mechanism.rank_error(cells, 0.95)) + 1
+    return mechanism.release_groups(copies([0, 2 * off] + [0] * (cells - 2), n)) == 1
+
+
+def quartiles_within(n: int) -> Any:
+    """Rows one to a cell, so that a place is a rank."""
+    mechanism, cells = Quantiles(Fraction(2), (Fraction(1, 4), HALF, Fraction(3, 4))), 400
+    spans = np.array(mechanism.share_interval(cells, cells, 0.95), dtype=float)
+    ranks = mechanism.release_groups(copies([1] * cells, n)) / cells
+    return ((spans[:, :1] <= ranks + 1 / cells) & (ranks <= spans[:, 1:])).all(axis=0)
+
+
+def blocks_within(n: int) -> Any:
+    mechanism = BlockMedian(100, 0, 7, Fraction(1))
+    off = int(mechanism.rank_error(0.95)) + 1
+    table = [3] * (2 * off) + [0, 7] * (50 - off)
+    return np.array(one_by_one(mechanism, table, n)) == 3
+
+
+# ---- yes or no ----
+
+
+def first_yes(mechanism: SparseVector, table: list[int], n: int) -> Any:
+    """Where the one yes came, or the number of questions."""
+    told = (mechanism.release(table, 1) for _ in range(n))
+    return np.array([each.index(True) if True in each else len(each) for each in told])
+
+
+def margin_told(n: int) -> Any:
+    mechanism = SparseVector(Fraction(1, 20))
+    answer = -mechanism.margin(0.95)
+    return np.array([mechanism.release([answer], 0) == [False] for _ in range(n)])
+
+
+def keys_told(mechanism: TruncatedGeometric, units: int, n: int) -> Any:
+    return np.isin(np.arange(n), mechanism.release(dict.fromkeys(range(n), units)))
+
+
+def common_keys_told(n: int) -> Any:
+    mechanism = TruncatedGeometric(Fraction(1, 20), Fraction(1, 10**6))
+    return keys_told(mechanism, mechanism.units_needed(0.95), n)
+
+
+def counts_told(mechanism: ThresholdedNoise, units: int, n: int) -> Any:
+    told = mechanism.release(dict.fromkeys(range(n), units))
+    return np.array([told.get(key, -1) for key in range(n)])
+
+
+def thresholded(gaussian: bool) -> Row:
+    wide, units = ThresholdedNoise(Fraction(1, 20), Fraction(1, 10**6), 1, gaussian), 10**5
+    return Row(
+        made=lambda strength: ThresholdedNoise(Fraction(strength), Fraction(1, 100), 1, gaussian),
+        tables=lambda mechanism: (60, 61),
+        draws=counts_told,
+        covers=lambda n: np.abs(counts_told(wide, units, n) - units) <= wide.half_width(0.95),
+        samples=60_000,
+    )
+
+
+def value_told(mechanism: ProposeTestRelease, distance: int, n: int) -> list[Any]:
+    return [mechanism.release("value", distance) for _ in range(n)]
+
+
+def stable_value_told(n: int) -> Any:
+    mechanism = ProposeTestRelease(Fraction(1, 50), Fraction(1, 10**6))
+    return np.array([each is not None for each in value_told(mechanism, mechanism.distance_needed(0.95), n)])
+
+
+def shares_within(values: int) -> Callable[[int], Any]:
+    """Of "1" among 3,000 people, of whom a third have it."""
+    mechanism, truths = RandomizedResponse(1, values), np.arange(3000) % 3 == 1
+
+    def covers(n: int) -> Any:
+        spans = [mechanism.estimate(mechanism.privatize(truths)).interval(0.95) for _ in range(n)]
+        return np.array([low <= 1 / 3 <= high for low, high in spans])
+
+    return covers
+
+
+def response(values: int) -> Row:
+    return Row(
+        made=lambda strength: RandomizedResponse(2 * strength, values),
+        draws=lambda mechanism, table, n: mechanism.privatize(np.full(n, table)),
+        interval="estimate",
+        covers=shares_within(values),
+        samples=40_000,
+    )
+
+
+TABLE = {
+    "Laplace": Row(
+        made=lambda strength: Laplace(Fraction(1, strength)),
+        draws=at_once,
+        covers=lambda n: noise_within(Laplace(Fraction(40)), n),
+        event=lambda mechanism: mechanism.event(1),
+        samples=20_000,
+    ),
+    "Gaussian": Row(
+        made=lambda strength: Gaussian(Fraction(2, strength)),
+        draws=at_once,
+        covers=lambda n: noise_within(Gaussian(Fraction(40)), n),
+        event=lambda mechanism: mechanism.event(1),
+        samples=20_000,
+    ),
+    "CorrelatedGaussian": Row(
+        made=lambda strength: CorrelatedGaussian(((2, 0), (1, 3)), Fraction(1, strength)),
+        tables=lambda mechanism: ([0, 0], [2, 1]),
+        draws=lambda mechanism, table, n: np.array(one_by_one(mechanism, table, n), dtype=float),
+        covers=entries_within,
+        event=lambda mechanism: mechanism.event([(2, 1)]),
+    ),
+    "Exponential": choice(Exponential),
+    "PermuteAndFlip": choice(PermuteAndFlip),
+    "NoisyMax": choice(NoisyMax),
+    "TopK": Row(
+        made=lambda strength: TopK(Fraction(3 * strength), 2),
+        tables=lambda mechanism: ([1, 1] + [0] * 5, [0, 0] + [1] * 5),
+        draws=top_two,
+        interval="shortfall",
+        covers=best_two,
+        exact=False,
+        samples=5000,
+        runs=4000,
+    ),
+    "SparseVector": Row(
+        made=lambda strength: SparseVector(Fraction(3 * strength)),
+        tables=lambda mechanism: ([0] * 3 + [1], [1] * 3 + [0]),
+        draws=first_yes,
+        interval="margin",
+        covers=margin_told,
+    ),
+    "TruncatedGeometric": Row(
+        made=lambda strength: TruncatedGeometric(Fraction(strength), Fraction(strength, 100)),
+        tables=lambda mechanism: (1, 2),
+        draws=keys_told,
+        error="chance",
+        interval="units_needed",
+        covers=common_keys_told,
+        samples=20_000,
+    ),
+    "ThresholdedNoise": thresholded(gaussian=False),
+    "ThresholdedNoise, Gaussian": thresholded(gaussian=True),
+    "ProposeTestRelease": Row(
+        made=lambda strength: ProposeTestRelease(Fraction(2 * strength), Fraction(1, 100)),
+        tables=lambda mechanism: (mechanism.threshold, mechanism.threshold - 1),
+        draws=value_told,
+        error="chance",
+        interval="distance_needed",
+        covers=stable_value_told,
+    ),
+    "Quantile": Row(
+        made=lambda strength: Quantile(Fraction(2 * strength), HALF),
+        tables=lambda mechanism: ([0] * 6 + [1] + [0] * 400, [1] + [0] * 5 + [1] + [0] * 400),
+        draws=lambda mechanism, table, n: mechanism.release_groups(copies(table, n)),
+        interval="share_interval",
+        covers=median_within,
+        exact=False,
+        samples=40_000,
+    ),
+    "Quantiles": Row(
+        made=lambda strength: Quantiles(Fraction(strength), (Fraction(1, 4), HALF, Fraction(3, 4))),
+        tables=lambda mechanism: ([0, 0, 2, 0, 0], [2, 0, 2, 0, 0]),
+        draws=lambda mechanism, table, n: mechanism.release_groups(copies(table, n)).T,
+        interval="share_interval",
+        covers=quartiles_within,
+        event=lambda mechanism: mechanism.event(rows=2),
+        exact=False,
+        samples=60_000,
+        runs=2000,
+    ),
+    "RangeSums": Row(
+        made=lambda strength: RangeSums(2, 2, Laplace(Fraction(1, strength))),
+        tables=lambda mechanism: ([0, 0], [1, 0]),
+        draws=cells_told,
+        covers=ranges_within,
+    ),
+    "BlockMean": Row(
+        made=lambda strength: BlockMean.calibrated(5, 0, 8, 2 * strength),
+        tables=lambda mechanism: ([3, 3, 3, 3, 0], [3, 3, 3, 3, 8]),
+        draws=means,
+        covers=means_within,
+    ),
+    "BlockMedian": Row(
+        made=lambda strength: BlockMedian(6, 0, 222, Fraction(2 * strength)),
+        tables=lambda mechanism: ([0, 0, 21, 222, 222, 222], [0, 0, 0, 21, 222, 222]),
+        draws=one_by_one,
+        interval="rank_error",
+        covers=blocks_within,
+        exact=False,
+        runs=2000,
+    ),
+    "RandomizedResponse": response(2),
+    "RandomizedResponse of five": response(5),
+}
+
+
+def exported() -> dict[str, type]:
+    names = [(room, name) for room in (noise, local) for name in room.__all__]
+    return {name: getattr(room, name) for room, name in names if inspect.isclass(getattr(room, name))}
+
+
+def test_every_mechanism_has_a_row() -> None:
+    """A class that is exported is a mechanism, unless it is known not to be one."""
+    assert {row.kind.__name__ for row in TABLE.values()} == exported().keys() - NO_MECHANISMS
+    assert exported().keys() >= NO_MECHANISMS
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_it_has_a_proof_note_a_price_an_error_and_an_interval(name: str) -> None:
+    kind = TABLE[name].kind
+    [note] = re.findall(r"Because  : docs/proofs/([a-z-]+\.md)", inspect.getdoc(kind) or "")
+    assert "Claim" in (PROOFS / note).read_text(encoding="utf-8")
+    for part in ("event", TABLE[name].error, TABLE[name].interval):
+        assert callable(getattr(kind, part))
+
+
+def audited(row: Row, strength: int, samples: int) -> audit.Verdict:
+    mechanism = row.made(strength)
+    target = tuple(lambda n, table=table: row.draws(mechanism, table, n) for table in row.tables(mechanism))
+    return audit.run(target, row.event(row.made(1)), samples=samples, alpha=ALPHA)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_an_audit_passes_the_claim_and_fails_half_the_noise(name: str) -> None:
+    row = TABLE[name]
+    assert not audited(row, 1, max(row.samples // 4, 1000)).violates
+    assert audited(row, 2, row.samples).violates
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLE)
+def test_an_audit_with_four_times_the_samples(name: str) -> None:
+    row = TABLE[name]
+    assert not audited(row, 1, 4 * row.samples).violates
+    assert audited(row, 2, 4 * row.samples).violates
+
+
+def holds(row: Row, runs: int) -> None:
+    """The tolerance of a percentage point is for 10,000 runs and more; for fewer, six standard errors."""
+    share = float(np.mean(row.covers(runs)))
+    allowed = max(0.01, 6 * (0.95 * 0.05 / runs) ** 0.5)
+    assert share >= 0.95 - allowed
+    assert not row.exact or share <= 0.95 + allowed
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_its_interval_covers(name: str) -> None:
+    holds(TABLE[name], 1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLE)
+def test_its_interval_covers_to_a_percentage_point(name: str) -> None:
+    holds(TABLE[name], TABLE[name].runs)
