@@ -287,7 +287,7 @@ def _bought(resolved: Resolved, measured: tuple[Measured, ...], spend: Spend, it
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
     program = engine.Keyed(rows, where, keys, tuple(each.summand.term for each in measured))
-    return Bought(program, _keys(spend.choice(items), spend.delta, resolved.reach.cells), measured)
+    return Bought(program, _keys(spend.choice(items), spend.delta, resolved.reach.keys), measured)
 
 
 def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometric | ThresholdedNoise:

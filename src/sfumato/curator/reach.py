@@ -32,6 +32,11 @@ class Reach:
         """How many rows can differ between neighbours, in all cells together."""
         return min(self.rows, self.cells * self.each) * (2 if self.replaced else 1)
 
+    @property
+    def keys(self) -> int:
+        """How many cells can have one unit more or less, between neighbours."""
+        return min(self.rows, self.cells) * (2 if self.replaced else 1)
+
     def moves(self, summand: Summand) -> Moves:
         """The norms of what one unit adds to the cells of a sum, and of what replacing it changes."""
         if isinstance(summand.term, Units):

@@ -194,6 +194,9 @@ _CASTS = {
 }
 
 
+_MOMENTS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ)
+
+
 def _cast(node: exp.Expression) -> Expression:
     """DATE '2024-01-31' and its like are literals; numbers are rounded by CAST(… AS INTEGER)."""
     only(node, "this", "to")
@@ -208,7 +211,7 @@ def _cast(node: exp.Expression) -> Expression:
 
 def _moment(typed: str, to: Any) -> date:
     moment = read_moment(typed)
-    if moment is None or to not in (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP):
+    if moment is None or to not in (exp.DataType.Type.DATE, *_MOMENTS):
         raise PolicyError("SF-Q131", "This is not a date.", try_="DATE '2024-01-31'")
     if to is exp.DataType.Type.DATE:
         return date(moment.year, moment.month, moment.day)
@@ -217,7 +220,7 @@ def _moment(typed: str, to: Any) -> date:
 
 # ---- functions that the parser has no node for -------------------------------------------------------------
 
-_NAMED = {"suffix": "ends_with", "prefix": "starts_with", "isodow": "weekday", "strlen": "length"}
+_NAMED = {"suffix": "ends_with", "prefix": "starts_with", "isodow": "weekday"}
 
 
 def _anonymous(node: exp.Expression) -> Expression:
@@ -392,8 +395,12 @@ def _is(node: exp.Expression) -> Condition:
 
 
 def _like(node: exp.Expression) -> Condition:
-    left, right = sides(node)
-    return Like(expression(left), _pattern(right))
+    only(node, "this", "expression", "negate")
+    return _perhaps_not(node, Like(expression(node.this), _pattern(node.expression)))
+
+
+def _perhaps_not(node: exp.Expression, holds: Condition) -> Condition:
+    return Negation(holds) if node.args.get("negate") else holds
 
 
 def _pattern(node: exp.Expression) -> str:
@@ -403,8 +410,9 @@ def _pattern(node: exp.Expression) -> str:
 
 def _ilike(node: exp.Expression) -> Condition:
     """Letters of ASCII alone are the same large and small."""
-    left, right = sides(node)
-    return Like(Call("lower", (expression(left),)), "".join(_small(each) for each in _pattern(right)))
+    only(node, "this", "expression", "negate")
+    small = "".join(_small(each) for each in _pattern(node.expression))
+    return _perhaps_not(node, Like(Call("lower", (expression(node.this),)), small))
 
 
 def _small(letter: str) -> str:

@@ -221,13 +221,17 @@ class _Compiler:
 
     @_relation.register
     def _(self, rows: Bounded) -> str:
-        """Groups in the order of their first row, rows in the keyed order; rows that tie look the same."""
+        """Groups in the order of their first row, rows in the keyed order; rows that tie look the same.
+
+        Rows made of several have the place of one of them, or none, and then the order of their columns.
+        """
         cell = ", ".join(["unit", *(self._value(value) for value in rows.cell)])
-        tied = self._columns(rows.rows) if isinstance(rows.rows, Joined) else []
-        order = ", ".join(["place", *tied])
+        place = "place" if self._placed(rows.rows) else "1"
+        tied = [] if isinstance(rows.rows, Scan) else self._columns(rows.rows)
+        order = ", ".join([place, *tied])
         ranked = f"""
             SELECT *, row_number() OVER (PARTITION BY {cell} ORDER BY {order}) AS within,
-                min(place) OVER (PARTITION BY {cell}) AS first
+                min({place}) OVER (PARTITION BY {cell}) AS first
             FROM {self._source(rows.rows)} WHERE {self._where(rows.where)}"""  # noqa: S608
         values = [self._value(value) for value in rows.cell]
         if not values:
