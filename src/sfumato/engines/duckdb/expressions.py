@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.engines.values import (
+    WIDEST,
     Add,
     Among,
     AtLeast,
@@ -56,7 +57,7 @@ def value(part: Value, name: Name) -> str:
         case Column(at, column):
             return name(at, column)
         case Constant(number):
-            return f"CAST({'NULL' if number is None else bounded(number)} AS HUGEINT)"
+            return f"CAST({'NULL' if number is None else _wide_bounded(number)} AS HUGEINT)"
         case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
             return _of_two(part, name)
         case Lookup(of, entries):
@@ -77,7 +78,7 @@ def _of_two(part: Add | Multiply | Divide | Least | Greatest | Either, name: Nam
         case Multiply(left, right):
             return f"({_wide(left, name)} * {_wide(right, name)})"
         case Divide(left, Constant(int(number))) if number:
-            return f"({_wide(left, name)} // {bounded(number)})"
+            return f"({_wide(left, name)} // CAST({_wide_bounded(number)} AS HUGEINT))"
         case Divide(left, right):
             return f"({_wide(left, name)} // nullif({_wide(right, name)}, 0))"
         case Least(left, right):
@@ -155,6 +156,12 @@ def listed(entries: Iterable[int | None]) -> str:
 def bounded(number: int) -> int:
     if _clamped(number) != number:
         raise OverflowError("a constant lies beyond 2^62")
+    return number
+
+
+def _wide_bounded(number: int) -> int:
+    if abs(number) > WIDEST:
+        raise OverflowError("a constant lies beyond 2^120")
     return number
 
 
