@@ -246,6 +246,16 @@ def divide(left: Lowered, right: Lowered) -> Lowered:
     return one.then(quotient, domain, other, total=nonzero)
 
 
+def average(total: Lowered, there: Lowered, low: Lowered, high: Lowered) -> Lowered:
+    """A sum by how many numbers it is of, rounded down; all of them, and so it, between two that are given."""
+    sums, counts = _numbers(total), _numbers(there)
+    ends = [_numbers(end).low * _numbers(end).step for end in (low, high)]
+    step = Fraction(2) ** exponent_of(max(Fraction(1, 2**STEPS), *map(abs, ends)))
+    quotient = _quotient(total, sums, there, counts, sums.step / step)
+    domain = Numbers(math.floor(ends[0] / step), math.floor(ends[1] / step), step)
+    return total.then(quotient, domain, there, total=counts.low > 0)
+
+
 def _quotient(one: Lowered, first: Numbers, other: Lowered, second: Numbers, ratio: Fraction) -> Value:
     """⌊one · ratio / other⌋ with a numerator that is not negative and a divisor that is not negative."""
     above, below = times(one.value, ratio.numerator), times(other.value, ratio.denominator)
