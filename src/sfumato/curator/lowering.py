@@ -269,7 +269,7 @@ def _after_join(
         constant = part.constant if same_unit else looked_up
         return replace(part, constant=constant and not optional, present=part.present and not optional)
 
-    return scope.mapped(change)
+    return (scope.without_unit() if optional else scope).mapped(change)
 
 
 # ---- one row a unit ----------------------------------------------------------------------------------------
