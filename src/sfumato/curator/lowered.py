@@ -123,7 +123,7 @@ def aligned(parts: list[Lowered], what: str) -> tuple[list[Lowered], Fraction]:
 def _on_step(part: Lowered, domain: Numbers, step: Fraction, bits: int) -> Lowered:
     """As integers of `step`, then on a grid 2^bits times as coarse."""
     factor = int(domain.step / step)
-    if domain.bound * factor > WIDEST:
+    if max(1, domain.bound) * factor > WIDEST:
         raise too_fine("A sum or a comparison")
     scaled = Numbers(domain.low * factor, domain.high * factor, step)
     return coarser(replace(part, value=times(part.value, factor), domain=scaled), scaled, bits)
@@ -278,7 +278,7 @@ def floor(part: Lowered) -> Lowered:
     part, domain = number(part, "What FLOOR takes")
     above, below = domain.step.numerator, domain.step.denominator
     scaled = Numbers(domain.low * above, domain.high * above)
-    if scaled.bound > WIDEST:
+    if max(scaled.bound, above, below) > WIDEST:
         raise too_fine("What FLOOR takes")
     value = _floor(times(part.value, above), scaled, below)
     return kept(part.then(value, Numbers(scaled.low // below, scaled.high // below)))

@@ -44,6 +44,7 @@ BLOCK = "\0block"
 """The name of a unit's block; no declared name holds this character."""
 _LIMIT = 2**62
 """Values lie well within ±2^62: comparing with more than this changes nothing."""
+_WIDEST = 2**125
 _SHORT = 20
 """Longer lists are unnested: DuckDB parses one text far faster than as many integers."""
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
@@ -56,11 +57,11 @@ def value(part: Value, name: Name) -> str:
         case Column(at, column):
             return name(at, column)
         case Constant(number):
-            return f"CAST({'NULL' if number is None else bounded(number)} AS HUGEINT)"
+            return f"CAST({'NULL' if number is None else _wide_enough(number)} AS HUGEINT)"
         case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
             return _of_two(part, name)
         case Lookup(of, entries):
-            return f"{listed(entries)}[CAST({value(of, name)} AS BIGINT) + 1]"
+            return f"{listed(entries)}[greatest(CAST({value(of, name)} AS BIGINT), -1) + 1]"
         case Choose(when, then, otherwise):
             chosen = f"THEN {_wide(then, name)} ELSE {_wide(otherwise, name)}"
             return f"CASE WHEN {condition(when, name)} {chosen} END"
@@ -77,7 +78,7 @@ def _of_two(part: Add | Multiply | Divide | Least | Greatest | Either, name: Nam
         case Multiply(left, right):
             return f"({_wide(left, name)} * {_wide(right, name)})"
         case Divide(left, Constant(int(number))) if number:
-            return f"({_wide(left, name)} // {bounded(number)})"
+            return f"({_wide(left, name)} // {_wide_enough(number)})"
         case Divide(left, right):
             return f"({_wide(left, name)} // nullif({_wide(right, name)}, 0))"
         case Least(left, right):
@@ -155,6 +156,13 @@ def listed(entries: Iterable[int | None]) -> str:
 def bounded(number: int) -> int:
     if _clamped(number) != number:
         raise OverflowError("a constant lies beyond 2^62")
+    return number
+
+
+def _wide_enough(number: int) -> int:
+    """A step of a computation, in 128 bits."""
+    if abs(number) > _WIDEST:
+        raise OverflowError("a constant lies beyond 2^125")
     return number
 
 
