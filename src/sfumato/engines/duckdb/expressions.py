@@ -61,7 +61,7 @@ def value(part: Value, name: Name) -> str:
         case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
             return _of_two(part, name)
         case Lookup(of, entries):
-            return f"{listed(entries)}[CAST({value(of, name)} AS BIGINT) + 1]"
+            return f"{listed(entries)}[greatest(CAST({value(of, name)} AS BIGINT), -1) + 1]"
         case Choose(when, then, otherwise):
             chosen = f"THEN {_wide(then, name)} ELSE {_wide(otherwise, name)}"
             return f"CASE WHEN {condition(when, name)} {chosen} END"
