@@ -162,7 +162,7 @@ def _nullif(part: Lowered, unwanted: Lowered) -> Lowered:
     return part.then(Choose(same, Constant(None), part.value), part.domain, unwanted, total=False)
 
 
-# ---- figures of one unit's rows, which only a subquery by unit asks for -------------------------------------
+# ---- figures of one unit's rows, which only a subquery by unit asks for ------------------------------------
 
 
 def _total(total: Lowered, there: Lowered) -> Lowered:

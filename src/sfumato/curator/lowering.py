@@ -421,7 +421,7 @@ class _Figures:
         return self._column(kind(_value(part)), part.domain, part.present)
 
     def _sum(self, part: Lowered) -> tuple[Expression, Numbers]:
-        """The sum, and between which bounds each summand lies; coarser where rows could add up to too much."""
+        """The sum, and the bounds of each summand; coarser where rows could add up to too much."""
         part, domain = number(part, "What SUM takes")
         most = self.inner.max_rows
         part = coarser(part, domain, (domain.bound * most).bit_length() - LARGEST.bit_length() + 1)
