@@ -1,6 +1,6 @@
 """What private questions cost beside the same questions asked of DuckDB plainly: 10 million rows by default.
 
-    python benchmarks/queries.py [--rows 100_000_000] [--turns 7]
+    python benchmarks/queries.py [--rows 100_000_000 --no-windows] [--turns 7]
 
 Plain is the question on an ordinary DuckDB file with the raw rows. Private is the whole way of a release: SQL
 in, priced, charged durably, summed, noise drawn, kept, an Arrow table out; each at another ε, since the same
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from parts.measuring import Work
     from sfumato.lab import Lab
 
+SOURCE = "purchases.parquet"
 PEAK = Path(__file__).parent / "parts" / "peak.py"
 RATIO, FIXED, BOUNDING, PREPARING, MEMORY = 1.0, 0.010, 1.3, 1.5, 1.3
 GROUPS, ROWS = 2, 3
@@ -40,9 +41,9 @@ GROUPS, ROWS = 2, 3
 
 BOUNDED = f"""WITH ranked AS (SELECT category, amount,
     row_number() OVER (PARTITION BY user_id, category ORDER BY hash(amount, day)) AS place,
-    dense_rank() OVER (PARTITION BY user_id ORDER BY hash(user_id, category), category) AS at FROM purchases)
+    dense_rank() OVER (PARTITION BY user_id ORDER BY hash(user_id, category), category) AS nth FROM purchases)
 SELECT category, COUNT(*), SUM(amount) FROM ranked
-    WHERE place <= {ROWS} AND at <= {GROUPS} GROUP BY category"""
+    WHERE place <= {ROWS} AND nth <= {GROUPS} GROUP BY category"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,20 +138,22 @@ def run_bare(path: Path, statement: str) -> None:
         connection.execute("CHECKPOINT")
 
 
-def preparing(folder: Path, source: Path, per_user: bool) -> None:
+def preparing(folder: Path, source: Path, per_user: bool, windows: bool) -> None:
     """Prepare once by each way and print what it took; ours stays as the lab `lab`."""
     mine = timed(lambda: prepared(folder / "lab", source, per_user))
     request = {"lab": str(folder / "again"), "source": str(source), "per_user": per_user}
     my_peak = from_child(PEAK, request)
     shutil.rmtree(folder / "again", ignore_errors=True)
     print(f"{'preparing, once':28}{'CPU s':>9}{'wall s':>9}{'MB':>8}   ours / this: CPU, wall, MB")
-    print(f"{'ours':28}{_row(mine, my_peak)}")
+    print(f"{'ours':28}{_row(mine, my_peak)}", flush=True)
+    if per_user and not windows:
+        print("the bare statement is left out, as --no-windows asks")
+        return
     for name, statement in bare_statements(source, per_user).items():
         cost, peak = _bare_cost(folder / "bare.duckdb", statement)
         ratios = f"{mine.cpu / cost.cpu:.2f} {mine.wall / cost.wall:.2f} {_ratio(my_peak, peak)}"
-        print(f"{name:28}{_row(cost, peak)}   {ratios}   {verdict(mine.cpu, PREPARING * cost.cpu)}")
-    kept = duckdb.connect(str(folder / "lab" / "snapshots" / "purchases-1.duckdb"), read_only=True)
-    print(f"rows kept: {kept.sql('SELECT count(*) FROM rows').fetchall()[0][0]:,}")
+        met = verdict(mine.cpu, PREPARING * cost.cpu)
+        print(f"{name:28}{_row(cost, peak)}   {ratios}   {met}", flush=True)
 
 
 def _bare_cost(path: Path, statement: str) -> tuple[Cost, dict[str, Any]]:
@@ -239,16 +242,27 @@ def raw(source: Path, path: Path) -> None:
         connection.execute(f"CREATE TABLE purchases AS FROM read_parquet('{source}')")
 
 
-def every_question(folder: Path, source: Path, database: Path, per_user: bool, turns: int) -> None:
+def every_question(folder: Path, database: Path, per_user: bool, options: argparse.Namespace) -> None:
     import sfumato as sf
 
     print(f"\n{f'per user, at most {rows.MAX_ROWS} rows each' if per_user else 'each row is a person'}")
     folder.mkdir()
-    preparing(folder, source, per_user)
+    preparing(folder, folder.parent / SOURCE, per_user, options.windows)
     lab = sf.open(folder / "lab")
     print(HEADINGS)
-    for asked in (*QUESTIONS, WITHIN) if per_user else QUESTIONS:
-        asking(lab, database, asked, turns)
+    for asked in QUESTIONS:
+        asking(lab, database, asked, options.turns)
+    if per_user and options.windows:
+        asking(lab, database, WITHIN, min(options.turns, 2))
+
+
+def kept(database: Path) -> str:
+    """How many rows are left when each user keeps at most so many."""
+    counted = (
+        f"SELECT SUM(LEAST(n, {rows.MAX_ROWS})) FROM (SELECT COUNT(*) AS n FROM purchases GROUP BY user_id)"
+    )
+    with duckdb.connect(str(database), read_only=True) as reader:
+        return f"{int(reader.sql(counted).fetchall()[0][0]):,}"
 
 
 def main() -> None:
@@ -256,17 +270,24 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="where to work; a temporary folder if not given")
+    parser.add_argument(
+        "--no-windows",
+        dest="windows",
+        action="store_false",
+        help="leave out the plain statements that rank all rows: half a kilobyte of memory a row",
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         folder = Path(scratch)
-        source, database = folder / "purchases.parquet", folder / "plain.duckdb"
-        made = timed(lambda: rows.write(source, options.rows))
-        raw(source, database)
+        database = folder / "plain.duckdb"
+        made = timed(lambda: rows.write(folder / SOURCE, options.rows))
+        raw(folder / SOURCE, database)
         print(f"{options.rows:,} rows, made in {made.wall:.0f} s; raw in DuckDB: {_size(database)}")
+        print(f"per user at most {rows.MAX_ROWS} rows are kept: {kept(database)}")
         if code := day_refused():
             print(f"columns of days: not supported yet: {code}")
         for per_user in (True, False):
-            every_question(folder / f"per_user_{per_user}", source, database, per_user, options.turns)
+            every_question(folder / f"per_user_{per_user}", database, per_user, options)
 
 
 def _size(path: Path) -> str:

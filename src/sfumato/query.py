@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from sfumato.curator.measurement import Bounds
 from sfumato.curator.plan import Plan, Resolved, priced
+from sfumato.curator.post import require_numbers
 from sfumato.curator.quote import Quote, cheapest, checked_given
 from sfumato.curator.release import Release
 from sfumato.curator.spend import Pure
@@ -29,9 +30,7 @@ class Query:
         self.question = question
         self._desk = desk
         self._text = text
-        priced(
-            self._resolved(), Pure(Fraction(1), Fraction(1, 10**6))
-        )  # what no price changes is refused now
+        self._refuse_what_no_price_changes()
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
         """The same question; one unit counts in at most so many groups, with so many rows in each."""
@@ -63,6 +62,11 @@ class Query:
 
     def __repr__(self) -> str:
         return f"Query({self._text!r}); .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
+
+    def _refuse_what_no_price_changes(self) -> None:
+        resolved = self._resolved()
+        require_numbers(resolved)
+        priced(resolved, Pure(Fraction(1), Fraction(1, 10**6)))
 
     def _again(self, spend: Mapping[str, Any], rounds: tuple[str, ...]) -> tuple[Plan, Released]:
         """The same question once more, with fresh noise, after these rounds."""

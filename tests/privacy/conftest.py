@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -74,7 +73,7 @@ _ATTACH = re.compile(r"ATTACH '([^']*)' AS \w+ \(READ_ONLY\)")
 _TEXT = re.compile(r"'([^']*)'")
 _NUMBERS = re.compile(r"[0-9a-f\[\], -]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_NUMBERED = re.compile(r"[a-z]{1,8}[0-9]+")
+_NUMBERED = re.compile(r"[a-z]{1,8}[0-9]+(_[a-z][0-9]+)?")  # c3, snapshot0, r0_n1
 _STRANGE = re.compile(r"[^\x20-\x7e\n]|--|/\*|;|\$|\"|`|\\|\b[0-9]+\.[0-9]|\b[0-9]+[eE][0-9]")
 
 
@@ -177,7 +176,7 @@ def build(folder: Path, who: list[int], key: bytes) -> sf.Lab:
     """With the same key the same rows are kept of everybody else."""
     lab = sf.create(folder)
     (folder / "ranking.key").write_bytes(key)
-    budget, patient = sf.Budget(epsilon=10**9, delta=0.5), sf.Unit("patient_id", max_rows=3, of="patients")
+    budget, patient = sf.Budget(epsilon=10**9, delta=0.5), sf.Unit("patient_id", max_rows=5, of="patients")
     lab.register("visits", visits(who), unit=patient, columns=VISITS, budget=budget)
     lab.register("people", people(who), unit=patient, columns=PEOPLE)
     lab.register("staff", staff(), unit=sf.Unit("staff_id", max_rows=1), columns=STAFF, budget=budget)
@@ -341,7 +340,7 @@ def _nested(kind: pa.DataType) -> bool:
 def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
     """Labs, files that must stay unread beside them, and an environment that must stay unseen."""
     outside, inside = tmp_path_factory.mktemp("outside"), tmp_path_factory.mktemp("inside")
-    everybody, key = list(range(1, 60)), os.urandom(32)
+    everybody, key = list(range(1, 60)), bytes(range(32))
     labs = (
         build(inside / "one", everybody, key),
         build(inside / "other", [who for who in everybody if who != ODD], key),

@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.curator.answer import values_at
 from sfumato.curator.domains import Numbers, Periods
 from sfumato.curator.measurement import Count, Covariance, Mean, Quantile, Sum, Summed, Units, Variance
-from sfumato.noise import Laplace
+from sfumato.noise import End, Laplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,10 +67,14 @@ def _parts(plan: Plan, aggregate: Summed, sums: Sums) -> tuple[list[Floats], lis
     return [sums[each] for each in at], [plan.measured[each].summand for each in at]
 
 
+def _each(sums: Floats, rows: Floats) -> Floats:
+    """Steps a row; of few rows as of one."""
+    return np.asarray(sums / np.maximum(rows, 1.0))
+
+
 def _mean(summand: Summand, sums: Floats, rows: Floats) -> Floats:
-    """Steps a row, kept within what is possible; of few rows as of one."""
-    low = -summand.bound if summand.signed else 0
-    return np.clip(sums / np.maximum(rows, 1.0), low, summand.bound)
+    """Steps a row from the centre, kept within what is possible."""
+    return np.clip(_each(sums, rows), -summand.bound, summand.bound)
 
 
 def _few(rows: Floats, least: float, ends: Ends, bounds: tuple[float, float]) -> Ends:
@@ -102,9 +106,12 @@ def _variance(aggregate: Variance, of: list[Summand], parts: list[Floats], slack
 def _spread(
     square: Summand, deviation: Summand, squares: Floats, deviations: Floats, rows: Floats, slack: int
 ) -> Floats:
-    """The mean square of deviations less the square of their mean, kept within what is possible."""
-    mean = _mean(deviation, deviations, rows) * float(deviation.step)
-    mean_square = (_mean(square, squares, rows) + slack) * float(square.step)
+    """The mean square of deviations less the square of their mean, kept within what is possible.
+
+    Only their difference is: keeping one of the two within its own bounds would pull draws to one side.
+    """
+    mean = _each(deviations, rows) * float(deviation.step)
+    mean_square = (_each(squares, rows) + slack) * float(square.step)
     return np.clip(mean_square - mean**2, 0.0, _reach(deviation) ** 2)
 
 
@@ -137,8 +144,8 @@ def _covariance(aggregate: Covariance, of: list[Summand], parts: list[Floats]) -
 def _together(of: list[Summand], parts: list[Floats], slack: int) -> Floats:
     """The mean product of deviations less the product of their means, kept within what is possible."""
     products, one, other, rows = parts[0], parts[1], parts[2], parts[-1]
-    means = _mean(of[1], one, rows) * _mean(of[2], other, rows) * float(of[1].step * of[2].step)
-    product = (_mean(of[0], products, rows) + slack) * float(of[0].step)
+    means = _each(one, rows) * _each(other, rows) * float(of[1].step * of[2].step)
+    product = (_each(products, rows) + slack) * float(of[0].step)
     most = _reach(of[1]) * _reach(of[2])
     return np.clip(product - means, -most, most)
 
@@ -175,7 +182,7 @@ def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, h
 
 def ranked(resolved: Resolved, quantile: Quantile) -> tuple[int, Lowered]:
     """Which of the values that quantiles are asked of this one is of."""
-    for at, (part, asked) in enumerate(resolved.quantiles.items()):
+    for at, (part, asked) in enumerate(resolved.quantiles):
         if quantile in asked:
             return at, part
     raise AssertionError(quantile)
@@ -188,7 +195,9 @@ def quantiles(plan: Plan, quantile: Quantile, noisy: Noisy) -> NDArray[Any]:
     domain = part.domain
     if not isinstance(domain, Numbers | Periods):
         raise AssertionError(domain)
-    return values_at(domain, chosen.places[chosen.rounds[0].shares.index(quantile.share)])
+    mechanism = chosen.rounds[0]
+    row = 0 if isinstance(mechanism, End) else mechanism.shares.index(quantile.share)
+    return values_at(domain, chosen.places[row])
 
 
 # ---- averages ----------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from sfumato.curator.measurement import Key, Output, Question
 from sfumato.curator.relation import Name
@@ -95,7 +94,7 @@ def _parsed(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any]:
     try:
         statements = parse()
         deep = any(statement and _depth(statement) > DEEPEST for statement in statements)
-    except (SqlglotError, RecursionError, ValueError) as problem:
+    except Exception as problem:  # some texts, such as {:1}, make sqlglot fail in ways of its own
         raise PolicyError("SF-Q101", "This is not SQL that can be read.", **_place(problem)) from None
     if deep:
         raise PolicyError("SF-Q113", f"A question is at most {DEEPEST} levels deep.")

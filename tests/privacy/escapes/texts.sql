@@ -178,6 +178,8 @@ SELECT error(COUNT(*)) AS n FROM visits
 SELECT STRUCT_PACK(n := COUNT(*)) AS n FROM visits
 SELECT [COUNT(*), MAX(age)] AS n FROM visits
 SELECT {'n': COUNT(*)} AS n FROM visits
+SELECT {:1} FROM visits
+e{:2e}_(
 SELECT MAP {'n': COUNT(*)} AS n FROM visits
 SELECT COUNT(*) AS n, n + 1 AS m FROM visits
 SELECT COUNT(*) AS n, (SELECT n) AS m FROM visits

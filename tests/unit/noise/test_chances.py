@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise.bits import below
+from sfumato.noise.bits import below, below_each
 from sfumato.noise.chances import BITS, below_best, chances
 
 if TYPE_CHECKING:
@@ -125,3 +125,31 @@ def test_far_candidates_are_told_apart_by_bits_without_end() -> None:
     gaps, table = np.array([10**6, 0], dtype=np.uint64), chances(Fraction(1))
     script = Script([0, 2**63, table.doubt])
     assert table.pick(gaps, script) == 1
+
+
+def test_a_long_place_stands_for_many_columns() -> None:
+    """Lengths 2 and 3: a point tells the place, which of its columns, and the height in that."""
+    gaps, table = np.array([1, 0], dtype=np.uint64), chances(Fraction(3))
+    least = table.least(gaps).tolist()
+    walls = [height + table.doubt for height in least]
+    lengths = np.array([[2, 3], [0, 3]], dtype=np.uint64)
+    script = Script([walls[0] + least[0] - 1, 2 * walls[1] + least[1] - 1])
+    places, offsets = table.pick_each(gaps, lengths, script)
+    assert (places.tolist(), offsets.tolist()) == ([0, 1], [1, 2])
+
+
+def test_only_a_row_above_its_column_is_thrown_again() -> None:
+    gaps, table = np.array([1, 0], dtype=np.uint64), chances(Fraction(3))
+    least = table.least(gaps).tolist()
+    top = least[0] + table.doubt - 1
+    script = Script([top, 0, 2**64 - 1, least[0] + table.doubt])
+    places, _ = table.pick_each(gaps, np.ones((2, 2), dtype=np.uint64), script)
+    assert places.tolist() == [1, 0]
+    assert not script.queue
+
+
+def test_numbers_below_many_bounds_have_no_preference() -> None:
+    """2^64 = 1 mod 3 and mod 5; of bounds that divide it no word is drawn again."""
+    words = Script([2**64 - 1, 2**64 - 1, 2**64 - 2, 7])
+    assert below_each(np.array([3, 8, 5], dtype=np.uint64), words).tolist() == [1, 7, 4]
+    assert not words.queue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.engines.values import (
+    WIDEST,
     Add,
     Among,
     AtLeast,
@@ -44,7 +45,6 @@ BLOCK = "\0block"
 """The name of a unit's block; no declared name holds this character."""
 _LIMIT = 2**62
 """Values lie well within ±2^62: comparing with more than this changes nothing."""
-_WIDEST = 2**125
 _SHORT = 20
 """Longer lists are unnested: DuckDB parses one text far faster than as many integers."""
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
@@ -57,7 +57,7 @@ def value(part: Value, name: Name) -> str:
         case Column(at, column):
             return name(at, column)
         case Constant(number):
-            return f"CAST({'NULL' if number is None else _wide_enough(number)} AS HUGEINT)"
+            return f"CAST({'NULL' if number is None else _wide_bounded(number)} AS HUGEINT)"
         case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
             return _of_two(part, name)
         case Lookup(of, entries):
@@ -78,7 +78,7 @@ def _of_two(part: Add | Multiply | Divide | Least | Greatest | Either, name: Nam
         case Multiply(left, right):
             return f"({_wide(left, name)} * {_wide(right, name)})"
         case Divide(left, Constant(int(number))) if number:
-            return f"({_wide(left, name)} // {_wide_enough(number)})"
+            return f"({_wide(left, name)} // CAST({_wide_bounded(number)} AS HUGEINT))"
         case Divide(left, right):
             return f"({_wide(left, name)} // nullif({_wide(right, name)}, 0))"
         case Least(left, right):
@@ -159,10 +159,9 @@ def bounded(number: int) -> int:
     return number
 
 
-def _wide_enough(number: int) -> int:
-    """A step of a computation, in 128 bits."""
-    if abs(number) > _WIDEST:
-        raise OverflowError("a constant lies beyond 2^125")
+def _wide_bounded(number: int) -> int:
+    if abs(number) > WIDEST:
+        raise OverflowError("a constant lies beyond 2^120")
     return number
 
 

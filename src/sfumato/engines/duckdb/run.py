@@ -150,7 +150,6 @@ def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...
 
 def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:
     columns = connection.execute(f"SELECT declared, stored FROM {schema}.columns").fetchall()  # noqa: S608
-    found = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [schema])
-    has_units = ("units",) in found.fetchall()
-    stored = connection.execute(f"DESCRIBE {schema}.rows").fetchall()
-    return Layout(schema, dict(columns), has_units, any(name == "place" for name, *_ in stored))
+    there = "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = ?"
+    found = connection.execute(there, [schema]).fetchall()
+    return Layout(schema, dict(columns), ("units", "person") in found, ("rows", "place") in found)
