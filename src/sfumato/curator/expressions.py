@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sfumato.curator.relation import Condition, Expression
     from sfumato.curator.scope import Scope
 
-LONGEST = 2**110
-"""A number typed in that is computed with has no more steps than this."""
 MOST_PARTS = 5_000
 """Of one value: functions repeat their arguments, so a short text can mean a very long computation."""
 
@@ -63,8 +61,6 @@ def literal(value: Scalar | None) -> Lowered:
     if value is None:
         return MISSING
     if isinstance(value, Fraction):
-        if max(abs(value.numerator), value.denominator) > LONGEST:
-            raise too_fine("This number")
         return literal_number(value)
     if isinstance(value, date):
         unit = "second" if isinstance(value, datetime) else "day"
