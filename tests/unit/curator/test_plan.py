@@ -136,7 +136,7 @@ SAME = [
     "select ward as w, sum(AGE), count(*) from t where flag = 1 and not age < 3 group by WARD",
     "SELECT COUNT(1), SUM(age) FROM t WHERE (flag = 1 AND age > 2) AND flag = 1 GROUP BY ward",
     "SELECT v.ward, COUNT(*), SUM(v.age) FROM t AS v WHERE v.age >= 3 AND v.flag = 1 GROUP BY v.ward",
-    "WITH v AS (SELECT ward, age a FROM t WHERE flag=1) SELECT COUNT(*), SUM(a) FROM v WHERE a>2 GROUP BY ward",
+    "SELECT COUNT(*), SUM(a) FROM (SELECT ward, age AS a FROM t WHERE flag = 1) WHERE a > 2 GROUP BY ward",
 ]
 OTHER = [
     "SELECT ward, COUNT(*) AS n, SUM(age) AS s FROM t WHERE age >= 4 AND flag = 1 GROUP BY ward",

@@ -154,8 +154,8 @@ class _Compiler:
                 return "count(*)"
             case Present(value):
                 return f"count({self._value(value)})"
-            case Total(Add(value, Constant(int(more)))):
-                counted = f"CAST({more} AS HUGEINT) * count({self._value(value)})"
+            case Total(Add(value, Constant(int()) as more)):
+                counted = f"{self._value(more)} * count({self._value(value)})"
                 return f"COALESCE(sum({self._value(value)}), 0) + {counted}"
             case Total(value):
                 return f"COALESCE(sum({self._value(value)}), 0)"
@@ -235,11 +235,11 @@ class _Compiler:
             FROM {self._source(rows.rows)} WHERE {self._where(rows.where)}"""  # noqa: S608
         values = [self._value(value) for value in rows.cell]
         if not values:
-            return f"SELECT * EXCLUDE (within, first) FROM ({ranked}) WHERE within <= {rows.rows_each}"  # noqa: S608
+            return f"SELECT * EXCLUDE (within, first) FROM ({ranked}) WHERE within <= {rows.rows_each:d}"  # noqa: S608
         grouped = f"""
             SELECT *, dense_rank() OVER (PARTITION BY unit ORDER BY first, {", ".join(values)}) AS nth
-            FROM ({ranked}) WHERE within <= {rows.rows_each}"""  # noqa: S608
-        return f"SELECT * EXCLUDE (within, first, nth) FROM ({grouped}) WHERE nth <= {rows.groups}"  # noqa: S608
+            FROM ({ranked}) WHERE within <= {rows.rows_each:d}"""  # noqa: S608
+        return f"SELECT * EXCLUDE (within, first, nth) FROM ({grouped}) WHERE nth <= {rows.groups:d}"  # noqa: S608
 
     def _renumbered(self, relation: str, theirs: str, ours: str) -> str:
         """Units of another snapshot by the numbers of ours, through what both know a person by."""
