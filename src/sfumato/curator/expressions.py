@@ -13,7 +13,17 @@ from sfumato.curator.domains import TRUTH, Listed, Periods, position
 from sfumato.curator.functions import call, united
 from sfumato.curator.lowered import LARGEST, MISSING, Lowered, literal_number, too_fine
 from sfumato.curator.simplify import simplified
-from sfumato.engines.values import WIDEST, Choose, Constant, Lookup, Not, Predicate
+from sfumato.engines.values import (
+    WIDEST,
+    Among,
+    Choose,
+    Constant,
+    Greatest,
+    Least,
+    Lookup,
+    Not,
+    Predicate,
+)
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -119,9 +129,16 @@ def _parts(node: Any) -> int:
         else:
             total += 1
             _require_drawable(each)
+            parts = [getattr(each, field.name) for field in fields(each)]
             stack.extend(
-                part
-                for part in (getattr(each, field.name) for field in fields(each))
-                if is_dataclass(part) or isinstance(part, tuple)
+                _times_written(each)
+                * [part for part in parts if is_dataclass(part) or isinstance(part, tuple)]
             )
     return total
+
+
+def _times_written(node: Any) -> int:
+    """How often an engine writes the parts of a value: the smaller of two is compared, then chosen."""
+    if isinstance(node, Least | Greatest):
+        return 3
+    return 2 if isinstance(node, Among) and not node.values else 1
