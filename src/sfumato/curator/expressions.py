@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator import relation as asked
 from sfumato.curator.conditions import condition
-from sfumato.curator.domains import TRUTH, Listed, Periods, position
+from sfumato.curator.domains import TRUTH, Listed, Numbers, Periods, position
 from sfumato.curator.functions import call, united
 from sfumato.curator.lowered import LARGEST, MISSING, Lowered, literal_number, too_fine
 from sfumato.curator.simplify import simplified
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 LONGEST = 2**110
 """A number typed in that is computed with has no more steps than this."""
+FARTHEST = 2**400
+"""No number is further from zero, so that squares and their sums still are doubles."""
 MOST_PARTS = 5_000
 """Of one value: functions repeat their arguments, so a short text can mean a very long computation."""
 
@@ -103,6 +105,8 @@ def _truth(holds: Predicate) -> Lowered:
 
 def _small(part: Lowered) -> Lowered:
     _require_small(part.value)
+    if isinstance(part.domain, Numbers) and part.domain.bound * part.domain.step > FARTHEST:
+        raise PolicyError("SF-Q132", "This number could be too large to be shown.", try_="a smaller factor")
     return part
 
 

@@ -16,7 +16,8 @@ WARDS = sf.one_of("A", "B", "C")
 
 
 def _charged(parts: Any) -> Fraction | None:
-    return parts.agg(n=sf.count()).quote(epsilon=1).epsilon
+    epsilon: Fraction | None = parts.agg(n=sf.count()).quote(epsilon=1).epsilon
+    return epsilon
 
 
 def test_replacing_a_person_changes_the_part_they_leave_and_the_part_they_enter(tmp_path: Path) -> None:
