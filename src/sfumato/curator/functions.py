@@ -355,6 +355,7 @@ def _typed_text(part: Lowered) -> str:
     if (
         isinstance(part.value, Constant)
         and isinstance(part.domain, Listed)
+        and part.domain.values
         and isinstance(part.domain.values[0], str)
     ):
         return part.domain.values[0]

@@ -46,3 +46,9 @@ def test_a_number_too_large_to_be_shown_is_refused() -> None:
     with pytest.raises(PolicyError) as refusal:
         expression(Call("multiply", (AGE, large)), SCOPE)
     assert refusal.value.code == "SF-Q132"
+
+
+def test_the_piece_of_a_text_is_typed_in() -> None:
+    with pytest.raises(PolicyError) as refusal:
+        expression(Call("contains", (Name("note"), Literal(None))), SCOPE)
+    assert refusal.value.code == "SF-Q135"
