@@ -1,17 +1,18 @@
 """Every engine gives the integers of a plain Python reading of what was prepared and asked.
 
-The reference is written from the definitions in `engines/program.py` and docs/proofs/contribution-bounds.md,
-with exact rational arithmetic and no thought for speed.
+The reference of what is prepared is written from docs/proofs/contribution-bounds.md, with exact rational
+arithmetic and no thought for speed; that of what is asked is in `reference.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import math
 import random
 from collections import Counter, defaultdict
+from datetime import date
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,31 +23,41 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from conformance.reference import Reference
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import (
+from sfumato.engines.preparation import Codes, Grid, Moments, Preparation, Texts
+from sfumato.engines.program import Counted, Key, Keyed, Present, Program, Tally, Total, Units
+from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.values import (
+    Add,
     Among,
     AtLeast,
     AtMost,
-    Codes,
+    Block,
+    Calendar,
+    Choose,
+    Column,
+    Constant,
+    Divide,
+    Either,
     Every,
-    Grid,
-    Key,
+    Folded,
+    Greatest,
+    Least,
+    Length,
+    Less,
+    Lookup,
+    Matches,
     Missing,
+    Multiply,
     Not,
-    Preparation,
-    Present,
-    Program,
-    Rows,
+    Same,
     Some,
-    Square,
-    Units,
-    Value,
-    Weight,
+    Spelled,
 )
 
 ENGINES = {"duckdb": DuckDBEngine}
 KEY = bytes(range(16))
-UNIT = object()
 NAN, INF = math.nan, math.inf
 
 
@@ -76,7 +87,11 @@ def text(value: Any) -> str | None:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def stored(column: Grid | Codes, value: Any) -> int | None:
+def stored(column: Any, value: Any) -> int | str | None:
+    if isinstance(column, Texts):
+        return text(value)
+    if isinstance(column, Moments):
+        return None if value is None else min(max((value - date(1970, 1, 1)).days, column.low), column.high)
     if isinstance(column, Codes):
         texts = all(isinstance(listed, str) for listed in column.values)
         value = text(value) if texts else number(value)
@@ -90,93 +105,50 @@ def stored(column: Grid | Codes, value: Any) -> int | None:
     return min(max(nearest, column.low), column.high)
 
 
-def kept(rows: list[tuple[int | None, ...]], unit: str, preparation: Preparation) -> list[tuple]:
-    seen: Counter[str] = Counter()
+def kept(rows: list[tuple[Any, ...]], unit: str, preparation: Preparation) -> list[tuple[Any, ...]]:
+    """In the keyed order of docs/proofs/contribution-bounds.md."""
+    derived = hmac.new(preparation.key, b"unit", "sha256").hexdigest()[:32]
+    salt = int.from_bytes(hashlib.md5(f"{derived}:{unit}".encode()).digest()[8:], "little")
+    seen: Counter[tuple[Any, ...]] = Counter()
     places = []
     for row in rows:
-        record = ",".join("" if field is None else str(field) for field in row)
-        seen[record] += 1
-        hashed = f"{preparation.key.hex()}:{record}:{seen[record]}:{unit}"
-        places.append((hashlib.md5(hashed.encode()).hexdigest(), record, seen[record], row))
-    return [row for *_, row in sorted(places, key=lambda place: place[:3])[: preparation.max_rows]]
+        seen[row] += 1
+        record = ",".join([str(salt), str(seen[row]), *map(written, row)])
+        places.append((int.from_bytes(hashlib.md5(record.encode()).digest(), "little"), row))
+    ranked = [row for _, row in sorted(places, key=lambda place: place[0])]
+    return ranked[: preparation.max_rows]
 
 
-def prepared(table: pa.Table, preparation: Preparation) -> list[dict[Any, Any]]:
-    """The rows of a snapshot, each with its unit beside the columns."""
-    units = defaultdict(list)
+def written(field: Any) -> str:
+    if field is None:
+        return ""
+    return hashlib.md5(field.encode()).hexdigest() if isinstance(field, str) else str(field)
+
+
+def prepared(table: pa.Table, preparation: Preparation) -> Reference:
+    """A reference that reads the rows of this snapshot."""
+    people = defaultdict(list)
     for number_, row in enumerate(table.to_pylist()):
         unit = f"row {number_}" if preparation.unit is None else text(row[preparation.unit])
-        units[unit].append(tuple(stored(column, row[column.name]) for column in preparation.columns))
-    named = [unit for unit in units if unit]
-    rows = [(unit, row) for unit in named for row in kept(units[unit], unit, preparation)]
-    return [
-        {UNIT: unit} | {c.name: field for c, field in zip(preparation.columns, row, strict=True)}
-        for unit, row in rows
+        people[unit].append(tuple(stored(column, row[column.name]) for column in preparation.columns))
+    names = [column.name for column in preparation.columns]
+    rows = [
+        (unit, place, dict(zip(names, row, strict=True)))
+        for unit, own in people.items()
+        if unit
+        for place, row in enumerate(kept(own, unit, preparation), 1)
     ]
+    units, places, fields = ([row[i] for row in rows] for i in range(3))
+    sizes = [(unit, len(own)) for unit, own in people.items() if unit]
+    return Reference(lambda name: (units, places, fields), lambda name: sizes)
 
 
-# ---- the reference: asking ---------------------------------------------------------------------------------
-
-
-def holds(predicate: Any, row: dict[str, int | None]) -> bool | None:
-    match predicate:
-        case Missing(column):
-            return row[column] is None
-        case Not(part):
-            inner = holds(part, row)
-            return None if inner is None else not inner
-        case Every(parts):
-            return conjunction([holds(part, row) for part in parts])
-        case Some(parts):
-            negated = conjunction([holds(Not(part), row) for part in parts])
-            return None if negated is None else not negated
-    if row[predicate.column] is None:
-        return None
-    match predicate:
-        case AtLeast(column, value):
-            return row[column] >= value
-        case AtMost(column, value):
-            return row[column] <= value
-        case Among(column, codes):
-            return row[column] in codes
-
-
-def conjunction(parts: list[bool | None]) -> bool | None:
-    if False in parts:
-        return False
-    return None if None in parts else True
-
-
-def amount(term: Any, row: dict[str, int | None]) -> int:
-    if isinstance(term, Rows):
-        return 1
-    if row[term.column] is None:
-        return 0
-    match term:
-        case Present():
-            return 1
-        case Value(column, centre):
-            return row[column] - centre
-        case Square(column, centre, shift):
-            return min((row[column] - centre) ** 2 // 2**shift, 2**62)
-        case Weight(column, weights):
-            return weights[row[column]]
-
-
-def answered(program: Program, rows: list[dict[str, int | None]]) -> list[list[int]]:
-    cells = {cell: i for i, cell in enumerate(product(*(range(key.size) for key in program.keys)))}
-    found: list[list[dict[Any, Any]]] = [[] for _ in cells]
-    for row in rows:
-        cell = cells.get(tuple(row[key.column] for key in program.keys))
-        if cell is not None and holds(program.where, row) is True:
-            found[cell].append(row)
-    return [[over(term, some) for some in found] for term in program.terms]
-
-
-def over(term: Any, rows: list[dict[Any, Any]]) -> int:
-    if isinstance(term, Units):
-        return len({row[UNIT] for row in rows})
-    return sum(amount(term, row) for row in rows)
+def told(found: Any) -> Any:
+    """What an engine answers, as the reference says it."""
+    if isinstance(found, np.ndarray):
+        return found.tolist()
+    numbers = zip(found.keys, found.units.tolist(), *found.sums.tolist(), strict=True)
+    return {key: tuple(sums) for key, *sums in numbers}
 
 
 # ---- random tables and programs ----------------------------------------------------------------------------
@@ -189,7 +161,13 @@ COLUMNS = (
     Codes("grade", (0.5, 1.0, -2.0)),
     Codes("again", (False, True)),
     Codes("flag", ("true", "false")),
+    Texts("note"),
+    Moments("day", -800, 30000, seconds=False),
 )
+NUMBERS = tuple(Column(0, each.name) for each in COLUMNS if not isinstance(each, Texts))
+SMALL = tuple(each for each in NUMBERS if each.name != "far")
+NOTE, DAY, FAR = Column(0, "note"), Column(0, "day"), Column(0, "far")
+WORDS = ("", "a", "A b_c", "50% \\ä", "日本", "a\nb")
 DOMAINS = {column.name: len(column.values) for column in COLUMNS if isinstance(column, Codes)}
 
 
@@ -225,48 +203,100 @@ def random_table(draw: random.Random, rows: int) -> pa.Table:
             "grade": some("0.5", "1", "1.0", " -2", "-2", "+0.5", "nan", "inf", "one", "true", "", None),
             "again": some(True, False, None),
             "flag": some(True, False, None),
+            "note": some(*WORDS, None),
+            "day": some(date(1967, 10, 24), date(1969, 12, 31), date(1970, 1, 1), date(2024, 2, 29), None),
         }
     )
 
 
-def random_predicate(draw: random.Random, depth: int = 3) -> Any:
-    kinds = [AtLeast, AtMost, Among, Missing] + ([Not, Every, Some] if depth else [])
-    kind = draw.choice(kinds)
-    if kind is Not:
-        return Not(random_predicate(draw, depth - 1))
-    if kind in (Every, Some):
-        return kind(tuple(random_predicate(draw, depth - 1) for _ in range(draw.randrange(4))))
-    column = draw.choice(COLUMNS).name
-    if kind is Missing:
-        return Missing(column)
-    if kind is Among:
-        codes = [draw.randint(0, 3) if draw.random() < 0.8 else draw.randint(-1, 300) for _ in range(40)]
-        return Among(column, tuple(codes[: draw.choice([0, 1, 2, 3, 40])]))
-    return kind(
-        column, draw.choice([0, 1, 2, 3, -41, 255, 256, 399, 2**31, 2**53, -(2**52), 10**30, -(10**30)])
+def random_value(draw: random.Random, depth: int = 2) -> Any:
+    """An integer of a row, small enough that three of them can be multiplied."""
+    if depth == 0 or draw.random() < 0.2:
+        days = Calendar(DAY, draw.choice(["year", "month", "day", "weekday"]))
+        text = draw.choice([NOTE, Folded(NOTE, True), Folded(NOTE, False)])
+        constant = Constant(draw.choice([None, 0, 1, -7, 400, 2**20]))
+        return draw.choice([*SMALL, constant, days, Length(text)])
+    one, other = random_value(draw, depth - 1), random_value(draw, depth - 1)
+    natural = [Greatest(each, Constant(0)) for each in (one, other)]
+    entries = tuple(draw.choice([None, 0, -1, 2**62]) for _ in range(draw.choice([1, 3, 30])))
+    return draw.choice(
+        [
+            Add(one, other),
+            Multiply(one, draw.choice(SMALL)),
+            Divide(natural[0], draw.choice([natural[1], Constant(7), Constant(2**70)])),
+            Least(one, other),
+            Greatest(one, other),
+            Either(one, other),
+            Lookup(draw.choice(SMALL), entries),
+            Choose(random_predicate(draw, 1, 0), one, other),
+        ]
     )
 
 
+def random_leaf(draw: random.Random, depth: int) -> Any:
+    part, other = draw.choice([*NUMBERS, random_value(draw, depth)]), random_value(draw, depth)
+    codes = [draw.randint(0, 3) if draw.random() < 0.8 else draw.randint(-1, 300) for _ in range(40)]
+    bound = draw.choice([0, 1, 2, 3, -41, 255, 256, 399, 2**31, 2**53, -(2**52), 10**30, -(10**30)])
+    text = draw.choice([NOTE, Folded(NOTE, True), Folded(NOTE, False)])
+    return draw.choice(
+        [
+            AtLeast(part, bound),
+            AtMost(part, bound),
+            Among(part, tuple(codes[: draw.choice([0, 1, 2, 3, 40])])),
+            Less(part, other),
+            Same(part, other),
+            Same(text, NOTE),
+            Spelled(text, tuple(draw.sample(WORDS, draw.randrange(3)))),
+            Matches(text, draw.choice(["%", "", "a%", "%b\\_c", "_", "50\\%%\\\\_", "%本", "a_b"])),
+            Missing(draw.choice([part, text])),
+        ]
+    )
+
+
+def random_predicate(draw: random.Random, depth: int = 3, values: int = 1) -> Any:
+    kind = draw.choice([Not, Every, Some, None, None, None]) if depth else None
+    if kind is Not:
+        return Not(random_predicate(draw, depth - 1, values))
+    if kind in (Every, Some):
+        return kind(tuple(random_predicate(draw, depth - 1, values) for _ in range(draw.randrange(4))))
+    return random_leaf(draw, values)
+
+
 def random_term(draw: random.Random) -> Any:
-    column = draw.choice(COLUMNS).name
-    weighted = draw.choice(list(DOMAINS))
-    weights = tuple(draw.choice([0, 1, -1, 17, 2**62, -(2**62)]) for _ in range(DOMAINS[weighted]))
-    terms = [
-        Rows(),
-        Present(column),
-        Value(column),
-        Value(column, draw.choice([5, -(2**53), 2**53])),
-        Square(column, draw.choice([0, 5, -(2**53), 2**62]), draw.choice([0, 1, 7, 61, 88, 126])),
-        Units(),
-        Weight(weighted, weights),
-    ]
-    return draw.choice(terms)
+    part = draw.choice([*NUMBERS, random_value(draw)])
+    centred = Add(part, Constant(draw.choice([5, -(2**53), 2**62])))
+    return draw.choice(
+        [
+            Counted(),
+            Present(part),
+            Present(NOTE),
+            Total(part),
+            Total(centred),
+            Total(random_value(draw)),
+            Units(),
+        ]
+    )
 
 
-def random_program(draw: random.Random, snapshot: str = "t-1") -> Program:
-    keys = tuple(Key(name, DOMAINS[name]) for name in draw.sample(list(DOMAINS), draw.randrange(4)))
+def random_key(draw: random.Random) -> Key:
+    name = draw.choice(list(DOMAINS))
+    computed = Key(random_value(draw, 1), draw.choice([1, 5, 40]))
+    return draw.choice([Key(Column(0, name), DOMAINS[name]), computed])
+
+
+def random_program(draw: random.Random, snapshot: str = "t-1") -> Any:
+    rows, where = Scan(snapshot), random_predicate(draw)
+    keys = tuple(random_key(draw) for _ in range(draw.randrange(4)))
     terms = tuple(random_term(draw) for _ in range(draw.randint(1, 4)))
-    return Program(snapshot, random_predicate(draw), keys, terms)
+    free = (draw.choice([NOTE, Folded(NOTE, False)]), random_value(draw, 1))
+    return draw.choice(
+        [
+            Program(rows, where, keys, terms),
+            Program(rows, where, keys, terms),
+            Tally(rows, where, keys, random_value(draw), draw.choice([1, 300])),
+            Keyed(rows, where, free[: draw.randint(1, 2)], terms),
+        ]
+    )
 
 
 # ---- what is promised --------------------------------------------------------------------------------------
@@ -280,7 +310,7 @@ def test_random_programs_mean_what_the_reference_says(engine, seed):
     engine.prepare(table, preparation, "t-1")
     rows = prepared(table, preparation)
     for program in [random_program(draw) for _ in range(40)]:
-        assert engine.run(program).tolist() == answered(program, rows)
+        assert told(engine.run(program)) == rows.run(program), program
 
 
 def test_a_heavy_unit_keeps_exactly_the_rows_the_definition_names(engine):
@@ -290,14 +320,15 @@ def test_a_heavy_unit_keeps_exactly_the_rows_the_definition_names(engine):
     for max_rows in (1, 2, 40, 299, 2900):
         preparation = Preparation("who", max_rows, COLUMNS, KEY)
         engine.prepare(table, preparation, "t-1")
-        keys = tuple(Key(name, size) for name, size in DOMAINS.items())
-        program = Program("t-1", Every(()), keys, (Rows(), Value("cost", 3), Value("far")))
-        assert engine.run(program).tolist() == answered(program, prepared(table, preparation))
+        keys = tuple(Key(Column(0, name), size) for name, size in DOMAINS.items())
+        terms = (Counted(), Total(Add(Column(0, "cost"), Constant(-3))), Total(Column(0, "far")))
+        program = Program(Scan("t-1"), ALL, keys, terms)
+        assert engine.run(program).tolist() == prepared(table, preparation).run(program)
 
 
 def test_the_key_decides_which_rows_are_kept(engine):
     table = pa.table({"who": ["x"] * 500, "cost": [float(i) for i in range(500)]})
-    program = Program("t-1", Every(()), (), (Value("cost"),))
+    program = Program(Scan("t-1"), ALL, (), (Total(Column(0, "cost")),))
     sums = set()
     for key in (b"one", b"two", b"three"):
         engine.prepare(table, Preparation("who", 10, (Grid("cost", 0, 500, 0),), key), "t-1")
@@ -334,10 +365,10 @@ def test_every_source_form_gives_the_same_integers(engine, tmp_path):
     )
     preparation = Preparation("who", 20, COLUMNS, KEY)
     programs = [random_program(draw) for _ in range(20)]
-    expected = [answered(program, prepared(table, preparation)) for program in programs]
+    expected = [prepared(table, preparation).run(program) for program in programs]
     for name, source in forms(table, tmp_path).items():
         engine.prepare(source, preparation, "t-1")
-        assert [engine.run(program).tolist() for program in programs] == expected, name
+        assert [told(engine.run(program)) for program in programs] == expected, name
 
 
 def test_row_order_does_not_matter(engine):
@@ -351,7 +382,7 @@ def test_row_order_does_not_matter(engine):
         if order == "shuffled":
             draw.shuffle(places)
         engine.prepare(table.take(places), preparation, "t-1")
-        answers.append([engine.run(program).tolist() for program in programs])
+        answers.append([told(engine.run(program)) for program in programs])
     assert answers[0] == answers[1] == answers[2]
 
 
@@ -367,7 +398,10 @@ def test_the_number_of_threads_does_not_matter(tmp_path):
     )
     columns = (Grid("cost", -(2**40), 2**40, -30), Codes("ward", ("A", "B")))
     program = Program(
-        "t-1", AtLeast("cost", 0), (Key("ward", 2),), (Rows(), Value("cost", 17), Weight("ward", (3, -5)))
+        Scan("t-1"),
+        AtLeast(Column(0, "cost"), 0),
+        (Key(Column(0, "ward"), 2),),
+        (Counted(), Total(Add(Column(0, "cost"), Constant(-17))), Total(Lookup(Column(0, "ward"), (3, -5)))),
     )
     answers = []
     for threads in (1, 2, 4):
@@ -392,19 +426,24 @@ def test_filters_are_exact_where_whole_stretches_are_missing_or_alike(engine):
     among = tuple(range(-40, 400, 7))
     there = ~missing
     for where, chosen in {
-        AtLeast("cost", 40): there & (cost >= 40),
-        AtMost("cost", -41): there & False,
-        Not(AtLeast("cost", 40)): there & (cost < 40),
-        Among("cost", (40,)): there & (cost == 40),
-        Among("cost", among): there & np.isin(cost, among),
-        Not(Among("cost", among)): there & ~np.isin(cost, among),
-        Missing("cost"): missing,
-        Not(Missing("cost")): there,
-        Some((Missing("cost"), AtMost("cost", 0))): missing | (cost <= 0),
-        Every((AtLeast("cost", -40), Among("ward", (1,)))): there & (code == 1),
+        AtLeast(Column(0, "cost"), 40): there & (cost >= 40),
+        AtMost(Column(0, "cost"), -41): there & False,
+        Not(AtLeast(Column(0, "cost"), 40)): there & (cost < 40),
+        Among(Column(0, "cost"), (40,)): there & (cost == 40),
+        Among(Column(0, "cost"), among): there & np.isin(cost, among),
+        Not(Among(Column(0, "cost"), among)): there & ~np.isin(cost, among),
+        Missing(Column(0, "cost")): missing,
+        Not(Missing(Column(0, "cost"))): there,
+        Some((Missing(Column(0, "cost")), AtMost(Column(0, "cost"), 0))): missing | (cost <= 0),
+        Every((AtLeast(Column(0, "cost"), -40), Among(Column(0, "ward"), (1,)))): there & (code == 1),
     }.items():
         answer = engine.run(
-            Program("t-1", where, (Key("ward", 2),), (Rows(), Value("cost"), Present("cost")))
+            Program(
+                Scan("t-1"),
+                where,
+                (Key(Column(0, "ward"), 2),),
+                (Counted(), Total(Column(0, "cost")), Present(Column(0, "cost"))),
+            )
         )
         cells = [chosen & (code == i) for i in range(2)]
         assert answer.tolist() == [
@@ -420,13 +459,13 @@ def test_names_are_free(engine):
     preparation = Preparation("who's", 1, tuple(Grid(name, 0, 100, 0) for name in names), KEY)
     snapshot = "../t/1 'x' é"
     engine.prepare(table, preparation, snapshot)
-    terms = tuple(Value(name) for name in names)
-    assert engine.run(Program(snapshot, Every(()), (), terms)).tolist() == [[2 * i + 1] for i in range(8)]
+    terms = tuple(Total(Column(0, name)) for name in names)
+    assert engine.run(Program(Scan(snapshot), ALL, (), terms)).tolist() == [[2 * i + 1] for i in range(8)]
 
 
 def test_a_table_without_columns_can_be_counted(engine):
     table = pa.table({"who": [1, 1, 1, 2, None]})
-    count = Program("t-1", Every(()), (), (Rows(),))
+    count = Program(Scan("t-1"), ALL, (), (Counted(),))
     engine.prepare(table, Preparation("who", 2, (), KEY), "t-1")
     assert engine.run(count).tolist() == [[3]]
     engine.prepare(table, Preparation(None, 1, (), KEY), "t-1")
@@ -436,7 +475,9 @@ def test_a_table_without_columns_can_be_counted(engine):
 def test_a_value_listed_twice_does_not_double_a_row(engine):
     table = pa.table({"grade": [0.0, -0.0, 1.0]})
     engine.prepare(table, Preparation(None, 1, (Codes("grade", (0.0, -0.0, 1.0)),), KEY), "t-1")
-    assert engine.run(Program("t-1", Every(()), (Key("grade", 3),), (Rows(),))).tolist() == [[2, 0, 1]]
+    assert engine.run(Program(Scan("t-1"), ALL, (Key(Column(0, "grade"), 3),), (Counted(),))).tolist() == [
+        [2, 0, 1]
+    ]
 
 
 def test_long_lists_of_values_keep_their_codes(engine):
@@ -450,9 +491,14 @@ def test_long_lists_of_values_keep_their_codes(engine):
     )
     engine.prepare(table, Preparation(None, 1, columns, KEY), "t-1")
     weights = tuple(i * i - 2**31 for i in range(size))
-    terms = (Weight("word", weights), Value("number"), Rows())
+    terms = (Total(Lookup(Column(0, "word"), weights)), Total(Column(0, "number")), Counted())
     per_word = engine.run(
-        Program("t-1", Among("number", tuple(range(0, size, 2))), (Key("word", size),), terms)
+        Program(
+            Scan("t-1"),
+            Among(Column(0, "number"), tuple(range(0, size, 2))),
+            (Key(Column(0, "word"), size),),
+            terms,
+        )
     )
     even = np.arange(size) % 2 == 0
     assert per_word.tolist() == [
@@ -467,44 +513,68 @@ def test_sums_beyond_64_bits_are_exact(engine):
     table = pa.table({"far": pa.array([float(high)] * 3000 + [-1.0])})
     engine.prepare(table, Preparation(None, 1, (Grid("far", -high, high, 0),), KEY), "t-1")
     answer = engine.run(
-        Program("t-1", Every(()), (), (Value("far"), Value("far", -(2**62)), Value("far", 2**62), Rows()))
+        Program(
+            Scan("t-1"),
+            ALL,
+            (),
+            (Total(FAR), Total(Add(FAR, Constant(2**62))), Total(Add(FAR, Constant(-(2**62)))), Counted()),
+        )
     )
     assert answer.dtype == object
     n, total = 3001, 3000 * high - 1
     assert answer.tolist() == [[total], [total + n * 2**62], [total - n * 2**62], [n]]
 
 
-def test_squares_are_rounded_down_and_cut_before_they_are_summed(engine):
+def test_products_are_rounded_down_before_they_are_summed(engine):
     table = pa.table({"x": pa.array([-3.0, 0.0, 2.0, 2.0**53, None])})
     engine.prepare(table, Preparation(None, 1, (Grid("x", -(2**53), 2**53, 0),), KEY), "t-1")
-    terms = (Square("x", 0, 0), Square("x", 0, 2), Square("x", 2, 88), Square("x", 0, 126))
-    largest = (2**53 - 2) ** 2 >> 88
-    assert engine.run(Program("t-1", Every(()), (), terms)).tolist() == [
-        [9 + 4 + 2**62],
-        [2 + 1 + 2**62],
-        [largest],
-        [0],
+    x = Column(0, "x")
+    square = Multiply(x, x)
+    terms = (Total(square), Total(Divide(square, Constant(4))), Total(Divide(square, Constant(2**90))))
+    assert engine.run(Program(Scan("t-1"), ALL, (), terms)).tolist() == [
+        [9 + 4 + 2**106],
+        [2 + 1 + 2**104],
+        [2**16],
     ]
+
+
+def test_outside_a_list_there_is_nothing(engine):
+    table = pa.table({"x": pa.array([-2.0, -1.0, 0.0, 2.0, 3.0, 2.0**53, None])})
+    engine.prepare(table, Preparation(None, 1, (Grid("x", -(2**53), 2**53, 0),), KEY), "t-1")
+    listed = Lookup(Column(0, "x"), (10, None, 5))
+    assert engine.run(Program(Scan("t-1"), ALL, (), (Total(listed), Present(listed)))).tolist() == [[15], [2]]
+
+
+def test_blocks_share_out_units_whatever_their_rows(engine):
+    who = [i // 3 for i in range(3000)]
+    table = pa.table({"who": who, "x": [1.0] * 3000})
+    engine.prepare(table, Preparation("who", 3, (Grid("x", 0, 1, 0),), KEY), "t-1")
+    rows, units = engine.run(
+        Program(Scan("t-1"), ALL, (Key(Block(0, 10), 10),), (Counted(), Units()))
+    ).tolist()
+    assert (sum(rows), sum(units)) == (3000, 1000)
+    assert rows == [3 * each for each in units]
+    assert min(units) > 50  # 100 each on average, with a deviation below 10
 
 
 def test_units_are_counted_once_in_each_cell(engine):
     table = pa.table({"who": [1, 1, 1, 2, 2, 3, None], "ward": list("AABABCA")})
-    program = Program("t-1", Every(()), (Key("ward", 3),), (Units(), Rows()))
+    program = Program(Scan("t-1"), ALL, (Key(Column(0, "ward"), 3),), (Units(), Counted()))
     engine.prepare(table, Preparation("who", 9, (Codes("ward", ("A", "B", "C")),), KEY), "t-1")
     assert engine.run(program).tolist() == [[2, 2, 1], [3, 2, 1]]
-    assert engine.run(Program("t-1", Every(()), (), (Units(),))).tolist() == [[3]]
+    assert engine.run(Program(Scan("t-1"), ALL, (), (Units(),))).tolist() == [[3]]
 
 
 def test_without_a_unit_column_units_are_rows(engine):
     table = pa.table({"ward": list("AABABCA")})
     engine.prepare(table, Preparation(None, 1, (Codes("ward", ("A", "B", "C")),), KEY), "t-1")
-    counted = engine.run(Program("t-1", Every(()), (Key("ward", 3),), (Units(), Rows())))
+    counted = engine.run(Program(Scan("t-1"), ALL, (Key(Column(0, "ward"), 3),), (Units(), Counted())))
     assert counted.tolist() == [[4, 2, 1], [4, 2, 1]]
 
 
 def test_pandas_whole_numbers_stay_the_same_person_beside_a_missing_one(engine):
     columns = (Grid("cost", 0, 100, 0),)
-    program = Program("t-1", Every(()), (), (Rows(), Value("cost")))
+    program = Program(Scan("t-1"), ALL, (), (Counted(), Total(Column(0, "cost"))))
     answers = []
     for who in (pd.Series([7, 7, 7, 8]), pd.Series([7, 7, 7, 8, None]), pd.Series([7, "7", 7.0, 8])):
         frame = pd.DataFrame({"who": who, "cost": range(1, len(who) + 1)})
@@ -516,7 +586,7 @@ def test_pandas_whole_numbers_stay_the_same_person_beside_a_missing_one(engine):
 
 def test_an_erased_snapshot_answers_nothing(engine):
     engine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (Grid("x", 0, 1, 0),), KEY), "t-1")
-    program = Program("t-1", Every(()), (), (Rows(),))
+    program = Program(Scan("t-1"), ALL, (), (Counted(),))
     assert engine.run(program).tolist() == [[1]]
     engine.erase("t-1")
     engine.erase("t-1")
@@ -525,7 +595,7 @@ def test_an_erased_snapshot_answers_nothing(engine):
 
 
 def test_a_snapshot_made_again_is_seen(engine):
-    program = Program("t-1", Every(()), (), (Rows(),))
+    program = Program(Scan("t-1"), ALL, (), (Counted(),))
     for rows in (1, 5):
         engine.prepare(pa.table({"x": [1] * rows}), Preparation(None, 1, (Grid("x", 0, 1, 0),), KEY), "t-1")
         assert engine.run(program).tolist() == [[rows]]

@@ -24,25 +24,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import (
+from sfumato.engines.preparation import Codes, Grid, Preparation
+from sfumato.engines.program import Counted, Key, Present, Program, Total, Units
+from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.values import (
+    Add,
     Among,
     AtLeast,
     AtMost,
-    Codes,
+    Column,
+    Constant,
+    Divide,
     Every,
-    Grid,
-    Key,
+    Lookup,
     Missing,
+    Multiply,
     Not,
-    Preparation,
-    Present,
-    Program,
-    Rows,
     Some,
-    Square,
-    Units,
-    Value,
-    Weight,
 )
 
 TABLES = 25
@@ -52,6 +50,11 @@ WARD = Codes("ward", ("A", "B", "C", "D", "E"))
 GRADE = Codes("grade", (0.0, 1.0, 2.0))
 OF = Codes("of", tuple(float(i) for i in range(TABLES)))
 SIZES = {"ward": 5, "grade": 3}
+X = Column(0, "cost")
+
+
+def column(name: str) -> Column:
+    return Column(0, name)
 
 
 @dataclass(frozen=True)
@@ -108,32 +111,33 @@ def as_table(rows: list[dict[str, Any]]) -> pa.Table:
 
 def predicate(draw: random.Random) -> Any:
     leaves = [
-        AtLeast("cost", draw.randint(-17, 1000)),
-        AtMost("cost", draw.randint(-17, 1000)),
-        Among("ward", tuple(draw.sample(range(5), draw.randint(0, 5)))),
-        Missing(draw.choice(["cost", "ward", "grade"])),
+        AtLeast(X, draw.randint(-17, 1000)),
+        AtMost(X, draw.randint(-17, 1000)),
+        Among(column("ward"), tuple(draw.sample(range(5), draw.randint(0, 5)))),
+        Missing(column(draw.choice(["cost", "ward", "grade"]))),
     ]
     some = draw.sample(leaves, 2)
-    return draw.choice([Every(()), some[0], Not(some[0]), Every(tuple(some)), Some(tuple(some))])
+    return draw.choice([ALL, some[0], Not(some[0]), Every(tuple(some)), Some(tuple(some))])
 
 
 def terms(draw: random.Random) -> dict[Any, int]:
     """Terms and the largest amount one row can add to each."""
     centre = draw.choice([0, 500, -17, 1000, 2**40])
     weights = tuple(draw.randint(-9, 9) for _ in range(5))
+    deviation = Add(X, Constant(-500))
     return {
-        Rows(): 1,
-        Present("cost"): 1,
-        Square("cost", 500, 3): 517**2 >> 3,
-        Value("cost", centre): max(abs(COST.low - centre), abs(COST.high - centre)),
-        Weight("ward", weights): max(map(abs, weights)),
+        Counted(): 1,
+        Present(X): 1,
+        Total(Divide(Multiply(deviation, deviation), Constant(8))): 517**2 >> 3,
+        Total(Add(X, Constant(-centre))): max(abs(COST.low - centre), abs(COST.high - centre)),
+        Total(Lookup(column("ward"), weights)): max(map(abs, weights)),
     }
 
 
 def differences(engine: DuckDBEngine, where: Any, keys: tuple[Key, ...], asked: dict[Any, int]) -> np.ndarray:
     """The l1 norm of what changed, a row for each term and a column for each table."""
     answers = [
-        engine.run(Program(snapshot, where, (Key("of", TABLES), *keys), tuple(asked)))
+        engine.run(Program(Scan(snapshot), where, (Key(column("of"), TABLES), *keys), tuple(asked)))
         for snapshot in ("whole", "without")
     ]
     changed = np.abs(answers[0] - answers[1]).reshape(len(asked), TABLES, -1)
@@ -168,7 +172,7 @@ def test_one_unit_moves_no_sum_by_more_than_its_rows_times_the_largest_amount(pr
     engine, max_rows, draw = prepared
     nearest = np.zeros(5)
     for _ in range(12):
-        keys = tuple(Key(name, SIZES[name]) for name in draw.sample(list(SIZES), draw.randint(0, 2)))
+        keys = tuple(Key(column(name), SIZES[name]) for name in draw.sample(list(SIZES), draw.randint(0, 2)))
         asked = terms(draw)
         bounds = max_rows * np.array(list(asked.values()))
         moved = differences(engine, predicate(draw), keys, asked)
@@ -180,9 +184,9 @@ def test_one_unit_moves_no_sum_by_more_than_its_rows_times_the_largest_amount(pr
 def test_one_unit_is_counted_once_in_a_cell_and_in_no_more_cells_than_it_has_rows(prepared):
     engine, max_rows, draw = prepared
     for names in ((), ("ward",), ("ward", "grade")):
-        keys = tuple(Key(name, SIZES[name]) for name in names)
+        keys = tuple(Key(column(name), SIZES[name]) for name in names)
         bound = min(max_rows, math.prod(key.size for key in keys))
-        moved = differences(engine, Every(()), keys, {Units(): 1})
+        moved = differences(engine, ALL, keys, {Units(): 1})
         assert bound / 2 <= moved.max() <= bound
         assert differences(engine, predicate(draw), keys, {Units(): 1}).max() <= bound
 
@@ -210,7 +214,7 @@ def test_each_unit_of_one_table_in_turn(tmp_path):
         left = stored(engine, "whole")[0] - stored(engine, "without")[0]
         assert left.total() == 1
         asked = terms(draw)
-        moved = differences(engine, predicate(draw), (Key("ward", 5),), asked)[:, 0]
+        moved = differences(engine, predicate(draw), (Key(column("ward"), 5),), asked)[:, 0]
         assert (moved <= 6 * np.array(list(asked.values()))).all()
 
 
@@ -220,8 +224,8 @@ def test_a_unit_alone_in_its_table_is_bounded_too(tmp_path):
     preparation = Preparation("who", 7, (COST, WARD), b"key")
     engine.prepare(as_table(rows), preparation, "one")
     engine.prepare(as_table([]), preparation, "none")
-    asked = (Rows(), Value("cost"))
-    one, none = (engine.run(Program(name, Every(()), (), asked)).tolist() for name in ("one", "none"))
+    asked = (Counted(), Total(X))
+    one, none = (engine.run(Program(Scan(name), ALL, (), asked)).tolist() for name in ("one", "none"))
     assert one == [[7], [7000]]
     assert none == [[0], [0]]
 
@@ -233,12 +237,12 @@ def test_without_a_unit_column_one_row_moves_one_row(tmp_path):
     preparation = Preparation(None, 1, (COST, WARD, GRADE), b"key")
     engine.prepare(as_table(rows), preparation, "whole")
     engine.prepare(as_table(rows[1:]), preparation, "without")
-    keys = (Key("ward", 5),)
+    keys = (Key(column("ward"), 5),)
     for _ in range(20):
         asked = terms(draw)
         where = predicate(draw)
         whole, without = (
-            engine.run(Program(name, where, keys, tuple(asked))) for name in ("whole", "without")
+            engine.run(Program(Scan(name), where, keys, tuple(asked))) for name in ("whole", "without")
         )
         assert (np.abs(whole - without).sum(axis=1) <= np.array(list(asked.values()))).all()
 
@@ -305,7 +309,7 @@ def test_a_parquet_identifier_is_read_by_itself(tmp_path, how):
         table = pa.table({"who": pa.array(ids, pa.float64(), from_pandas=False)})
         path = written(how, table, tmp_path / "t.parquet")
         engine.prepare(path, Preparation("who", 1, (), b"key"), "t")
-        return int(engine.run(Program("t", Every(()), (), (Rows(),)))[0, 0])
+        return int(engine.run(Program(Scan("t"), ALL, (), (Counted(),)))[0, 0])
 
     assert units(base) == 3
     for odd, more in {NAN: 0, None: 0, -5.0: 1, 1e9: 1, 1.0: 0}.items():
