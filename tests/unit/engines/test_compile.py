@@ -99,7 +99,8 @@ def test_a_group_by_something_computed():
             People(Scan("visits"), ALL, (Smallest(COST),)),
             (
                 "SELECT CAST(min(r0_n0) AS HUGEINT) "
-                "FROM (SELECT unit, place, c0 AS r0_n0 FROM snapshot0.rows) AS source0 WHERE true GROUP BY unit"
+                "FROM (SELECT unit, place, c0 AS r0_n0 FROM snapshot0.rows) AS source0 "
+                "WHERE true GROUP BY unit"
             ),
         ),
     ],
@@ -115,7 +116,8 @@ def test_other_programs(program, sql):
         (
             Joined(Scan("visits"), Scan("wards", 1), ((WARD, Column(1, "ward")),), optional=True),
             (
-                "SELECT l.unit, l.place, r0_n1, r1_n2 FROM (SELECT unit, place, c1 AS r0_n1 FROM snapshot0.rows) "
+                "SELECT l.unit, l.place, r0_n1, r1_n2 "
+                "FROM (SELECT unit, place, c1 AS r0_n1 FROM snapshot0.rows) "
                 "AS l LEFT JOIN (SELECT unit, c1 AS r1_n2 FROM snapshot2.rows) AS r ON (r0_n1 = r1_n2)"
             ),
         ),
