@@ -20,7 +20,7 @@ import sfumato as sf
 from sfumato.curator import plan as planning
 from sfumato.curator.columns import OneOf
 from sfumato.engines.duckdb import run
-from sfumato.engines.duckdb.compile import compile_program
+from sfumato.engines.compile import compile_program
 from sfumato.errors import PolicyError
 from sfumato.session import Query, Session
 
@@ -137,7 +137,7 @@ def test_text_of_the_analyst_in_the_engine_is_seen(watch: Any, monkeypatch: pyte
         monkeypatch.setattr(
             run,
             "compile_program",
-            lambda program, columns, addition=addition: original(program, columns).replace(
+            lambda program, *rest, addition=addition: original(program, *rest).replace(
                 " GROUP BY", f"{addition}\n GROUP BY"
             ),
         )

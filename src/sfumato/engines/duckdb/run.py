@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.engines.duckdb.compile import Layout, compile_program
+from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.connection import open_reader
+from sfumato.engines.duckdb.dialect import DuckDB
 from sfumato.engines.program import Found, Keyed, People, Program, Tally
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ SNAPSHOTS = Snapshots()
 def answer(program: Asked, opened: Open) -> Any:
     """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor:
-        table = cursor.sql(compile_program(program, opened.layouts)).to_arrow_table()
+        table = cursor.sql(compile_program(program, opened.layouts, DuckDB())).to_arrow_table()
     columns = [column.combine_chunks() for column in table.columns]
     match program:
         case Program():
@@ -146,6 +147,6 @@ def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...
 def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:
     columns = connection.execute(f"SELECT declared, stored FROM {schema}.columns").fetchall()  # noqa: S608
     found = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [schema])
-    has_units = ("units",) in found.fetchall()
+    units = f"{schema}.units" if ("units",) in found.fetchall() else None
     stored = connection.execute(f"DESCRIBE {schema}.rows").fetchall()
-    return Layout(schema, dict(columns), has_units, any(name == "place" for name, *_ in stored))
+    return Layout(f"{schema}.rows", units, dict(columns), any(name == "place" for name, *_ in stored))
