@@ -41,9 +41,9 @@ GROUPS, ROWS = 2, 3
 
 BOUNDED = f"""WITH ranked AS (SELECT category, amount,
     row_number() OVER (PARTITION BY user_id, category ORDER BY hash(amount, day)) AS place,
-    dense_rank() OVER (PARTITION BY user_id ORDER BY hash(user_id, category), category) AS at FROM purchases)
+    dense_rank() OVER (PARTITION BY user_id ORDER BY hash(user_id, category), category) AS nth FROM purchases)
 SELECT category, COUNT(*), SUM(amount) FROM ranked
-    WHERE place <= {ROWS} AND at <= {GROUPS} GROUP BY category"""
+    WHERE place <= {ROWS} AND nth <= {GROUPS} GROUP BY category"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.curator.columns import between, one_of, text
     from sfumato.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
+    from sfumato.privacy.ends import Edge, Node
     from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
     from sfumato.privacy.units import PUBLIC, ROW, Unit
     from sfumato.queries.aggregations import (
@@ -61,7 +62,9 @@ _HOMES = {
     "REPLACE_ONE": "sfumato.privacy.neighbours",
     "ROW": "sfumato.privacy.units",
     "Budget": "sfumato.privacy.budget",
+    "Edge": "sfumato.privacy.ends",
     "Lab": "sfumato.lab",
+    "Node": "sfumato.privacy.ends",
     "Unit": "sfumato.privacy.units",
     "between": "sfumato.curator.columns",
     "create": "sfumato.lab",
@@ -77,7 +80,9 @@ __all__ = [
     "REPLACE_ONE",
     "ROW",
     "Budget",
+    "Edge",
     "Lab",
+    "Node",
     "Unit",
     "__version__",
     "audit",

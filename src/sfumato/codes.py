@@ -85,6 +85,11 @@ CODES: dict[str, str] = {
     "SF-C132": "A public table is registered to be joined with. One without rows is more likely a mistake.",
     "SF-C133": "Under sf.REPLACE_ONE the source has exactly the rows that were said. Both numbers are public; say the right one.",
     "SF-C134": "A published answer is read with the promises of the snapshot it was asked of. The steward has made another since, and may publish again, for a new charge.",
+    "SF-C140": "A graph is a list of edges. sf.Node and sf.Edge name the two different columns that hold the ends of an edge.",
+    "SF-C141": "The degree of a node has to be bounded before anything can be priced: one node could have edges to all others. Choose a degree that few nodes exceed, from what is publicly known.",
+    "SF-C142": "A histogram of degrees has a count for every degree up to max_degree, and its noise grows with it. Choose at most 2^20.",
+    "SF-C143": "Only the two ends of an edge are kept of a graph. Register attributes of people as a table of its own, with the same population.",
+    "SF-C144": "Names that begin with 'edge of' belong to accounts that protect single edges. A budget that protects people has another name.",
     # sources
     "SF-C201": "A source is a parquet or csv path, an Arrow table, a pandas frame or a polars frame.",
     "SF-C202": "The file to register is not there.",
@@ -107,6 +112,8 @@ CODES: dict[str, str] = {
     "SF-Q108": "A column shown by itself would show single rows. Aggregate it, or group by it if its values are listed.",
     "SF-Q160": "The median, minimum or maximum of a column of dates is a date. It can be shown and sorted by; arithmetic and HAVING take numbers. Ask for the quantile of a number of days instead.",
     "SF-Q109": "Groups are named by listed values, whole numbers within bounds, stretches of the calendar or CASE; all of them appear, empty ones too. Numbers are binned first: FLOOR(age / 10).",
+    "SF-Q170": "An edge belongs to two nodes, so the rows of a graph cannot be bounded by whose they are, and SQL and frames have no price for them. Ask s.graph(name) for degrees or the number of edges.",
+    "SF-Q171": "Degrees and edges are asked of a table that was registered as a graph, with sf.Node or sf.Edge as its unit.",
     "SF-Q110": "Texts and booleans are not ordered here. Compare with =, <> or IN.",
     "SF-Q111": "A number column is compared with numbers of at most 40 characters and exponents within ±30.",
     "SF-Q112": "The value is not in the column's public list, so the comparison could never hold. Mind the type: "

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.curator.release import Release
     from sfumato.desk import Spending
     from sfumato.engines.program import Engine
+    from sfumato.privacy.ends import Protected
     from sfumato.privacy.exact import Number
 
 _KEY = "ranking.key"
@@ -55,7 +56,7 @@ class Lab:
         name: str,
         source: Any,
         *,
-        unit: Unit | None = None,
+        unit: Protected | None = None,
         columns: Mapping[str, Promise] | None = None,
         budget: Budget | None = None,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
@@ -68,6 +69,7 @@ class Lab:
         declared columns are kept, each unit with at most `max_rows` rows, numbers within their bounds.
         `schema` is a TOML file that says all the rest. `neighbours=sf.REPLACE_ONE` makes the number of rows
         public, which must then be `rows`.
+        With sf.Node or sf.Edge as the unit the source is a list of edges, which `s.graph(name)` asks about.
         """
         said = Schema(unit, dict(columns or {}), budget, neighbours, rows)
         if schema is not None:
@@ -100,7 +102,7 @@ class Lab:
         """
         with self._changing():
             old = self._catalog.table(name)
-            unit = old.unit if max_rows is None else _with_max_rows(old, max_rows)
+            unit = old.protects if max_rows is None else _with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
             table = declared(name, unit, promised, old.neighbours, public_rows)

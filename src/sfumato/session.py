@@ -11,6 +11,7 @@ from sfumato.query import Query
 
 if TYPE_CHECKING:
     from sfumato.asks import Oracle
+    from sfumato.graph import Graph
     from sfumato.lab import Lab
     from sfumato.privacy.exact import Number
     from sfumato.published import Published
@@ -39,6 +40,13 @@ class Session:
         from sfumato.queries.frames import Frame
 
         return Frame.of(self._lab.table(named(name)).name, Asks(self._desk))
+
+    def graph(self, name: str) -> Graph:
+        """A graph to ask about: its degrees, and the number of its edges."""
+        from sfumato.graph import Graph
+        from sfumato.queries.aggregations import named
+
+        return Graph(self._desk, named(name))
 
     def oracle(self, table: str, *, epsilon: Number, questions: int = 1) -> Oracle:
         """Noisy averages for one's own programs: so many answers, each for an equal part of ε."""

@@ -73,7 +73,7 @@ _ATTACH = re.compile(r"ATTACH '([^']*)' AS \w+ \(READ_ONLY\)")
 _TEXT = re.compile(r"'([^']*)'")
 _NUMBERS = re.compile(r"[0-9a-f\[\], -]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_NUMBERED = re.compile(r"[a-z]{1,8}[0-9]+")
+_NUMBERED = re.compile(r"[a-z]{1,8}[0-9]+(_[a-z][0-9]+)?")  # c3, snapshot0, r0_n1
 _STRANGE = re.compile(r"[^\x20-\x7e\n]|--|/\*|;|\$|\"|`|\\|\b[0-9]+\.[0-9]|\b[0-9]+[eE][0-9]")
 
 

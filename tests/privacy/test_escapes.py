@@ -17,8 +17,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator import plan as planning
-from sfumato.curator.columns import OneOf
+from sfumato.curator.domains import Listed
+from sfumato.curator.reach import Reach
+from sfumato.curator.spend import Moves
 from sfumato.engines.duckdb import run
 from sfumato.engines.compile import compile_program
 from sfumato.errors import PolicyError
@@ -128,7 +129,7 @@ def _reason(watch: Any, number: int) -> str:
 
 def test_a_plain_question_passes_and_reaches_the_engine(watch: Any) -> None:
     assert _reason(watch, 1) == "None"
-    assert any("snapshot.rows" in sql for sql in watch.texts)
+    assert any("snapshot0.rows" in sql for sql in watch.texts)
 
 
 def test_text_of_the_analyst_in_the_engine_is_seen(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,24 +146,24 @@ def test_text_of_the_analyst_in_the_engine_is_seen(watch: Any, monkeypatch: pyte
 
 
 def test_a_question_that_costs_too_little_is_seen(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "_l1", lambda table, summand, cells: 1)
+    monkeypatch.setattr(Reach, "moves", lambda self, summand: Moves(1, 1))
     assert "moved by" in str(
         watch.through(lambda s: s.sql("SELECT SUM(cost) AS s FROM visits WHERE cost > 4998"))
     )
 
 
 def test_secrets_and_uncoded_errors_are_seen(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def shown(self: OneOf) -> list[str]:
+    def shown(self: Listed) -> list[str]:
         return ["SESAME", "B", "C"]
 
-    monkeypatch.setattr(OneOf, "shown", shown)
+    monkeypatch.setattr(Listed, "shown", shown)
     assert _reason(watch, 40) == "the answer shows a secret"
     monkeypatch.undo()
 
     def refuse(*_: object) -> None:
         raise PolicyError("SF-Q105", "The value is SESAME-17.")
 
-    monkeypatch.setattr("sfumato.session.plan", refuse)
+    monkeypatch.setattr("sfumato.query.priced", refuse)
     assert "shows a secret" in _reason(watch, 41)
-    monkeypatch.setattr("sfumato.session.plan", lambda *_: 1 / 0)
+    monkeypatch.setattr("sfumato.query.priced", lambda *_: 1 / 0)
     assert "raised ZeroDivisionError" in _reason(watch, 42)

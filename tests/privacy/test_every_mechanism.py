@@ -27,6 +27,7 @@ from sfumato.noise import (
     BlockMean,
     BlockMedian,
     CorrelatedGaussian,
+    End,
     Exponential,
     Gaussian,
     Histograms,
@@ -168,6 +169,13 @@ def median_within(n: int) -> Any:
     mechanism, cells = Quantile(Fraction(1, 2), HALF), 64
     off = int(mechanism.rank_error(cells, 0.95)) + 1
     return mechanism.release_groups(copies([0, 2 * off] + [0] * (cells - 2), n)) == 1
+
+
+def end_within(n: int) -> Any:
+    """Rows one to a cell after empty ones, so that a place tells how many rows lie below."""
+    mechanism, cells = End.calibrated(Fraction(1, 2), 600), 600
+    places = mechanism.release_groups(copies([0] * 100 + [1] * 500, n))
+    return places - 100 <= mechanism.rank_error(cells, 0.95)
 
 
 def quartiles_within(n: int) -> Any:
@@ -321,6 +329,15 @@ TABLE = {
         draws=lambda mechanism, table, n: mechanism.release_groups(copies(table, n)),
         interval="share_interval",
         covers=median_within,
+        exact=False,
+        samples=40_000,
+    ),
+    "End": Row(
+        made=lambda strength: End(Fraction(2 * strength), 1),
+        tables=lambda mechanism: ([0] * 6 + [1] + [0] * 400, [1] + [0] * 5 + [1] + [0] * 400),
+        draws=lambda mechanism, table, n: mechanism.release_groups(copies(table, n)),
+        interval="rank_error",
+        covers=end_within,
         exact=False,
         samples=40_000,
     ),

@@ -180,11 +180,15 @@ def _described(table: Table) -> dict[str, Any]:
 
 
 def _row(table: Table) -> tuple[Any, ...]:
+    if not isinstance(table.protects, sf.Unit):
+        return table.name, table.population, table.protects.max_degree, "(a graph)"
     unit = "public" if table.is_public else table.unit.column or "each row"
     return table.name, unit, table.unit.max_rows, ", ".join(table.columns)
 
 
 def _protected(table: Table) -> str:
+    if not isinstance(table.protects, sf.Unit):
+        return table.protects.sentence()
     if table.is_public:
         return "no one: it is public"
     if table.unit.column is None:

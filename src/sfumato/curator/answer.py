@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan import Plan
-    from sfumato.noise import Quantiles
+    from sfumato.noise import End, Quantiles
 
     Key = tuple[Any, ...]
 
@@ -31,7 +31,7 @@ class Chosen:
     """The places chosen for the quantiles of one value: a row a share, a column a cell."""
 
     places: NDArray[Any]
-    rounds: tuple[Quantiles, ...]
+    rounds: tuple[Quantiles | End, ...]
     """What chose them; where there are several, places are their mean."""
     size: int
     """Out of how many places."""

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.columns import Promise, promise_from_dict
+from sfumato.curator.edge_lists import declared_ends, prepared_as, require_population
 from sfumato.curator.files import write_json
-from sfumato.engines.preparation import Preparation
+from sfumato.engines.preparation import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
+from sfumato.privacy.ends import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.exact import whole
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import ROW, Unit
@@ -36,7 +38,7 @@ class Table:
     """A registered table. `snapshot` is the public counter of its prepared copy."""
 
     name: str
-    unit: Unit
+    protects: Protected
     columns: Mapping[str, Promise]
     snapshot: int = 1
     neighbours: Neighbours = Neighbours.ADD_REMOVE
@@ -46,8 +48,20 @@ class Table:
     """Of a public table, the largest number of rows with one value, by column."""
 
     @property
+    def unit(self) -> Unit:
+        """Whose rows they are. A graph's edges are no one's alone, and questions about rows are refused."""
+        if isinstance(self.protects, Unit):
+            return self.protects
+        raise PolicyError(
+            "SF-Q170",
+            f"'{self.name}' is a graph, whose edges belong to two nodes each.",
+            why="rows of such a table cannot be bounded by whose they are",
+            try_=f's.graph("{self.name}").degrees(), or .edges()',
+        )
+
+    @property
     def population(self) -> str:
-        return self.unit.population(self.name)
+        return self.protects.population(self.name)
 
     @property
     def snapshot_name(self) -> str:
@@ -55,7 +69,7 @@ class Table:
 
     @property
     def is_public(self) -> bool:
-        return self.unit.public
+        return isinstance(self.protects, Unit) and self.protects.public
 
     def domain(self, name: str) -> Domain:
         """What the integers of a declared column stand for."""
@@ -65,14 +79,16 @@ class Table:
         """Whether all kept rows of a unit agree in a declared column."""
         return not self.is_public and (self.unit.max_rows == 1 or self.columns[name].constant)
 
-    def preparation(self, key: bytes) -> Preparation:
+    def preparation(self, key: bytes) -> Preparation | GraphPreparation:
+        if not isinstance(self.protects, Unit):
+            return prepared_as(self.protects, key)
         stored = tuple(promise.stored(name) for name, promise in self.columns.items())
         constant = tuple(name for name, promise in self.columns.items() if promise.constant)
         return Preparation(self.unit.column, self.unit.max_rows, stored, key, constant)
 
     def to_dict(self) -> dict[str, Any]:
         columns = {name: promise.to_dict() for name, promise in self.columns.items()}
-        fields = {"unit": self.unit.to_dict(), "columns": columns, "snapshot": self.snapshot}
+        fields = {"unit": self.protects.to_dict(), "columns": columns, "snapshot": self.snapshot}
         fields["neighbours"] = self.neighbours.value
         if self.public_rows is not None:
             fields["public_rows"] = self.public_rows
@@ -83,7 +99,7 @@ class Table:
         columns = {column: promise_from_dict(promise) for column, promise in fields["columns"].items()}
         return cls(
             name,
-            Unit.from_dict(fields["unit"]),
+            protected_from_dict(fields["unit"]),
             columns,
             fields["snapshot"],
             Neighbours(fields["neighbours"]),
@@ -214,7 +230,7 @@ class Catalog:
 
 def declared(
     name: str,
-    unit: Unit | None,
+    unit: Protected | None,
     columns: Mapping[str, Promise] | None,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     rows: int | None = None,
@@ -222,6 +238,9 @@ def declared(
     """A table from what the steward typed; whatever is missing or unclear is refused."""
     if not isinstance(name, str) or not _NAME.match(name):
         raise UsageError("SF-C113", "A table's name is letters, digits and underscores.", try_='"visits"')
+    if isinstance(unit, Node | Edge):
+        public_rows = _public_rows(name, unit, neighbours, rows)
+        return Table(name, declared_ends(name, unit, columns), {}, 1, neighbours, public_rows)
     if not isinstance(unit, Unit):
         raise UsageError(
             "SF-C102",
@@ -230,12 +249,7 @@ def declared(
             try_='unit=sf.Unit("patient_id", max_rows=20), or unit=sf.ROW when each row is one person',
         )
     promises = _promises(name, unit, columns or {})
-    if ":" in unit.population(name):
-        raise UsageError(
-            "SF-C124",
-            f"The name of the people in '{name}' has a colon in it.",
-            try_='sf.Unit(…, of="patients") names them',
-        )
+    require_population(name, unit)
     return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
 
 
@@ -260,7 +274,7 @@ def _promises(name: str, unit: Unit, columns: Mapping[str, Promise]) -> dict[str
     return promises
 
 
-def _public_rows(name: str, unit: Unit, neighbours: Neighbours, rows: int | None) -> int | None:
+def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int | None) -> int | None:
     """The number of rows where it is said; it is when, and only when, it is the same for all neighbours."""
     if not isinstance(neighbours, Neighbours):
         raise UsageError(

@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.curator.answer import values_at
 from sfumato.curator.domains import Numbers, Periods
 from sfumato.curator.measurement import Count, Covariance, Mean, Quantile, Sum, Summed, Units, Variance
-from sfumato.noise import Laplace
+from sfumato.noise import End, Laplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -182,7 +182,7 @@ def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, h
 
 def ranked(resolved: Resolved, quantile: Quantile) -> tuple[int, Lowered]:
     """Which of the values that quantiles are asked of this one is of."""
-    for at, (part, asked) in enumerate(resolved.quantiles.items()):
+    for at, (part, asked) in enumerate(resolved.quantiles):
         if quantile in asked:
             return at, part
     raise AssertionError(quantile)
@@ -195,7 +195,9 @@ def quantiles(plan: Plan, quantile: Quantile, noisy: Noisy) -> NDArray[Any]:
     domain = part.domain
     if not isinstance(domain, Numbers | Periods):
         raise AssertionError(domain)
-    return values_at(domain, chosen.places[chosen.rounds[0].shares.index(quantile.share)])
+    mechanism = chosen.rounds[0]
+    row = 0 if isinstance(mechanism, End) else mechanism.shares.index(quantile.share)
+    return values_at(domain, chosen.places[row])
 
 
 # ---- averages ----------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from sfumato.curator import relation as asked
 from sfumato.curator.conditions import condition
 from sfumato.curator.domains import TRUTH, Listed, Periods, position
 from sfumato.curator.functions import call, united
-from sfumato.curator.lowered import MISSING, Lowered, literal_number
+from sfumato.curator.lowered import LARGEST, MISSING, Lowered, literal_number, too_fine
 from sfumato.curator.simplify import simplified
-from sfumato.engines.values import Choose, Constant, Not, Predicate
+from sfumato.engines.values import WIDEST, Choose, Constant, Lookup, Not, Predicate
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -97,6 +97,14 @@ def _require_small(part: Any) -> None:
         raise PolicyError("SF-Q113", "This computation is too long.", try_="fewer steps, or ROUND in between")
 
 
+def _require_drawable(value: Any) -> None:
+    """Every constant is one that an engine can be given."""
+    if isinstance(value, Constant) and value.value is not None and abs(value.value) > WIDEST:
+        raise too_fine("This computation")
+    if isinstance(value, Lookup) and any(abs(entry or 0) > LARGEST for entry in value.entries):
+        raise too_fine("This computation")
+
+
 def _parts(node: Any) -> int:
     """How many values it is made of, counted as often as they stand there; a list counts by its length."""
     total, stack = 0, [node]
@@ -106,6 +114,7 @@ def _parts(node: Any) -> int:
             stack.extend(part for part in each if is_dataclass(part))
         else:
             total += 1
+            _require_drawable(each)
             stack.extend(
                 part
                 for part in (getattr(each, field.name) for field in fields(each))

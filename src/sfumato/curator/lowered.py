@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sfumato.curator.columns import STEPS, exponent_of
 from sfumato.curator.domains import Domain, Listed, Numbers, Periods
 from sfumato.engines.values import (
+    WIDEST,
     Add,
     AtMost,
     Choose,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LARGEST = 2**62
-WIDEST = 2**120
-"""What a step in between may reach: engines compute in 128 bits."""
 
 
 @dataclass(frozen=True, slots=True)

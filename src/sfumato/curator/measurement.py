@@ -76,6 +76,11 @@ class Quantile:
     of: Expression
     share: Fraction
 
+    @property
+    def is_end(self) -> bool:
+        """Whether the least or the largest value is meant."""
+        return self.share in (LEAST, 1 - LEAST)
+
 
 Summed = Count | Units | Sum | Mean | Variance | Covariance
 Aggregate = Summed | Quantile

@@ -15,7 +15,7 @@ from sfumato.curator.domains import Domain, Numbers, Periods, Texts
 from sfumato.curator.expressions import expression
 from sfumato.curator.lowered import Lowered, coarser, number, shifted
 from sfumato.curator.lowering import source
-from sfumato.curator.measurement import Aggregate, Quantile, Question
+from sfumato.curator.measurement import LEAST, Aggregate, Quantile, Question
 from sfumato.curator.priced import truncation
 from sfumato.curator.reach import Reach
 from sfumato.curator.spend import Moves, Needs, Pure
@@ -25,7 +25,7 @@ from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
-from sfumato.noise import Quantiles, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise import End, Quantiles, ThresholdedNoise, TruncatedGeometric
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.exact import canonical_json
@@ -137,14 +137,16 @@ class Resolved:
         return tuple(by_term[term] for term in sorted(by_term, key=canonical_json))
 
     @cached_property
-    def quantiles(self) -> dict[Lowered, tuple[Quantile, ...]]:
-        """The quantiles asked for, by the value they are of, shares ascending."""
-        found: dict[Lowered, list[Quantile]] = {}
+    def quantiles(self) -> tuple[tuple[Lowered, tuple[Quantile, ...]], ...]:
+        """The quantiles that are chosen together, shares ascending, with their value; ends alone."""
+        found: dict[tuple[Lowered, Fraction | None], list[Quantile]] = {}
         for aggregate in self.question.aggregates:
             if isinstance(aggregate, Quantile):
-                found.setdefault(_rankable(expression(aggregate.of, self.source.scope)), []).append(aggregate)
-        by_form = sorted(found, key=lambda part: canonical_json(part.value))
-        return {part: tuple(sorted(found[part], key=lambda each: each.share)) for part in by_form}
+                part = _rankable(expression(aggregate.of, self.source.scope))
+                alone = aggregate.share if aggregate.is_end else None
+                found.setdefault((part, alone), []).append(aggregate)
+        in_order = sorted(found, key=lambda each: canonical_json([each[0].value, each[1]]))
+        return tuple((key[0], tuple(sorted(found[key], key=lambda each: each.share))) for key in in_order)
 
     @cached_property
     def needs(self) -> Needs:
@@ -257,7 +259,7 @@ def priced(resolved: Resolved, spend: Spend) -> Plan:
     keys = tuple(key.engine_key() for key in resolved.keys)
     sums = engine.Program(rows, where, keys, tuple(each.summand.term for each in measured))
     choices = tuple(
-        _choices(resolved, part, quantiles, spend, items) for part, quantiles in resolved.quantiles.items()
+        _choices(resolved, part, quantiles, spend, items) for part, quantiles in resolved.quantiles
     )
     return Plan(resolved, spend, ((Sums(sums, measured),) if measured else ()) + choices)
 
@@ -277,7 +279,10 @@ def _choices(
     value: Value = shifted(part.value, -domain.low)
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
     count = resolved.reach.counted
-    mechanism = Quantiles(spend.choice(items) / count, shares)
+    epsilon = spend.choice(items) / count
+    mechanism: Quantiles | End = Quantiles(epsilon, shares)
+    if quantiles[0].is_end:
+        mechanism = End.calibrated(epsilon, domain.size, highest=shares[0] > LEAST)
     return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
 
 

@@ -19,7 +19,7 @@ from sfumato.curator.ranks import rank_error
 from sfumato.curator.spend import Pure
 from sfumato.curator.steps import Bought, Choices
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import Gaussian, TruncatedGeometric
+from sfumato.noise import End, Gaussian, Quantiles, TruncatedGeometric
 from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import positive, shown, whole
 
@@ -218,7 +218,9 @@ def _millionths(resolved: Resolved) -> int:
     noises = (each.noise for each in plan.measured)
     scales = [each.scale for each in noises if each is not None and not isinstance(each, Gaussian)]
     for step in plan.steps:
-        if isinstance(step, Choices):
+        if isinstance(step, Choices) and isinstance(step.mechanism, End):
+            scales.append(step.mechanism.scale)
+        elif isinstance(step, Choices) and isinstance(step.mechanism, Quantiles):
             finest = math.lcm(*(share.denominator for share in step.mechanism.shares))
             scales.append(2 * finest * step.mechanism.levels / step.mechanism.epsilon)
     return math.ceil(max(scales, default=Fraction(0)) * 1000 * _MILLION / LARGEST)

@@ -40,6 +40,8 @@ from sfumato.privacy.units import PUBLIC, ROW, Unit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sfumato.privacy.ends import Protected
+
 _Word = TypeVar("_Word")
 
 _UNITS = {"row": ROW, "public": PUBLIC}
@@ -50,7 +52,7 @@ _KINDS = ("between", "one_of", "text")
 class Schema:
     """What a file says, as the arguments of `lab.register`; None where it says nothing."""
 
-    unit: Unit | None
+    unit: Protected | None
     columns: dict[str, Promise]
     budget: Budget | None
     neighbours: Neighbours

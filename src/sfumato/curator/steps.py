@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise import Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise import End, Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.sensitivity import root_up
@@ -82,7 +82,7 @@ class Choices:
     """
 
     program: Tally
-    mechanism: Quantiles
+    mechanism: Quantiles | End
     rows: int
 
     def event(self) -> Event:
@@ -91,7 +91,8 @@ class Choices:
     def release(self, exact: NDArray[np.int64]) -> list[list[int]]:
         """One row a share, one column a cell."""
         table = Histograms.of(*exact, groups=self.program.cells, cells=self.program.size)
-        chosen: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
+        places = self.mechanism.release_groups(table, rows=self.rows)
+        chosen: list[list[int]] = places.reshape(-1, self.program.cells).tolist()
         return chosen
 
 

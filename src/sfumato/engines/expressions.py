@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.engines.values import (
+    WIDEST,
     Add,
     Among,
     AtLeast,
@@ -67,7 +68,7 @@ class Expressions:
             case Column(at, column):
                 return self.name(at, column)
             case Constant(number):
-                return self._cast("NULL" if number is None else str(bounded(number)))
+                return self._constant(number)
             case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
                 return self._of_two(part)
             case Lookup(of, entries):
@@ -88,7 +89,7 @@ class Expressions:
             case Multiply(left, right):
                 return f"({self._wide(left)} * {self._wide(right)})"
             case Divide(left, Constant(int(number))) if number:
-                return self.dialect.divided(self._wide(left), str(bounded(number)))
+                return self.dialect.divided(self._wide(left), self._constant(number))
             case Divide(left, right):
                 return self.dialect.divided(self._wide(left), f"nullif({self._wide(right)}, 0)")
             case Least(left, right):
@@ -112,6 +113,11 @@ class Expressions:
         text = self.value(part)
         known = isinstance(part, Constant | Add | Multiply | Divide | Either | Choose)
         return text if known else self._cast(text)
+
+    def _constant(self, number: int | None) -> str:
+        if number is not None and abs(number) > WIDEST:
+            raise OverflowError("a constant lies beyond 2^120")
+        return self._cast("NULL" if number is None else f"{number:d}")
 
     def _cast(self, text: str) -> str:
         return f"CAST({text} AS {self.dialect.wide})"

@@ -62,3 +62,21 @@ class Preparation:
     columns: tuple[Stored, ...]
     key: bytes
     constant: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPreparation:
+    """How a list of edges becomes a snapshot: one row for each node with an edge, its column `degree`.
+
+    (a, b) and (b, a) are one edge; loops, copies, and rows with a missing end do not count. With a
+    `max_degree` edges are considered in a keyed order, the same in every graph, and one is kept if both its
+    ends have fewer than that many kept before it. Without, all are kept.
+    """
+
+    left: str
+    right: str
+    max_degree: int | None
+    key: bytes
+
+
+DEGREE = "degree"

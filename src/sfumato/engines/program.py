@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.engines.preparation import Preparation
+    from sfumato.engines.preparation import GraphPreparation, Preparation
     from sfumato.engines.values import Predicate, Value
 
     Integers = NDArray[np.int64] | NDArray[np.object_]
@@ -121,7 +121,7 @@ Asked = Program | Tally | Keyed | People
 class Engine(Protocol):
     """Holds prepared snapshots and answers what is asked of them."""
 
-    def prepare(self, source: Any, preparation: Preparation, snapshot: str) -> None:
+    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind."""
 
     def run(self, program: Asked) -> Any:

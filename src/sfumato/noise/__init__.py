@@ -23,7 +23,7 @@ from sfumato.noise.laplace import Laplace
 from sfumato.noise.noisy_max import NoisyMax
 from sfumato.noise.permute_and_flip import PermuteAndFlip
 from sfumato.noise.propose_test_release import ProposeTestRelease
-from sfumato.noise.quantiles import Quantile, Quantiles
+from sfumato.noise.quantiles import End, Quantile, Quantiles
 from sfumato.noise.ranges import Ranges, RangeSums
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian, Blocks
@@ -39,6 +39,7 @@ __all__ = [
     "BlockMedian",
     "Blocks",
     "CorrelatedGaussian",
+    "End",
     "Exponential",
     "Gaussian",
     "Histograms",

@@ -100,6 +100,69 @@ class Quantile:
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """Chooses a cell near the lowest or the highest row: one that about `beyond` rows lie beyond.
+
+    Privacy
+    -------
+    Protects : one unit, add/remove, with at most `rows` rows in the histogram.
+    Costs    : Exponential(rows · epsilon).
+    Because  : docs/proofs/quantiles.md
+    Assumes  : the histogram holds exact counts over a public grid; how long a draw takes is not observed.
+
+    Without rows beyond it, every empty cell outside would be as good as the end itself. So many are left out
+    that those cells together are unlikely.
+    """
+
+    epsilon: Fraction
+    beyond: int
+    highest: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "beyond", whole(self.beyond, "beyond"))
+        require_sensible(self.scale)
+
+    @classmethod
+    def calibrated(cls, epsilon: Number, cells: int, *, highest: bool = False) -> End:
+        """As near as can be while all cells outside together have a chance of at most 1/20."""
+        per_row = positive(epsilon, "epsilon")
+        return cls(per_row, math.ceil(2 * math.log(20 * whole(cells, "cells")) / float(per_row)), highest)
+
+    @property
+    def scale(self) -> Fraction:
+        return 2 / self.epsilon
+
+    @property
+    def aim(self) -> Aim:
+        offset = -self.beyond if self.highest else self.beyond
+        return Aim(Fraction(int(self.highest)), self.scale, offset)
+
+    def event(self, rows: int = 1) -> events.Exponential:
+        return events.Exponential(self.epsilon * rows)
+
+    def release(self, counts: Any, *, rows: int | None = None, source: Source = OS) -> int:
+        """The place of the chosen cell, as `Quantile.release` takes counts."""
+        return int(self.release_groups(histograms(counts), rows=rows, source=source)[0])
+
+    def release_groups(
+        self, table: Histograms, *, rows: int | None = None, source: Source = OS
+    ) -> NDArray[np.int64]:
+        """For every group the place of the chosen cell. A unit has at most `rows` rows in all of them."""
+        return through(
+            self, table, rows, lambda: choose(table, Parts.all(table), self.aim, source) % table.cells
+        )
+
+    def expected_error(self, cells: int) -> float:
+        """On average at most this many rows lie between the chosen cell of so many and the end."""
+        return self.beyond + expected_shortfall(self.scale, cells)
+
+    def rank_error(self, cells: int, confidence: Number) -> int:
+        """With this confidence at most this many rows lie between the chosen cell of so many and the end."""
+        return self.beyond + likely_shortfall(self.scale, cells, confidence)
+
+
+@dataclass(frozen=True, slots=True)
 class Quantiles:
     """Several quantiles at once: the middle one first, then those on either side among the rows there.
 

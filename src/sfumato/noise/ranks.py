@@ -72,6 +72,8 @@ class Aim:
 
     share: Fraction
     scale: Fraction
+    offset: int = 0
+    """So many rows further on, but not beyond the rows there are."""
 
     @property
     def width(self) -> int:
@@ -85,8 +87,9 @@ class Aim:
 
     def rank(self, parts: Parts) -> IntArray:
         """The wanted one, times the denominator."""
-        rows = self.share.numerator * (parts.upto - parts.before)
-        return np.asarray(self.share.denominator * parts.before + rows, dtype=rows.dtype)
+        rows, steps = parts.upto - parts.before, self.share.denominator
+        within = np.clip(self.share.numerator * rows + steps * self.offset, 0, steps * rows)
+        return np.asarray(steps * parts.before + within, dtype=rows.dtype)
 
     def distances(self, table: Histograms, parts: Parts, cells: NDArray[np.int64]) -> Gaps:
         """How far the wanted rank lies outside the ranks of a cell's rows.

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     """What WITH named before."""
 
 
+MOST_TABLES = 16
+
+
 def rows(select: exp.Select, known: Known) -> Relation:
     """The rows that a SELECT is asked of: FROM, its joins, and WHERE."""
     source = select.args.get("from_")
@@ -36,7 +39,12 @@ def rows(select: exp.Select, known: Known) -> Relation:
         raise PolicyError("SF-Q103", "A question is asked of a registered table.", try_="… FROM visits")
     only(source, "this")
     relation = _source(source.this, known)
-    for join in select.args.get("joins") or ():
+    joins = select.args.get("joins") or ()
+    if len(joins) >= MOST_TABLES:
+        raise PolicyError(
+            "SF-Q113", f"A question joins at most {MOST_TABLES} tables.", got=f"{len(joins) + 1:,}"
+        )
+    for join in joins:
         relation = _joined(relation, join, known)
     where = select.args.get("where")
     if where is not None:

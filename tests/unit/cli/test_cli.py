@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+import sfumato as sf
 from sfumato.cli import clinic
 from sfumato.cli.main import main
 
@@ -119,3 +121,16 @@ def test_two_units_of_protection_are_refused(lab: str, tmp_path: Path) -> None:
 def test_the_steward_reads_what_was_asked(lab: str) -> None:
     run("ask", COUNT, "--lab", lab, "--epsilon", "0.1")
     assert COUNT in run("ledger", "export", "--lab", lab).stdout
+
+
+def test_graphs_are_listed_and_shown(tmp_path: Path) -> None:
+    lab = str(tmp_path / "town")
+    edges = pa.table({"from": [1, 2], "to": [2, 3]})
+    unit = sf.Node("from", "to", max_degree=5)
+    sf.create(lab).register("friends", edges, unit=unit, budget=sf.Budget(epsilon=1))
+    assert "node of friends" in run("table", "list", "--lab", lab).stdout
+    assert "one node with all its edges, of which at most 5 count" in (
+        run("table", "show", "friends", "--lab", lab).stdout
+    )
+    shown = _json(run("table", "show", "friends", "--lab", lab, "--json"))
+    assert shown["unit"]["max_degree"] == 5  # type: ignore[index]

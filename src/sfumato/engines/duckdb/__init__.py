@@ -12,7 +12,7 @@ from sfumato.engines.rows import scans
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.engines.preparation import Preparation
+    from sfumato.engines.preparation import GraphPreparation, Preparation
     from sfumato.engines.program import Asked
 
 __all__ = ["DuckDBEngine"]
@@ -28,7 +28,7 @@ class DuckDBEngine:
         self.folder = folder
         self.threads = threads
 
-    def prepare(self, source: Any, preparation: Preparation, snapshot: str) -> None:
+    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind.
 
         The source is a Parquet or CSV path, an Arrow table, or a pandas or polars frame.

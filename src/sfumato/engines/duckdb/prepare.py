@@ -20,9 +20,10 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.duckdb.connection import open_writer
+from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
 from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
-from sfumato.engines.preparation import Codes, Texts
+from sfumato.engines.preparation import Codes, GraphPreparation, Texts
 from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 
 if TYPE_CHECKING:
@@ -34,16 +35,19 @@ if TYPE_CHECKING:
     from sfumato.engines.preparation import Preparation, Stored
 
 
-def build(source: Any, preparation: Preparation, path: Path, threads: int | None) -> None:
+def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None) -> None:
     """Write the snapshot of a source to `path`: whole and durable, or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
     with _scratch(path.parent) as scratch:
         built = scratch / "snapshot.duckdb"
         with closing(open_writer(built, scratch / "spill", threads)) as connection:
-            _read(connection, source, preparation)
-            _keep(connection, preparation)
-            _describe(connection, preparation)
+            if isinstance(preparation, GraphPreparation):
+                write_degrees(connection, source, preparation)
+            else:
+                _read(connection, source, preparation)
+                _keep(connection, preparation)
+                _describe(connection, preparation)
             connection.execute("CHECKPOINT snapshot")
         _settle(built, path)
 

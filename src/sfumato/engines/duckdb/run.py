@@ -146,7 +146,7 @@ def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...
 
 def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:
     columns = connection.execute(f"SELECT declared, stored FROM {schema}.columns").fetchall()  # noqa: S608
-    found = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [schema])
-    units = f"{schema}.units" if ("units",) in found.fetchall() else None
-    stored = connection.execute(f"DESCRIBE {schema}.rows").fetchall()
-    return Layout(f"{schema}.rows", units, dict(columns), any(name == "place" for name, *_ in stored))
+    there = "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = ?"
+    found = connection.execute(there, [schema]).fetchall()
+    units = f"{schema}.units" if ("units", "person") in found else None
+    return Layout(f"{schema}.rows", units, dict(columns), ("rows", "place") in found)

@@ -8,6 +8,8 @@ from sfumato.engines.postgres.connection import reading, writing
 from sfumato.engines.postgres.prepare import build, remove
 from sfumato.engines.postgres.run import answer
 from sfumato.engines.postgres.sources import is_address, parse
+from sfumato.engines.preparation import GraphPreparation
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from sfumato.engines.preparation import Preparation
@@ -26,11 +28,15 @@ class PostgresEngine:
         self.dsn = dsn
         self.schema = schema
 
-    def prepare(self, source: Any, preparation: Preparation, snapshot: str) -> None:
+    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind.
 
         The source is postgresql://user@host/database#schema.table, with the engine's own database.
         """
+        if isinstance(preparation, GraphPreparation):
+            raise UsageError(
+                "SF-C213", "A graph is not prepared in PostgreSQL.", try_="a parquet file with its edges"
+            )
         build(source, preparation, self.schema, snapshot)
 
     def run(self, program: Asked) -> Any:
