@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.postgres.sources import ADDRESS
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +56,17 @@ def _opened(dsn: str, settings: dict[str, str]) -> Iterator[Connection[Any]]:
         yield connection
 
 
-def _connected(dsn: str) -> Connection[Any]:
+def identity(dsn: str) -> tuple[str, ...]:
+    """Which database an address is of, whoever opens it."""
+    psycopg = _library()
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        raise UsageError("SF-C201", "This is not the address of a database.", accepted=ADDRESS) from None
+    return tuple(str(parts.get(name) or "") for name in ("host", "hostaddr", "port", "dbname"))
+
+
+def _library() -> Any:
     try:
         import psycopg
     except ImportError:
@@ -64,8 +75,16 @@ def _connected(dsn: str) -> Connection[Any]:
             "A source in PostgreSQL needs the library psycopg.",
             try_="pip install 'sfumato[postgres]'",
         ) from None
+    return psycopg
+
+
+def _connected(dsn: str) -> Connection[Any]:
+    psycopg = _library()
     try:
-        return psycopg.connect(dsn, autocommit=True, client_encoding="utf8", connect_timeout=30)
+        connection: Connection[Any] = psycopg.connect(
+            dsn, autocommit=True, client_encoding="utf8", connect_timeout=30
+        )
+        return connection
     except psycopg.Error:
         # PostgreSQL's own words name hosts and users.
         raise UsageError(
