@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     Lower = Callable[[Expression], Lowered]
 
+_QUOTE = "'"
+"""Around a name in a sentence, and not in SQL, where it would make a text of it."""
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -105,7 +107,9 @@ def _with_listed(part: Lowered, domain: Listed, operator: str, value: Scalar, wo
         return Among(part.value, (_code(domain, value, words),))
     if not domain.numbers:
         raise PolicyError(
-            "SF-Q110", f"{words} has no order, so {operator} cannot be asked of it.", try_=f"{words} IN (…)"
+            "SF-Q110",
+            f"{words} has no order, so {operator} cannot be asked of it.",
+            try_=f"{words.strip(_QUOTE)} IN (…)",
         )
     bound = _number(words, value)
     holds = {">=": bound.__le__, ">": bound.__lt__, "<=": bound.__ge__, "<": bound.__gt__}[operator]
@@ -124,7 +128,7 @@ def _code(domain: Listed, value: Scalar, words: str) -> int:
 
 def _spelled(part: Lowered, operator: str, value: Scalar, words: str) -> Predicate:
     if operator != "=":
-        raise PolicyError("SF-Q110", f"{words} has no order.", try_=f"{words} = '…', or LIKE")
+        raise PolicyError("SF-Q110", f"{words} has no order.", try_=f"{words.strip(_QUOTE)} = '…', or LIKE")
     if not isinstance(value, str):
         raise PolicyError("SF-Q111", f"{words} is a text and is compared with a {kind(value)}.", try_="'…'")
     return Spelled(text_of(part), (value,))
@@ -134,7 +138,9 @@ def _number(words: str, value: Scalar) -> Fraction:
     if isinstance(value, Fraction):
         return value
     raise PolicyError(
-        "SF-Q111", f"{words} is a number and is compared with a {kind(value)}.", try_=f"{words} >= 10"
+        "SF-Q111",
+        f"{words} is a number and is compared with a {kind(value)}.",
+        try_=f"{words.strip(_QUOTE)} >= 10",
     )
 
 
@@ -143,7 +149,9 @@ def _moment(words: str, value: Scalar) -> date:
         return value
     moment = read_moment(value) if isinstance(value, str) else None
     if moment is None:
-        raise PolicyError("SF-Q131", f"{words} is compared with dates.", try_=f"{words} >= DATE '2024-01-31'")
+        raise PolicyError(
+            "SF-Q131", f"{words} is compared with dates.", try_=f"{words.strip(_QUOTE)} >= DATE '2024-01-31'"
+        )
     return moment
 
 

@@ -122,7 +122,7 @@ def aligned(parts: list[Lowered], what: str) -> tuple[list[Lowered], Fraction]:
 def _on_step(part: Lowered, domain: Numbers, step: Fraction, bits: int) -> Lowered:
     """As integers of `step`, then on a grid 2^bits times as coarse."""
     factor = int(domain.step / step)
-    if domain.bound * factor > WIDEST:
+    if max(1, domain.bound) * factor > WIDEST:
         raise too_fine("A sum or a comparison")
     scaled = Numbers(domain.low * factor, domain.high * factor, step)
     return coarser(replace(part, value=times(part.value, factor), domain=scaled), scaled, bits)
@@ -245,6 +245,16 @@ def divide(left: Lowered, right: Lowered) -> Lowered:
     return one.then(quotient, domain, other, total=nonzero)
 
 
+def average(total: Lowered, there: Lowered, low: Lowered, high: Lowered) -> Lowered:
+    """A sum by how many numbers it is of, rounded down; they, and so it, lie between two that are given."""
+    sums, counts = _numbers(total), _numbers(there)
+    ends = [_numbers(end).low * _numbers(end).step for end in (low, high)]
+    step = Fraction(2) ** exponent_of(max(Fraction(1, 2**STEPS), *map(abs, ends)))
+    quotient = _quotient(total, sums, there, counts, sums.step / step)
+    domain = Numbers(math.floor(ends[0] / step), math.floor(ends[1] / step), step)
+    return total.then(quotient, domain, there, total=counts.low > 0)
+
+
 def _quotient(one: Lowered, first: Numbers, other: Lowered, second: Numbers, ratio: Fraction) -> Value:
     """⌊one · ratio / other⌋ with a numerator that is not negative and a divisor that is not negative."""
     above, below = times(one.value, ratio.numerator), times(other.value, ratio.denominator)
@@ -267,7 +277,7 @@ def floor(part: Lowered) -> Lowered:
     part, domain = number(part, "What FLOOR takes")
     above, below = domain.step.numerator, domain.step.denominator
     scaled = Numbers(domain.low * above, domain.high * above)
-    if scaled.bound > WIDEST:
+    if max(scaled.bound, above, below) > WIDEST:
         raise too_fine("What FLOOR takes")
     value = _floor(times(part.value, above), scaled, below)
     return kept(part.then(value, Numbers(scaled.low // below, scaled.high // below)))

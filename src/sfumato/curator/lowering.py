@@ -282,7 +282,7 @@ def _after_join(
         constant = part.constant if same_unit else looked_up
         return replace(part, constant=constant and not optional, present=part.present and not optional)
 
-    return scope.mapped(change)
+    return (scope.without_unit() if optional else scope).mapped(change)
 
 
 # ---- one row a unit ----------------------------------------------------------------------------------------
@@ -416,10 +416,15 @@ class _Figures:
             return self._present(part)
         if node.figure in ("min", "max"):
             return self._end(node.figure, part)
-        total = self._sum(part)
-        return total if node.figure == "sum" else asked.Call("divide", (total, self._present(part)))
+        total, domain = self._sum(part)
+        if node.figure == "avg":
+            ends = (asked.Literal(end * domain.step) for end in (domain.low, domain.high))
+            return asked.Call("average", (total, self._present(part), *ends))
+        return total if part.present else asked.Call("total", (total, self._present(part)))
 
     def _present(self, part: Lowered) -> Expression:
+        if part.present:
+            return self._column(engine.Counted(), Numbers(1, self.inner.max_rows))
         return self._column(engine.Present(part.value), Numbers(0, self.inner.max_rows))
 
     def _end(self, figure: str, part: Lowered) -> Expression:
@@ -428,14 +433,14 @@ class _Figures:
         kind = engine.Smallest if figure == "min" else engine.Largest
         return self._column(kind(_value(part)), part.domain, part.present)
 
-    def _sum(self, part: Lowered) -> Expression:
-        """Coarser where so many rows could add up to too much."""
+    def _sum(self, part: Lowered) -> tuple[Expression, Numbers]:
+        """The sum, and the bounds of each summand; coarser where rows could add up to too much."""
         part, domain = number(part, "What SUM takes")
         most = self.inner.max_rows
         part = coarser(part, domain, (domain.bound * most).bit_length() - LARGEST.bit_length() + 1)
         part, domain = number(part, "What SUM takes")
         total = Numbers(min(0, domain.low) * most, max(0, domain.high) * most, domain.step)
-        return self._column(engine.Total(_value(part)), total)
+        return self._column(engine.Total(_value(part)), total), domain
 
     def _column(self, figure: engine.Figure, domain: Domain, present: bool = True) -> Expression:
         if figure not in self.known:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.domains import Domain, Numbers, Periods, Texts
 from sfumato.curator.expressions import expression
-from sfumato.curator.lowered import Lowered, coarser, number, shifted
+from sfumato.curator.lowered import MISSING, Lowered, coarser, number, shifted
 from sfumato.curator.lowering import source
 from sfumato.curator.measurement import LEAST, Aggregate, Quantile, Question
 from sfumato.curator.priced import truncation
@@ -162,6 +162,8 @@ class Resolved:
 
     def _check_keys(self) -> None:
         for key in self.keys:
+            if key.part is MISSING:
+                raise PolicyError("SF-Q134", "A group is NULL whatever happens.", try_="GROUP BY a column")
             if _too_fine(key.domain):
                 raise PolicyError(
                     "SF-Q109",
@@ -182,6 +184,8 @@ class Resolved:
 def _rankable(part: Lowered) -> Lowered:
     """A value with an order and not too many places."""
     domain = part.domain
+    if part is MISSING:
+        raise PolicyError("SF-Q134", "What a quantile takes is NULL whatever happens.", try_="a column")
     if not isinstance(domain, Numbers | Periods):
         part, domain = number(part, "What a quantile takes")
     if domain.size > MOST_PLACES:

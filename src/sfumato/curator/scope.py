@@ -71,6 +71,10 @@ class Scope:
         )
         return Scope(tuple(changed), self.about)
 
+    def without_unit(self) -> Scope:
+        """The same, in which no name says whose row it is: where there may be no such row."""
+        return Scope(tuple(each for each in self.fields if each.holds is not None), self.about)
+
     def mapped(self, change: Callable[[Lowered], Lowered]) -> Scope:
         changed = (
             each if each.holds is None else replace(each, holds=change(each.holds)) for each in self.fields

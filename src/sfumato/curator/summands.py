@@ -10,7 +10,7 @@ from sfumato.curator import relation as asked
 from sfumato.curator.columns import STEPS
 from sfumato.curator.domains import Numbers
 from sfumato.curator.expressions import expression
-from sfumato.curator.lowered import Lowered, coarser, number, shifted, times
+from sfumato.curator.lowered import MISSING, Lowered, coarser, number, shifted, times
 from sfumato.curator.measurement import Count, Covariance, Mean, Sum, Summed, Units, Variance
 from sfumato.engines import program as engine
 from sfumato.engines.values import Add, Choose, Constant, Lookup, Missing, Multiply, Value
@@ -18,6 +18,7 @@ from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
     from sfumato.curator.lowering import Source
+    from sfumato.curator.relation import Expression
 
 FINEST = 28
 """A sum whose rows reach further than 2^FINEST steps is taken on a coarser grid."""
@@ -50,17 +51,25 @@ def summands(aggregate: Summed, source: Source) -> tuple[Summand, ...]:
         case Units(of):
             return (_units(of, source),)
         case Sum(of):
-            return (_total(expression(of, source.scope)),)
+            return (_total(_taken(of, source, "What SUM takes")),)
         case Mean(of):
-            part = expression(of, source.scope)
-            return (_deviations(number(part, "What AVG takes")[0]), _present(part))
+            part = _taken(of, source, "What AVG takes")
+            return (_deviations(part), _present(part))
         case Variance(of):
-            part = expression(of, source.scope)
-            deviation = _deviations(number(part, "What VARIANCE takes")[0])
+            part = _taken(of, source, "What VARIANCE takes")
+            deviation = _deviations(part)
             return (_product(deviation, deviation), deviation, _present(part))
         case Covariance():
             return _covariance(aggregate, source)
     raise AssertionError(aggregate)
+
+
+def _taken(of: Expression, source: Source, what: str) -> Lowered:
+    """The number that is aggregated."""
+    part = number(expression(of, source.scope), what)[0]
+    if part is MISSING:
+        raise PolicyError("SF-Q134", f"{what} is NULL whatever happens.", try_="a column")
+    return part
 
 
 def _units(of: object, source: Source) -> Summand:
@@ -86,8 +95,7 @@ def _source_of(value: Any) -> Any:
 
 
 def _total(part: Lowered) -> Summand:
-    part, domain = number(part, "What SUM takes")
-    kept, slack = _coarse(part, domain)
+    kept, slack = _coarse(part, _grid(part))
     grid = _grid(kept)
     return Summand(
         engine.Total(_value(kept)), max(1, grid.bound), grid.step, slack=slack, signed=grid.low < 0
@@ -133,10 +141,7 @@ def _multiplied(one: Value, other: Value) -> Value:
 
 def _covariance(aggregate: Covariance, source: Source) -> tuple[Summand, ...]:
     """Where neither is missing: products, both deviations, for a correlation both squares, and rows."""
-    parts = [
-        number(expression(of, source.scope), "What a covariance takes")[0]
-        for of in (aggregate.of, aggregate.other)
-    ]
+    parts = [_taken(of, source, "What a covariance takes") for of in (aggregate.of, aggregate.other)]
     one, other = (_deviations(_where_present(a, b)) for a, b in (parts, reversed(parts)))
     squares = (_product(one, one), _product(other, other)) if aggregate.scaled else ()
     values = [_source_of(part.value) for part in parts if not part.present]

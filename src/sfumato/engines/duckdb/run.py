@@ -98,10 +98,15 @@ def answer(program: Asked, opened: Open) -> Any:
             return _sorted(np.array([column.to_numpy() for column in columns]))
         case Keyed(keys=keys):
             names, (units, *sums) = columns[: len(keys)], map(_words, columns[len(keys) :])
-            listed = list(zip(*(name.to_pylist() for name in names), strict=True))
+            listed = list(zip(*map(_keys, names), strict=True))
             return Found(listed, _integers([units])[0], _integers(sums, len(listed)))
         case People():
             return _integers([_words(column) for column in columns])
+
+
+def _keys(column: Any) -> list[Any]:
+    """Texts as they are, integers as Python's own, whichever type the engine computed them in."""
+    return [key if isinstance(key, str) else int(key) for key in column.to_pylist()]
 
 
 def _sorted(triplets: NDArray[np.int64]) -> NDArray[np.int64]:
