@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.postgres.connection import writing
-from sfumato.engines.postgres.rights import require_rights
+from sfumato.engines.postgres.rights import denied, require_rights
 from sfumato.engines.postgres.sources import Kind, parse, quoted, scan
 from sfumato.engines.postgres.stored import as_text, parsed, stored, understood
 from sfumato.engines.preparation import Codes, Texts
@@ -32,7 +32,8 @@ def build(source: str, preparation: Preparation, schema: str, snapshot: str) -> 
     address = parse(source)
     with writing(address.dsn) as connection:
         require_rights(connection, address, schema)
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
+        if not _there(connection, schema):
+            _execute(connection, f"CREATE SCHEMA {quoted(schema)}")
         _drop(connection, schema, snapshot)
         unit = [] if preparation.unit is None else [preparation.unit]
         rows = scan(connection, address, [*unit, *(column.name for column in preparation.columns)])
@@ -41,6 +42,8 @@ def build(source: str, preparation: Preparation, schema: str, snapshot: str) -> 
             _execute(connection, _gridded(preparation, rows.relation, rows.kinds))
             _refuse_rounded_identifiers(connection, preparation, rows.kinds)
             _keep(connection, preparation, schema, snapshot)
+        except psycopg.errors.InsufficientPrivilege:
+            raise denied([f"GRANT SELECT ON {address.quoted} TO {quoted(connection.info.user)};"]) from None
         except psycopg.DataError:
             # PostgreSQL's own words may quote a value.
             raise UsageError(
@@ -53,9 +56,13 @@ def build(source: str, preparation: Preparation, schema: str, snapshot: str) -> 
 
 def remove(connection: Connection[Any], schema: str, snapshot: str) -> None:
     """A snapshot that is not there is no error, nor is a schema that is not."""
-    found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [schema]).fetchone()
-    if found is not None:
+    if _there(connection, schema):
         _drop(connection, schema, snapshot)
+
+
+def _there(connection: Connection[Any], schema: str) -> bool:
+    found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [schema])
+    return found.fetchone() is not None
 
 
 def table(schema: str, snapshot: str, name: str) -> str:

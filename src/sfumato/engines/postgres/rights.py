@@ -32,12 +32,17 @@ def require_rights(connection: Connection[Any], address: Address, schema: str) -
     }
     missing = [sql for sql, allowed in grants.items() if not allowed]
     if missing:
-        raise PolicyError(
-            "SF-C210",
-            f"The role '{role}' may not prepare this table.",
-            needed="to read the table, to have temporary tables, and a schema of its own for the snapshots",
-            try_=" ".join(missing),
-        )
+        raise denied(missing)
+
+
+def denied(grants: list[str]) -> PolicyError:
+    """With the SQL that an owner of the database would run."""
+    return PolicyError(
+        "SF-C210",
+        "The role in the address may not prepare this table.",
+        needed="to read the table, to have temporary tables, and a schema of its own for the snapshots",
+        try_=" ".join(grants),
+    )
 
 
 def _may_select(connection: Connection[Any], address: Address) -> bool:
