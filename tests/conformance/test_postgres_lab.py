@@ -142,7 +142,8 @@ def test_decimals_and_dates_that_only_postgresql_has_never_fail(lab: sf.Lab, pos
     execute(
         postgres,
         f"INSERT INTO {name} VALUES ('a', 'NaN', 'infinity', '-infinity'), "
-        f"('b', 'Infinity', '0044-03-15 BC', '0044-03-15 BC'), ('c', '1e-5000', '5874897-12-31', '294276-12-31'), ('d', '-1e5000', NULL, NULL)",
+        f"('b', 'Infinity', '0044-03-15 BC', '0044-03-15 BC'), "
+        f"('c', '1e-5000', '5874897-12-31', '294276-12-31'), ('d', '-1e5000', NULL, NULL)",
     )
     columns = {
         "x": sf.between(0, 10, step=1),

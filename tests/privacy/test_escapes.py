@@ -20,8 +20,8 @@ import sfumato as sf
 from sfumato.curator.domains import Listed
 from sfumato.curator.reach import Reach
 from sfumato.curator.spend import Moves
-from sfumato.engines.duckdb import run
 from sfumato.engines.compile import compile_program
+from sfumato.engines.duckdb import run
 from sfumato.errors import PolicyError
 from sfumato.session import Query, Session
 

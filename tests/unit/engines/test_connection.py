@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.duckdb.connection import open_reader, open_writer
-from sfumato.engines.program import Grid, Preparation
+from sfumato.engines.preparation import Grid, Preparation
 
 FRAME = pd.DataFrame({"secret": [1]})
 
@@ -26,7 +26,7 @@ def lab(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reader(lab):
-    with open_reader(lab / "t.duckdb", None) as connection:
+    with open_reader({"snapshot": lab / "t.duckdb"}, None) as connection:
         yield connection
 
 

@@ -15,9 +15,13 @@ import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.duckdb.run import SNAPSHOTS, _dense
-from sfumato.engines.program import AtLeast, Every, Grid, Key, Preparation, Program, Rows, Value
+from sfumato.engines.preparation import Grid, Preparation
+from sfumato.engines.program import Counted, Key, Program, Total
+from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.values import AtLeast, Column
 
 PATIENCE = 20
+X = Column(0, "x")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +34,7 @@ def engine(tmp_path_factory):
 
 
 def above(value: int) -> Program:
-    return Program("t", AtLeast("x", value), (), (Rows(), Value("x")))
+    return Program(Scan("t"), AtLeast(X, value), (), (Counted(), Total(X)))
 
 
 def expected(value: int) -> list[list[int]]:
@@ -102,9 +106,10 @@ def test_a_child_ends_as_any_program_does(tmp_path, engine):
     script = f"""
 import os, sys, pathlib, signal
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import Every, Program, Rows
+from sfumato.engines.program import Counted, Program
+from sfumato.engines.rows import ALL, Scan
 engine = DuckDBEngine(pathlib.Path({str(engine.folder)!r}))
-count = Program("t", Every(()), (), (Rows(),))
+count = Program(Scan("t"), ALL, (), (Counted(),))
 assert engine.run(count).tolist() == [[1_000_000]]
 child = os.fork()
 if child == 0:
@@ -141,7 +146,7 @@ def test_a_damaged_snapshot_raises(tmp_path):
 def test_every_cell_is_present(tmp_path):
     engine = DuckDBEngine(tmp_path)
     engine.prepare(pa.table({"x": [2, 2, 5]}), Preparation(None, 1, (Grid("x", 0, 9, 0),), b"k"), "t")
-    answer = engine.run(Program("t", Every(()), (Key("x", 4), Key("x", 4)), (Rows(),)))
+    answer = engine.run(Program(Scan("t"), ALL, (Key(X, 4), Key(X, 4)), (Counted(),)))
     assert answer.shape == (1, 16)
     assert answer.dtype == np.int64
     assert np.flatnonzero(answer[0]).tolist() == [10]
