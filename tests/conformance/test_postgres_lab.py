@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import sfumato as sf
 from conformance.both_engines import load
+from sfumato.cli.main import main
 from sfumato.engines.postgres import PostgresEngine
 from sfumato.engines.program import Counted, Program
 from sfumato.engines.rows import ALL, Scan
@@ -190,3 +192,20 @@ def test_answering_cannot_write(lab: sf.Lab, source: str, monkeypatch: pytest.Mo
 def test_another_source_is_told_from_an_address(lab: sf.Lab) -> None:
     with pytest.raises(UsageError, match="SF-C201"):
         lab.register("visits", "mysql://somewhere#t", **SAID)
+
+
+def test_a_view_that_fails_on_a_row_does_not_show_it(lab: sf.Lab, postgres: str) -> None:
+    name = f"view_{secrets.token_hex(4)}"
+    rows = "(VALUES ('1'), ('p42x')) AS t (w)"
+    execute(postgres, f"CREATE VIEW {name} AS SELECT 1 AS who, CAST(w AS INTEGER) AS cost FROM {rows}")
+    refusal = _refusal(lab, f"{postgres}#{name}", SAID | {"columns": {"cost": sf.between(0, 1)}})
+    assert refusal.code == "SF-C204"
+    assert "p42x" not in str(refusal)
+    assert refusal.__suppress_context__
+
+
+def test_the_shell_takes_an_address(lab: sf.Lab, source: str) -> None:
+    told = ["table", "add", "visits", source, "--lab", str(lab.folder), "--unit", "who", "--max-rows", "2"]
+    told += ["--between", "cost", "0", "10", "--epsilon", "4"]
+    assert CliRunner().invoke(main, told, catch_exceptions=False).exit_code == 0
+    assert lab.table("visits").home.startswith("postgres:")
