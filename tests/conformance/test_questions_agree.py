@@ -29,6 +29,7 @@ from sfumato.engines.values import (
     Lookup,
     Matches,
     Missing,
+    Multiply,
     Not,
     Spelled,
 )
@@ -151,6 +152,10 @@ RARE = (
     Program(AT, Matches(NOTE, "\0%"), (), (Counted(),)),
     Program(AT, Not(Matches(NOTE, "%\\")), (), (Counted(),)),
     Program(AT, ALL, (), (Total(Constant(2**62)), Total(Lookup(Column(0, "ward"), (2**62, None, -(2**62)))))),
+    Program(
+        AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(-(2**40))), (1,))), Total(Lookup(COST, (7, 8))))
+    ),
+    Program(AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(2**20)), (1, 2))),)),
     Program(AT, ALL, (), (Total(Block(0, 50)), Total(Block(0, 7)))),
     Tally(AT, ALL, (), Length(NOTE), 1001),
     Tally(AT, Missing(NOTE), (), Length(NOTE), 1001),

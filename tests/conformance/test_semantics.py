@@ -188,8 +188,8 @@ class Cell:
 
     def _quantile(self, aggregate: Quantile) -> tuple[float | None, float]:
         """By the rule of PERCENTILE_CONT, which is between two values; on a coarser grid, within a step."""
-        ranked = list(self.plan.resolved.quantiles.items())
-        place, part = next((i, part) for i, (part, asked) in enumerate(ranked) if aggregate in asked)
+        ranked = enumerate(self.plan.resolved.quantiles)
+        place, part = next((i, part) for i, (part, together) in ranked if aggregate in together)
         domain: Any = part.domain
         values = [at for at, n in sorted(self.tallies[place].items()) for _ in range(n)]
         return (_at_share(values, aggregate.share, domain), float(domain.step)) if values else (None, 0)

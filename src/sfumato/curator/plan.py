@@ -127,14 +127,17 @@ class Resolved:
 
     @cached_property
     def summands(self) -> tuple[Summand, ...]:
-        """Every sum once, in the order of the terms' canonical form, so that equal questions are equal."""
-        by_term = {
-            each.term: each
+        """Every sum once, in the order of their canonical form, so that equal questions are equal.
+
+        The same integers may stand for different numbers, as those of x and x / 3 do: those are two sums.
+        """
+        wanted = {
+            each
             for aggregate in self.question.aggregates
             if not isinstance(aggregate, Quantile)
             for each in summands(aggregate, self.source)
         }
-        return tuple(by_term[term] for term in sorted(by_term, key=canonical_json))
+        return tuple(sorted(wanted, key=lambda each: (canonical_json(each.term), canonical_json(each))))
 
     @cached_property
     def quantiles(self) -> tuple[tuple[Lowered, tuple[Quantile, ...]], ...]:
@@ -242,11 +245,11 @@ class Plan:
 
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Where the sums of an aggregate stand among the measured ones."""
-        terms = [each.summand.term for each in self.measured]
+        measured = [each.summand for each in self.measured]
         if isinstance(aggregate, Quantile):
             return ()
         wanted = summands(aggregate, self.resolved.source)
-        return tuple(terms.index(summand.term) for summand in wanted)
+        return tuple(measured.index(summand) for summand in wanted)
 
 
 def plan(tables: Tables, question: Question, spend: Spend) -> Plan:

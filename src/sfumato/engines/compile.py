@@ -156,8 +156,8 @@ class _Compiler:
                 return "count(*)"
             case Present(value):
                 return f"count({self._value(value)})"
-            case Total(Add(value, Constant(int(more)))):
-                counted = f"{self._wide(str(more))} * count({self._value(value)})"
+            case Total(Add(value, Constant(int()) as more)):
+                counted = f"{self._value(more)} * count({self._value(value)})"
                 return f"COALESCE(sum({self._value(value)}), 0) + {counted}"
             case Total(value):
                 return f"COALESCE(sum({self._value(value)}), 0)"
@@ -237,14 +237,14 @@ class _Compiler:
                 min({place}) OVER (PARTITION BY {cell}) AS first_row
             FROM {self._source(rows.rows)} WHERE {self._where(rows.where)}"""  # noqa: S608
         values = [self._value(value) for value in rows.cell]
-        within = f"FROM ({ranked}) AS ranked WHERE nth_row <= {rows.rows_each}"
+        within = f"FROM ({ranked}) AS ranked WHERE nth_row <= {rows.rows_each:d}"
         if not values:
             return f"SELECT {kept} {within}"
         first = ", ".join(["first_row", *values])
         grouped = (
             f"SELECT {kept}, dense_rank() OVER (PARTITION BY unit ORDER BY {first}) AS nth_cell {within}"
         )
-        return f"SELECT {kept} FROM ({grouped}) AS grouped WHERE nth_cell <= {rows.groups}"  # noqa: S608
+        return f"SELECT {kept} FROM ({grouped}) AS grouped WHERE nth_cell <= {rows.groups:d}"  # noqa: S608
 
     def _renumbered(self, relation: str, right: Rows, left: Rows) -> str:
         """Units of another snapshot by the numbers of ours, through what both know a person by."""

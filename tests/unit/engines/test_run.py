@@ -16,9 +16,9 @@ import pytest
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.duckdb.run import SNAPSHOTS, _dense
 from sfumato.engines.preparation import Grid, Preparation
-from sfumato.engines.program import Counted, Key, Program, Total
-from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.values import AtLeast, Column
+from sfumato.engines.program import Counted, Found, Key, Keyed, People, Program, Tally, Total
+from sfumato.engines.rows import ALL, Largest, Scan
+from sfumato.engines.values import Add, AtLeast, Column, Constant
 
 PATIENCE = 20
 X = Column(0, "x")
@@ -150,6 +150,38 @@ def test_every_cell_is_present(tmp_path):
     assert answer.shape == (1, 16)
     assert answer.dtype == np.int64
     assert np.flatnonzero(answer[0]).tolist() == [10]
+
+
+@pytest.fixture
+def small(tmp_path):
+    engine = DuckDBEngine(tmp_path)
+    source = pa.table({"who": [1, 1, 2, 3, 3, None], "x": [2, 2, 5, None, 7, 1]})
+    engine.prepare(source, Preparation("who", 2, (Grid("x", 0, 9, 0),), b"k"), "t")
+    return engine
+
+
+def test_a_tally_is_sorted_and_holds_what_occurs(small):
+    tally = small.run(Tally(Scan("t"), ALL, (Key(Constant(1), 2),), X, 6))
+    assert tally.dtype == np.int64
+    assert tally.tolist() == [[1, 1], [2, 5], [2, 1]]
+    assert small.run(Tally(Scan("t"), AtLeast(X, 9), (), X, 6)).tolist() == [[], [], []]
+
+
+def test_keys_that_occur_have_their_units_and_sums(small):
+    found = small.run(Keyed(Scan("t"), ALL, (X, Add(X, Constant(1))), (Counted(), Total(X))))
+    assert isinstance(found, Found)
+    assert {type(part) for key in found.keys for part in key} == {int}
+    rows = zip(found.keys, found.units.tolist(), *found.sums.tolist(), strict=True)
+    assert sorted(rows) == [((2, 3), 1, 2, 4), ((5, 6), 1, 1, 5), ((7, 8), 1, 1, 7)]
+    nothing = small.run(Keyed(Scan("t"), AtLeast(X, 9), (X,), (Counted(),)))
+    assert (nothing.keys, nothing.units.tolist(), nothing.sums.tolist()) == ([], [], [[]])
+
+
+def test_figures_of_people_have_a_column_for_each(small):
+    answer = small.run(People(Scan("t"), ALL, (Counted(), Total(X))))
+    assert sorted(zip(*answer.tolist(), strict=True)) == [(1, 5), (2, 4), (2, 7)]
+    largest = small.run(People(Scan("t"), AtLeast(X, 0), (Largest(X),)))
+    assert sorted(largest.tolist()[0]) == [2, 5, 7]
 
 
 @pytest.mark.parametrize(

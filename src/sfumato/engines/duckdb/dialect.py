@@ -17,7 +17,8 @@ class DuckDB:
         return f"({left} // {right})"
 
     def entry(self, entries: Sequence[int | None], place: str) -> str:
-        return f"{_listed(entries)}[CAST({place} AS BIGINT) + 1]"
+        """The place −1 is nowhere; those before it would be counted from the end."""
+        return f"{_listed(entries)}[greatest(CAST({place} AS BIGINT), -1) + 1]"
 
     def one_of_many(self, part: str, values: Sequence[int]) -> str:
         """DuckDB parses one text far faster than as many integers."""

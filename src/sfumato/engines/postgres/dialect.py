@@ -18,7 +18,8 @@ class PostgreSQL:
         return f"div({left}, {right})"
 
     def entry(self, entries: Sequence[int | None], place: str) -> str:
-        return f"({_listed(entries)})[CAST({place} AS INTEGER) + 1]"
+        """Places far outside are brought near, where there is nothing either, so that they fit an index."""
+        return f"({_listed(entries)})[CAST(least(greatest({place}, -1), {len(entries)}) AS INTEGER) + 1]"
 
     def one_of_many(self, part: str, values: Sequence[int]) -> str:
         return f"{part} = ANY ({_listed(values)})"
