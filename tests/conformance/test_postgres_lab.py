@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,37 @@ def test_the_shell_takes_an_address(lab: sf.Lab, source: str) -> None:
     told += ["--between", "cost", "0", "10", "--epsilon", "4"]
     assert CliRunner().invoke(main, told, catch_exceptions=False).exit_code == 0
     assert lab.table("visits").home.startswith("postgres:")
+
+
+def test_a_database_in_another_encoding_is_refused(lab: sf.Lab, postgres: str) -> None:
+    import psycopg
+
+    name = f"ascii_{secrets.token_hex(4)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    address = postgres.replace("/postgres?", f"/{name}?")
+    assert _refusal(lab, f"{address}#visits").code == "SF-C211"
+
+
+def test_without_the_library_its_name_is_said(
+    lab: sf.Lab, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    assert _refusal(lab, source).code == "SF-C212"
+
+
+def test_a_graph_is_refused(lab: sf.Lab, source: str) -> None:
+    said = {"unit": sf.Node("who", "ward", max_degree=3), "budget": sf.Budget(9)}
+    assert _refusal(lab, source, said).code == "SF-C213"
+
+
+def test_an_unreachable_database_holds_nothing_else_up(lab: sf.Lab, source: str) -> None:
+    lab.register("visits", source, **SAID)
+    file = lab.folder / "databases.json"
+    good = file.read_text()
+    file.write_text(good.replace("host=", "host=/nowhere"))
+    lab.drop("visits")
+    lab.register("stays", VISITS, **SAID)
+    file.write_text(good)
+    lab.drop("stays")
+    assert file.read_text() == "{}"
