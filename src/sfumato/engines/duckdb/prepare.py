@@ -155,7 +155,7 @@ def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
 def _every_row(preparation: Preparation) -> str:
     """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
     number = "row_number() OVER () - 1"
-    drawn = f"CAST(md5_number(concat('{secrets.token_hex(16)}:', unit)) & 65535 AS USMALLINT)"
+    drawn = f"CAST(hash({secrets.randbits(62)}, unit) & 65535 AS USMALLINT)"
     names = _names(preparation)
     return f"""
         CREATE TABLE snapshot.rows AS SELECT {", ".join(["unit", f"{drawn} AS block", *names])}

@@ -93,9 +93,9 @@ def answer(program: Asked, opened: Open) -> Any:
     columns = [column.combine_chunks() for column in table.columns]
     match program:
         case Program():
-            return _dense(columns[0].to_numpy(), [_words(column) for column in columns[1:]], program.cells)
+            return _dense(_whole(columns[0]), [_words(column) for column in columns[1:]], program.cells)
         case Tally():
-            return _sorted(np.array([column.to_numpy() for column in columns]))
+            return _sorted(np.array([_whole(column) for column in columns]), program.size)
         case Keyed(keys=keys):
             names, (units, *sums) = columns[: len(keys)], map(_words, columns[len(keys) :])
             listed = list(zip(*map(_keys, names), strict=True))
@@ -109,8 +109,23 @@ def _keys(column: Any) -> list[Any]:
     return [key if isinstance(key, str) else int(key) for key in column.to_pylist()]
 
 
-def _sorted(triplets: NDArray[np.int64]) -> NDArray[np.int64]:
-    return triplets[:, np.lexsort((triplets[1], triplets[0]))]
+def _sorted(triplets: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """By cell and integer. All three in one number, where they fit, are sorted many times as fast."""
+    cells, places, counts = triplets
+    if not counts.size:
+        return triplets
+    bits = int(counts.max()).bit_length()
+    if (int(cells.max()) + 1) * size >> (62 - bits):
+        return triplets[:, np.lexsort((places, cells))]
+    packed = np.sort(((cells * size + places) << bits) | counts)
+    pairs = packed >> bits
+    cells = pairs // size
+    return np.stack([cells, pairs - cells * size, packed & ((1 << bits) - 1)])
+
+
+def _whole(column: Any) -> NDArray[np.int64]:
+    """A column of 64-bit integers, read as it lies: Arrow's own way brings pandas along."""
+    return np.frombuffer(column.buffers()[1], dtype="<i8")[column.offset : column.offset + len(column)]
 
 
 def _integers(
