@@ -45,7 +45,7 @@ class Multiply:
 
 @dataclass(frozen=True, slots=True)
 class Divide:
-    """left / right rounded down; missing where right is 0."""
+    """left / right rounded down, neither of them negative; missing where right is 0."""
 
     left: Value
     right: Value
