@@ -1,4 +1,4 @@
-"""Plans in one readable text: where rows come from, which count, what is summed, and how far a unit moves it."""
+"""Plans as readable texts: where rows come from, which count, what is summed, how far a unit moves it."""
 
 from __future__ import annotations
 
