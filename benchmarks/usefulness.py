@@ -212,6 +212,7 @@ def main() -> None:
         f"\nours is larger in {len(worse)} of {compared} comparisons"
         + "".join(f"\n  {a}: {b}" for a, b in worse)
     )
+    print(f"(of {compared} equal laws about {compared / 44:.1f} would look larger by luck)")
     if options.plot:
         drawing(measured, options.plot)
 

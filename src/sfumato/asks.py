@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sfumato.curator import distances, selections
@@ -25,8 +26,9 @@ from sfumato.privacy.neighbours import Neighbours
 from sfumato.query import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from sfumato.curator.catalog import Table
     from sfumato.curator.domains import Listed, Numbers, Periods
     from sfumato.curator.measurement import Question
     from sfumato.curator.priced import Priced
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
     from sfumato.queries.frames import Frame
+
+    Tables = Callable[[str], Table]
+    Copies = Callable[[Tables], int]
 
 _ONE_CHOICE = Needs((), choices=1)
 
@@ -92,9 +97,7 @@ class Asks:
 
     def partition(self, frame: Frame[Any], name: str, column: Expression) -> Partition:
         rows = source(frame.relation, self.desk.lab.table)
-        part, domain = selections.listed(rows, column)
-        once = part.constant and rows.table.neighbours is Neighbours.ADD_REMOVE
-        copies = 1 if once else 2 if part.constant else min(rows.max_rows, domain.size)
+        domain = selections.listed(rows, column)[1]
         literals = [_literal(domain, place) for place in range(domain.size)]
         parts = {
             shown: replace(
@@ -102,7 +105,15 @@ class Asks:
             )
             for shown, literal in zip(domain.shown(), literals, strict=True)
         }
-        return Partition(self.desk, name, parts, copies)
+        return Partition(self.desk, name, parts, partial(_copies, frame.relation, column))
+
+
+def _copies(relation: Relation, column: Expression, tables: Tables) -> int:
+    """How many parts neighbours can differ in: those of one unit, or of one that goes and one that comes."""
+    rows = source(relation, tables)
+    part, domain = selections.listed(rows, column)
+    units = 1 if rows.table.neighbours is Neighbours.ADD_REMOVE else 2
+    return min(units * (1 if part.constant else rows.max_rows), domain.size)
 
 
 def _half_width(paid: Priced) -> int:
@@ -148,7 +159,7 @@ class Partition(Mapping[Any, Any]):
     dearest part is all that is charged.
     """
 
-    def __init__(self, desk: Desk, name: str, parts: dict[Any, Frame[Any]], copies: int) -> None:
+    def __init__(self, desk: Desk, name: str, parts: dict[Any, Frame[Any]], copies: Copies) -> None:
         self._desk, self._name, self._parts, self._copies = desk, name, parts, copies
 
     def __getitem__(self, key: Any) -> Any:
@@ -198,12 +209,12 @@ class Partition(Mapping[Any, Any]):
 class PartQueries:
     """One question for each part, charged together."""
 
-    def __init__(self, desk: Desk, queries: dict[Any, Query], copies: int, text: str) -> None:
+    def __init__(self, desk: Desk, queries: dict[Any, Query], copies: Copies, text: str) -> None:
         self._desk, self._queries, self._copies, self._text = desk, queries, copies, text
 
     def quote(self, **spending: Unpack[Spending]) -> Price:
         plan = self._plan(spending)
-        sentence = f"each part as if it were asked alone; one unit can be in {self._copies} of them"
+        sentence = f"each part as if it were asked alone; neighbours can differ in {plan.copies} of them"
         return Price(plan, self._desk.standing(plan), sentence)
 
     def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> dict[Any, Release]:
@@ -218,9 +229,11 @@ class PartQueries:
         return found
 
     def _plan(self, spending: Spending) -> Together:
-        resolved = [Resolved(self._desk.lab.table, query.question) for query in self._queries.values()]
+        """Of one state of the catalog: in another snapshot a unit may be in another part."""
+        tables = cache(self._desk.lab.table)
+        resolved = [Resolved(tables, query.question) for query in self._queries.values()]
         plans = tuple(priced(each, self._desk.spend(each.table, each.needs, spending)) for each in resolved)
-        return Together(plans, self._copies)
+        return Together(plans, self._copies(tables))
 
 
 # ---- the statistical-query oracle --------------------------------------------------------------------------

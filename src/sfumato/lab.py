@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.curator.columns import Promise
     from sfumato.curator.release import Release
     from sfumato.desk import Spending
-    from sfumato.engines.program import Engine
+    from sfumato.engines.dispatch import Engines
     from sfumato.privacy.ends import Protected
     from sfumato.privacy.exact import Number
 
@@ -65,7 +67,8 @@ class Lab:
     ) -> None:
         """Prepare a table and open its budget.
 
-        `source` is a parquet or csv path, an Arrow table, or a pandas or polars frame. Only the unit and the
+        `source` is a parquet or csv path, an Arrow table, a pandas or polars frame, or a table in PostgreSQL
+        as postgresql://user@host/database#schema.table. Only the unit and the
         declared columns are kept, each unit with at most `max_rows` rows, numbers within their bounds.
         `schema` is a TOML file that says all the rest. `neighbours=sf.REPLACE_ONE` makes the number of rows
         public, which must then be `rows`.
@@ -182,10 +185,11 @@ class Lab:
         return BudgetView(tuple(self._view(name) for name in names if name in known))
 
     @cached_property
-    def engine(self) -> Engine:
-        from sfumato.engines.duckdb import DuckDBEngine
+    def engine(self) -> Engines:
+        from sfumato.engines.dispatch import Engines
 
-        return DuckDBEngine(self.folder / "snapshots")
+        own = hmac.new(self._ranking_key(), b"schema", "sha256").hexdigest()[:16]
+        return Engines(self.folder, f"sfumato_{own}")
 
     def __repr__(self) -> str:
         return f"Lab({self.folder.name!r}, tables={[table.name for table in self.tables()]})"
@@ -210,13 +214,19 @@ class Lab:
                 self._erase_leftovers()
 
     def _erase_leftovers(self) -> None:
+        """Those in a database that cannot be opened now stay leftovers, and nothing else waits for it."""
         for snapshot in self._catalog.contents.leftovers:
-            self.engine.erase(snapshot)
-            self._catalog.erased(snapshot)
+            try:
+                self.engine.erase(snapshot)
+            except UsageError as problem:
+                if problem.code != "SF-C209":
+                    raise
+            else:
+                self._catalog.erased(snapshot)
 
     def _prepared(self, table: Table, source: Any) -> Table:
         """The table with a new snapshot and what is public about it."""
-        numbered = self._catalog.begin(table)
+        numbered = self._catalog.begin(replace(table, home=self.engine.home(source)))
         self.engine.prepare(source, numbered.preparation(self._ranking_key()), numbered.snapshot_name)
         if table.is_public:
             return public_facts(self.engine, numbered)

@@ -20,8 +20,8 @@ import sfumato as sf
 from sfumato.curator.domains import Listed
 from sfumato.curator.reach import Reach
 from sfumato.curator.spend import Moves
+from sfumato.engines.compile import compile_program
 from sfumato.engines.duckdb import run
-from sfumato.engines.duckdb.compile import compile_program
 from sfumato.errors import PolicyError
 from sfumato.session import Query, Session
 
@@ -138,7 +138,7 @@ def test_text_of_the_analyst_in_the_engine_is_seen(watch: Any, monkeypatch: pyte
         monkeypatch.setattr(
             run,
             "compile_program",
-            lambda program, columns, addition=addition: original(program, columns).replace(
+            lambda program, *rest, addition=addition: original(program, *rest).replace(
                 " GROUP BY", f"{addition}\n GROUP BY"
             ),
         )

@@ -10,6 +10,7 @@ import click
 import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
 from sfumato.curator.columns import AnyText, Between, During, OneOf, Promise
+from sfumato.engines.postgres.sources import is_address
 from sfumato.privacy.exact import shown
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ def init(folder: str, as_json: bool) -> None:
         print(f"A lab is in {lab.folder}. Next: sfumato table add --lab {lab.folder} NAME SOURCE …")
 
 
+class _Source(click.Path):
+    """A file that is there, or a table in a database."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if is_address(value) else super().convert(value, param, ctx)
+
+
 @click.group()
 def table() -> None:
     """Register tables and look at what was promised about them."""
@@ -39,7 +47,7 @@ def table() -> None:
 
 @table.command()
 @click.argument("name")
-@click.argument("source", type=click.Path(exists=True, dir_okay=False))
+@click.argument("source", type=_Source(exists=True, dir_okay=False))
 @lab_option
 @click.option("--unit", help="The column that says whose row it is.")
 @click.option("--max-rows", type=int, help="The most rows of one unit that count.")
@@ -52,7 +60,7 @@ def table() -> None:
 @click.option("--schema", type=click.Path(), help="A TOML file that says all of this instead.")
 @as_json
 def add(name: str, source: str, folder: str, as_json: bool, **options: Any) -> None:
-    """Prepare SOURCE (parquet or csv) under NAME."""
+    """Prepare SOURCE (parquet, csv or postgresql://…#schema.table) under NAME."""
     lab = sf.open(folder)
     epsilon = options["epsilon"]
     lab.register(
@@ -68,7 +76,7 @@ def add(name: str, source: str, folder: str, as_json: bool, **options: Any) -> N
 
 @table.command()
 @click.argument("name")
-@click.argument("source", type=click.Path(exists=True, dir_okay=False))
+@click.argument("source", type=_Source(exists=True, dir_okay=False))
 @lab_option
 @click.option("--max-rows", type=int, help="The most rows of one unit that count from now on.")
 @as_json

@@ -46,6 +46,8 @@ class Table:
     """How many rows there are, where that is public."""
     multiplicity: Mapping[str, int] = field(default_factory=dict)
     """Of a public table, the largest number of rows with one value, by column."""
+    home: str = "duckdb"
+    """Where its snapshot lies: in the lab's own folder, or in a database, told apart by a digest."""
 
     @property
     def unit(self) -> Unit:
@@ -92,6 +94,8 @@ class Table:
         fields["neighbours"] = self.neighbours.value
         if self.public_rows is not None:
             fields["public_rows"] = self.public_rows
+        if self.home != "duckdb":
+            fields["home"] = self.home
         return fields | ({"multiplicity": dict(self.multiplicity)} if self.is_public else {})
 
     @classmethod
@@ -105,6 +109,7 @@ class Table:
             Neighbours(fields["neighbours"]),
             fields.get("public_rows"),
             fields.get("multiplicity", {}),
+            fields.get("home", "duckdb"),
         )
 
 

@@ -7,6 +7,7 @@ priced by its domain, a key has a cell for each value of its domain, and a redef
 from __future__ import annotations
 
 import math
+from calendar import monthrange
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
@@ -126,8 +127,17 @@ def begin(place: int, unit: str) -> date | datetime:
 def position(moment: date, unit: str) -> Fraction:
     """How many stretches after the start of 1970 a moment lies, exactly."""
     whole = _whole(moment, unit)
-    start, after = begin(whole, unit), begin(whole + 1, unit)
-    return whole + Fraction(_seconds(moment) - _seconds(start), _seconds(after) - _seconds(start))
+    return whole + (_seconds(moment) - _seconds(begin(whole, unit))) / _length(whole, unit)
+
+
+def _length(place: int, unit: str) -> int:
+    """Of a stretch, in seconds; the next one may begin after the last date there is."""
+    if unit in SECONDS:
+        return SECONDS[unit]
+    if unit in MONTHS:
+        months = range(place * MONTHS[unit], (place + 1) * MONTHS[unit])
+        return 86400 * sum(monthrange(1970 + month // 12, month % 12 + 1)[1] for month in months)
+    return 86400 * (7 if unit == "week" else 1)
 
 
 def _whole(moment: date, unit: str) -> int:

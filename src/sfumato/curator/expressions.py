@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator import relation as asked
 from sfumato.curator.conditions import condition
-from sfumato.curator.domains import TRUTH, Listed, Periods, position
+from sfumato.curator.domains import TRUTH, Listed, Numbers, Periods, position
 from sfumato.curator.functions import call, united
 from sfumato.curator.lowered import LARGEST, MISSING, Lowered, literal_number, too_fine
 from sfumato.curator.simplify import simplified
-from sfumato.engines.values import WIDEST, Choose, Constant, Lookup, Not, Predicate
+from sfumato.engines.values import (
+    WIDEST,
+    Among,
+    Choose,
+    Constant,
+    Greatest,
+    Least,
+    Lookup,
+    Not,
+    Predicate,
+)
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -21,6 +31,8 @@ if TYPE_CHECKING:
     from sfumato.curator.relation import Condition, Expression
     from sfumato.curator.scope import Scope
 
+FARTHEST = 2**400
+"""No number is further from zero, so that squares and their sums still are doubles."""
 MOST_PARTS = 5_000
 """Of one value: functions repeat their arguments, so a short text can mean a very long computation."""
 
@@ -89,6 +101,8 @@ def _truth(holds: Predicate) -> Lowered:
 
 def _small(part: Lowered) -> Lowered:
     _require_small(part.value)
+    if isinstance(part.domain, Numbers) and part.domain.bound * part.domain.step > FARTHEST:
+        raise PolicyError("SF-Q132", "This number could be too large to be shown.", try_="a smaller factor")
     return part
 
 
@@ -115,9 +129,16 @@ def _parts(node: Any) -> int:
         else:
             total += 1
             _require_drawable(each)
+            parts = [getattr(each, field.name) for field in fields(each)]
             stack.extend(
-                part
-                for part in (getattr(each, field.name) for field in fields(each))
-                if is_dataclass(part) or isinstance(part, tuple)
+                _times_written(each)
+                * [part for part in parts if is_dataclass(part) or isinstance(part, tuple)]
             )
     return total
+
+
+def _times_written(node: Any) -> int:
+    """How often an engine writes the parts of a value: the smaller of two is compared, then chosen."""
+    if isinstance(node, Least | Greatest):
+        return 3
+    return 2 if isinstance(node, Among) and not node.values else 1

@@ -162,6 +162,8 @@ def _coalesce(*parts: Lowered) -> Lowered:
 def _nullif(part: Lowered, unwanted: Lowered) -> Lowered:
     from sfumato.curator.conditions import compared
 
+    if isinstance(part.domain, Texts):
+        raise PolicyError("SF-Q110", "NULLIF cannot be a free text.", try_="numbers, dates or listed texts")
     same = compared(part, "=", unwanted)
     return part.then(Choose(same, Constant(None), part.value), part.domain, unwanted, total=False)
 
@@ -359,6 +361,7 @@ def _typed_text(part: Lowered) -> str:
     if (
         isinstance(part.value, Constant)
         and isinstance(part.domain, Listed)
+        and part.domain.values
         and isinstance(part.domain.values[0], str)
     ):
         return part.domain.values[0]

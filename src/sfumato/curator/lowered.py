@@ -246,7 +246,7 @@ def divide(left: Lowered, right: Lowered) -> Lowered:
 
 
 def average(total: Lowered, there: Lowered, low: Lowered, high: Lowered) -> Lowered:
-    """A sum by how many numbers it is of, rounded down; they, and so it, lie between two that are given."""
+    """A sum by how many numbers it is of, rounded down; all of them, and so it, between two given."""
     sums, counts = _numbers(total), _numbers(there)
     ends = [_numbers(end).low * _numbers(end).step for end in (low, high)]
     step = Fraction(2) ** exponent_of(max(Fraction(1, 2**STEPS), *map(abs, ends)))

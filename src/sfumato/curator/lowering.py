@@ -124,10 +124,23 @@ def _joined(relation: asked.Joined, tables: Callable[[str], Table], at: int) -> 
         raise PolicyError(
             "SF-Q138", "A join starts from a table about people.", try_="visits LEFT JOIN regions ON …"
         )
+    _require_one_home(left.tables + right.tables)
     if not right.table.is_public:
         _require_one_population(left.table, right.table)
     terms = _terms(relation.on)
     return _paired(left, right, relation.using, terms, relation.optional)
+
+
+def _require_one_home(tables: tuple[Table, ...]) -> None:
+    first, *others = tables
+    other = next((table for table in others if table.home != first.home), None)
+    if other is not None:
+        raise PolicyError(
+            "SF-Q157",
+            f"'{first.name}' and '{other.name}' are kept in different databases.",
+            why="an engine answers about what it holds, and data is not moved between them",
+            try_="register both from the same database, or both from files",
+        )
 
 
 def _require_one_population(left: Table, right: Table) -> None:

@@ -141,3 +141,8 @@ def test_bad_declarations_are_refused(declare: object, code: str) -> None:
     with pytest.raises(UsageError) as refusal:
         declare()  # type: ignore[operator]
     assert refusal.value.code == code
+
+
+def test_the_last_date_there_is_can_be_a_bound() -> None:
+    promise = sf.between(date(1, 1, 1), date.max)
+    assert promise.domain() == Periods(-719162, 2932896)

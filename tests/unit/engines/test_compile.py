@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from sfumato.engines.duckdb.compile import Layout, compile_program
+from sfumato.engines.compile import Layout, compile_program
+from sfumato.engines.duckdb.dialect import DuckDB
 from sfumato.engines.program import Counted, Key, Keyed, People, Present, Program, Tally, Total, Units
 from sfumato.engines.rows import ALL, Bounded, Joined, PerUnit, Scan, Sizes, Smallest
 from sfumato.engines.values import (
@@ -40,9 +41,9 @@ from sfumato.engines.values import (
 NAME = "cost; DROP TABLE rows"
 COLUMNS = {NAME: "c0", "ward": "c1", "note": "c2"}
 LAYOUTS = {
-    "visits": Layout("snapshot0", COLUMNS, has_units=True, has_places=True),
-    "stays": Layout("snapshot1", COLUMNS, has_units=True, has_places=False),
-    "wards": Layout("snapshot2", COLUMNS, has_units=False, has_places=False),
+    "visits": Layout("snapshot0.rows", "snapshot0.units", COLUMNS, has_places=True),
+    "stays": Layout("snapshot1.rows", "snapshot1.units", COLUMNS, has_places=False),
+    "wards": Layout("snapshot2.rows", None, COLUMNS, has_places=False),
 }
 COST, WARD, NOTE = (Column(0, name) for name in COLUMNS)
 COUNT = (Counted(),)
@@ -50,7 +51,7 @@ VISITS = Scan("visits")
 
 
 def compiled(where=ALL, keys=(), terms=COUNT, rows=VISITS) -> str:
-    return compile_program(Program(rows, where, keys, terms), LAYOUTS)
+    return compile_program(Program(rows, where, keys, terms), LAYOUTS, DuckDB())
 
 
 def test_a_count():
@@ -106,7 +107,7 @@ def test_a_group_by_something_computed():
     ],
 )
 def test_other_programs(program, sql):
-    assert compile_program(program, LAYOUTS) == sql
+    assert compile_program(program, LAYOUTS, DuckDB()) == sql
 
 
 @pytest.mark.parametrize(
@@ -117,8 +118,8 @@ def test_other_programs(program, sql):
             Joined(Scan("visits"), Scan("wards", 1), ((WARD, Column(1, "ward")),), optional=True),
             (
                 "SELECT l.unit, l.place, r0_n1, r1_n2 "
-                "FROM (SELECT unit, place, c1 AS r0_n1 FROM snapshot0.rows) "
-                "AS l LEFT JOIN (SELECT unit, c1 AS r1_n2 FROM snapshot2.rows) AS r ON (r0_n1 = r1_n2)"
+                "FROM (SELECT unit, place, c1 AS r0_n1 FROM snapshot0.rows) AS l "
+                "LEFT JOIN (SELECT unit, c1 AS r1_n2 FROM snapshot2.rows) AS r ON (r0_n1 = r1_n2)"
             ),
         ),
         (
@@ -132,7 +133,7 @@ def test_other_programs(program, sql):
             Joined(Scan("visits"), Scan("stays", 1), same_unit=True),
             (
                 "SELECT l.unit, l.place FROM (SELECT unit, place FROM snapshot0.rows) AS l JOIN ("
-                "SELECT own.unit AS unit, inner_.* EXCLUDE (unit) "
+                "SELECT own.unit AS unit "
                 "FROM (SELECT unit FROM snapshot1.rows) AS inner_ "
                 "JOIN snapshot1.units AS other ON other.unit = inner_.unit "
                 "JOIN snapshot0.units AS own ON own.person = other.person) AS r ON (l.unit = r.unit)"
@@ -163,13 +164,13 @@ def _numbered(sql: str) -> str:
 
 def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at():
     placed = compiled(rows=Bounded(Scan("visits"), ALL, (WARD,), 2, 3), keys=(Key(WARD, 4),))
-    assert "row_number() OVER (PARTITION BY unit, r0_n0 ORDER BY place) AS within" in placed
-    assert "dense_rank() OVER (PARTITION BY unit ORDER BY first, r0_n0) AS nth" in placed
-    assert "WHERE within <= 3" in placed
-    assert "WHERE nth <= 2" in placed
+    assert "row_number() OVER (PARTITION BY unit, r0_n0 ORDER BY place) AS nth_row" in placed
+    assert "dense_rank() OVER (PARTITION BY unit ORDER BY first_row, r0_n0) AS nth_cell" in placed
+    assert "WHERE nth_row <= 3" in placed
+    assert "WHERE nth_cell <= 2" in placed
     joined = Joined(Scan("stays"), Scan("wards", 1), ((WARD, Column(1, "ward")),))
     without = compiled(rows=Bounded(joined, ALL, (), 2, 3), terms=(Present(Column(1, NAME)),))
-    assert "row_number() OVER (PARTITION BY unit ORDER BY 1, r0_n0, r1_n1, r1_n2) AS within" in without
+    assert "row_number() OVER (PARTITION BY unit ORDER BY 1, r0_n0, r1_n1, r1_n2) AS nth_row" in without
 
 
 @pytest.mark.parametrize(

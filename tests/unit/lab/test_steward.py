@@ -228,5 +228,5 @@ def test_columns_are_constant_where_promised_or_where_a_unit_has_one_row() -> No
     table = Table("t", UNIT, {"x": sf.text(constant=True), "y": sf.text()})
     assert (table.constant("x"), table.constant("y")) == (True, False)
     assert table.preparation(b"k").constant == ("x",)
-    assert replace(table, unit=sf.ROW).constant("y")
+    assert replace(table, protects=sf.ROW).constant("y")
     assert table.domain("x") == sf.text().domain()

@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
 from sfumato.engines.duckdb.stored import as_text
 from sfumato.engines.preparation import DEGREE
+from sfumato.engines.reading import EXACT_BELOW
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from sfumato.engines.preparation import GraphPreparation
 
     Codes = NDArray[np.int64]
-
-_EXACT_BELOW = 2**53
-"""From here on a double may stand for several whole numbers."""
 
 
 def write_degrees(connection: DuckDBPyConnection, source: Any, preparation: GraphPreparation) -> None:
@@ -62,7 +60,7 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: GraphPrepara
 
 def _refuse_rounded(connection: DuckDBPyConnection, end: str, name: str) -> None:
     """Long integers become doubles beside one missing value, and then two nodes may have one number."""
-    rounded = f"SELECT count(*) FROM ends WHERE abs(TRY_CAST({end} AS DOUBLE)) >= {_EXACT_BELOW}"  # noqa: S608
+    rounded = f"SELECT count(*) FROM ends WHERE abs(TRY_CAST({end} AS DOUBLE)) >= {EXACT_BELOW}"  # noqa: S608
     if connection.execute(rounded).fetchall() != [(0,)]:
         raise UsageError(
             "SF-C207",

@@ -13,7 +13,6 @@ Why the rows kept bound what one unit can change is in docs/proofs/contribution-
 from __future__ import annotations
 
 import fcntl
-import hmac
 import os
 import secrets
 import shutil
@@ -23,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.stored import are_texts, as_text, listed, parsed, sql_type, stored, understood
+from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
 from sfumato.engines.preparation import Codes, GraphPreparation, Texts
-from sfumato.errors import UsageError
+from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from sfumato.engines.preparation import Preparation, Stored
-
-_EXACT_BELOW = 2**53
-"""From here on a double may stand for several whole numbers."""
 
 
 def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None) -> None:
@@ -91,14 +87,9 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
 
 def _refuse_rounded_identifiers(connection: DuckDBPyConnection, name: str) -> None:
     """Long integers become doubles beside one missing value, and then two people may have one number."""
-    rounded = f"SELECT count(*) FROM gridded WHERE abs(TRY_CAST(unit AS DOUBLE)) >= {_EXACT_BELOW}"  # noqa: S608
+    rounded = f"SELECT count(*) FROM gridded WHERE abs(TRY_CAST(unit AS DOUBLE)) >= {EXACT_BELOW}"  # noqa: S608
     if connection.execute(rounded).fetchall() != [(0,)]:
-        raise UsageError(
-            "SF-C207",
-            f"The identifiers in '{name}' are floating-point numbers too large to tell people apart.",
-            limit="2^53, about 16 digits",
-            try_="read the column as integers or as text before it is rounded",
-        )
+        raise rounded_identifiers(name)
 
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
@@ -173,17 +164,13 @@ def _every_row(preparation: Preparation) -> str:
 
 def _units(preparation: Preparation) -> str:
     """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
+    person, secret = key_for(preparation, "person"), key_for(preparation, "unit")
     return f"""
         CREATE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY person, unit) - 1 AS code
         FROM (
-            SELECT unit, of_unit, CAST(md5('{_key(preparation, "person")}:' || unit) AS UUID) AS person,
-                md5_number('{_key(preparation, "unit")}:' || unit) AS secret
+            SELECT unit, of_unit, CAST(md5('{person}:' || unit) AS UUID) AS person,
+                md5_number('{secret}:' || unit) AS secret
             FROM (SELECT unit, count(*) AS of_unit FROM gridded GROUP BY unit))"""  # noqa: S608
-
-
-def _key(preparation: Preparation, purpose: str) -> str:
-    """A key of its own for each purpose, so that no digest is used twice; short, as it is hashed often."""
-    return hmac.new(preparation.key, purpose.encode(), "sha256").hexdigest()[:32]
 
 
 def _records(preparation: Preparation) -> str:

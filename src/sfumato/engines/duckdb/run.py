@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.engines.duckdb.compile import Layout, compile_program
+from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.connection import open_reader
+from sfumato.engines.duckdb.dialect import DuckDB
 from sfumato.engines.program import Found, Keyed, People, Program, Tally
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ SNAPSHOTS = Snapshots()
 def answer(program: Asked, opened: Open) -> Any:
     """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor:
-        table = cursor.sql(compile_program(program, opened.layouts)).to_arrow_table()
+        table = cursor.sql(compile_program(program, opened.layouts, DuckDB())).to_arrow_table()
     columns = [column.combine_chunks() for column in table.columns]
     match program:
         case Program():
@@ -152,4 +153,5 @@ def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:
     columns = connection.execute(f"SELECT declared, stored FROM {schema}.columns").fetchall()  # noqa: S608
     there = "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = ?"
     found = connection.execute(there, [schema]).fetchall()
-    return Layout(schema, dict(columns), ("units", "person") in found, ("rows", "place") in found)
+    units = f"{schema}.units" if ("units", "person") in found else None
+    return Layout(f"{schema}.rows", units, dict(columns), ("rows", "place") in found)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.engines.duckdb.texts import text
+from sfumato.engines.reading import not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class _Columns:
         try:
             return self.column(position)
         except (pyarrow.ArrowException, ArithmeticError, TypeError, ValueError):
-            raise _not_a_column_type(self.names[position], "a type Arrow does not have") from None
+            raise not_a_column_type(self.names[position], "a type Arrow does not have") from None
 
 
 def _known(array: Any) -> Any:
@@ -263,7 +264,7 @@ def _kind(name: str, of_type: Any) -> Kind:
     }
     kind = next((kind for kind, of in tests.items() if any(test(of_type) for test in of)), None)
     if kind is None:
-        raise _not_a_column_type(name, str(of_type))
+        raise not_a_column_type(name, str(of_type))
     return kind
 
 
@@ -282,12 +283,3 @@ def _is_bytes(of_type: Any) -> bool:
 
 def _is_uuid(of_type: Any) -> bool:
     return getattr(of_type, "extension_name", "") == "arrow.uuid"
-
-
-def _not_a_column_type(name: str, of_type: str) -> UsageError:
-    return UsageError(
-        "SF-C205",
-        f"The values of column '{name}' cannot be used.",
-        type=of_type,
-        accepted=f"numbers of up to {_DIGITS} digits, texts, booleans, dates and times",
-    )

@@ -6,27 +6,23 @@ How a value is read follows from its column's kind and the declaration, never fr
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from sfumato.engines.duckdb.sources import Kind
-from sfumato.engines.duckdb.texts import WRITTEN_OUT_BELOW
 from sfumato.engines.preparation import Codes, Grid, Moments, Texts
-from sfumato.errors import UsageError
+from sfumato.engines.reading import (
+    ISO,
+    LONGEST_TEXT,
+    WRITTEN_OUT_BELOW,
+    YEAR_1,
+    YEAR_10000,
+    are_texts,
+    not_dates,
+    not_numbers,
+)
 
 if TYPE_CHECKING:
     from sfumato.engines.preparation import Stored
-
-LONGEST_TEXT = 1000
-"""Code points of a text that are kept."""
-
-_YEAR_1 = -62_135_596_800
-_YEAR_10000 = 253_402_300_800
-"""Seconds since 1970. Moments outside have no date that everyone can write down, and are missing."""
-
-_ISO = (
-    r"(\d{4}-\d{2}-\d{2})(?:[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?"
-    r"(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)?)?"
-)
 
 
 def parsed(column: Stored, value: str, kind: Kind) -> str:
@@ -68,19 +64,6 @@ def sql_type(column: Grid | Moments | Codes) -> str:
     return "INTEGER" if column.low >= -(2**31) and column.high < 2**31 else "BIGINT"
 
 
-def are_texts(codes: Codes) -> bool:
-    return all(isinstance(value, str) for value in codes.values)
-
-
-def listed(codes: Codes) -> dict[Any, int]:
-    """From value to code. A value listed twice has its first code: a join must not double a row."""
-    texts, values = are_texts(codes), cast("tuple[Any, ...]", codes.values)
-    first: dict[Any, int] = {}
-    for code, value in enumerate(values):
-        first.setdefault(value if texts else float(value), code)
-    return first
-
-
 def _or_missing(stored: str, column: Grid | Moments | Codes) -> str:
     if column.missing is None:
         return stored
@@ -113,9 +96,7 @@ def _double_as_text(double: str) -> str:
 def _as_number(name: str, value: str, kind: Kind) -> str:
     """A double or NULL; a boolean is 1 or 0 however it was written."""
     if kind in (Kind.DATE, Kind.MOMENT, Kind.OTHER):
-        raise UsageError(
-            "SF-C206", f"The column '{name}' does not hold numbers.", try_="sf.one_of with texts"
-        )
+        raise not_numbers(name)
     number = f"TRY_CAST({value} AS DOUBLE)"
     if kind is Kind.TEXT:
         text = f"CAST({value} AS VARCHAR)"
@@ -149,8 +130,8 @@ def _clipped(value: str, low: str, high: str, inside: str) -> str:
 def _in_time(moments: Moments, seconds: str) -> str:
     """Whole days or seconds since 1970, clipped. Counted from the year 1, so that // rounds down."""
     unit = 1 if moments.seconds else 86_400
-    known = f"CASE WHEN {seconds} >= {_YEAR_1} AND {seconds} < {_YEAR_10000} THEN {seconds} END"
-    place = f"(({known} - ({_YEAR_1})) // {unit} + ({_YEAR_1 // unit}))"
+    known = f"CASE WHEN {seconds} >= {YEAR_1} AND {seconds} < {YEAR_10000} THEN {seconds} END"
+    place = f"(({known} - ({YEAR_1})) // {unit} + ({YEAR_1 // unit}))"
     return f"CAST({_clipped(place, str(moments.low), str(moments.high), place)} AS {sql_type(moments)})"
 
 
@@ -160,12 +141,7 @@ def _as_seconds(name: str, value: str, kind: Kind) -> str:
         return f"date_diff('day', DATE '1970-01-01', {value}) * 86400"
     if kind is Kind.MOMENT:
         return _of_moment(value)
-    raise UsageError(
-        "SF-C208",
-        f"The column '{name}' does not hold dates.",
-        why="bounds that are dates take dates, moments, or texts such as 2024-01-31",
-        try_="sf.between with numbers",
-    )
+    raise not_dates(name)
 
 
 def _of_moment(value: str) -> str:
@@ -187,7 +163,7 @@ def _whole(ticks: str, each: int) -> str:
 def _parts(value: str) -> str:
     """Of a date, or a date and a time of day, with an offset or in UTC; all empty for any other text."""
     names = "['day', 'clock', 'second', 'sign', 'hours', 'minutes']"
-    return f"regexp_extract(trim(CAST({value} AS VARCHAR)), '^{_ISO}$', {names})"
+    return f"regexp_extract(trim(CAST({value} AS VARCHAR)), '^{ISO}$', {names})"
 
 
 def _seconds_of_parts(parts: str) -> str:

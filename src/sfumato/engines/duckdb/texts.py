@@ -13,8 +13,8 @@ from uuid import UUID
 
 import numpy as np
 
-WRITTEN_OUT_BELOW = 2**120
-"""Whole doubles below this are written as integers, which DuckDB does through 128 bits."""
+from sfumato.engines.reading import WRITTEN_OUT_BELOW
+
 _PLAIN_BYTES = frozenset(range(32, 127)) - frozenset(b"\\'\"")
 
 

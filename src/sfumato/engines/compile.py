@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import singledispatchmethod
+from functools import cached_property, singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines import program as asked
-from sfumato.engines.duckdb import expressions
-from sfumato.engines.duckdb.expressions import BLOCK, joined
+from sfumato.engines.expressions import BLOCK, Expressions, joined
 from sfumato.engines.rows import (
     MOST_COUNTED,
     Bounded,
@@ -33,26 +32,28 @@ from sfumato.engines.values import Add, Block, Column, Constant
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from sfumato.engines.dialect import Dialect
     from sfumato.engines.program import Asked, Key, Term
     from sfumato.engines.values import Predicate, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a snapshot lies in its file, and the name that file is attached under."""
+    """How a snapshot lies in its engine."""
 
-    schema: str
+    rows: str
+    """The table of its rows."""
+    units: str | None
+    """The table of its units; without one each row is a unit."""
     columns: Mapping[str, str]
     """From declared names to stored ones."""
-    has_units: bool
-    """Whether units have a table of their own; otherwise each row is one."""
     has_places: bool
     """Whether the rows of a unit are ordered, which they are where it may have several."""
 
 
-def compile_program(program: Asked, layouts: Mapping[str, Layout]) -> str:
+def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """One SELECT. `layouts` knows every snapshot that is read."""
-    return _Compiler(layouts, _used(program)).text(program)
+    return _Compiler(dialect, layouts, _used(program)).text(program)
 
 
 def _used(program: Asked) -> dict[int, set[str]]:
@@ -79,8 +80,9 @@ def _nodes(node: Any) -> Iterator[Any]:
 _ROWS = "rows"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Compiler:
+    dialect: Dialect
     layouts: Mapping[str, Layout]
     used: Mapping[int, set[str]]
     _names: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -93,9 +95,9 @@ class _Compiler:
 
     @text.register
     def _(self, program: asked.Program) -> str:
-        """Cells that have any row: the cell's number, then the sum of each term as HUGEINT."""
+        """Cells that have any row: the cell's number, then the sum of each term as a wide integer."""
         source = self._source(program.rows)
-        sums = [f"CAST({self._sum(term)} AS HUGEINT)" for term in program.terms]
+        sums = [self._wide(self._sum(term)) for term in program.terms]
         chosen = ", ".join([self._cell(program.keys), *sums])
         return f"SELECT {chosen} FROM {source} {self._inside(program)} {self._grouped(program.keys)}"  # noqa: S608
 
@@ -110,16 +112,16 @@ class _Compiler:
 
     @text.register
     def _(self, program: asked.Keyed) -> str:
-        """Each combination of keys, then its units, then the sum of each term as HUGEINT."""
+        """Each combination of keys, then its units, then the sum of each term as a wide integer."""
         source, keys = self._source(program.rows), [self._value(key) for key in program.keys]
-        sums = [f"CAST({self._sum(term)} AS HUGEINT)" for term in (asked.Units(), *program.terms)]
+        sums = [self._wide(self._sum(term)) for term in (asked.Units(), *program.terms)]
         known = joined("AND", [self._where(program.where), *(f"{key} IS NOT NULL" for key in keys)])
         group = ", ".join(str(i + 1) for i in range(len(keys)))
         return f"SELECT {', '.join([*keys, *sums])} FROM {source} WHERE {known} GROUP BY {group}"  # noqa: S608
 
     @text.register
     def _(self, program: asked.People) -> str:
-        figures = ", ".join(f"CAST({self._figure(figure)} AS HUGEINT)" for figure in program.figures)
+        figures = ", ".join(self._wide(self._figure(figure)) for figure in program.figures)
         source = self._source(program.rows)
         return f"SELECT {figures} FROM {source} WHERE {self._where(program.where)} GROUP BY unit"  # noqa: S608
 
@@ -180,16 +182,16 @@ class _Compiler:
         wanted = sorted(self.used.get(rows.at, set()) - {BLOCK})
         columns = [f"{layout.columns[name]} AS {self._name(rows.at, name)}" for name in wanted]
         place = ["place"] if layout.has_places else []
-        source = f"{layout.schema}.rows"
+        source = layout.rows
         if BLOCK in self.used.get(rows.at, set()):
             columns.append(f"block AS {self._name(rows.at, BLOCK)}")
-            source += f" JOIN {layout.schema}.units USING (unit)" if layout.has_units else ""
+            source += f" JOIN {layout.units} USING (unit)" if layout.units else ""
         return f"SELECT {', '.join(['unit', *place, *columns])} FROM {source}"  # noqa: S608
 
     @_relation.register
     def _(self, rows: Sizes) -> str:
-        schema = self.layouts[rows.snapshot].schema
-        return f"SELECT unit, least(rows, {MOST_COUNTED}) AS {self._name(rows.at, _ROWS)} FROM {schema}.units"  # noqa: S608
+        counted = f"least(rows, {MOST_COUNTED}) AS {self._name(rows.at, _ROWS)}"
+        return f"SELECT unit, {counted} FROM {self.layouts[rows.snapshot].units}"  # noqa: S608
 
     @_relation.register
     def _(self, rows: Joined) -> str:
@@ -197,7 +199,7 @@ class _Compiler:
         pairs = [f"{self._value(left)} = {self._value(right)}" for left, right in rows.on]
         left, right = self._relation(rows.left), self._relation(rows.right)
         if rows.same_unit:
-            right = self._renumbered(right, _home(rows.right), _home(rows.left))
+            right = self._renumbered(right, rows.right, rows.left)
             pairs.append("l.unit = r.unit")
         columns = ", ".join([*(["l.place"] if self._placed(rows.left) else []), *self._columns(rows)])
         kind = "LEFT JOIN" if rows.optional else "JOIN"
@@ -209,7 +211,7 @@ class _Compiler:
         keys = [f"{self._value(key)} AS r{rows.at}_k{i}" for i, key in enumerate(rows.keys)]
         wanted = self.used.get(rows.at, set())
         figures = [
-            f"CAST({self._figure(figure)} AS HUGEINT) AS r{rows.at}_f{i}"
+            f"{self._wide(self._figure(figure))} AS r{rows.at}_f{i}"
             for i, figure in enumerate(rows.figures)
             if f"f{i}" in wanted
         ]
@@ -229,28 +231,35 @@ class _Compiler:
         place = "place" if self._placed(rows.rows) else "1"
         tied = [] if isinstance(rows.rows, Scan) else self._columns(rows.rows)
         order = ", ".join([place, *tied])
+        kept = ", ".join(self._kept(rows.rows))
         ranked = f"""
-            SELECT *, row_number() OVER (PARTITION BY {cell} ORDER BY {order}) AS within,
-                min({place}) OVER (PARTITION BY {cell}) AS first
+            SELECT {kept}, row_number() OVER (PARTITION BY {cell} ORDER BY {order}) AS nth_row,
+                min({place}) OVER (PARTITION BY {cell}) AS first_row
             FROM {self._source(rows.rows)} WHERE {self._where(rows.where)}"""  # noqa: S608
         values = [self._value(value) for value in rows.cell]
+        within = f"FROM ({ranked}) AS ranked WHERE nth_row <= {rows.rows_each:d}"
         if not values:
-            return f"SELECT * EXCLUDE (within, first) FROM ({ranked}) WHERE within <= {rows.rows_each:d}"  # noqa: S608
-        grouped = f"""
-            SELECT *, dense_rank() OVER (PARTITION BY unit ORDER BY first, {", ".join(values)}) AS nth
-            FROM ({ranked}) WHERE within <= {rows.rows_each:d}"""  # noqa: S608
-        return f"SELECT * EXCLUDE (within, first, nth) FROM ({grouped}) WHERE nth <= {rows.groups:d}"  # noqa: S608
+            return f"SELECT {kept} {within}"
+        first = ", ".join(["first_row", *values])
+        grouped = (
+            f"SELECT {kept}, dense_rank() OVER (PARTITION BY unit ORDER BY {first}) AS nth_cell {within}"
+        )
+        return f"SELECT {kept} FROM ({grouped}) AS grouped WHERE nth_cell <= {rows.groups:d}"  # noqa: S608
 
-    def _renumbered(self, relation: str, theirs: str, ours: str) -> str:
+    def _renumbered(self, relation: str, right: Rows, left: Rows) -> str:
         """Units of another snapshot by the numbers of ours, through what both know a person by."""
+        theirs, ours = _home(right), _home(left)
         if theirs == ours:
             return relation
-        other, own = self.layouts[theirs].schema, self.layouts[ours].schema
+        columns = ", ".join(["own.unit AS unit", *(f"inner_.{name}" for name in self._columns(right))])
         return (
-            f"SELECT own.unit AS unit, inner_.* EXCLUDE (unit) FROM ({relation}) AS inner_ "  # noqa: S608
-            f"JOIN {other}.units AS other ON other.unit = inner_.unit "
-            f"JOIN {own}.units AS own ON own.person = other.person"
+            f"SELECT {columns} FROM ({relation}) AS inner_ "  # noqa: S608
+            f"JOIN {self.layouts[theirs].units} AS other ON other.unit = inner_.unit "
+            f"JOIN {self.layouts[ours].units} AS own ON own.person = other.person"
         )
+
+    def _kept(self, rows: Rows) -> list[str]:
+        return ["unit", *(["place"] if self._placed(rows) else []), *self._columns(rows)]
 
     def _columns(self, rows: Rows) -> list[str]:
         """The columns of a source that the program uses, besides unit and place."""
@@ -279,11 +288,18 @@ class _Compiler:
 
     # ---- values ----
 
+    @cached_property
+    def _expressions(self) -> Expressions:
+        return Expressions(self.dialect, self._name)
+
     def _value(self, value: Value) -> str:
-        return expressions.value(value, self._name)
+        return self._expressions.value(value)
 
     def _where(self, predicate: Predicate) -> str:
-        return expressions.condition(predicate, self._name)
+        return self._expressions.condition(predicate)
+
+    def _wide(self, number: str) -> str:
+        return f"CAST({number} AS {self.dialect.wide})"
 
     def _name(self, at: int, name: str) -> str:
         """A column's name in every relation that has it: a number where the declared one is not ours."""

@@ -1,0 +1,30 @@
+"""Where the SQL of engines differs. Everything else of a program is the same text on all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Dialect(Protocol):
+    """Words of one engine for meanings that engines/values.py states."""
+
+    wide: str
+    """The type of integers that no program can overflow."""
+
+    def divided(self, left: str, right: str) -> str:
+        """A quotient of wide integers without its fraction; missing parts give a missing one."""
+
+    def entry(self, entries: Sequence[int | None], place: str) -> str:
+        """The entry of a list at a place from 0; missing outside."""
+
+    def one_of_many(self, part: str, values: Sequence[int]) -> str:
+        """Whether an integer is among many."""
+
+    def spelled(self, word: str) -> str | None:
+        """A text as hexadecimal digits; nothing for one that no column of this engine can hold."""
+
+    def calendar(self, days: str, field: str) -> str:
+        """The year, month, day or weekday of a number of days since 1970."""

@@ -1,0 +1,200 @@
+"""Values and conditions of a row as SQL, with the meaning that engines/values.py states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sfumato.engines.values import (
+    WIDEST,
+    Add,
+    Among,
+    AtLeast,
+    AtMost,
+    Block,
+    Calendar,
+    Choose,
+    Column,
+    Constant,
+    Divide,
+    Either,
+    Every,
+    Folded,
+    Greatest,
+    Least,
+    Length,
+    Less,
+    Lookup,
+    Matches,
+    Missing,
+    Multiply,
+    Not,
+    Predicate,
+    Same,
+    Some,
+    Spelled,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sfumato.engines.dialect import Dialect
+
+    Name = Callable[[int, str], str]
+    """The SQL name of a source's column."""
+
+BLOCK = "\0block"
+"""The name of a unit's block; no declared name holds this character."""
+_LIMIT = 2**62
+"""Values lie well within ±2^62: comparing with more than this changes nothing."""
+_SHORT = 20
+"""Longer lists are written in a way of their own."""
+_SMALL, _LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Expressions:
+    """Values and conditions in one dialect, over columns of these names."""
+
+    dialect: Dialect
+    name: Name
+
+    # ---- integers and texts ----
+
+    def value(self, part: Value) -> str:
+        """An integer or a text, NULL where missing."""
+        match part:
+            case Column(at, column):
+                return self.name(at, column)
+            case Constant(number):
+                return self._constant(number)
+            case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
+                return self._of_two(part)
+            case Lookup(of, entries):
+                known = [None if entry is None else bounded(entry) for entry in entries]
+                return self.dialect.entry(known, self.value(of))
+            case Choose(when, then, otherwise):
+                chosen = f"THEN {self._wide(then)} ELSE {self._wide(otherwise)}"
+                return f"CASE WHEN {self.condition(when)} {chosen} END"
+            case Block(at, count):
+                return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {bounded(count)}) >> 16)"
+            case Calendar() | Length() | Folded():
+                return self._of_one(part)
+
+    def _of_two(self, part: Add | Multiply | Divide | Least | Greatest | Either) -> str:
+        match part:
+            case Add(left, right):
+                return f"({self._wide(left)} + {self._wide(right)})"
+            case Multiply(left, right):
+                return f"({self._wide(left)} * {self._wide(right)})"
+            case Divide(left, Constant(int(number))) if number:
+                return self.dialect.divided(self._wide(left), self._constant(number))
+            case Divide(left, right):
+                return self.dialect.divided(self._wide(left), f"nullif({self._wide(right)}, 0)")
+            case Least(left, right):
+                return _smaller(self.value(left), self.value(right))
+            case Greatest(left, right):
+                return _smaller(self.value(left), self.value(right), ">=", ">")
+            case Either(first, second):
+                return f"COALESCE({self._wide(first)}, {self._wide(second)})"
+
+    def _of_one(self, part: Calendar | Length | Folded) -> str:
+        match part:
+            case Calendar(days, field):
+                return self.dialect.calendar(self.value(days), field)
+            case Length(text):
+                return f"length({self.value(text)})"
+            case Folded(text, upper):
+                here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
+                return f"translate({self.value(text)}, '{here}', '{there}')"
+
+    def _wide(self, part: Value) -> str:
+        text = self.value(part)
+        known = isinstance(part, Constant | Add | Multiply | Divide | Either | Choose)
+        return text if known else self._cast(text)
+
+    def _constant(self, number: int | None) -> str:
+        if number is not None and abs(number) > WIDEST:
+            raise OverflowError("a constant lies beyond 2^120")
+        return self._cast("NULL" if number is None else f"{number:d}")
+
+    def _cast(self, text: str) -> str:
+        return f"CAST({text} AS {self.dialect.wide})"
+
+    # ---- conditions ----
+
+    def condition(self, predicate: Predicate) -> str:
+        match predicate:
+            case AtLeast(part, bound):
+                return f"{self.value(part)} >= {_clamped(bound)}"
+            case AtMost(part, bound):
+                return f"{self.value(part)} <= {_clamped(bound)}"
+            case Among(part, values):
+                return self._among(self.value(part), values)
+            case Less(left, right):
+                return f"{self.value(left)} < {self.value(right)}"
+            case Same(left, right):
+                return f"{self.value(left)} = {self.value(right)}"
+            case Missing(part):
+                return f"{self.value(part)} IS NULL"
+            case Spelled() | Matches():
+                return self._of_text(predicate)
+            case Not() | Every() | Some():
+                return self._of_conditions(predicate)
+
+    def _of_text(self, predicate: Spelled | Matches) -> str:
+        text = self.value(predicate.text)
+        match predicate:
+            case Spelled(_, words):
+                spelled = [known for known in map(self.dialect.spelled, words) if known is not None]
+                return f"{text} IN ({', '.join(spelled)})" if spelled else _none(text)
+            case Matches(_, pattern):
+                known = self.dialect.spelled(_closed(pattern))
+                return _none(text) if known is None else f"{text} LIKE {known} ESCAPE '\\'"
+
+    def _of_conditions(self, predicate: Not | Every | Some) -> str:
+        match predicate:
+            case Not(part):
+                return f"NOT ({self.condition(part)})"
+            case Every(parts):
+                return joined("AND", map(self.condition, parts)) or "true"
+            case Some(parts):
+                return joined("OR", map(self.condition, parts)) or "false"
+
+    def _among(self, part: str, values: tuple[int, ...]) -> str:
+        if not values:
+            return _none(part)
+        clamped = [_clamped(number) for number in values]
+        if len(values) <= _SHORT:
+            return f"{part} IN ({', '.join(map(str, clamped))})"
+        return self.dialect.one_of_many(part, clamped)
+
+
+def joined(word: str, parts: Iterable[str]) -> str:
+    return f" {word} ".join(f"({part})" for part in parts)
+
+
+def bounded(number: int) -> int:
+    if _clamped(number) != number:
+        raise OverflowError("a constant lies beyond 2^62")
+    return number
+
+
+def _closed(pattern: str) -> str:
+    """A backslash with nothing after it is itself; engines refuse it, some only where a text gets so far."""
+    return pattern + "\\" * ((len(pattern) - len(pattern.rstrip("\\"))) % 2)
+
+
+def _smaller(left: str, right: str, first: str = "<=", second: str = "<") -> str:
+    """By CASE, which keeps a missing value missing; least would pass over it."""
+    return f"CASE WHEN {left} {first} {right} THEN {left} WHEN {right} {second} {left} THEN {right} END"
+
+
+def _none(part: str) -> str:
+    """False, and unknown where missing, as a list with values would be."""
+    return f"{part} <> {part}"
+
+
+def _clamped(number: int) -> int:
+    return max(-_LIMIT, min(number, _LIMIT))

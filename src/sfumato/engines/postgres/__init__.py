@@ -1,0 +1,50 @@
+"""PostgreSQL: snapshots in a schema of the lab's own, answered by the server that has the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.engines.postgres.connection import reading, writing
+from sfumato.engines.postgres.prepare import build, remove
+from sfumato.engines.postgres.run import answer
+from sfumato.engines.postgres.sources import is_address, parse
+from sfumato.engines.preparation import GraphPreparation
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.engines.preparation import Preparation
+    from sfumato.engines.program import Asked
+
+__all__ = ["PostgresEngine", "is_address", "parse"]
+
+
+class PostgresEngine:
+    """Keeps each snapshot as tables that only their owner may read, and reads them in read-only transactions.
+
+    `dsn` is the address of the database, `schema` the lab's own in it.
+    """
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        self.dsn = dsn
+        self.schema = schema
+
+    def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
+        """Make the snapshot durable under this name, or leave nothing behind.
+
+        The source is postgresql://user@host/database#schema.table, with the engine's own database.
+        """
+        if isinstance(preparation, GraphPreparation):
+            raise UsageError(
+                "SF-C213", "A graph is not prepared in PostgreSQL.", try_="a parquet file with its edges"
+            )
+        build(source, preparation, self.schema, snapshot)
+
+    def run(self, program: Asked) -> Any:
+        """Exact integers, in the shape that the program says."""
+        with reading(self.dsn) as connection:
+            return answer(program, connection, self.schema)
+
+    def erase(self, snapshot: str) -> None:
+        """Remove a snapshot; one that is not there is no error."""
+        with writing(self.dsn) as connection:
+            remove(connection, self.schema, snapshot)

@@ -1,0 +1,40 @@
+"""What PostgreSQL writes in its own way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
+
+
+class PostgreSQL:
+    wide = "NUMERIC"
+
+    def divided(self, left: str, right: str) -> str:
+        """By div, which is exact; / rounds after some digits."""
+        return f"div({left}, {right})"
+
+    def entry(self, entries: Sequence[int | None], place: str) -> str:
+        """Places far outside are brought near, where there is nothing either, so that they fit an index."""
+        return f"({_listed(entries)})[CAST(least(greatest({place}, -1), {len(entries)}) AS INTEGER) + 1]"
+
+    def one_of_many(self, part: str, values: Sequence[int]) -> str:
+        return f"{part} = ANY ({_listed(values)})"
+
+    def spelled(self, word: str) -> str | None:
+        """No text here has the character 0 or half of a pair."""
+        if "\0" in word or any("\ud800" <= each <= "\udfff" for each in word):
+            return None
+        return f"convert_from(decode('{word.encode().hex()}', 'hex'), 'UTF8')"
+
+    def calendar(self, days: str, field: str) -> str:
+        day = f"(DATE '1970-01-01' + CAST({days} AS INTEGER))"
+        return f"CAST(extract({_FIELDS[field]} FROM {day}) AS BIGINT)"
+
+
+def _listed(entries: Sequence[int | None]) -> str:
+    inside = ", ".join("NULL" if entry is None else f"{entry:d}" for entry in entries)
+    return f"CAST('{{{inside}}}' AS BIGINT[])"

@@ -1,0 +1,267 @@
+"""Preparing: rows with a unit, gridded and coded, at most `max_rows` a unit, in a schema of the lab's own.
+
+The tables of a snapshot are those that engines/duckdb/prepare.py describes, with the same integers and texts,
+the same units by their persons, blocks and places, and so the same rows kept. Unit codes are ranks by person.
+All is made in one transaction.
+"""
+
+from __future__ import annotations
+
+import secrets
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from sfumato.engines.postgres.connection import writing
+from sfumato.engines.postgres.rights import denied, require_rights
+from sfumato.engines.postgres.sources import Kind, parse, quoted, scan
+from sfumato.engines.postgres.stored import as_text, parsed, stored, understood
+from sfumato.engines.preparation import Codes, Texts
+from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from sfumato.engines.preparation import Preparation, Stored
+
+
+def build(source: str, preparation: Preparation, schema: str, snapshot: str) -> None:
+    """Write the snapshot of a table: whole and durable, or not at all."""
+    import psycopg
+
+    address = parse(source)
+    with writing(address.dsn) as connection:
+        require_rights(connection, address, schema)
+        if not _there(connection, schema):
+            _execute(connection, f"CREATE SCHEMA {quoted(schema)}")
+        _drop(connection, schema, snapshot)
+        unit = [] if preparation.unit is None else [preparation.unit]
+        rows = scan(connection, address, [*unit, *(column.name for column in preparation.columns)])
+        try:
+            _fill_lists(connection, preparation)
+            _execute(connection, _gridded(preparation, rows.relation, rows.kinds))
+            _refuse_rounded_identifiers(connection, preparation, rows.kinds)
+            _keep(connection, preparation, schema, snapshot)
+        except psycopg.errors.InsufficientPrivilege:
+            raise denied([f"GRANT SELECT ON {address.quoted} TO {quoted(connection.info.user)};"]) from None
+        except psycopg.DataError:
+            # PostgreSQL's own words may quote a value.
+            raise UsageError(
+                "SF-C204",
+                "The source cannot be read.",
+                why="it is a view or a foreign table that fails on some row",
+            ) from None
+        _describe(connection, preparation, schema, snapshot)
+
+
+def remove(connection: Connection[Any], schema: str, snapshot: str) -> None:
+    """A snapshot that is not there is no error, nor is a schema that is not."""
+    if _there(connection, schema):
+        _drop(connection, schema, snapshot)
+
+
+def _there(connection: Connection[Any], schema: str) -> bool:
+    found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [schema])
+    return found.fetchone() is not None
+
+
+def table(schema: str, snapshot: str, name: str) -> str:
+    """Snapshots have longer names than tables may have, so theirs are digests."""
+    return f"{quoted(schema)}.{stem(snapshot)}_{name}"
+
+
+def stem(snapshot: str) -> str:
+    return f"s{sha256(snapshot.encode()).hexdigest()[:32]}"
+
+
+def _execute(connection: Connection[Any], sql: str) -> None:
+    connection.execute(sql.encode())
+
+
+def _drop(connection: Connection[Any], schema: str, snapshot: str) -> None:
+    tables = ", ".join(table(schema, snapshot, name) for name in ("rows", "units", "columns"))
+    _execute(connection, f"SET LOCAL client_min_messages = warning; DROP TABLE IF EXISTS {tables}")
+
+
+# ---- reading: every value made total, by rules that look at one row ----------------------------------------
+
+
+def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
+    """In layers, and OFFSET 0 keeps each as it is, so that what is used several times is computed once."""
+    columns = preparation.columns
+    first = 0 if preparation.unit is None else 1
+    unit = "CAST('every row' AS TEXT)" if preparation.unit is None else as_text("s0", kinds[0])
+    fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, kinds[first:], strict=True))]
+    parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    store = [f"{stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    lists = [f"LEFT JOIN pg_temp.list{i} ON understood.c{i} = list{i}.value" for i in _listed(preparation)]
+    return f"""
+        CREATE TEMP TABLE gridded ON COMMIT DROP AS SELECT {", ".join(["unit", *store])}
+        FROM (
+            SELECT {", ".join(["unit", *understand])}
+            FROM (SELECT {", ".join([f"{unit} AS unit", *parse])} FROM {relation} OFFSET 0) AS parsed OFFSET 0
+        ) AS understood {" ".join(lists)}
+        WHERE unit <> ''"""  # noqa: S608
+
+
+def _place(i: int, column: Stored) -> str:
+    return f"list{i}.code" if isinstance(column, Codes) else f"understood.c{i}"
+
+
+def _listed(preparation: Preparation) -> dict[int, Codes]:
+    return {i: column for i, column in enumerate(preparation.columns) if isinstance(column, Codes)}
+
+
+def _fill_lists(connection: Connection[Any], preparation: Preparation) -> None:
+    """The tables from value to code, without texts that PostgreSQL cannot hold."""
+    for i, codes in _listed(preparation).items():
+        of_type = 'TEXT COLLATE "C"' if are_texts(codes) else "DOUBLE PRECISION"
+        _execute(connection, f"CREATE TEMP TABLE list{i} (value {of_type}, code BIGINT) ON COMMIT DROP")
+        with connection.cursor() as cursor, cursor.copy(f"COPY pg_temp.list{i} FROM STDIN") as copy:
+            for value, code in listed(codes).items():
+                if not (isinstance(value, str) and _impossible(value)):
+                    copy.write_row((value, code))
+        _execute(connection, f"ANALYZE pg_temp.list{i}")
+
+
+def _impossible(text: str) -> bool:
+    return "\0" in text or any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _refuse_rounded_identifiers(
+    connection: Connection[Any], preparation: Preparation, kinds: tuple[Kind, ...]
+) -> None:
+    if preparation.unit is None or kinds[0] is not Kind.FLOAT:
+        return
+    large = f"abs(CAST(unit AS DOUBLE PRECISION)) >= {EXACT_BELOW}"
+    if connection.execute(f"SELECT 1 FROM pg_temp.gridded WHERE {large} LIMIT 1").fetchone():  # noqa: S608
+        raise rounded_identifiers(preparation.unit)
+
+
+# ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
+
+
+def _keep(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> None:
+    """The stored tables `rows` and, with a unit column, `units`."""
+    rows, units = (table(schema, snapshot, name) for name in ("rows", "units"))
+    if preparation.unit is None:
+        _execute(connection, _every_row(preparation, rows))
+        _execute(connection, f"ANALYZE {rows}")
+        return
+    _execute(connection, _units(preparation))
+    _execute(
+        connection,
+        f"CREATE TABLE {units} AS SELECT code AS unit, person, of_unit AS rows, "  # noqa: S608
+        f"{_unsigned('secret', 0, 2, 'INTEGER')} AS block FROM pg_temp.units",
+    )
+    _execute(connection, _ranked(preparation, rows))
+    _execute(connection, _single(preparation, rows))
+    _execute(connection, f"ANALYZE {rows}; ANALYZE {units}")
+
+
+def _every_row(preparation: Preparation, rows: str) -> str:
+    """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
+    names = _names(preparation)
+    number = "row_number() OVER () - 1"
+    drawn = f"md5(concat('{secrets.token_hex(16)}:', unit))"
+    block = f"{_unsigned(drawn, 0, 2, 'INTEGER')} AS block"
+    return f"""
+        CREATE TABLE {rows} AS SELECT {", ".join(["unit", block, *names])}
+        FROM (SELECT {", ".join([f"{number} AS unit", *names])} FROM pg_temp.gridded) AS numbered"""  # noqa: S608
+
+
+def _units(preparation: Preparation) -> str:
+    """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
+    person, secret = key_for(preparation, "person"), key_for(preparation, "unit")
+    return f"""
+        CREATE TEMP TABLE units ON COMMIT DROP AS
+        SELECT *, row_number() OVER (ORDER BY person, unit) - 1 AS code
+        FROM (
+            SELECT unit, count(*) AS of_unit, CAST(md5('{person}:' || unit) AS UUID) AS person,
+                md5('{secret}:' || unit) AS secret
+            FROM pg_temp.gridded GROUP BY unit) AS counted"""  # noqa: S608
+
+
+def _ranked(preparation: Preparation, rows: str) -> str:
+    """The first rows of units with several, in the order of digests. Rows with one digest are in the order
+    of their columns, and rows alike in everything need no order.
+    """
+    names = _names(preparation)
+    order = f"PARTITION BY code ORDER BY {', '.join(['digest', *names])}"
+    values = [
+        f"first_value({name}) OVER (first_of ROWS UNBOUNDED PRECEDING) AS {name}"
+        if column.name in preparation.constant
+        else name
+        for name, column in zip(names, preparation.columns, strict=True)
+    ]
+    ranked = ", ".join(["code", "row_number() OVER first_of AS place", *values])
+    return f"""
+        CREATE TABLE {rows} AS SELECT {", ".join(_kept(preparation, "place"))}
+        FROM (
+            SELECT {ranked} FROM ({_digests(preparation)}) AS digests WINDOW first_of AS ({order})) AS ranked
+        WHERE place <= {preparation.max_rows}"""  # noqa: S608
+
+
+def _digests(preparation: Preparation) -> str:
+    """Every copy of a record with the md5 of salt, record and number of the copy, read from its last byte."""
+    names = _names(preparation)
+    fields = [
+        f"md5({n})" if isinstance(c, Texts) else n for n, c in zip(names, preparation.columns, strict=True)
+    ]
+    hashed = ", ',', ".join(["salt", "copy", *fields])
+    return f"""
+        SELECT {", ".join(["code", *names])}, ({_reversed("digest", 0, 16)}) COLLATE "C" AS digest
+        FROM (
+            SELECT {", ".join(["code", *names])}, md5(concat({hashed})) AS digest
+            FROM ({_records(preparation)}) AS records CROSS JOIN LATERAL generate_series(1, copies) AS copy
+            OFFSET 0) AS hashed"""  # noqa: S608
+
+
+def _records(preparation: Preparation) -> str:
+    """The different records of each unit with several rows, and how often the unit has each.
+
+    The salt is 64 secret bits of the unit.
+    """
+    chosen = ", ".join(["code", *_names(preparation)])
+    return f"""
+        SELECT {chosen}, min(salt) AS salt, count(*) AS copies
+        FROM pg_temp.gridded JOIN (
+            SELECT unit, code, {_unsigned("secret", 8, 8, "BIGINT")} AS salt
+            FROM pg_temp.units WHERE of_unit > 1 OFFSET 0) AS several USING (unit)
+        GROUP BY {chosen}"""  # noqa: S608
+
+
+def _unsigned(digest: str, start: int, length: int, of_type: str) -> str:
+    """Some bytes of a digest as an integer, the first of them the least."""
+    signed = f"CAST(CAST('x' || {_reversed(digest, start, length)} AS BIT({length * 8})) AS {of_type})"
+    return f"mod(CAST({signed} AS NUMERIC) + {2**64}, {2**64})" if length == 8 else signed
+
+
+def _reversed(digest: str, start: int, length: int) -> str:
+    places = reversed(range(start, start + length))
+    return " || ".join(f"substr({digest}, {2 * place + 1}, 2)" for place in places)
+
+
+def _single(preparation: Preparation, rows: str) -> str:
+    """The rows of units that have only one, which need no ranking."""
+    return f"""
+        INSERT INTO {rows} SELECT {", ".join(_kept(preparation, "1"))}
+        FROM pg_temp.gridded JOIN pg_temp.units USING (unit) WHERE of_unit = 1"""  # noqa: S608
+
+
+def _kept(preparation: Preparation, place: str) -> list[str]:
+    places = [f"{place} AS place"] if preparation.max_rows > 1 else []
+    return ["code AS unit", *places, *_names(preparation)]
+
+
+def _names(preparation: Preparation) -> list[str]:
+    return [f"c{i}" for i in range(len(preparation.columns))]
+
+
+def _describe(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> None:
+    columns = table(schema, snapshot, "columns")
+    _execute(connection, f"CREATE TABLE {columns} (declared TEXT, stored TEXT)")
+    for i, column in enumerate(preparation.columns):
+        insert = f"INSERT INTO {columns} VALUES (%s, %s)"  # noqa: S608  the name of the table is ours
+        connection.execute(insert.encode(), [column.name, f"c{i}"])

@@ -1,0 +1,130 @@
+"""What the steward has in PostgreSQL, as a relation: columns s0, s1, … and what kind each is.
+
+A kind comes from the table's own types, never from its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urldefrag
+
+from sfumato.engines.reading import not_a_column_type
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg import Connection
+
+ADDRESS = "postgresql://user@host/database#schema.table"
+_SCHEMES = ("postgresql://", "postgres://")
+
+
+class Kind(Enum):
+    """How the values of a column are read."""
+
+    TEXT = "text"
+    FLOAT = "floating point"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    MOMENT = "date and time of day"
+    BYTES = "bytes"
+    OTHER = "times of day and such: readable as text only"
+
+
+_KINDS = {
+    **dict.fromkeys(("text", "varchar", "bpchar", "name"), Kind.TEXT),
+    **dict.fromkeys(("float4", "float8"), Kind.FLOAT),
+    **dict.fromkeys(("int2", "int4", "int8"), Kind.INTEGER),
+    **dict.fromkeys(("timestamp", "timestamptz"), Kind.MOMENT),
+    **dict.fromkeys(("time", "uuid"), Kind.OTHER),
+    "numeric": Kind.DECIMAL,
+    "bool": Kind.BOOLEAN,
+    "date": Kind.DATE,
+    "bytea": Kind.BYTES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a table lies."""
+
+    dsn: str
+    schema: str
+    table: str
+
+    @property
+    def quoted(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.table)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What follows FROM: columns s0, s1, … are those asked for, in that order."""
+
+    relation: str
+    kinds: tuple[Kind, ...]
+
+
+def is_address(source: object) -> bool:
+    return isinstance(source, str) and source.startswith(_SCHEMES)
+
+
+def parse(source: str) -> Address:
+    """Behind # stand schema and table, with %2E for a point within a name; public is the usual schema."""
+    dsn, place = urldefrag(source)
+    schema, _, table = place.rpartition(".")
+    if not table:
+        # What was typed may hold a password, and is not shown.
+        raise UsageError("SF-C201", "This address names no table.", accepted=ADDRESS)
+    return Address(dsn, unquote(schema) or "public", unquote(table))
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def scan(connection: Connection[Any], address: Address, wanted: Sequence[str]) -> Scan:
+    """The columns of these names, or an error that names the one that cannot be had."""
+    types = _types(connection, address)
+    kinds = tuple(_kind(name, types) for name in wanted)
+    chosen = ", ".join(f"{quoted(name)} AS s{i}" for i, name in enumerate(wanted)) or "1 AS s0"
+    return Scan(f"(SELECT {chosen} FROM {address.quoted}) AS source", kinds)  # noqa: S608  names are quoted
+
+
+def _kind(name: str, types: dict[str, tuple[str, bool, bool]]) -> Kind:
+    """By an allowlist, and of the system's own types alone; labels of an enumeration are texts."""
+    if name not in types:
+        raise UsageError("SF-C203", f"The source has no column '{name}'.", columns=", ".join(types))
+    of_type, ours, is_enum = types[name]
+    kind = Kind.TEXT if is_enum else _KINDS.get(of_type) if ours else None
+    if kind is None:
+        raise not_a_column_type(name, of_type)
+    return kind
+
+
+_TYPES = """
+    WITH RECURSIVE typed AS (
+        SELECT attnum, attname, atttypid AS type FROM pg_attribute
+        WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+        UNION ALL
+        SELECT attnum, attname, typbasetype FROM typed JOIN pg_type ON pg_type.oid = type WHERE typtype = 'd')
+    SELECT attname, typname, nspname = 'pg_catalog', typtype = 'e'
+    FROM typed JOIN pg_type ON pg_type.oid = type JOIN pg_namespace ON pg_namespace.oid = typnamespace
+    WHERE typtype <> 'd' ORDER BY attnum"""
+"""A domain is read as the type it is made of."""
+
+
+def _types(connection: Connection[Any], address: Address) -> dict[str, tuple[str, bool, bool]]:
+    found = connection.execute(
+        "SELECT pg_class.oid FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE nspname = %s AND relname = %s AND relkind IN ('r', 'v', 'm', 'f', 'p')",
+        [address.schema, address.table],
+    ).fetchone()
+    if found is None:
+        raise UsageError("SF-C202", "There is no such table.", table=f"{address.schema}.{address.table}")
+    return {name: (of, ours, enum) for name, of, ours, enum in connection.execute(_TYPES, [found[0]])}

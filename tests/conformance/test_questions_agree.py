@@ -1,0 +1,177 @@
+"""The same question gives the same integers on DuckDB and on PostgreSQL."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance import worlds
+from conformance.both_engines import Both
+from conformance.generate import ask, ask_sizes
+from conformance.worlds import World, make
+from sfumato.curator import expressions
+from sfumato.curator.functions import FUNCTIONS
+from sfumato.curator.plan import Plan
+from sfumato.engines.program import Counted, Keyed, People, Program, Tally
+from sfumato.engines.rows import ALL, Bounded, Largest, PerUnit, Scan, Sizes, Smallest, Total
+from sfumato.engines.values import (
+    Block,
+    Column,
+    Constant,
+    Folded,
+    Length,
+    Lookup,
+    Matches,
+    Missing,
+    Multiply,
+    Not,
+    Spelled,
+)
+from sfumato.errors import PolicyError
+from sfumato.queries.sql import question
+
+
+@dataclass(frozen=True)
+class Asking:
+    world: World
+    both: Both
+
+    @classmethod
+    def of(cls, folder: Path, address: str, seed: int) -> Asking:
+        world, both = make(folder / "world", seed, neighbours=False), Both.at(folder, address)
+        _, sources = worlds._people(random.Random(seed))
+        for name, table in world.tables.items():
+            both.prepare(sources[name], table.preparation(worlds.KEY), table.snapshot_name)
+            duck, postgres = both.stored(table.snapshot_name)
+            assert duck == postgres
+        return cls(world, both)
+
+    def agree(self, program: Any, about: Any = None) -> None:
+        duck, postgres = self.both.run(program)
+        assert duck == postgres, (about, program)
+
+
+def _plans(world: World, draw: random.Random, number: int) -> Iterator[tuple[str, Plan]]:
+    for i in range(number):
+        try:
+            case = ask_sizes(draw) if i % 40 == 39 else ask(draw)
+            yield case.sql, world.plan(case.question)
+        except PolicyError:
+            continue
+
+
+def _drawn(node: Any) -> bool:
+    """Whether a block is used: where rows are units, blocks are drawn anew by every engine."""
+    if isinstance(node, tuple):
+        return any(map(_drawn, node))
+    return isinstance(node, Block) or (
+        is_dataclass(node) and any(_drawn(getattr(node, each.name)) for each in fields(node))
+    )
+
+
+def _compared(asking: Asking, draw: random.Random, number: int) -> Counter[str]:
+    tried: Counter[str] = Counter()
+    for sql, plan in _plans(asking.world, draw, number):
+        tried["questions"] += 1
+        for step in plan.steps:
+            if not _drawn(step.program):
+                asking.agree(step.program, sql)
+                tried["programs"] += 1
+    return tried
+
+
+def test_generated_questions_have_the_same_integers(tmp_path: Path, postgres: str) -> None:
+    tried = _compared(Asking.of(tmp_path, postgres, 0), random.Random(0), 130)
+    assert tried["programs"] >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_many_generated_questions_have_the_same_integers(tmp_path: Path, postgres: str, seed: int) -> None:
+    tried = _compared(Asking.of(tmp_path, postgres, seed), random.Random(seed), 400)
+    assert tried["programs"] >= 300
+
+
+# ---- every function ----------------------------------------------------------------------------------------
+
+NUMBERS = (
+    "gain + tip", "gain - stay", "gain * stay", "cost / stay", "cost // 7", "stay % 7", "-gain", "ABS(gain)",
+    "SIGN(gain)", "FLOOR(gain)", "CEIL(gain)", "ROUND(gain)", "ROUND(cost, -2)", "POWER(gain, 2)",
+    "COALESCE(gain, stay)", "NULLIF(stay, 3)", "LEAST(gain, stay, 1)", "GREATEST(gain, stay)", "YEAR(day)",
+    "MONTH(day)", "DAY(day)", "EXTRACT(ISODOW FROM day)", "QUARTER(day)", "HOUR(seen)", "MINUTE(seen)",
+    "SECOND(seen)", "DATEDIFF('day', DATE '2020-02-29', day)", "LENGTH(note)", "LENGTH(ward)", "score * 3",
+    "CASE WHEN ok THEN gain ELSE stay END",
+)  # fmt: skip
+KEYS = (
+    "LOWER(ward)", "UPPER(ward)", "SUBSTRING(ward, 1, 1)", "LEFT(ward, 1)", "COALESCE(ward, 'A')",
+    "DATE_TRUNC('minute', seen)", "DATE_TRUNC('hour', seen)", "DATE_TRUNC('day', seen)",
+    "DATE_TRUNC('week', day)", "DATE_TRUNC('month', day)", "DATE_TRUNC('quarter', day)",
+    "DATE_TRUNC('year', day)", "DATE_TRUNC('second', seen)",
+)  # fmt: skip
+CONDITIONS = (
+    "LOWER(note) = 'pain a_b'", "UPPER(note) = 'PAIN'", "note LIKE '%a\\_b'", "note LIKE '_本%'",
+    "note LIKE '5%\\'", "note LIKE '%ä%'", "STARTS_WITH(note, 'PA')", "ENDS_WITH(note, '語')",
+    "CONTAINS(note, '%')", "note <> 'ß'", "note IN ('', '日本語')", "note IS NULL", "gain < stay", "NOT ok",
+    "day + 7 > DATE '2020-03-01'", "ward IN ('A', 'B') OR flag = 1",
+)  # fmt: skip
+
+
+def test_every_function_means_the_same(
+    tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: set[str] = set()
+    call = expressions.call
+    monkeypatch.setattr(expressions, "call", lambda name, parts: called.add(name) or call(name, parts))
+    asking = Asking.of(tmp_path, postgres, 7)
+    asked = [f"SELECT SUM({each}) AS a, COUNT({each}) AS b FROM visits" for each in NUMBERS]
+    asked += [f"SELECT {each} AS k, COUNT(*) AS n FROM visits GROUP BY {each}" for each in KEYS]
+    asked += [f"SELECT COUNT(*) AS n, SUM(cost) AS c FROM visits WHERE {each}" for each in CONDITIONS]
+    per_unit = "SELECT who, AVG(gain) AS a, SUM(stay) AS t FROM visits GROUP BY who"
+    asked.append(f"SELECT SUM(a) AS a, SUM(t) AS t FROM ({per_unit}) AS q")
+    for sql in asked:
+        for step in asking.world.plan(question(sql)).steps:
+            asking.agree(step.program, sql)
+    assert called == set(FUNCTIONS)
+
+
+# ---- what questions seldom ask -----------------------------------------------------------------------------
+
+AT = Scan("visits-1", 0)
+NOTE, COST, BORN = Column(0, "note"), Column(0, "cost"), Column(0, "born")
+RARE = (
+    Keyed(AT, ALL, (NOTE,), (Counted(), Total(COST))),
+    Keyed(AT, ALL, (Folded(NOTE, upper=True), Column(0, "ward")), (Counted(),)),
+    Keyed(AT, Spelled(NOTE, ("", "\0", "ß")), (NOTE,), ()),
+    Program(AT, Spelled(NOTE, ("\0",)), (), (Counted(),)),
+    Program(AT, Matches(NOTE, "\0%"), (), (Counted(),)),
+    Program(AT, Not(Matches(NOTE, "%\\")), (), (Counted(),)),
+    Program(AT, ALL, (), (Total(Constant(2**62)), Total(Lookup(Column(0, "ward"), (2**62, None, -(2**62)))))),
+    Program(
+        AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(-(2**40))), (1,))), Total(Lookup(COST, (7, 8))))
+    ),
+    Program(AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(2**20)), (1, 2))),)),
+    Program(AT, ALL, (), (Total(Block(0, 50)), Total(Block(0, 7)))),
+    Tally(AT, ALL, (), Length(NOTE), 1001),
+    Tally(AT, Missing(NOTE), (), Length(NOTE), 1001),
+    People(AT, ALL, (Counted(), Total(COST), Smallest(COST), Largest(BORN))),
+    Program(Sizes("visits-1", 0), ALL, (), (Counted(), Total(Column(0, "rows")))),
+    Keyed(
+        Bounded(PerUnit(AT, ALL, (NOTE,), (Counted(), Smallest(COST)), 1), ALL, (Column(1, "k0"),), 2, 1),
+        ALL,
+        (Column(1, "k0"),),
+        (Total(Column(1, "f0")), Total(Column(1, "f1"))),
+    ),
+    Keyed(Bounded(AT, ALL, (NOTE,), 2, 1), ALL, (NOTE,), (Total(COST),)),
+)
+
+
+def test_what_questions_seldom_ask(tmp_path: Path, postgres: str) -> None:
+    asking = Asking.of(tmp_path, postgres, 8)
+    for program in RARE:
+        asking.agree(program)

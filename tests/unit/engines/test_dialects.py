@@ -1,0 +1,109 @@
+"""Programs as SQL: the same text on every engine, but for the words that only one of them knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sfumato.engines.compile import Layout, compile_program
+from sfumato.engines.duckdb.dialect import DuckDB
+from sfumato.engines.postgres.dialect import PostgreSQL
+from sfumato.engines.program import Counted, Key, Present, Program, Total, Units
+from sfumato.engines.rows import ALL, Bounded, Scan
+from sfumato.engines.values import (
+    Among,
+    AtLeast,
+    AtMost,
+    Calendar,
+    Column,
+    Constant,
+    Divide,
+    Every,
+    Lookup,
+    Matches,
+    Missing,
+    Not,
+    Some,
+    Spelled,
+)
+
+TYPED = "cost; DROP TABLE rows"
+COST, WARD, GRADE = Column(0, TYPED), Column(0, "ward"), Column(0, "grade")
+LAYOUT = Layout("s.rows", "s.units", {TYPED: "c0", "ward": "c1", "grade": "c2"}, True)
+
+
+COUNT = (Counted(),)
+
+
+def compiled(where: Any = ALL, keys: Any = (), terms: Any = COUNT, dialect: Any = None) -> str:
+    program = Program(Scan("visits-1"), where, keys, terms)
+    return compile_program(program, {"visits-1": LAYOUT}, dialect or DuckDB())
+
+
+@pytest.mark.parametrize(
+    ("predicate", "sql"),
+    [
+        (AtMost(WARD, -7), "r0_n0 <= -7"),
+        (AtMost(WARD, 10**40), f"r0_n0 <= {2**62}"),
+        (Among(WARD, (1, 3)), "r0_n0 IN (1, 3)"),
+        (Among(WARD, ()), "r0_n0 <> r0_n0"),
+        (Spelled(WARD, ()), "r0_n0 <> r0_n0"),
+        (Missing(WARD), "r0_n0 IS NULL"),
+        (Not(Missing(WARD)), "NOT (r0_n0 IS NULL)"),
+        (Every((Missing(WARD), AtLeast(WARD, 1))), "(r0_n0 IS NULL) AND (r0_n0 >= 1)"),
+        (Some((Missing(WARD), AtLeast(WARD, 1))), "(r0_n0 IS NULL) OR (r0_n0 >= 1)"),
+        (Some(()), "false"),
+    ],
+)
+@pytest.mark.parametrize("dialect", [DuckDB(), PostgreSQL()])
+def test_conditions_are_the_same_everywhere(predicate, sql, dialect):
+    assert f"WHERE ({sql}) GROUP BY" in compiled(predicate, dialect=dialect)
+
+
+@pytest.mark.parametrize(
+    ("term", "duckdb", "postgres"),
+    [
+        (Units(), "CAST(count(DISTINCT unit) AS HUGEINT)", "CAST(count(DISTINCT unit) AS NUMERIC)"),
+        (Present(WARD), "CAST(count(r0_n0) AS HUGEINT)", "CAST(count(r0_n0) AS NUMERIC)"),
+        (
+            Total(Lookup(WARD, (5, None))),
+            "sum(CAST('[5, NULL]' AS BIGINT[])[greatest(CAST(r0_n0 AS BIGINT), -1) + 1])",
+            "sum((CAST('{5, NULL}' AS BIGINT[]))[CAST(least(greatest(r0_n0, -1), 2) AS INTEGER) + 1])",
+        ),
+        (
+            Total(Divide(WARD, Constant(7))),
+            "(CAST(r0_n0 AS HUGEINT) // CAST(7 AS HUGEINT))",
+            "div(CAST(r0_n0 AS NUMERIC), CAST(7 AS NUMERIC))",
+        ),
+        (
+            Total(Calendar(WARD, "weekday")),
+            "isodow(DATE '1970-01-01' + CAST(r0_n0 AS INTEGER))",
+            "extract(isodow FROM (DATE '1970-01-01' + CAST(r0_n0 AS INTEGER)))",
+        ),
+    ],
+)
+def test_each_engine_has_its_own_words_for_some(term, duckdb, postgres):
+    assert duckdb in compiled(terms=(term,))
+    assert postgres in compiled(terms=(term,), dialect=PostgreSQL())
+
+
+def test_texts_are_hexadecimal_digits():
+    words = Spelled(WARD, ("O'Brien",))
+    assert "IN (decode(from_hex('4f27427269656e')))" in compiled(words)
+    assert "IN (convert_from(decode('4f27427269656e', 'hex'), 'UTF8'))" in compiled(
+        words, dialect=PostgreSQL()
+    )
+
+
+@pytest.mark.parametrize(("pattern", "whole"), [("a\\", "a\\\\"), ("a\\\\", "a\\\\"), ("\\%", "\\%")])
+def test_a_pattern_never_ends_within_an_escape(pattern, whole):
+    assert f"from_hex('{whole.encode().hex()}')" in compiled(Matches(WARD, pattern))
+
+
+def test_bounding_names_the_columns_it_keeps():
+    rows = Bounded(Scan("visits-1"), ALL, (WARD,), 2, 3)
+    sql = compile_program(
+        Program(rows, ALL, (Key(GRADE, 2),), (Counted(),)), {"visits-1": LAYOUT}, PostgreSQL()
+    )
+    assert "*" not in sql.replace("count(*)", "").replace("* 2", "")
