@@ -112,21 +112,24 @@ def _shares(step: Step, one: Any, other: Any) -> list[Fraction]:
     match step:
         case Sums():
             apart = np.asarray(one, dtype=object) - np.asarray(other, dtype=object)
-            return [
-                _share(each, row) for each, row in zip(step.measured, apart, strict=True) if _moves(each, row)
-            ]
+            moved = zip(step.measured, apart, strict=True)
+            return [share for each, row in moved if _moves(each, row) for share in _norms(each, row)]
         case Choices():
             return [_of_all(step, one, other)]
         case Bought():
-            nothing = [0] * (1 + len(step.measured))
-            keys = one.keys() | other.keys()
-            apart = [
-                [a - b for a, b in zip(one.get(k, nothing), other.get(k, nothing), strict=True)] for k in keys
-            ]
-            units, *sums = zip(*apart, strict=True) if apart else [()] * len(nothing)
-            moved = Fraction(sum(map(abs, units)), step.keys.per_unit)
-            shares = [_share(each, row) for each, row in zip(step.measured, sums, strict=True)]
-            return [moved, Fraction(max(map(abs, units), default=0)), *shares]
+            return _bought(step, one, other)
+
+
+def _bought(step: Bought, one: dict[Any, list[int]], other: dict[Any, list[int]]) -> list[Fraction]:
+    """Of the units of all keys together, of those of one key, which move by one, and of the sums."""
+    nothing = [0] * (1 + len(step.measured))
+    pairs = [(one.get(key, nothing), other.get(key, nothing)) for key in one.keys() | other.keys()]
+    apart = [[a - b for a, b in zip(*pair, strict=True)] for pair in pairs]
+    units, *sums = zip(*apart, strict=True) if apart else [()] * len(nothing)
+    moved = zip(step.measured, sums, strict=True)
+    shares = [share for each, row in moved for share in _norms(each, row)]
+    most = max(map(abs, units), default=0)
+    return [Fraction(sum(map(abs, units)), step.keys.per_unit), Fraction(most), *shares]
 
 
 def _moves(each: Measured, moved: Any) -> bool:
@@ -135,11 +138,10 @@ def _moves(each: Measured, moved: Any) -> bool:
     return each.moves.l1 > 0
 
 
-def _share(each: Measured, moved: Any) -> Fraction:
-    """The larger share of the two norms."""
-    moves = each.moves
+def _norms(each: Measured, moved: Any) -> list[Fraction]:
+    """Of both norms, the second squared."""
     l1, squares = sum(abs(int(x)) for x in moved), sum(int(x) ** 2 for x in moved)
-    return max(Fraction(l1, moves.l1), Fraction(squares, moves.l2_squared))
+    return [Fraction(l1, each.moves.l1), Fraction(squares, each.moves.l2_squared)]
 
 
 def _of_all(step: Choices, one: dict[Any, int], other: dict[Any, int]) -> Fraction:

@@ -6,6 +6,7 @@ A function of a public list is computed here, entry by entry; of anything else t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,10 @@ LONGEST_TEXT = 1000
 
 
 def _absolute(part: Lowered) -> Lowered:
-    return lowered.larger(part, lowered.negate(part))
+    either = lowered.larger(part, lowered.negate(part))
+    if not isinstance(either.domain, Numbers):
+        raise AssertionError(either)
+    return replace(either, domain=replace(either.domain, low=max(0, either.domain.low)))
 
 
 def _sign(part: Lowered) -> Lowered:
@@ -325,6 +329,8 @@ def _left(part: Lowered, length: Lowered) -> Lowered:
 def _rewritten(part: Lowered, words: list[str]) -> Lowered:
     different = tuple(dict.fromkeys(words))
     places = tuple(different.index(word) for word in words)
+    if places == tuple(range(len(places))):
+        return part.then(part.value, Listed(different))
     return part.then(Lookup(part.value, places), Listed(different))
 
 

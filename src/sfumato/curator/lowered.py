@@ -295,12 +295,12 @@ def rounded(part: Lowered, digits: int) -> Lowered:
 
 
 def modulo(left: Lowered, right: Lowered) -> Lowered:
-    """left less the largest whole multiple of right below it; between 0 and right."""
+    """left less the largest whole multiple of right that is not above it; from 0 to right, without right."""
     rest = subtract(left, multiply(right, floor(divide(left, right))))
     one, domain = number(rest, "What MOD gives")
     divisor = _numbers(number(right, "What MOD divides by")[0])
-    most = math.ceil(divisor.bound * divisor.step / domain.step)
-    ends = (-most if divisor.low < 0 else 0, most)
+    most = math.ceil(divisor.bound * divisor.step / domain.step) - 1
+    ends = (-most if divisor.low < 0 else 0, most if divisor.high > 0 else 0)
     return clipped(one, domain, *ends)
 
 

@@ -44,6 +44,8 @@ class Source:
     max_rows: int
     tables: tuple[Table, ...]
     next_at: int
+    apart: frozenset[Value] | None = None
+    """Values that no two rows of a unit agree in, where some are known."""
 
 
 def source(relation: Relation, tables: Callable[[str], Table]) -> Source:
@@ -85,7 +87,7 @@ def _table(table: Table, at: int) -> Source:
         Field(
             name,
             (table.name,),
-            Lowered(Column(at, name), promise.domain(), promise.constant, promise.missing is not None),
+            Lowered(Column(at, name), promise.domain(), table.constant(name), promise.missing is not None),
         )
         for name, promise in table.columns.items()
     ]
@@ -300,7 +302,8 @@ def _per_unit(relation: asked.PerUnit, inner: Source) -> Source:
     rows = engine.PerUnit(
         inner.rows, inner.where, tuple(_value(key) for key in keys.values), tuple(figures.known), at
     )
-    cells = math.prod(_size(key) + 1 for key in keys.values if not key.constant)
+    apart = {place: key for place, key in enumerate(keys.values) if not key.constant}
+    cells = math.prod(_size(key) + 1 for key in apart.values())
     return replace(
         inner,
         rows=rows,
@@ -308,6 +311,7 @@ def _per_unit(relation: asked.PerUnit, inner: Source) -> Source:
         scope=Scope(shown, "this subquery"),
         max_rows=min(inner.max_rows, cells),
         next_at=at + 1,
+        apart=frozenset(Column(at, f"k{place}") for place in apart),
     )
 
 

@@ -119,11 +119,17 @@ class Resolved:
         rows, bounds = self.source.max_rows, self.question.bounds
         constant = all(key.part.constant for key in self.keys)
         cells = 1 if constant else rows if self.bought else min(rows, self.cells)
-        each = rows
+        each = 1 if self._apart else rows
         if bounds is not None:
-            cells, each = min(cells, bounds.groups), min(rows, bounds.rows)
+            cells, each = min(cells, bounds.groups), min(each, bounds.rows)
         replaced = self.table.neighbours is Neighbours.REPLACE_ONE
         return Reach(min(rows, cells * each), cells, each, replaced, not self.keys)
+
+    @property
+    def _apart(self) -> bool:
+        """Whether no two rows of a unit can be in one cell."""
+        apart = self.source.apart
+        return apart is not None and apart <= {key.part.value for key in self.keys}
 
     @cached_property
     def summands(self) -> tuple[Summand, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.engines.values import AtLeast, AtMost, Every, Not, Predicate, Some
+from sfumato.engines.values import Among, AtLeast, AtMost, Every, Not, Predicate, Some, Value
 from sfumato.privacy.exact import canonical_json
 
 if TYPE_CHECKING:
@@ -47,5 +47,21 @@ def _flat(parts: tuple[Predicate, ...], kind: Callable[[tuple[Predicate, ...]], 
     flat: list[Predicate] = []
     for part in map(simplified, parts):
         flat += part.parts if isinstance(part, Every | Some) and type(part) is kind else [part]
-    unique = sorted(dict.fromkeys(flat), key=canonical_json)
+    unique = sorted(dict.fromkeys(_together(flat, kind is Some)), key=canonical_json)
     return unique[0] if len(unique) == 1 else kind(tuple(unique))
+
+
+def _together(parts: list[Predicate], some: bool) -> list[Predicate]:
+    """x = 1 OR x = 2 as one list of values, and x <> 1 AND x <> 2 as what is not in one."""
+    lists: dict[Value, set[int]] = {}
+    others = []
+    for part in parts:
+        match part:
+            case Among(of, values) if some:
+                lists.setdefault(of, set()).update(values)
+            case Not(Among(of, values)) if not some:
+                lists.setdefault(of, set()).update(values)
+            case _:
+                others.append(part)
+    listed = [Among(of, tuple(sorted(values))) for of, values in lists.items()]
+    return others + [each if some else Not(each) for each in listed]
