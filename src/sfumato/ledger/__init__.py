@@ -2,6 +2,7 @@
 
 from sfumato.ledger.contract import Charge, Charged, Ledger, Released, Verified
 from sfumato.ledger.entry import GENESIS, Entry
+from sfumato.ledger.receipts import SignedHead
 from sfumato.ledger.sqlite import SqliteLedger
 from sfumato.ledger.verify import Account, Books, replay
 
@@ -14,6 +15,7 @@ __all__ = [
     "Entry",
     "Ledger",
     "Released",
+    "SignedHead",
     "SqliteLedger",
     "Verified",
     "replay",

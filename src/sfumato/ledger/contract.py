@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from sfumato.ledger.entry import Entry
+    from sfumato.ledger.receipts import SignedHead
     from sfumato.privacy.budget import Budget
 
 LONGEST_NAME = 200
@@ -151,6 +152,15 @@ class Ledger(Protocol):
 
     def export(self, to: TextIO) -> int:
         """Write the chain as JSON lines, checking it on the way. Returns how many."""
+
+    def holds(self, head: str) -> int | None:
+        """The number of the entry with this hash, if the chain has it."""
+
+    def receipt(self, entry: int | None = None) -> SignedHead:
+        """A signed head for an outsider to keep: of this entry, or of the newest."""
+
+    def public_key(self) -> str:
+        """What receipts are checked with, in hexadecimal."""
 
     def close(self) -> None:
         """Let go of the database. Later calls are refused."""

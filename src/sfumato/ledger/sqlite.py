@@ -17,6 +17,7 @@ from sfumato.ledger.contract import Charge, Charged, Released, Verified, owners
 from sfumato.ledger.database import Database
 from sfumato.ledger.entry import GENESIS
 from sfumato.ledger.files import identity, require_same
+from sfumato.ledger.receipts import Key, SignedHead
 from sfumato.ledger.refusal import shortage, unknown
 from sfumato.ledger.verify import Account, checked, terms
 
@@ -81,6 +82,7 @@ class SqliteLedger:
         database = Database(file, patience, identity(file))
         with closing(database), database.connected() as db:
             tables.create(db)
+        Key.beside(file).make()
         return cls.open(path, patience=patience)
 
     @classmethod
@@ -150,6 +152,18 @@ class SqliteLedger:
     def export(self, to: TextIO) -> int:
         lines = (entry.to_json() + "\n" for entry in checked(self.entries()))
         return sum(bool(to.write(line)) for line in lines)
+
+    def holds(self, head: str) -> int | None:
+        with self._connected() as db:
+            return tables.numbered(db, head)
+
+    def receipt(self, entry: int | None = None) -> SignedHead:
+        with self._connected() as db:
+            found = tables.sealed(db, entry)
+        return Key.beside(self._path).sign(*found)
+
+    def public_key(self) -> str:
+        return Key.beside(self._path).public()
 
     def close(self) -> None:
         self._ill = self._ill or LedgerError("SF-L110", "This ledger is closed.")

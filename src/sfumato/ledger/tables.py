@@ -122,6 +122,22 @@ def holds(db: sqlite3.Connection, seq: int, head: str) -> bool:
     return row is not None
 
 
+def numbered(db: sqlite3.Connection, head: str) -> int | None:
+    """The entry with this hash. Rarely asked, so no index is kept for it."""
+    row = db.execute("SELECT seq FROM entries WHERE hash = ?", (head,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def sealed(db: sqlite3.Connection, seq: int | None) -> tuple[int, str]:
+    """The number and hash of an entry, or of the newest."""
+    which = "ORDER BY seq DESC LIMIT 1" if seq is None else "WHERE seq = ?"
+    query = f"SELECT seq, hash FROM entries {which}"  # noqa: S608 - one of two texts
+    row = db.execute(query, () if seq is None else (seq,)).fetchone()
+    if row is None:
+        raise UsageError("SF-L309", "The ledger has no such entry.", try_="sfumato ledger list")
+    return int(row[0]), str(row[1])
+
+
 def page(db: sqlite3.Connection, after: int, size: int) -> list[Entry]:
     query = "SELECT seq, kind, body, prev, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?"
     return [Entry(*row) for row in db.execute(query, (after, size))]
