@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
@@ -174,11 +175,16 @@ def is_cost(cost: Cost) -> bool:
     """Whole numbers that can only make a total grow."""
     pure = () if cost.pure is None else (cost.pure,)
     amounts = (*pure, *cost.renyi, cost.side)
-    return len(cost.renyi) == len(ORDERS) and all(type(amount) is int and amount >= 0 for amount in amounts)
+    return len(cost.renyi) == len(ORDERS) and set(map(type, amounts)) == {int} and min(amounts) >= 0
 
 
 def payers(accounts: Sequence[str]) -> str:
     """Accounts in order of name as one text, which no others share: the name space of their keys."""
+    return _payers(tuple(accounts))
+
+
+@lru_cache(maxsize=4096)  # a check asks it for each charge, and most are paid by the same few
+def _payers(accounts: tuple[str, ...]) -> str:
     return canonical_json(list(accounts))
 
 
