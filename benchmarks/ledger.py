@@ -1,14 +1,19 @@
 """How fast the SQLite ledger charges, and verifies 10^5 entries. Prints a table; asserts nothing.
 
 python benchmarks/ledger.py [entries]
+
+The folder for temporary files should lie on a disk: in memory there is nothing to wait for.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
+import statistics
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
@@ -68,6 +73,49 @@ def charge_many(path: Path, who: int, count: int) -> list[float]:
     return spans
 
 
+def raw_rate(folder: Path, count: int) -> float:
+    """What the disk allows: one page appended and synced, again and again."""
+    file, page = os.open(folder / "raw", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.urandom(4096)
+    start = time.perf_counter()
+    for _ in range(count):
+        os.write(file, page)
+        os.fsync(file)
+    rate = count / (time.perf_counter() - start)
+    os.close(file)
+    return rate
+
+
+def single_rate(path: Path, count: int) -> float:
+    start = time.perf_counter()
+    charge_many(path, time.time_ns(), count)
+    return count / (time.perf_counter() - start)
+
+
+def grouped_rate(path: Path, threads: int, each: int) -> float:
+    """Threads of one process on one ledger."""
+    ledger, me = SqliteLedger.open(path), time.time_ns()
+
+    def work(thread: int) -> None:
+        for number in range(each):
+            ledger.charge(question(f"{me}: {thread}: {number}"))
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))
+    return threads * each / (time.perf_counter() - start)
+
+
+def time_disk(folder: Path, rounds: int = 5) -> None:
+    """The disk alone, single charges and grouped ones in turns, since other work on the machine varies."""
+    path = folder / "disk.sqlite"
+    begin(path).close()
+    runs = [(raw_rate(folder, 100), single_rate(path, 100), grouped_rate(path, 64, 8)) for _ in range(rounds)]
+    raw, single, grouped = (statistics.median(column) for column in zip(*runs, strict=True))
+    print(f"fsync   of one page   {raw:8,.0f}/s")
+    print(f"charge   1 thread     {single:8,.0f}/s   {single / raw:.2f} of the disk")
+    print(f"charge  64 threads    {grouped:8,.0f}/s   {grouped / single:.1f} times a single one")
+
+
 def time_charges(folder: Path, processes: int, count: int) -> None:
     path = folder / f"{processes}.sqlite"
     begin(path).close()
@@ -95,8 +143,9 @@ def time_verify(folder: Path, entries: int) -> None:
 def main() -> None:
     entries = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
+        time_disk(Path(folder))
         for processes in (1, 8, 16):
-            time_charges(Path(folder), processes, 1600)
+            time_charges(Path(folder), processes, 800)
         time_verify(Path(folder), entries)
 
 

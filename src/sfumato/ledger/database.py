@@ -20,6 +20,7 @@ from weakref import WeakSet
 from sfumato.errors import LedgerError
 from sfumato.ledger.entry import half_a_character
 from sfumato.ledger.files import Files, identity, require_same
+from sfumato.ledger.group import Group, busy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,7 @@ class Database:
         self._files: Files | None = None
         self._connection: sqlite3.Connection | None = None
         self.turn = threading.RLock()
+        self.group = Group()
         with _forks:
             _databases.add(self)
 
@@ -130,9 +132,7 @@ def coded() -> Iterator[None]:
 def _coded(extended: int) -> LedgerError:
     result = extended & 0xFF
     if result in _BUSY:
-        return LedgerError(
-            "SF-L104", "The ledger is busy, so nothing was done.", try_="the same again in a while"
-        )
+        return busy()
     if result == sqlite3.SQLITE_FULL:
         return LedgerError("SF-L105", "There is no room to write to the ledger.", try_="free some disk space")
     if result in _DAMAGED:
@@ -202,6 +202,7 @@ def _after_in_child() -> None:
     global _forks
     for database in _waiting:
         database.turn = threading.RLock()
+        database.group = Group()
     _waiting.clear()
     _forks = threading.RLock()
 

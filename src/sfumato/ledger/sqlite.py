@@ -7,34 +7,38 @@ import sqlite3
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
 from sfumato.errors import LedgerError, PolicyError, UsageError
 from sfumato.ledger import steps, tables
 from sfumato.ledger.commitment import commitment, fresh_nonce
 from sfumato.ledger.contract import Charge, Charged, Released, Verified, owners
-from sfumato.ledger.database import Database
+from sfumato.ledger.database import Database, coded
 from sfumato.ledger.entry import GENESIS
 from sfumato.ledger.files import identity, require_same
+from sfumato.ledger.group import ILL, Job, unconfirmed
 from sfumato.ledger.receipts import Key, SignedHead
 from sfumato.ledger.refusal import shortage, unknown
 from sfumato.ledger.verify import Account, checked, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, Literal, TextIO
+    from collections.abc import Callable, Iterator
+    from typing import Literal, TextIO
 
-    from sfumato.ledger.entry import Entry, Kind
+    from sfumato.ledger.entry import Entry
+    from sfumato.ledger.group import Transaction
     from sfumato.privacy.account import Cost
     from sfumato.privacy.budget import Budget
+
+T = TypeVar("T")
 
 PATIENCE = 30.0
 """Seconds to wait for other writers, and for an answer that someone else is making."""
 
 _PAGE = 1000
 _POLL = 0.02
-_ILL = ("SF-L101", "SF-L102", "SF-L103", "SF-L108", "SF-L112")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +53,6 @@ class _Pending:
 
     seq: int
     request: str
-
-
-class _Transaction:
-    """What is written until the commit; with no entry there is nothing to commit."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self.db = db
-        self.entry: Entry | None = None
-
-    def append(self, kind: Kind, fields: dict[str, Any]) -> Entry:
-        self.entry = tables.append(self.db, kind, fields)
-        return self.entry
 
 
 class SqliteLedger:
@@ -113,7 +105,7 @@ class SqliteLedger:
             return tables.names(db)
 
     def charge(self, charge: Charge) -> Charged | Released:
-        match self._try_charge(charge):
+        match self._write("charge", partial(_try_charge, charge)):
             case _Refused(name, account):
                 raise shortage(charge, name, account)
             case _Pending() as pending:
@@ -122,12 +114,16 @@ class SqliteLedger:
                 return done
 
     def release(self, charged: Charged, answer: str) -> Released:
-        with self._transaction("release") as transaction:
+        nonce = fresh_nonce()
+        fields = {"charge": charged.seq, "commitment": commitment(nonce, answer)}
+
+        def keep(transaction: Transaction) -> Entry:
             _require_unanswered(transaction.db, charged)
-            nonce = fresh_nonce()
-            fields = {"charge": charged.seq, "commitment": commitment(nonce, answer)}
             entry = transaction.append("release", fields)
             tables.add_answer(transaction.db, entry, charged, nonce, answer)
+            return entry
+
+        entry = self._write("release", keep)
         return Released(charged.seq, entry.hash, charged.cost, answer, replayed=False)
 
     def find(self, request: str) -> Released | None:
@@ -180,35 +176,7 @@ class SqliteLedger:
 
     def _set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
         owners(name)
-        with self._transaction(kind) as transaction:
-            old = tables.load(transaction.db, name)
-            if old is not None and (old.kind, old.budget) == (kind, budget):
-                return
-            if old is not None and (old.kind, kind) != ("grant", "grant"):
-                raise PolicyError(
-                    "SF-L201",
-                    "A budget is fixed when it is first set.",
-                    account=name,
-                    set_=f"{old.budget!r}",
-                )
-            entry = transaction.append(kind, terms(name, budget))
-            tables.set_terms(transaction.db, entry, name)
-
-    def _try_charge(self, charge: Charge) -> Charged | Released | _Pending | _Refused:
-        with self._transaction("charge") as transaction:
-            db = transaction.db
-            paying = {name: _load(db, name) for name in charge.accounts}
-            if earlier := _earlier(db, charge):
-                return earlier
-            paid = {}
-            for name, account in paying.items():
-                after = account.after(charge.cost)
-                if after is None:
-                    return _Refused(name, account)
-                paid[name] = after
-            entry = transaction.append("charge", charge.fields())
-            tables.add_charge(db, entry, charge, paid)
-        return Charged(entry.seq, entry.hash, charge.cost, charge.request)
+        self._write(kind, partial(_try_terms, kind, name, budget))
 
     def _await(self, pending: _Pending) -> Released:
         """Someone else has charged this key and is making the answer, or was when it died."""
@@ -249,7 +217,7 @@ class SqliteLedger:
         try:
             yield
         except LedgerError as error:
-            if error.code in _ILL:
+            if error.code in ILL:
                 self._ill = error
             raise
 
@@ -258,18 +226,24 @@ class SqliteLedger:
         with self._well(), self._database.connected() as db:
             yield db
 
-    @contextmanager
-    def _transaction(self, name: str) -> Iterator[_Transaction]:
-        with self._well(), self._database.writing() as db:
+    def _write(self, name: str, work: Callable[[Transaction], T]) -> T:
+        """Durably, once it returns; in one commit with other threads that write now."""
+        job = Job(name, work)
+        with self._well(), coded():
+            self._database.group.run(job, self._lead)
+            result = job.result()
+        if job.wrote:
+            steps.step(f"{name}:durable")
+        return result
+
+    def _lead(self) -> None:
+        with self._database.writing() as db:
             _require_continued(db, self._seen)
-            transaction = _Transaction(db)
-            steps.step(f"{name}:begun")
-            yield transaction
-            if transaction.entry is None:
-                return
-            steps.step(f"{name}:written")
-            self._commit(db, transaction.entry)
-        steps.step(f"{name}:durable")
+            batch = self._database.group.take()
+            with batch.ending(), coded():
+                newest = batch.attempt(db)
+                if newest is not None:
+                    self._commit(db, newest)
 
     def _commit(self, db: sqlite3.Connection, entry: Entry) -> None:
         try:
@@ -278,7 +252,7 @@ class SqliteLedger:
             # It may have happened all the same: look, through a connection that has not failed.
             self._database.close()
             if self._may_hold(entry):
-                raise _unconfirmed() from error
+                raise unconfirmed() from error
             raise
         self._database.require_same_files()  # written where nobody else looks, it does not count
         self._seen = entry.seq, entry.hash
@@ -300,6 +274,35 @@ def _create_file(path: str) -> None:
         ) from None
     except OSError as error:
         raise LedgerError("SF-L106", "The ledger cannot be read or written.") from error
+
+
+def _try_terms(
+    kind: Literal["account", "grant"], name: str, budget: Budget, transaction: Transaction
+) -> None:
+    old = tables.load(transaction.db, name)
+    if old is not None and (old.kind, old.budget) == (kind, budget):
+        return
+    if old is not None and (old.kind, kind) != ("grant", "grant"):
+        sentence = "A budget is fixed when it is first set."
+        raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
+    entry = transaction.append(kind, terms(name, budget))
+    tables.set_terms(transaction.db, entry, name)
+
+
+def _try_charge(charge: Charge, transaction: Transaction) -> Charged | Released | _Pending | _Refused:
+    db = transaction.db
+    paying = {name: _load(db, name) for name in charge.accounts}
+    if earlier := _earlier(db, charge):
+        return earlier
+    paid = {}
+    for name, account in paying.items():
+        after = account.after(charge.cost)
+        if after is None:
+            return _Refused(name, account)
+        paid[name] = after
+    entry = transaction.append("charge", charge.fields())
+    tables.add_charge(db, entry, charge, paid)
+    return Charged(entry.seq, entry.hash, charge.cost, charge.request)
 
 
 def _earlier(db: sqlite3.Connection, charge: Charge) -> Released | _Pending | None:
@@ -328,16 +331,6 @@ def _load(db: sqlite3.Connection, name: str) -> Account:
 def _require_continued(db: sqlite3.Connection, seen: tuple[int, str]) -> None:
     """An old copy put back between two connections may have the inode of the file it replaces."""
     require_same(seen[0] == 0 or tables.holds(db, *seen), "its chain lacks an entry that was in it")
-
-
-def _unconfirmed() -> LedgerError:
-    """Written as far as can be seen, but the disk did not say that it will stay: no answer may rest on it."""
-    return LedgerError(
-        "SF-L108",
-        "The disk did not confirm what was written to the ledger, so nothing is answered.",
-        spent="this question may have been charged",
-        try_="check the disk, then open the ledger anew",
-    )
 
 
 def _require_unanswered(db: sqlite3.Connection, charged: Charged) -> None:
