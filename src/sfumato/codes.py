@@ -223,6 +223,8 @@ CODES: dict[str, str] = {
     "SF-L307": "Receipts are signed and their signatures checked by the cryptography package, which comes with the receipts extra.",
     "SF-L308": "A receipt is a JSON object with the hash of an entry as `head`, by itself or as the `receipt` of an answer.",
     "SF-L309": "Entries are numbered from 1. A receipt is made of one that is there.",
+    "SF-L310": "The key that signs receipts is a local file, which a ledger in PostgreSQL is told of when it is created and opened.",
+    "SF-L311": "PostgreSQL is reached through psycopg, which comes with the postgres extra.",
     "SF-L306": "An account is population:<name> or quota:<population>:<analyst>; no part is empty or holds a colon.",
     # pictures
     "SF-V101": 'PNG, SVG and HTML need the plot extra: pip install "sfumato[plot]". JSON works without.',

@@ -7,19 +7,19 @@ it fails for all of them. Then the first of those who came meanwhile leads.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from sfumato.errors import LedgerError
+from sfumato.errors import LedgerError, SfumatoError
 from sfumato.ledger import steps, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sfumato.ledger.entry import Entry, Kind
+    from sfumato.ledger.tables import Connection
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ LARGEST = 500
 class Transaction:
     """What a job writes; with no entry there is nothing to commit."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self.db = db
         self.entry: Entry | None = None
 
@@ -55,7 +55,7 @@ class Job(Generic[T]):
         self._results: list[T] = []
         self._error: BaseException | None = None
 
-    def attempt(self, db: sqlite3.Connection) -> Entry | None:
+    def attempt(self, db: Connection) -> Entry | None:
         """Do it, or undo it and remember why. An error that concerns everyone is raised."""
         db.execute("SAVEPOINT job")
         transaction = Transaction(db)
@@ -89,7 +89,7 @@ class Batch:
         self.jobs = jobs
         self._committing = False
 
-    def attempt(self, db: sqlite3.Connection) -> Entry | None:
+    def attempt(self, db: Connection) -> Entry | None:
         """Do all; the last entry written, if any was. From then on the commit may happen."""
         entries = [entry for job in self.jobs if (entry := job.attempt(db)) is not None]
         self._committing = True
@@ -160,9 +160,12 @@ class Group:
 
 
 def concerns_everyone(error: Exception) -> bool:
-    """After an error of the database nothing is known of its transaction, and an ill ledger serves nobody."""
-    ill = isinstance(error, LedgerError) and error.code in ILL
-    return ill or isinstance(error, sqlite3.Error | UnicodeDecodeError)
+    """Ours is not: the job was refused. But an ill ledger serves nobody, and after an error of the database
+    nothing is known of its transaction.
+    """
+    if isinstance(error, LedgerError):
+        return error.code in ILL
+    return not isinstance(error, SfumatoError | UnicodeEncodeError)
 
 
 def busy() -> LedgerError:
