@@ -211,6 +211,8 @@ CODES: dict[str, str] = {
     "SF-L113": "The receipt's hash is not in the chain. The ledger was set back to an old copy, or is not the one that gave the receipt. What was spent since is not known to it: end every process and put back the newest copy.",
     "SF-L114": "Whoever made this receipt did not hold the key it names, or it was changed since. It proves nothing.",
     "SF-L115": "The file with the signing key, beside the ledger and ending in .key, cannot be read or written. Check that it is there and whose it is. Charges go on without it.",
+    "SF-L116": "Putting this copy back would forget charges that the present ledger holds. Take a newer copy, or none: the present ledger is sound.",
+    "SF-L117": "The present ledger is gone or damaged, so a receipt must show that the copy is new enough. Ask those who hold receipts for their newest.",
     "SF-L201": "A population's budget is fixed when its first table is registered. A second budget would double the promise.",
     "SF-L202": "No table of this population was registered, so there is no budget to charge.",
     "SF-L203": "The analyst has no quota for this population. The steward grants one.",

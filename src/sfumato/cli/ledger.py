@@ -1,4 +1,4 @@
-"""What an auditor types: ledger list, verify, export, key, receipt, check-receipt."""
+"""What an auditor types: ledger list, verify, export, key, receipt, check-receipt, backup, restore."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
-from sfumato.ledger import receipts
+from sfumato.ledger import backup, receipts
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from sfumato.ledger import Ledger
+
+_LEDGER = "ledger.sqlite"  # in the lab's folder, which may not open while its ledger is damaged
 
 
 @click.group()
@@ -102,3 +104,21 @@ def check_receipt(file: str, folder: str, as_json: bool) -> None:
     """Whether the ledger still holds what a receipt says."""
     checked = receipts.check(sf.open(folder).ledger, Path(file).read_text(encoding="utf-8"))
     show_json(checked.to_dict()) if as_json else print(checked)
+
+
+@ledger.command("backup")
+@click.argument("file")
+@lab_option
+def backup_(file: str, folder: str) -> None:
+    """Copy the ledger to a new file while others use it. The copy holds answers: guard it like the lab."""
+    print(f"{backup.backup(sf.open(folder).ledger, file)}\nin {file}")
+
+
+@ledger.command("restore")
+@click.argument("file")
+@click.option("--receipt", "held", multiple=True, help="A file with a receipt that the copy must hold.")
+@lab_option
+def restore_(file: str, held: tuple[str, ...], folder: str) -> None:
+    """Put a copy back, if nothing that was spent is forgotten by it. End every process of the lab first."""
+    texts = [Path(name).read_text(encoding="utf-8") for name in held]
+    print(f"{backup.restore(Path(folder) / _LEDGER, file, texts)}\nput back from {file}")

@@ -19,6 +19,7 @@ from sfumato.ledger.entry import read
 from sfumato.privacy.exact import canonical_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from sfumato.ledger.contract import Ledger
@@ -75,12 +76,12 @@ class Key:
         except OSError as error:
             raise _unreadable() from error
 
-    def public(self) -> str:
+    def public_key(self) -> str:
         return str(self._private().public_key().public_bytes_raw().hex())
 
     def sign(self, entry: int, head: str) -> SignedHead:
         signature = self._private().sign(_text(entry, head)).hex()
-        return SignedHead(entry, head, self.public(), signature)
+        return SignedHead(entry, head, self.public_key(), signature)
 
     def _private(self) -> Any:
         key_type = _ed25519().Ed25519PrivateKey
@@ -107,10 +108,14 @@ class Checked:
         return asdict(self)
 
 
-def check(ledger: Ledger, text: str) -> Checked:
-    """Hold a receipt against a ledger: a signed head, an answer's receipt, or an answer with its receipt."""
+def check(ledger: Ledger, text: str, key: Key | None = None) -> Checked:
+    """Hold a receipt against a ledger: a signed head, an answer's receipt, or an answer with its receipt.
+
+    `key` is the ledger's where it does not lie beside it.
+    """
     fields = _fields(text)
-    signed = _signed(ledger, fields) if "signature" in fields else "not signed"
+    whose = ledger if key is None else key
+    signed = _signed(whose.public_key, fields) if "signature" in fields else "not signed"
     entry = ledger.holds(fields["head"])
     if entry is None:
         raise LedgerError(
@@ -133,14 +138,14 @@ def _fields(text: str) -> dict[str, Any]:
     return inner
 
 
-def _signed(ledger: Ledger, fields: dict[str, Any]) -> str:
+def _signed(public_key: Callable[[], str], fields: dict[str, Any]) -> str:
     parts = [fields.get(name) for name in ("entry", "head", "public_key", "signature")]
     if not isinstance(parts[0], int) or not all(isinstance(part, str) for part in parts[1:]):
         raise _no_receipt()
     head = SignedHead(*parts)  # type: ignore[arg-type]
     if not head.genuine():
         raise LedgerError("SF-L114", "The signature of this receipt is wrong.", key=head.public_key)
-    return "signed by this ledger" if head.public_key == ledger.public_key() else "signed with another key"
+    return "signed by this ledger" if head.public_key == public_key() else "signed with another key"
 
 
 def _text(entry: int, head: str) -> bytes:

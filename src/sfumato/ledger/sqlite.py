@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -15,6 +15,9 @@ from sfumato.ledger.receipts import Key
 from sfumato.ledger.store import PATIENCE, StoredLedger
 
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+
     from sfumato.ledger.tables import Connection
     from sfumato.ledger.verify import Books
 
@@ -31,7 +34,7 @@ class SqliteLedger(StoredLedger):
     def create(cls, path: str | Path, *, patience: float = PATIENCE) -> Self:
         """A new ledger, readable by its owner alone, where there is none yet."""
         file = str(Path(path).absolute())
-        _create_file(file)
+        create_file(file)
         database = Database(file, patience, identity(file))
         with closing(database), database.connected() as db:
             schema.create(db)
@@ -49,6 +52,13 @@ class SqliteLedger(StoredLedger):
             raise
         return ledger
 
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own with one unchanging view, for copies."""
+        database = self._connection()
+        with self._well(), closing(database), database.connected() as db:
+            yield db
+
     def _connection(self) -> Database:
         return Database(self._path, self._patience, self._file)
 
@@ -59,7 +69,8 @@ class SqliteLedger(StoredLedger):
         return Key.beside(self._path)
 
 
-def _create_file(path: str) -> None:
+def create_file(path: str) -> None:
+    """Empty, its owner's alone, and only where nothing is yet."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:

@@ -146,7 +146,7 @@ class StoredLedger:
         return self._key().sign(*found)
 
     def public_key(self) -> str:
-        return self._key().public()
+        return self._key().public_key()
 
     def close(self) -> None:
         self._ill = self._ill or LedgerError("SF-L110", "This ledger is closed.")
