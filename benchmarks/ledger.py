@@ -2,7 +2,8 @@
 
 python benchmarks/ledger.py [entries]
 
-The folder for temporary files should lie on a disk: in memory there is nothing to wait for.
+The folder for temporary files should lie on a disk: in memory there is nothing to wait for. With an address
+in SFUMATO_BENCH_POSTGRES the ledger in PostgreSQL is timed too, in a schema of its own that stays there.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
-from sfumato.ledger import Account, Charge, Charged, SqliteLedger, tables
+from sfumato.ledger import Account, Charge, Charged, PostgresLedger, SqliteLedger, tables
 from sfumato.ledger.commitment import commitment, fresh_nonce
 from sfumato.ledger.database import Database
 from sfumato.ledger.entry import digest
 from sfumato.ledger.files import identity
+from sfumato.ledger.group import Transaction
 from sfumato.privacy import Budget, Pure, price
 
 ACCOUNTS = ("population:patient_id", "quota:patient_id:ada")
@@ -49,14 +51,15 @@ def fill(path: Path, pairs: int) -> None:
     """Charges and releases in one commit, through the same writers as single ones."""
     database = Database(str(path), 1, identity(str(path)))
     with database.writing() as db:
+        transaction = Transaction(db, tables.head(db))
         for number in range(pairs):
             charge = question(f"filled {number}")
             paid = {name: must(must(tables.load(db, name)).after(COST)) for name in ACCOUNTS}
-            entry = tables.append(db, "charge", charge.fields())
+            entry = transaction.append("charge", charge.fields())
             tables.add_charge(db, entry, charge, paid)
             nonce = fresh_nonce()
             fields = {"charge": entry.seq, "commitment": commitment(nonce, "[1,2,3]")}
-            released = tables.append(db, "release", fields)
+            released = transaction.append("release", fields)
             charged = Charged(entry.seq, entry.hash, charge.cost, charge.request)
             tables.add_answer(db, released, charged, nonce, "[1,2,3]")
         db.execute("COMMIT")
@@ -140,6 +143,56 @@ def time_verify(folder: Path, entries: int) -> None:
     print(f"verify  {verified.entries:,} entries in {span:.2f} s   {verified.entries / span:,.0f}/s")
 
 
+POPULATIONS = tuple(f"population:{number}" for number in range(8))
+
+
+def time_postgres(address: str, seconds: float = 4) -> None:
+    """Eight threads, one for each population, against eight connections that insert and update a row each."""
+    import psycopg
+
+    schema = f"bench_{time.time_ns()}"
+    ledger = PostgresLedger.create(address, schema=schema)
+    for name in POPULATIONS:
+        ledger.open_account(name, Budget(4))
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute(f"CREATE TABLE {schema}.bare (id INT PRIMARY KEY, total BIGINT)".encode())
+        db.execute(f"CREATE TABLE {schema}.log (id INT, body TEXT)".encode())
+        for number in range(8):
+            db.execute(f"INSERT INTO {schema}.bare VALUES ({number}, 0)".encode())
+
+    def bare(me: int, until: float) -> int:
+        done = 0
+        with psycopg.connect(address) as db:
+            while time.perf_counter() < until:
+                db.execute(f"UPDATE {schema}.bare SET total = total + 1 WHERE id = %s".encode(), (me,))
+                db.execute(f"INSERT INTO {schema}.log VALUES (%s, %s)".encode(), (me, "x" * 500))
+                db.commit()
+                done += 1
+        return done
+
+    def ours(me: int, until: float) -> int:
+        done = 0
+        while time.perf_counter() < until:
+            name = f"{me}: {done}"
+            ledger.charge(
+                Charge((POPULATIONS[me],), COST, digest(f"{until} {name}"), {}, key=f"{until} {name}")
+            )
+            done += 1
+        return done
+
+    rates: dict[str, list[float]] = {"bare": [], "ours": []}
+    for kind, work in (("bare", bare), ("ours", ours)) * 3:
+        until = time.perf_counter() + seconds
+        with ThreadPoolExecutor(8) as pool:
+            rates[kind].append(sum(pool.map(work, range(8), [until] * 8)) / seconds)
+    alone, charged = statistics.median(rates["bare"]), statistics.median(rates["ours"])
+    print(f"PostgreSQL, 8 clients, two statements a commit  {alone:8,.0f}/s")
+    print(
+        f"PostgreSQL, 8 threads, a charge each            {charged:8,.0f}/s   {charged / alone:.2f} of that"
+    )
+    ledger.close()
+
+
 def main() -> None:
     entries = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
@@ -147,6 +200,8 @@ def main() -> None:
         for processes in (1, 8, 16):
             time_charges(Path(folder), processes, 800)
         time_verify(Path(folder), entries)
+    if address := os.environ.get("SFUMATO_BENCH_POSTGRES"):
+        time_postgres(address)
 
 
 if __name__ == "__main__":

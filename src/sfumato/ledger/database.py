@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -88,6 +88,9 @@ class Database(Shared):
 
     def coded(self) -> AbstractContextManager[None]:
         return coded()
+
+    def together(self, db: Connection) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def commit(self, db: Connection, seq: int, head: str) -> None:
         try:

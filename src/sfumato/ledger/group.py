@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.ledger import steps, tables
+from sfumato.ledger.entry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sfumato.ledger.entry import Entry, Kind
+    from sfumato.ledger.entry import Kind
     from sfumato.ledger.tables import Connection
 
 T = TypeVar("T")
@@ -31,14 +32,17 @@ LARGEST = 500
 
 
 class Transaction:
-    """What a job writes; with no entry there is nothing to commit."""
+    """What a job writes after the entry `head`; with no entry there is nothing to commit."""
 
-    def __init__(self, db: Connection) -> None:
+    def __init__(self, db: Connection, head: tuple[int, str]) -> None:
         self.db = db
+        self.head = head
         self.entry: Entry | None = None
 
     def append(self, kind: Kind, fields: dict[str, Any]) -> Entry:
-        self.entry = tables.append(self.db, kind, fields)
+        self.entry = Entry.after(*self.head, kind, fields)
+        self.head = self.entry.seq, self.entry.hash
+        tables.append(self.db, self.entry)
         return self.entry
 
 
@@ -55,10 +59,10 @@ class Job(Generic[T]):
         self._results: list[T] = []
         self._error: BaseException | None = None
 
-    def attempt(self, db: Connection) -> Entry | None:
-        """Do it, or undo it and remember why. An error that concerns everyone is raised."""
+    def attempt(self, db: Connection, head: tuple[int, str]) -> tuple[int, str]:
+        """Do it, or undo it and remember why; the head after it. What concerns everyone is raised."""
         db.execute("SAVEPOINT job")
-        transaction = Transaction(db)
+        transaction = Transaction(db, head)
         try:
             steps.step(f"{self.name}:begun")
             self._results = [self._work(transaction)]
@@ -68,10 +72,10 @@ class Job(Generic[T]):
             if concerns_everyone(error):
                 raise
             db.execute("ROLLBACK TO job")
-            self._error, transaction.entry = error, None
+            self._error, transaction = error, Transaction(db, head)
         db.execute("RELEASE job")
         self.wrote = transaction.entry is not None
-        return transaction.entry
+        return transaction.head
 
     def fail(self, error: BaseException) -> None:
         self._error, self.wrote = error, False
@@ -89,11 +93,15 @@ class Batch:
         self.jobs = jobs
         self._committing = False
 
-    def attempt(self, db: Connection) -> Entry | None:
-        """Do all; the last entry written, if any was. From then on the commit may happen."""
-        entries = [entry for job in self.jobs if (entry := job.attempt(db)) is not None]
+    def attempt(self, db: Connection, head: tuple[int, str]) -> tuple[int, str]:
+        """Do all, one after the other; the head after them."""
+        for job in self.jobs:
+            head = job.attempt(db, head)
+        return head
+
+    def committing(self) -> None:
+        """From now on nobody can say that nothing was done."""
         self._committing = True
-        return entries[-1] if entries else None
 
     @contextmanager
     def ending(self) -> Iterator[None]:

@@ -70,9 +70,9 @@ class ServerDatabase(Shared):
     @contextmanager
     def writing(self) -> Iterator[Dressed]:
         with self.connected() as db, self._undone(db):
-            db.execute("BEGIN")
-            db.execute(f"SET LOCAL lock_timeout = {max(1, int(1000 * self._patience))}")
-            db.execute("SELECT version FROM ledger FOR UPDATE")
+            with self.together(db):
+                db.execute("BEGIN")
+                db.execute("SELECT version FROM ledger FOR UPDATE")
             yield db
 
     @contextmanager
@@ -84,6 +84,11 @@ class ServerDatabase(Shared):
             raise _coded(psycopg, error) from error
         except UnicodeEncodeError:
             raise half_a_character() from None
+
+    @contextmanager
+    def together(self, db: Any) -> Iterator[None]:
+        with db.raw.pipeline():
+            yield
 
     def commit(self, db: tables.Connection, seq: int, head: str) -> None:
         """A commit that others see is on the disk, so after a lost connection it is looked up."""
@@ -134,7 +139,7 @@ class ServerDatabase(Shared):
         )
         dressed = Dressed(raw)
         try:
-            for setting in _SETTINGS:
+            for setting in (*_SETTINGS, f"SET lock_timeout = {max(1, int(1000 * self._patience))}"):
                 dressed.execute(setting)
         except Exception:
             raw.close()

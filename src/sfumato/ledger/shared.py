@@ -44,6 +44,10 @@ class Shared:
         """Turns every error of the database into one of ours."""
         raise NotImplementedError
 
+    def together(self, db: Connection) -> AbstractContextManager[None]:
+        """Statements whose answers nobody reads need not be waited for, until the end."""
+        raise NotImplementedError
+
     def commit(self, db: Connection, seq: int, head: str) -> None:
         """Durably, with this as the newest entry, or it raises. What cannot be known is SF-L108."""
         raise NotImplementedError

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.group import Transaction
     from sfumato.ledger.receipts import Key, SignedHead
     from sfumato.ledger.shared import Shared
-    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.tables import Connection, Looked
     from sfumato.ledger.verify import Books
     from sfumato.privacy.account import Cost
     from sfumato.privacy.budget import Budget
@@ -223,12 +223,15 @@ class StoredLedger:
     def _lead(self) -> None:
         with self._database.writing() as db:
             _require_continued(db, self._seen)
+            head = tables.head(db)
             batch = self._database.group.take()
             with batch.ending(), self._database.coded():
-                newest = batch.attempt(db)
-                if newest is not None:
-                    self._database.commit(db, newest.seq, newest.hash)
-                    self._seen = newest.seq, newest.hash
+                with self._database.together(db):
+                    newest = batch.attempt(db, head)
+                if newest != head:
+                    batch.committing()
+                    self._database.commit(db, *newest)
+                    self._seen = newest
 
 
 def _try_terms(
@@ -246,8 +249,9 @@ def _try_terms(
 
 def _try_charge(charge: Charge, transaction: Transaction) -> Charged | Released | _Pending | _Refused:
     db = transaction.db
-    paying = {name: _load(db, name) for name in charge.accounts}
-    if earlier := _earlier(db, charge):
+    looked = tables.look(db, charge)
+    paying = {name: _known(name, account) for name, account in looked.accounts.items()}
+    if earlier := _earlier(db, charge, looked):
         return earlier
     paid = {}
     for name, account in paying.items():
@@ -260,14 +264,13 @@ def _try_charge(charge: Charge, transaction: Transaction) -> Charged | Released 
     return Charged(entry.seq, entry.hash, charge.cost, charge.request)
 
 
-def _earlier(db: Connection, charge: Charge) -> Released | _Pending | None:
+def _earlier(db: Connection, charge: Charge, looked: Looked) -> Released | _Pending | None:
     """What became of this key or, failing that, of this request."""
-    used = None if charge.key is None else tables.keyed(db, charge.payers, charge.key)
-    if used is None:
-        return tables.answer_to_request(db, charge.request)
-    if used.request != charge.request:
+    if looked.keyed is None:
+        return looked.kept
+    if looked.keyed.request != charge.request:
         raise PolicyError("SF-L204", "This key was used for another question.", try_="a new key")
-    pending = _Pending(used.seq, used.request)
+    pending = _Pending(looked.keyed.seq, charge.request)
     return _answer(db, pending) or pending
 
 
@@ -277,7 +280,10 @@ def _answer(db: Connection, pending: _Pending) -> Released | None:
 
 
 def _load(db: Connection, name: str) -> Account:
-    account = tables.load(db, name)
+    return _known(name, tables.load(db, name))
+
+
+def _known(name: str, account: Account | None) -> Account:
     if account is None:
         raise unknown(name)
     return account

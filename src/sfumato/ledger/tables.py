@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sfumato.ledger.contract import Charge, Charged
-    from sfumato.ledger.entry import Kind
 
 _ANSWER = (
     "SELECT a.charge, e.hash, a.answer FROM answers a JOIN entries e ON e.seq = a.seq"
     " JOIN charges c ON c.seq = a.charge"
+)
+_KEPT = f"{_ANSWER} WHERE c.request = ? ORDER BY a.seq LIMIT 1"
+_KEYED = "SELECT seq, request FROM charges WHERE payers = ? AND key = ?"
+_LOAD = (
+    "SELECT e.seq, e.kind, e.body, a.spent FROM accounts a JOIN entries e ON e.seq = a.terms"
+    " WHERE a.account = ?"
 )
 
 
@@ -44,13 +49,34 @@ class Keyed:
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """All that a charge is decided by."""
+
+    accounts: dict[str, Account | None]
+    keyed: Keyed | None
+    kept: Released | None
+    """The answer to the same request, if there is one."""
+
+
+def look(db: Connection, charge: Charge) -> Looked:
+    """Every question is put before the first is read: a server far away is waited for once."""
+    accounts = {name: db.execute(_LOAD, (name,)) for name in charge.accounts}
+    used = db.execute(_KEYED, (charge.payers, charge.key))  # equal to nothing, where there is no key
+    kept = db.execute(_KEPT, (charge.request,))
+    return Looked(
+        {name: _account(rows.fetchone()) for name, rows in accounts.items()},
+        _keyed(used.fetchone()),
+        _kept(kept.fetchone()),
+    )
+
+
 def load(db: Connection, name: str) -> Account | None:
     """An account, its limits read from the chain itself."""
-    query = (
-        "SELECT e.seq, e.kind, e.body, a.spent FROM accounts a JOIN entries e ON e.seq = a.terms"
-        " WHERE a.account = ?"
-    )
-    row = db.execute(query, (name,)).fetchone()
+    return _account(db.execute(_LOAD, (name,)).fetchone())
+
+
+def _account(row: tuple[int, str, str, str] | None) -> Account | None:
     if row is None:
         return None
     seq, kind, body, spent = row
@@ -64,16 +90,9 @@ def names(db: Connection) -> tuple[str, ...]:
     return tuple(name for (name,) in db.execute("SELECT account FROM accounts ORDER BY account"))
 
 
-def keyed(db: Connection, payers: str, key: str) -> Keyed | None:
-    query = "SELECT seq, request FROM charges WHERE payers = ? AND key = ?"
-    row = db.execute(query, (payers, key)).fetchone()
-    return None if row is None else Keyed(*row)
-
-
 def answer_to_request(db: Connection, request: str) -> Released | None:
     """The first answer kept, so that the same question has one answer for ever."""
-    row = db.execute(f"{_ANSWER} WHERE c.request = ? ORDER BY a.seq LIMIT 1", (request,)).fetchone()
-    return _kept(row)
+    return _kept(db.execute(_KEPT, (request,)).fetchone())
 
 
 def answer_to_charge(db: Connection, charge: int) -> Released | None:
@@ -107,6 +126,16 @@ def page(db: Connection, after: int, size: int) -> list[Entry]:
     return [Entry(*row) for row in db.execute(query, (after, size))]
 
 
+def head(db: Connection) -> tuple[int, str]:
+    """The newest entry's number and hash. Others write too, so it is asked in each transaction."""
+    row = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    return (0, GENESIS) if row is None else (int(row[0]), str(row[1]))
+
+
+def _keyed(row: tuple[int, str] | None) -> Keyed | None:
+    return None if row is None else Keyed(*row)
+
+
 def _kept(row: tuple[int, str, str] | None) -> Released | None:
     if row is None:
         return None
@@ -117,16 +146,9 @@ def _kept(row: tuple[int, str, str] | None) -> Released | None:
 # ---- writing -----------------------------------------------------------------------------------------------
 
 
-def append(db: Connection, kind: Kind, fields: dict[str, Any]) -> Entry:
-    """Link an entry to the head that the database holds now: other processes write too."""
-    seq, head = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone() or (
-        0,
-        GENESIS,
-    )
-    entry = Entry.after(seq, head, kind, fields)
+def append(db: Connection, entry: Entry) -> None:
     row = (entry.seq, entry.kind, entry.body, entry.prev, entry.hash)
     db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
-    return entry
 
 
 def set_terms(db: Connection, entry: Entry, name: str) -> None:

@@ -39,7 +39,7 @@ def failing_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
-@pytest.mark.parametrize("rounds", [20, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [20, pytest.param(120, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("what", "error"),
     [
