@@ -5,16 +5,15 @@ from __future__ import annotations
 import io
 import json
 from contextlib import closing
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conformance.stores import KINDS, Store, store_of
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError, UsageError
-from sfumato.ledger import Charge, Charged, Entry, Ledger, Released, SqliteLedger, replay
+from sfumato.ledger import Charge, Charged, Entry, Ledger, PostgresLedger, Released, replay
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
 
 if TYPE_CHECKING:
@@ -25,18 +24,9 @@ PEOPLE, ADA = "population:patient_id", "quota:patient_id:ada"
 HUNDREDTH = price(Pure(Fraction(1, 100)))
 
 
-@dataclass(frozen=True)
-class Store:
-    """Where a ledger lives: made once, opened as often as wished."""
-
-    create: Callable[..., Ledger]
-    open: Callable[..., Ledger]
-
-
-@pytest.fixture(params=["sqlite"])
-def store(tmp_path: Path) -> Store:
-    path = tmp_path / "ledger.sqlite"
-    return Store(partial(SqliteLedger.create, path), partial(SqliteLedger.open, path))
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return store_of(request.param, tmp_path)
 
 
 @pytest.fixture
@@ -269,12 +259,23 @@ def test_a_charge_of_another_ledger_is_not_answered(ledger: Ledger) -> None:
     assert count(ledger) == (1, 0)
 
 
-@pytest.mark.parametrize("text", ["", "NUL \0 inside", "ε \u2028 😀", "x" * 3_000_000])
+@pytest.mark.parametrize("text", ["", "ε \u2028 😀", "back\\slash %s ? {}", "x" * 3_000_000])
 def test_an_answer_is_kept_to_the_letter(store: Store, ledger: Ledger, text: str) -> None:
     answer(ledger, ask("q"), text)
     ledger.close()
     with closing(store.open()) as reopened:
         assert reopened.find(digest("q")).answer == text  # type: ignore[union-attr]
+
+
+def test_a_zero_character_is_kept_or_refused_and_harms_nothing_else(ledger: Ledger) -> None:
+    charged = charge(ledger, ask("q"))
+    if isinstance(ledger, PostgresLedger):
+        with pytest.raises(UsageError, match=r"SF-L302.*\n.*zero character"):
+            ledger.release(charged, "NUL \0 inside")
+        assert count(ledger) == (1, 0)
+    else:
+        ledger.release(charged, "NUL \0 inside")
+        assert ledger.charge(ask("q")).answer == "NUL \0 inside"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("call", ["key", "answer", "find", "spent"])
@@ -342,7 +343,7 @@ def test_a_receipt_names_an_entry_of_the_chain(ledger: Ledger) -> None:
 
 
 def test_the_entries_are_one_chain_over_many_pages(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.ledger.sqlite._PAGE", 2)
+    monkeypatch.setattr("sfumato.ledger.store._PAGE", 2)
     for number in range(7):
         charge(ledger, ask(str(number)))
     assert [entry.seq for entry in ledger.entries()] == list(range(1, 9))

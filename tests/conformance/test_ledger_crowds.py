@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import threading
+import time
 from collections import Counter
-from contextlib import closing
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conformance.stores import KINDS, Store, store_of
 
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.ledger import Charge, Charged, Ledger, Released, SqliteLedger, steps
+from sfumato.ledger import Charge, Charged, Ledger, Released, steps
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -25,22 +28,14 @@ if TYPE_CHECKING:
 
 PEOPLE = "population:patient_id"
 HUNDREDTH = price(Pure(Fraction(1, 100)))
+MILLIONTH = price(Pure(Fraction(1, 10**6)))
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
-@dataclass(frozen=True)
-class Store:
-    """Where a ledger lives: made once, opened as often as wished."""
-
-    create: Callable[..., Ledger]
-    open: Callable[..., Ledger]
-
-
-@pytest.fixture(params=["sqlite"])
-def store(tmp_path: Path) -> Store:
-    path = tmp_path / "ledger.sqlite"
-    return Store(partial(SqliteLedger.create, path), partial(SqliteLedger.open, path))
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return store_of(request.param, tmp_path)
 
 
 @pytest.fixture
@@ -150,33 +145,120 @@ def test_sixteen_processes_get_exactly_what_one_budget_allows(store: Store, ledg
 # ---- sudden death ----------------------------------------------------------------------------------------
 
 DEATHS = {
-    "charge:begun": (0, 0),
-    "charge:written": (0, 0),
-    "charge:durable": (1, 0),
-    "release:begun": (1, 0),
-    "release:written": (1, 0),
-    "release:durable": (1, 1),
+    "account:begun": (0, 0, 0),
+    "account:written": (0, 0, 0),
+    "account:durable": (1, 0, 0),
+    "grant:begun": (1, 0, 0),
+    "grant:written": (1, 0, 0),
+    "grant:durable": (2, 0, 0),
+    "charge:begun": (2, 0, 0),
+    "charge:written": (2, 0, 0),
+    "charge:durable": (2, 1, 0),
+    "release:begun": (2, 1, 0),
+    "release:written": (2, 1, 0),
+    "release:durable": (2, 1, 1),
 }
+"""By the step at which someone dies: accounts, charges and releases that are kept."""
 
 
+def live(ledger: Ledger, number: int) -> None:
+    """All that can happen to a ledger, once."""
+    ledger.open_account(f"population:{number}", Budget(1))
+    ledger.grant(f"quota:{number}:ada", Budget(1))
+    asked = Charge((PEOPLE,), MILLIONTH, digest(f"question {number}"), {"table": "visits"}, f"key {number}")
+    answer(ledger, asked)
+
+
+@pytest.mark.parametrize("rounds", [5, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("step", DEATHS)
-def test_kill_nine_at_every_step(store: Store, ledger: Ledger, step: str) -> None:
-    """Fifty times: what the step says is kept is kept, nothing else is, and the next one goes on."""
+def test_kill_nine_at_every_step(store: Store, ledger: Ledger, step: str, rounds: int) -> None:
+    """What the step says is kept is kept, nothing else is, and the next one goes on."""
 
     def die(number: int) -> int:
         steps.step = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == step else None
-        answer(store.open(), ask(f"question {number}", key=f"key {number}"))
+        live(store.open(), number)
         return 0
 
-    charges, releases = DEATHS[step]
-    for number in range(50):
+    accounts, charges, releases = DEATHS[step]
+    for number in range(rounds):
         assert outcome(in_child(partial(die, number))) == -signal.SIGKILL
         assert count(ledger) == ((number + 1) * charges, (number + 1) * releases)
-    assert ledger.spent(PEOPLE).pure == 50 * charges * 10**10
+    assert len(ledger.accounts()) == 1 + rounds * accounts
+    assert ledger.spent(PEOPLE).pure == rounds * charges * 10**6
     with closing(store.open(patience=0)) as reopened:
-        answered = [reopened.find(digest(f"question {number}")) is not None for number in range(50)]
-        assert answered == [releases == 1] * 50
+        answered = [reopened.find(digest(f"question {number}")) is not None for number in range(rounds)]
+        assert answered == [releases == 1] * rounds
         if charges > releases:
             with pytest.raises(LedgerError, match="SF-L107"):
                 reopened.charge(ask("question 0", key="key 0"))
-        charge(reopened, ask("life goes on"))
+        live(reopened, rounds)
+
+
+# ---- a crowd that dies -----------------------------------------------------------------------------------
+
+
+def ask_for_ever(store: Store, me: int, tell: int) -> int:
+    """Each receipt is told as soon as it is held."""
+    ledger = store.open(patience=120)
+    for number in range(10**6):
+        charged = ledger.charge(Charge((PEOPLE,), MILLIONTH, digest(f"{me}: {number}"), {}))
+        assert isinstance(charged, Charged)
+        os.write(tell, f"{charged.head}\n{ledger.release(charged, 'x').head}\n".encode())
+    return 0
+
+
+@pytest.mark.parametrize("deaths", [10, pytest.param(300, marks=pytest.mark.slow)])
+def test_random_deaths_lose_nothing_that_was_told(store: Store, ledger: Ledger, deaths: int) -> None:
+    chance = random.Random(161803)
+    reads, writes = os.pipe()
+    os.set_blocking(reads, False)
+    told, children = bytearray(), {}
+    for me in range(deaths + 3):
+        children[in_child(partial(ask_for_ever, store, me, writes))] = me
+        while len(children) > 3 or (me == deaths + 2 and children):
+            time.sleep(chance.uniform(0.02, 0.4))
+            victim = chance.choice(sorted(children))
+            os.kill(victim, signal.SIGKILL)
+            assert outcome(victim) == -signal.SIGKILL
+            del children[victim]
+            with suppress(BlockingIOError):
+                told += os.read(reads, 1 << 20)
+    kept = {entry.hash for entry in ledger.entries()}
+    assert {line for line in told.decode().split("\n") if len(line) == 64} <= kept
+    verified = ledger.verify()
+    assert verified.releases <= verified.charges
+    assert ledger.spent(PEOPLE).pure == verified.charges * 10**6
+
+
+def test_fifty_threads_with_one_key_get_one_charge_and_the_same_bytes(store: Store, ledger: Ledger) -> None:
+    with closing(store.open(patience=120)) as shared:
+
+        def work(me: int) -> str:
+            got = shared.charge(ask("q", key="k"))
+            return (shared.release(got, f"by {me}") if isinstance(got, Charged) else got).answer
+
+        with ThreadPoolExecutor(50) as pool:
+            answers = set(pool.map(work, range(50)))
+    assert len(answers) == 1
+    assert count(ledger) == (1, 1)
+
+
+@pytest.mark.slow
+def test_sixteen_processes_with_two_hundred_attempts_each(store: Store) -> None:
+    """A cap of a thousand: exactly a thousand."""
+    with closing(store.create()) as ledger:
+        ledger.open_account(PEOPLE, Budget(10))
+
+    def work(me: int) -> int:
+        mine, granted = store.open(patience=300), 0
+        for number in range(200):
+            with suppress(BudgetError):
+                mine.charge(ask(f"{me}: {number}"))
+                granted += 1
+        return granted
+
+    granted = [outcome(child) for child in [in_child(partial(work, me)) for me in range(16)]]
+    assert 255 not in granted
+    with closing(store.open()) as ledger:
+        assert sum(granted) == count(ledger)[0] == 1000
+        assert ledger.spent(PEOPLE).pure == 10**13

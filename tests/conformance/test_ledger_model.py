@@ -12,16 +12,28 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from tests.conformance import servers
+from tests.conformance.stores import store_of
 
 from sfumato.errors import SfumatoError
-from sfumato.ledger import Charge, Charged, Ledger, Released, SqliteLedger
+from sfumato.ledger import Charge, Charged, Released
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, caps, price
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""What is asked here is what a ledger says, not what a disk keeps."""
 
 NAMES = ("population:a", "population:b", "quota:a:ada", "quota:a:bob")
 BUDGETS = (Budget(1), Budget(0.5), Budget(2, 1e-6))
@@ -92,18 +104,21 @@ class Reference:
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """Subclasses say how a ledger of their kind is made and opened."""
+    """Subclasses say which kind of ledger it is, and after how many steps each all of it is verified."""
 
-    create: ClassVar[Callable[..., Ledger]]
-    open: ClassVar[Callable[..., Ledger]]
+    kind: ClassVar[str]
+    every: ClassVar[int] = 1
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
-        self.ledger = type(self).create(self.folder / "ledger", patience=0)
+        self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
+        self.store = store_of(self.kind, self.folder)
+        self.ledger = self.store.create(patience=0.001)
         self.reference = Reference()
+        self.steps = 0
 
     def teardown(self) -> None:
+        self.all_entries_agree()
         self.ledger.close()
         shutil.rmtree(self.folder)
 
@@ -149,7 +164,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.ledger.close()
-        self.ledger = type(self).open(self.folder / "ledger", patience=0)
+        self.ledger = self.store.open(patience=0.001)
 
     @rule(request=st.sampled_from("pqrs"))
     def find(self, request: str) -> None:
@@ -158,7 +173,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def ask_a_second_reader(self) -> None:
-        with closing(type(self).open(self.folder / "ledger", patience=0)) as other:
+        with closing(self.store.open(patience=0.001)) as other:
             assert other.verify() == self.ledger.verify()
 
     @invariant()
@@ -167,8 +182,13 @@ class LedgerMachine(RuleBasedStateMachine):
         assert ledger.accounts() == tuple(sorted(reference.opened))
         assert {name: ledger.spent(name) for name in reference.opened} == reference.spent
         assert {name: ledger.budget(name) for name in reference.opened} == reference.budgets
+        self.steps += 1
+        if self.steps % self.every == 0:
+            self.all_entries_agree()
+
+    def all_entries_agree(self) -> None:
+        reference, verified = self.reference, self.ledger.verify()
         answered = [asked for asked in reference.asked if asked.answer is not None]
-        verified = ledger.verify()
         counts = (verified.entries, verified.charges, verified.releases)
         assert counts == (reference.entries, len(reference.asked), len(answered))
 
@@ -187,11 +207,39 @@ def digest(name: str) -> str:
 
 
 class SqliteMachine(LedgerMachine):
-    create = SqliteLedger.create
-    open = SqliteLedger.open
+    kind = "sqlite"
 
 
-TestSqlite = SqliteMachine.TestCase
-TestSqlite.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+class LongSqliteMachine(LedgerMachine):
+    kind = "sqlite"
+    every = 25
+
+
+class PostgresMachine(LedgerMachine):
+    kind = "postgres"
+    every = 10
+
+
+def run(machine: type[LedgerMachine], examples: int, length: int) -> None:
+    servers.running() if machine.kind == "postgres" else None
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=length,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    run_state_machine_as_test(machine, settings=chosen)  # type: ignore[no-untyped-call]
+
+
+def test_sqlite_agrees_with_the_reference() -> None:
+    run(SqliteMachine, 40, 30)
+
+
+def test_postgres_agrees_with_the_reference() -> None:
+    run(PostgresMachine, 5, 30)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_operations_on_sqlite_agree_with_the_reference() -> None:
+    run(LongSqliteMachine, 1000, 100)

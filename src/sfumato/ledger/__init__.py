@@ -2,6 +2,8 @@
 
 from sfumato.ledger.contract import Charge, Charged, Ledger, Released, Verified
 from sfumato.ledger.entry import GENESIS, Entry
+from sfumato.ledger.postgres import PostgresLedger
+from sfumato.ledger.receipts import SignedHead
 from sfumato.ledger.sqlite import SqliteLedger
 from sfumato.ledger.verify import Account, Books, replay
 
@@ -13,7 +15,9 @@ __all__ = [
     "Charged",
     "Entry",
     "Ledger",
+    "PostgresLedger",
     "Released",
+    "SignedHead",
     "SqliteLedger",
     "Verified",
     "replay",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from sfumato.ledger.entry import Entry
+    from sfumato.ledger.receipts import SignedHead
     from sfumato.privacy.budget import Budget
 
 LONGEST_NAME = 200
@@ -152,6 +154,15 @@ class Ledger(Protocol):
     def export(self, to: TextIO) -> int:
         """Write the chain as JSON lines, checking it on the way. Returns how many."""
 
+    def holds(self, head: str) -> int | None:
+        """The number of the entry with this hash, if the chain has it."""
+
+    def receipt(self, entry: int | None = None) -> SignedHead:
+        """A signed head for an outsider to keep: of this entry, or of the newest."""
+
+    def public_key(self) -> str:
+        """What receipts are checked with, in hexadecimal."""
+
     def close(self) -> None:
         """Let go of the database. Later calls are refused."""
 
@@ -164,11 +175,16 @@ def is_cost(cost: Cost) -> bool:
     """Whole numbers that can only make a total grow."""
     pure = () if cost.pure is None else (cost.pure,)
     amounts = (*pure, *cost.renyi, cost.side)
-    return len(cost.renyi) == len(ORDERS) and all(type(amount) is int and amount >= 0 for amount in amounts)
+    return len(cost.renyi) == len(ORDERS) and set(map(type, amounts)) == {int} and min(amounts) >= 0
 
 
 def payers(accounts: Sequence[str]) -> str:
     """Accounts in order of name as one text, which no others share: the name space of their keys."""
+    return _payers(tuple(accounts))
+
+
+@lru_cache(maxsize=4096)  # a check asks it for each charge, and most are paid by the same few
+def _payers(accounts: tuple[str, ...]) -> str:
     return canonical_json(list(accounts))
 
 

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 from urllib.parse import quote
-from weakref import WeakSet
 
 from sfumato.errors import LedgerError
+from sfumato.ledger import tables
 from sfumato.ledger.entry import half_a_character
 from sfumato.ledger.files import Files, identity, require_same
+from sfumato.ledger.group import busy, unconfirmed
+from sfumato.ledger.shared import Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from sfumato.ledger.files import Identity
+    from sfumato.ledger.tables import Connection
 
 SETTINGS = (
     "PRAGMA journal_mode = WAL",
@@ -39,22 +42,20 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
 
 
-class Database:
+class Database(Shared):
     """Opens when first used, and only the file that `main` names, however often it is opened again.
 
     `patience` is how many seconds to wait for other processes.
     """
 
     def __init__(self, path: str, patience: float, main: Identity | None) -> None:
+        super().__init__()
         self._path = path
         self._real = path
         self._patience = patience
         self._main = main
         self._files: Files | None = None
         self._connection: sqlite3.Connection | None = None
-        self.turn = threading.RLock()
-        with _forks:
-            _databases.add(self)
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
@@ -84,6 +85,30 @@ class Database:
                 yield db
             finally:
                 self.rollback(db)
+
+    def coded(self) -> AbstractContextManager[None]:
+        return coded()
+
+    def together(self, db: Connection) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def commit(self, db: Connection, seq: int, head: str) -> None:
+        try:
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            # It may have happened all the same: look, through a connection that has not failed.
+            self.close()
+            if self._may_hold(seq, head):
+                raise unconfirmed() from error
+            raise
+        self.require_same_files()  # written where nobody else looks, it does not count
+
+    def _may_hold(self, seq: int, head: str) -> bool:
+        try:
+            with self.connected() as db:
+                return tables.holds(db, seq, head)
+        except LedgerError:
+            return True
 
     def require_same_files(self) -> None:
         """What lies at the path is still what the connection has open."""
@@ -130,9 +155,7 @@ def coded() -> Iterator[None]:
 def _coded(extended: int) -> LedgerError:
     result = extended & 0xFF
     if result in _BUSY:
-        return LedgerError(
-            "SF-L104", "The ledger is busy, so nothing was done.", try_="the same again in a while"
-        )
+        return busy()
     if result == sqlite3.SQLITE_FULL:
         return LedgerError("SF-L105", "There is no room to write to the ledger.", try_="free some disk space")
     if result in _DAMAGED:
@@ -174,36 +197,3 @@ def _began(db: sqlite3.Connection, deadline: float) -> bool:
             raise
         return False
     return True
-
-
-_forks = threading.RLock()
-_databases: WeakSet[Database] = WeakSet()
-_waiting: list[Database] = []
-
-
-def _before_fork() -> None:
-    """Wait for every thread's turn to end, and close. No new database appears meanwhile."""
-    _forks.acquire()
-    _waiting[:] = sorted(_databases, key=id)
-    for database in _waiting:
-        database.turn.acquire()
-        database.close()
-
-
-def _after_in_parent() -> None:
-    for database in _waiting:
-        database.turn.release()
-    _waiting.clear()
-    _forks.release()
-
-
-def _after_in_child() -> None:
-    """The threads that might have waited for these locks do not exist here."""
-    global _forks
-    for database in _waiting:
-        database.turn = threading.RLock()
-    _waiting.clear()
-    _forks = threading.RLock()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -3,84 +3,42 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-import time
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Self
 
-from sfumato.errors import LedgerError, PolicyError, UsageError
-from sfumato.ledger import steps, tables
-from sfumato.ledger.commitment import commitment, fresh_nonce
-from sfumato.ledger.contract import Charge, Charged, Released, Verified, owners
+from sfumato.errors import LedgerError, UsageError
+from sfumato.ledger import schema
 from sfumato.ledger.database import Database
-from sfumato.ledger.entry import GENESIS
-from sfumato.ledger.files import identity, require_same
-from sfumato.ledger.refusal import shortage, unknown
-from sfumato.ledger.verify import Account, checked, terms
+from sfumato.ledger.files import identity
+from sfumato.ledger.receipts import Key
+from sfumato.ledger.store import PATIENCE, StoredLedger
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterator
-    from typing import Any, Literal, TextIO
 
-    from sfumato.ledger.entry import Entry, Kind
-    from sfumato.privacy.account import Cost
-    from sfumato.privacy.budget import Budget
-
-PATIENCE = 30.0
-"""Seconds to wait for other writers, and for an answer that someone else is making."""
-
-_PAGE = 1000
-_POLL = 0.02
-_ILL = ("SF-L101", "SF-L102", "SF-L103", "SF-L108", "SF-L112")
+    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.verify import Books
 
 
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    name: str
-    account: Account
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """Charged under this key, and not answered yet."""
-
-    seq: int
-    request: str
-
-
-class _Transaction:
-    """What is written until the commit; with no entry there is nothing to commit."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self.db = db
-        self.entry: Entry | None = None
-
-    def append(self, kind: Kind, fields: dict[str, Any]) -> Entry:
-        self.entry = tables.append(self.db, kind, fields)
-        return self.entry
-
-
-class SqliteLedger:
-    """See `Ledger` for what each call promises. Cannot be copied: two copies would be two budgets."""
+class SqliteLedger(StoredLedger):
+    """See `Ledger` for what each call promises."""
 
     def __init__(self, path: str | Path, patience: float) -> None:
         self._path = str(Path(path).absolute())  # now, since the working directory may change
-        self._patience = patience
         self._file = identity(self._path)
-        self._database = self._connection()
-        self._seen = (0, GENESIS)
-        self._ill: LedgerError | None = None
+        super().__init__(patience)
 
     @classmethod
     def create(cls, path: str | Path, *, patience: float = PATIENCE) -> Self:
         """A new ledger, readable by its owner alone, where there is none yet."""
         file = str(Path(path).absolute())
-        _create_file(file)
+        create_file(file)
         database = Database(file, patience, identity(file))
         with closing(database), database.connected() as db:
-            tables.create(db)
+            schema.create(db)
+        Key.beside(file).make()
         return cls.open(path, patience=patience)
 
     @classmethod
@@ -94,190 +52,25 @@ class SqliteLedger:
             raise
         return ledger
 
-    def open_account(self, account: str, budget: Budget) -> None:
-        self._set_terms("account", account, budget)
-
-    def grant(self, account: str, budget: Budget) -> None:
-        self._set_terms("grant", account, budget)
-
-    def budget(self, account: str) -> Budget:
-        return self._account(account).budget
-
-    def spent(self, account: str) -> Cost:
-        return self._account(account).spent
-
-    def accounts(self) -> tuple[str, ...]:
-        with self._connected() as db:
-            return tables.names(db)
-
-    def charge(self, charge: Charge) -> Charged | Released:
-        match self._try_charge(charge):
-            case _Refused(name, account):
-                raise shortage(charge, name, account)
-            case _Pending() as pending:
-                return self._await(pending)
-            case done:
-                return done
-
-    def release(self, charged: Charged, answer: str) -> Released:
-        with self._transaction("release") as transaction:
-            _require_unanswered(transaction.db, charged)
-            nonce = fresh_nonce()
-            fields = {"charge": charged.seq, "commitment": commitment(nonce, answer)}
-            entry = transaction.append("release", fields)
-            tables.add_answer(transaction.db, entry, charged, nonce, answer)
-        return Released(charged.seq, entry.hash, charged.cost, answer, replayed=False)
-
-    def find(self, request: str) -> Released | None:
-        with self._connected() as db:
-            return tables.answer_to_request(db, request)
-
-    def entries(self) -> Iterator[Entry]:
-        after = 0
-        while page := self._page(after):
-            yield from page
-            after = page[-1].seq
-
-    def verify(self) -> Verified:
-        # A connection of its own: a long check keeps no other thread from charging.
-        database, seen = self._connection(), self._seen
-        with self._well(), closing(database), database.reading() as db:
-            books = tables.check(db)
-            _require_continued(db, seen)
-        self._seen = max(self._seen, (books.seq, books.head))
-        return books.verified()
-
-    def export(self, to: TextIO) -> int:
-        lines = (entry.to_json() + "\n" for entry in checked(self.entries()))
-        return sum(bool(to.write(line)) for line in lines)
-
-    def close(self) -> None:
-        self._ill = self._ill or LedgerError("SF-L110", "This ledger is closed.")
-        self._database.close()
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise UsageError(
-            "SF-L303",
-            "A ledger cannot be copied or pickled: two copies would be two budgets.",
-            try_="SqliteLedger.open(path) in the other process",
-        )
-
-    # ---- steps of the calls above --------------------------------------------------------------------------
-
-    def _set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
-        owners(name)
-        with self._transaction(kind) as transaction:
-            old = tables.load(transaction.db, name)
-            if old is not None and (old.kind, old.budget) == (kind, budget):
-                return
-            if old is not None and (old.kind, kind) != ("grant", "grant"):
-                raise PolicyError(
-                    "SF-L201",
-                    "A budget is fixed when it is first set.",
-                    account=name,
-                    set_=f"{old.budget!r}",
-                )
-            entry = transaction.append(kind, terms(name, budget))
-            tables.set_terms(transaction.db, entry, name)
-
-    def _try_charge(self, charge: Charge) -> Charged | Released | _Pending | _Refused:
-        with self._transaction("charge") as transaction:
-            db = transaction.db
-            paying = {name: _load(db, name) for name in charge.accounts}
-            if earlier := _earlier(db, charge):
-                return earlier
-            paid = {}
-            for name, account in paying.items():
-                after = account.after(charge.cost)
-                if after is None:
-                    return _Refused(name, account)
-                paid[name] = after
-            entry = transaction.append("charge", charge.fields())
-            tables.add_charge(db, entry, charge, paid)
-        return Charged(entry.seq, entry.hash, charge.cost, charge.request)
-
-    def _await(self, pending: _Pending) -> Released:
-        """Someone else has charged this key and is making the answer, or was when it died."""
-        deadline = time.monotonic() + self._patience
-        while (answer := self._answered(pending)) is None:
-            if time.monotonic() >= deadline:
-                raise LedgerError(
-                    "SF-L107",
-                    "This key was charged, but no answer was kept.",
-                    why="whoever asked is still at work, or failed after the charge",
-                    try_="ask again without the key: it will be charged again",
-                )
-            time.sleep(_POLL)
-        return answer
-
-    def _answered(self, pending: _Pending) -> Released | None:
-        with self._connected() as db:
-            return _answer(db, pending)
-
-    def _account(self, name: str) -> Account:
-        with self._connected() as db:
-            return _load(db, name)
-
-    def _page(self, after: int) -> list[Entry]:
-        with self._connected() as db:
-            return tables.page(db, after, _PAGE)
-
-    # ---- the database --------------------------------------------------------------------------------------
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own with one unchanging view, for copies."""
+        database = self._connection()
+        with self._well(), closing(database), database.connected() as db:
+            yield db
 
     def _connection(self) -> Database:
         return Database(self._path, self._patience, self._file)
 
-    @contextmanager
-    def _well(self) -> Iterator[None]:
-        """An ill ledger refuses everything, from the moment it is found to be."""
-        if self._ill is not None:
-            raise self._ill.with_traceback(None)
-        try:
-            yield
-        except LedgerError as error:
-            if error.code in _ILL:
-                self._ill = error
-            raise
+    def _check(self, db: Connection) -> Books:
+        return schema.check(db)
 
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        with self._well(), self._database.connected() as db:
-            yield db
-
-    @contextmanager
-    def _transaction(self, name: str) -> Iterator[_Transaction]:
-        with self._well(), self._database.writing() as db:
-            _require_continued(db, self._seen)
-            transaction = _Transaction(db)
-            steps.step(f"{name}:begun")
-            yield transaction
-            if transaction.entry is None:
-                return
-            steps.step(f"{name}:written")
-            self._commit(db, transaction.entry)
-        steps.step(f"{name}:durable")
-
-    def _commit(self, db: sqlite3.Connection, entry: Entry) -> None:
-        try:
-            db.execute("COMMIT")
-        except sqlite3.Error as error:
-            # It may have happened all the same: look, through a connection that has not failed.
-            self._database.close()
-            if self._may_hold(entry):
-                raise _unconfirmed() from error
-            raise
-        self._database.require_same_files()  # written where nobody else looks, it does not count
-        self._seen = entry.seq, entry.hash
-
-    def _may_hold(self, entry: Entry) -> bool:
-        try:
-            with self._database.connected() as db:
-                return tables.holds(db, entry.seq, entry.hash)
-        except LedgerError:
-            return True
+    def _key(self) -> Key:
+        return Key.beside(self._path)
 
 
-def _create_file(path: str) -> None:
+def create_file(path: str) -> None:
+    """Empty, its owner's alone, and only where nothing is yet."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
@@ -286,49 +79,3 @@ def _create_file(path: str) -> None:
         ) from None
     except OSError as error:
         raise LedgerError("SF-L106", "The ledger cannot be read or written.") from error
-
-
-def _earlier(db: sqlite3.Connection, charge: Charge) -> Released | _Pending | None:
-    """What became of this key or, failing that, of this request."""
-    used = None if charge.key is None else tables.keyed(db, charge.payers, charge.key)
-    if used is None:
-        return tables.answer_to_request(db, charge.request)
-    if used.request != charge.request:
-        raise PolicyError("SF-L204", "This key was used for another question.", try_="a new key")
-    pending = _Pending(used.seq, used.request)
-    return _answer(db, pending) or pending
-
-
-def _answer(db: sqlite3.Connection, pending: _Pending) -> Released | None:
-    """The answer to this very charge, or else any answer to the same question."""
-    return tables.answer_to_charge(db, pending.seq) or tables.answer_to_request(db, pending.request)
-
-
-def _load(db: sqlite3.Connection, name: str) -> Account:
-    account = tables.load(db, name)
-    if account is None:
-        raise unknown(name)
-    return account
-
-
-def _require_continued(db: sqlite3.Connection, seen: tuple[int, str]) -> None:
-    """An old copy put back between two connections may have the inode of the file it replaces."""
-    require_same(seen[0] == 0 or tables.holds(db, *seen), "its chain lacks an entry that was in it")
-
-
-def _unconfirmed() -> LedgerError:
-    """Written as far as can be seen, but the disk did not say that it will stay: no answer may rest on it."""
-    return LedgerError(
-        "SF-L108",
-        "The disk did not confirm what was written to the ledger, so nothing is answered.",
-        spent="this question may have been charged",
-        try_="check the disk, then open the ledger anew",
-    )
-
-
-def _require_unanswered(db: sqlite3.Connection, charged: Charged) -> None:
-    known = tables.holds(db, charged.seq, charged.head)
-    if not known or tables.answer_to_charge(db, charged.seq) is not None:
-        raise LedgerError(
-            "SF-L109", "This charge is not in the ledger, or was answered before.", entry=str(charged.seq)
-        )

@@ -1,11 +1,9 @@
-"""The SQLite tables: the chain, which triggers keep append-only, and three that follow from it."""
+"""The tables, in SQL that every database of ours reads: the chain, and three tables that follow from it."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.commitment import commitment
@@ -16,52 +14,28 @@ from sfumato.privacy.account import NOTHING, Cost
 from sfumato.privacy.exact import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from sfumato.ledger.contract import Charge, Charged
-    from sfumato.ledger.entry import Kind
-
-SCHEMA = """
-BEGIN IMMEDIATE;
-CREATE TABLE ledger (version INTEGER PRIMARY KEY) STRICT;
-CREATE TABLE entries (
-    seq INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL,
-    body TEXT NOT NULL,
-    prev TEXT NOT NULL,
-    hash TEXT NOT NULL
-) STRICT;
-CREATE TABLE accounts (
-    account TEXT PRIMARY KEY,
-    terms INTEGER NOT NULL REFERENCES entries,
-    spent TEXT NOT NULL
-) STRICT;
-CREATE TABLE charges (
-    seq INTEGER PRIMARY KEY REFERENCES entries,
-    request TEXT NOT NULL,
-    payers TEXT NOT NULL,
-    key TEXT,
-    UNIQUE (payers, key)
-) STRICT;
-CREATE INDEX requests ON charges (request);
-CREATE TABLE answers (
-    charge INTEGER PRIMARY KEY REFERENCES charges,
-    seq INTEGER NOT NULL UNIQUE REFERENCES entries,
-    nonce TEXT NOT NULL,
-    answer TEXT NOT NULL
-) STRICT;
-CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
-    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;
-CREATE TRIGGER entries_remain BEFORE DELETE ON entries
-    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END;
-INSERT INTO ledger VALUES (1);
-COMMIT;
-"""
 
 _ANSWER = (
     "SELECT a.charge, e.hash, a.answer FROM answers a JOIN entries e ON e.seq = a.seq"
     " JOIN charges c ON c.seq = a.charge"
 )
+_KEPT = f"{_ANSWER} WHERE c.request = ? ORDER BY a.seq LIMIT 1"
+_KEYED = "SELECT seq, request FROM charges WHERE payers = ? AND key = ?"
+_LOAD = (
+    "SELECT e.seq, e.kind, e.body, a.spent FROM accounts a JOIN entries e ON e.seq = a.terms"
+    " WHERE a.account = ?"
+)
+
+
+class Connection(Protocol):
+    """What is used of a database's connection: sqlite3's has it, and others are dressed alike."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Any: ...
+
+    def executemany(self, sql: str, parameters: Sequence[Any], /) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +46,37 @@ class Keyed:
     request: str
 
 
-def create(db: sqlite3.Connection) -> None:
-    """All tables at once or, if the process dies here, none."""
-    db.executescript(SCHEMA)
-
-
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
-def load(db: sqlite3.Connection, name: str) -> Account | None:
-    """An account, its limits read from the chain itself."""
-    query = (
-        "SELECT e.seq, e.kind, e.body, a.spent FROM accounts a JOIN entries e ON e.seq = a.terms"
-        " WHERE a.account = ?"
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """All that a charge is decided by."""
+
+    accounts: dict[str, Account | None]
+    keyed: Keyed | None
+    kept: Released | None
+    """The answer to the same request, if there is one."""
+
+
+def look(db: Connection, charge: Charge) -> Looked:
+    """Every question is put before the first is read: a server far away is waited for once."""
+    accounts = {name: db.execute(_LOAD, (name,)) for name in charge.accounts}
+    used = db.execute(_KEYED, (charge.payers, charge.key))  # equal to nothing, where there is no key
+    kept = db.execute(_KEPT, (charge.request,))
+    return Looked(
+        {name: _account(rows.fetchone()) for name, rows in accounts.items()},
+        _keyed(used.fetchone()),
+        _kept(kept.fetchone()),
     )
-    row = db.execute(query, (name,)).fetchone()
+
+
+def load(db: Connection, name: str) -> Account | None:
+    """An account, its limits read from the chain itself."""
+    return _account(db.execute(_LOAD, (name,)).fetchone())
+
+
+def _account(row: tuple[int, str, str, str] | None) -> Account | None:
     if row is None:
         return None
     seq, kind, body, spent = row
@@ -96,35 +86,54 @@ def load(db: sqlite3.Connection, name: str) -> Account | None:
         raise _disagreement("the totals of the accounts") from error
 
 
-def names(db: sqlite3.Connection) -> tuple[str, ...]:
+def names(db: Connection) -> tuple[str, ...]:
     return tuple(name for (name,) in db.execute("SELECT account FROM accounts ORDER BY account"))
 
 
-def keyed(db: sqlite3.Connection, payers: str, key: str) -> Keyed | None:
-    query = "SELECT seq, request FROM charges WHERE payers = ? AND key = ?"
-    row = db.execute(query, (payers, key)).fetchone()
-    return None if row is None else Keyed(*row)
-
-
-def answer_to_request(db: sqlite3.Connection, request: str) -> Released | None:
+def answer_to_request(db: Connection, request: str) -> Released | None:
     """The first answer kept, so that the same question has one answer for ever."""
-    row = db.execute(f"{_ANSWER} WHERE c.request = ? ORDER BY a.seq LIMIT 1", (request,)).fetchone()
-    return _kept(row)
+    return _kept(db.execute(_KEPT, (request,)).fetchone())
 
 
-def answer_to_charge(db: sqlite3.Connection, charge: int) -> Released | None:
+def answer_to_charge(db: Connection, charge: int) -> Released | None:
     return _kept(db.execute(f"{_ANSWER} WHERE a.charge = ?", (charge,)).fetchone())
 
 
-def holds(db: sqlite3.Connection, seq: int, head: str) -> bool:
+def holds(db: Connection, seq: int, head: str) -> bool:
     """Whether the chain has this entry."""
     row = db.execute("SELECT 1 FROM entries WHERE seq = ? AND hash = ?", (seq, head)).fetchone()
     return row is not None
 
 
-def page(db: sqlite3.Connection, after: int, size: int) -> list[Entry]:
+def numbered(db: Connection, head: str) -> int | None:
+    """The entry with this hash. Rarely asked, so no index is kept for it."""
+    row = db.execute("SELECT seq FROM entries WHERE hash = ?", (head,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def sealed(db: Connection, seq: int | None) -> tuple[int, str]:
+    """The number and hash of an entry, or of the newest."""
+    which = "ORDER BY seq DESC LIMIT 1" if seq is None else "WHERE seq = ?"
+    query = f"SELECT seq, hash FROM entries {which}"  # noqa: S608 - one of two texts
+    row = db.execute(query, () if seq is None else (seq,)).fetchone()
+    if row is None:
+        raise UsageError("SF-L309", "The ledger has no such entry.", try_="sfumato ledger list")
+    return int(row[0]), str(row[1])
+
+
+def page(db: Connection, after: int, size: int) -> list[Entry]:
     query = "SELECT seq, kind, body, prev, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?"
     return [Entry(*row) for row in db.execute(query, (after, size))]
+
+
+def head(db: Connection) -> tuple[int, str]:
+    """The newest entry's number and hash. Others write too, so it is asked in each transaction."""
+    row = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    return (0, GENESIS) if row is None else (int(row[0]), str(row[1]))
+
+
+def _keyed(row: tuple[int, str] | None) -> Keyed | None:
+    return None if row is None else Keyed(*row)
 
 
 def _kept(row: tuple[int, str, str] | None) -> Released | None:
@@ -137,19 +146,12 @@ def _kept(row: tuple[int, str, str] | None) -> Released | None:
 # ---- writing -----------------------------------------------------------------------------------------------
 
 
-def append(db: sqlite3.Connection, kind: Kind, fields: dict[str, Any]) -> Entry:
-    """Link an entry to the head that the database holds now: other processes write too."""
-    seq, head = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone() or (
-        0,
-        GENESIS,
-    )
-    entry = Entry.after(seq, head, kind, fields)
+def append(db: Connection, entry: Entry) -> None:
     row = (entry.seq, entry.kind, entry.body, entry.prev, entry.hash)
     db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
-    return entry
 
 
-def set_terms(db: sqlite3.Connection, entry: Entry, name: str) -> None:
+def set_terms(db: Connection, entry: Entry, name: str) -> None:
     """Open the account or give it new limits; what was spent stays."""
     statement = (
         "INSERT INTO accounts VALUES (?, ?, ?) ON CONFLICT (account) DO UPDATE SET terms = excluded.terms"
@@ -157,14 +159,14 @@ def set_terms(db: sqlite3.Connection, entry: Entry, name: str) -> None:
     db.execute(statement, (name, entry.seq, _text(NOTHING)))
 
 
-def add_charge(db: sqlite3.Connection, entry: Entry, charge: Charge, paid: dict[str, Account]) -> None:
+def add_charge(db: Connection, entry: Entry, charge: Charge, paid: dict[str, Account]) -> None:
     row = (entry.seq, charge.request, charge.payers, charge.key)
     db.execute("INSERT INTO charges VALUES (?, ?, ?, ?)", row)
     totals = [(_text(account.spent), name) for name, account in paid.items()]
     db.executemany("UPDATE accounts SET spent = ? WHERE account = ?", totals)
 
 
-def add_answer(db: sqlite3.Connection, entry: Entry, charged: Charged, nonce: str, answer: str) -> None:
+def add_answer(db: Connection, entry: Entry, charged: Charged, nonce: str, answer: str) -> None:
     db.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", (charged.seq, entry.seq, nonce, answer))
 
 
@@ -175,18 +177,16 @@ def _text(cost: Cost) -> str:
 # ---- checking ----------------------------------------------------------------------------------------------
 
 
-def check(db: sqlite3.Connection) -> Books:
+def check(db: Connection) -> Books:
     """Replay the chain and hold every other table against it."""
-    _require_schema(db)
-    _require(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "the file's pages")
     entries = db.execute("SELECT seq, kind, body, prev, hash FROM entries ORDER BY seq")
     books = replay(Entry(*row) for row in entries)
     totals = {name: (account.terms, _text(account.spent)) for name, account in books.accounts.items()}
-    _require(_by_first(db.execute("SELECT * FROM accounts")) == totals, "the totals of the accounts")
-    _require(_by_first(db.execute("SELECT * FROM charges")) == books.charges, "the requests and keys")
+    require(_by_first(db.execute("SELECT * FROM accounts")) == totals, "the totals of the accounts")
+    require(_by_first(db.execute("SELECT * FROM charges")) == books.charges, "the requests and keys")
     answers = db.execute("SELECT charge, seq, nonce, answer FROM answers")
     kept = {charge: (seq, _committed(nonce, answer)) for charge, seq, nonce, answer in answers}
-    _require(kept == books.releases, "the kept answers")
+    require(kept == books.releases, "the kept answers")
     return books
 
 
@@ -199,28 +199,7 @@ def _committed(nonce: str, answer: str) -> str | None:
     return commitment(nonce, answer) if is_digest(nonce) else None
 
 
-def _require_schema(db: sqlite3.Connection) -> None:
-    """The tables and triggers are those of this version, to the letter."""
-    with closing(sqlite3.connect(":memory:")) as fresh:
-        create(fresh)
-        same = _schema(db) == _schema(fresh) and _version(db) == _version(fresh)
-    if not same:
-        raise LedgerError(
-            "SF-L103",
-            "This file is not a ledger of this version.",
-            try_="the path of a ledger made with SqliteLedger.create",
-        )
-
-
-def _schema(db: sqlite3.Connection) -> list[tuple[str, str | None]]:
-    return db.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
-
-
-def _version(db: sqlite3.Connection) -> list[tuple[int]]:
-    return db.execute("SELECT version FROM ledger").fetchall()
-
-
-def _require(agrees: bool, what: str) -> None:
+def require(agrees: bool, what: str) -> None:
     if not agrees:
         raise _disagreement(what)
 

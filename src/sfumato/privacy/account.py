@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from operator import add, le
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
@@ -43,8 +44,8 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         pure = None if self.pure is None or other.pure is None else self.pure + other.pure
-        renyi = tuple(a + b for a, b in zip(self.renyi, other.renyi, strict=True))
-        return Cost(pure, renyi, self.side + other.side)
+        _require_same_orders(self.renyi, other.renyi)
+        return Cost(pure, tuple(map(add, self.renyi, other.renyi)), self.side + other.side)
 
     def __mul__(self, times: int) -> Cost:
         pure = None if self.pure is None else self.pure * times
@@ -71,12 +72,17 @@ class Caps:
 
     def holds(self, spent: Cost) -> bool:
         """Whether at least one filter, and the side δ, stay under their caps at this total."""
-        under = any(total <= cap for total, cap in zip(spent.renyi, self.renyi, strict=True))
+        _require_same_orders(spent.renyi, self.renyi)
         pure = spent.pure is not None and spent.pure <= self.pure
-        return spent.side <= self.side and (pure or under)
+        return spent.side <= self.side and (pure or any(map(le, spent.renyi, self.renyi)))
 
     def admits(self, spent: Cost, cost: Cost) -> bool:
         return self.holds(spent + cost)
+
+
+def _require_same_orders(some: tuple[int, ...], others: tuple[int, ...]) -> None:
+    if len(some) != len(others):
+        raise ValueError("a divergence is missing")
 
 
 @dataclass(frozen=True, slots=True)

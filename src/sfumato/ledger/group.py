@@ -1,0 +1,192 @@
+"""Group commit: threads that write at the same time share one transaction, and so one wait for the disk.
+
+The thread that comes when nobody is at work leads. It runs the jobs of all who wait, each behind a savepoint,
+and commits once. Nobody hears of a result before that commit: jobs see each other's writes, so if it fails,
+it fails for all of them. Then the first of those who came meanwhile leads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from sfumato.errors import LedgerError, SfumatoError
+from sfumato.ledger import steps, tables
+from sfumato.ledger.entry import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sfumato.ledger.entry import Kind
+    from sfumato.ledger.tables import Connection
+
+T = TypeVar("T")
+
+ILL = ("SF-L101", "SF-L102", "SF-L103", "SF-L108", "SF-L112")
+"""After these the ledger refuses everything."""
+
+LARGEST = 500
+"""Jobs in one commit: more would keep other processes from theirs for too long."""
+
+
+class Transaction:
+    """What a job writes after the entry `head`; with no entry there is nothing to commit."""
+
+    def __init__(self, db: Connection, head: tuple[int, str]) -> None:
+        self.db = db
+        self.head = head
+        self.entry: Entry | None = None
+
+    def append(self, kind: Kind, fields: dict[str, Any]) -> Entry:
+        self.entry = Entry.after(*self.head, kind, fields)
+        self.head = self.entry.seq, self.entry.hash
+        tables.append(self.db, self.entry)
+        return self.entry
+
+
+class Job(Generic[T]):
+    """A thread's work inside a transaction that it may share with others."""
+
+    def __init__(self, name: str, work: Callable[[Transaction], T]) -> None:
+        self.name = name
+        self.wrote = False
+        self.leads = False
+        self.done = False
+        self.woken = threading.Event()
+        self._work = work
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+
+    def attempt(self, db: Connection, head: tuple[int, str]) -> tuple[int, str]:
+        """Do it, or undo it and remember why; the head after it. What concerns everyone is raised."""
+        db.execute("SAVEPOINT job")
+        transaction = Transaction(db, head)
+        try:
+            steps.step(f"{self.name}:begun")
+            self._results = [self._work(transaction)]
+            if transaction.entry is not None:
+                steps.step(f"{self.name}:written")
+        except Exception as error:
+            if concerns_everyone(error):
+                raise
+            db.execute("ROLLBACK TO job")
+            self._error, transaction = error, Transaction(db, head)
+        db.execute("RELEASE job")
+        self.wrote = transaction.entry is not None
+        return transaction.head
+
+    def fail(self, error: BaseException) -> None:
+        self._error, self.wrote = error, False
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+
+class Batch:
+    """The jobs of one transaction. All are done when it ends, well or not."""
+
+    def __init__(self, jobs: list[Job[Any]]) -> None:
+        self.jobs = jobs
+        self._committing = False
+
+    def attempt(self, db: Connection, head: tuple[int, str]) -> tuple[int, str]:
+        """Do all, one after the other; the head after them."""
+        for job in self.jobs:
+            head = job.attempt(db, head)
+        return head
+
+    def committing(self) -> None:
+        """From now on nobody can say that nothing was done."""
+        self._committing = True
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """What is raised within befalls every job. An interruption is the leader's own, the rest hear why."""
+        try:
+            yield
+        except Exception as error:
+            self._fail(error)
+            raise
+        except BaseException:
+            self._fail(unconfirmed() if self._committing else busy())
+            raise
+        finally:
+            for job in self.jobs:
+                job.done = True
+                job.woken.set()
+
+    def _fail(self, error: Exception) -> None:
+        for job in self.jobs:
+            job.fail(error)
+
+
+class Group:
+    """Who waits to write, among the threads of one process."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._queue: deque[Job[Any]] = deque()
+        self._led = False
+
+    def run(self, job: Job[T], lead: Callable[[], None]) -> None:
+        """Until the job is done, by this thread or by another. `lead` takes a batch and does it."""
+        try:
+            self._join(job)
+            if not job.leads:
+                job.woken.wait()
+            while not job.done:
+                lead()
+        finally:
+            self._leave(job)
+
+    def take(self) -> Batch:
+        with self._mutex:
+            return Batch([self._queue.popleft() for _ in range(min(len(self._queue), LARGEST))])
+
+    def _join(self, job: Job[Any]) -> None:
+        with self._mutex:
+            self._queue.append(job)
+            job.leads = not self._led
+            self._led = True
+
+    def _leave(self, job: Job[Any]) -> None:
+        """Whether done, failed or interrupted: nobody may wait for a leader that is gone."""
+        with self._mutex:
+            if job in self._queue:
+                self._queue.remove(job)
+            if not job.leads:
+                return
+            if self._queue:
+                self._queue[0].leads = True
+                self._queue[0].woken.set()
+            else:
+                self._led = False
+
+
+def concerns_everyone(error: Exception) -> bool:
+    """Ours is not: the job was refused. But an ill ledger serves nobody, and after an error of the database
+    nothing is known of its transaction.
+    """
+    if isinstance(error, LedgerError):
+        return error.code in ILL
+    return not isinstance(error, SfumatoError | UnicodeEncodeError)
+
+
+def busy() -> LedgerError:
+    return LedgerError(
+        "SF-L104", "The ledger is busy, so nothing was done.", try_="the same again in a while"
+    )
+
+
+def unconfirmed() -> LedgerError:
+    """Written as far as can be seen, but the disk did not say that it will stay: no answer may rest on it."""
+    return LedgerError(
+        "SF-L108",
+        "The disk did not confirm what was written to the ledger, so nothing is answered.",
+        spent="this question may have been charged",
+        try_="check the disk, then open the ledger anew",
+    )

@@ -1,0 +1,184 @@
+"""One connection to a PostgreSQL server: taken in turns, closed before a fork, errors always coded."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import LedgerError, UsageError
+from sfumato.ledger import tables
+from sfumato.ledger.entry import half_a_character
+from sfumato.ledger.group import busy, unconfirmed
+from sfumato.ledger.shared import Shared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import ModuleType
+
+_POLL = 0.1
+_BUSY = ("55P03", "40P01", "57014")  # a lock not had in time, a deadlock, a statement that took too long
+_FULL = ("53100",)
+_DAMAGED = ("XX001", "XX002")
+
+_SETTINGS = (
+    "SET synchronous_commit = on",
+    "SET client_encoding = 'UTF8'",
+    "SET default_transaction_isolation = 'read committed'",
+    "SET statement_timeout = 0",
+)
+
+
+class Dressed:
+    """A psycopg connection with the calls of sqlite3's, and its mark for a parameter."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any:
+        _require_no_zero(parameters)
+        return self.raw.execute(_marked(sql), parameters or None)
+
+    def executemany(self, sql: str, parameters: Sequence[Any], /) -> Any:
+        for row in parameters:
+            self.execute(sql, row)
+
+
+class ServerDatabase(Shared):
+    """Opens when first used. `patience` is how many seconds to wait for other writers, and for the server."""
+
+    def __init__(self, address: str, schema: str, patience: float) -> None:
+        super().__init__()
+        self._address = address
+        self._schema = schema
+        self._patience = patience
+        self._connection: Dressed | None = None
+
+    @contextmanager
+    def connected(self) -> Iterator[Dressed]:
+        with self.turn, self.coded():
+            if self._connection is None or self._connection.raw.closed:
+                self._connection = self._open()
+            yield self._connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Dressed]:
+        with self.connected() as db, self._undone(db):
+            db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield db
+
+    @contextmanager
+    def writing(self) -> Iterator[Dressed]:
+        with self.connected() as db, self._undone(db):
+            with self.together(db):
+                db.execute("BEGIN")
+                db.execute("SELECT version FROM ledger FOR UPDATE")
+            yield db
+
+    @contextmanager
+    def coded(self) -> Iterator[None]:
+        psycopg = driver()
+        try:
+            yield
+        except psycopg.Error as error:
+            raise _coded(psycopg, error) from error
+        except UnicodeEncodeError:
+            raise half_a_character() from None
+
+    @contextmanager
+    def together(self, db: Any) -> Iterator[None]:
+        with db.raw.pipeline():
+            yield
+
+    def commit(self, db: tables.Connection, seq: int, head: str) -> None:
+        """A commit that others see is on the disk, so after a lost connection it is looked up."""
+        try:
+            db.execute("COMMIT")
+        except driver().Error:
+            self.close()
+            if not self._holds(seq, head):
+                raise
+
+    def close(self) -> None:
+        with self.turn:
+            if self._connection is not None:
+                self._connection.raw.close()
+            self._connection = None
+
+    def _holds(self, seq: int, head: str) -> bool:
+        """As the next writer: the lost session has then ended, one way or the other."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                with self.writing() as db:
+                    return tables.holds(db, seq, head)
+            except LedgerError as error:
+                if time.monotonic() >= deadline:
+                    raise unconfirmed() from error
+            time.sleep(_POLL)
+
+    @contextmanager
+    def _undone(self, db: Dressed) -> Iterator[None]:
+        """What is left open at the end is undone; closing undoes it too, should the server be gone."""
+        try:
+            yield
+        finally:
+            try:
+                if not db.raw.closed and db.raw.info.transaction_status:
+                    db.execute("ROLLBACK")
+            except driver().Error:
+                self.close()
+
+    def _open(self) -> Dressed:
+        raw = driver().connect(
+            self._address,
+            autocommit=True,
+            connect_timeout=max(2, int(self._patience)),
+            options=f"-c search_path={self._schema}",
+            prepare_threshold=3,
+        )
+        dressed = Dressed(raw)
+        try:
+            for setting in (*_SETTINGS, f"SET lock_timeout = {max(1, int(1000 * self._patience))}"):
+                dressed.execute(setting)
+        except Exception:
+            raw.close()
+            raise
+        return dressed
+
+
+def driver() -> ModuleType:
+    try:
+        import psycopg
+    except ImportError:
+        raise UsageError(
+            "SF-L311",
+            "A ledger in PostgreSQL needs the psycopg package.",
+            try_="pip install 'sfumato[postgres]'",
+        ) from None
+    return psycopg  # type: ignore[no-any-return,unused-ignore]
+
+
+def _require_no_zero(parameters: Sequence[Any]) -> None:
+    """Refused here, where it concerns one job, and not by the server, where it would undo everyone's."""
+    if any(isinstance(value, str) and "\0" in value for value in parameters):
+        raise UsageError(
+            "SF-L302", "The ledger cannot keep this.", rule="PostgreSQL keeps no text with a zero character"
+        )
+
+
+def _marked(sql: str) -> str:
+    return sql.replace("?", "%s")
+
+
+def _coded(psycopg: ModuleType, error: Any) -> LedgerError:
+    state = error.sqlstate
+    if state in _BUSY:
+        return busy()
+    if state in _FULL:
+        return LedgerError("SF-L105", "There is no room to write to the ledger.", try_="free some disk space")
+    if state in _DAMAGED or isinstance(error, psycopg.IntegrityError):
+        return LedgerError("SF-L102", "The ledger's tables are damaged, so nothing is answered.")
+    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
+        return LedgerError("SF-L103", "This schema is not a ledger of this version.")
+    return LedgerError("SF-L106", "The ledger cannot be read or written.", try_="sfumato ledger verify")

@@ -1,0 +1,90 @@
+"""A database that threads take in turns, and that is let go of before a fork.
+
+A connection must not cross a fork: two processes would speak on one socket, or trust one note about locks. So
+every connection is closed before a fork and opened again on either side when it is next needed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from sfumato.ledger.group import Group
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from sfumato.ledger.tables import Connection
+
+
+class Shared:
+    """Whose turn it is, and who waits to write. Each kind of database has one connection at a time."""
+
+    def __init__(self) -> None:
+        self.turn = threading.RLock()
+        self.group = Group()
+        with _forks:
+            _databases.add(self)
+
+    def connected(self) -> AbstractContextManager[Connection]:
+        """The connection, for this thread alone."""
+        raise NotImplementedError
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """One unchanging view over several statements."""
+        raise NotImplementedError
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        """The only writer of all processes. The caller commits; what it leaves open is undone."""
+        raise NotImplementedError
+
+    def coded(self) -> AbstractContextManager[None]:
+        """Turns every error of the database into one of ours."""
+        raise NotImplementedError
+
+    def together(self, db: Connection) -> AbstractContextManager[None]:
+        """Statements whose answers nobody reads need not be waited for, until the end."""
+        raise NotImplementedError
+
+    def commit(self, db: Connection, seq: int, head: str) -> None:
+        """Durably, with this as the newest entry, or it raises. What cannot be known is SF-L108."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+_forks = threading.RLock()
+_databases: WeakSet[Shared] = WeakSet()
+_waiting: list[Shared] = []
+
+
+def _before_fork() -> None:
+    """Wait for every thread's turn to end, and close. No new database appears meanwhile."""
+    _forks.acquire()
+    _waiting[:] = sorted(_databases, key=id)
+    for database in _waiting:
+        database.turn.acquire()
+        database.close()
+
+
+def _after_in_parent() -> None:
+    for database in _waiting:
+        database.turn.release()
+    _waiting.clear()
+    _forks.release()
+
+
+def _after_in_child() -> None:
+    """The threads that might have waited for these locks do not exist here."""
+    global _forks
+    for database in _waiting:
+        database.turn = threading.RLock()
+        database.group = Group()
+    _waiting.clear()
+    _forks = threading.RLock()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -1,0 +1,102 @@
+"""A PostgreSQL server of its own for tests: in a folder, on a socket, without fear for anyone's data."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+
+def binaries() -> Path | None:
+    """The newest PostgreSQL of this machine, or none."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    return found[-1].parent if found else None
+
+
+@dataclass(frozen=True)
+class Server:
+    folder: Path
+    programs: Path
+
+    @property
+    def address(self) -> str:
+        return f"host={self.folder} user=postgres dbname=postgres"
+
+    @classmethod
+    def make(cls) -> Server:
+        """In a short path: the name of a socket has at most some hundred characters."""
+        programs = binaries()
+        assert programs is not None
+        server = cls(Path(tempfile.mkdtemp(prefix="pg")), programs)
+        if os.geteuid() == 0:
+            shutil.chown(server.folder, *_unprivileged())
+        data = str(server.folder / "data")
+        server.run(
+            "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
+        )
+        return server
+
+    def start(self) -> None:
+        settings = f"-k {self.folder} -c listen_addresses='' -c max_connections=60"
+        arguments = ("-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", settings)
+        self.run("pg_ctl", *arguments, "-w", "-t", "60", "start")
+
+    def stop(self) -> None:
+        self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
+
+    def kill(self) -> None:
+        """As a machine that lost power: the server and all it started die at once."""
+        main = int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0])
+        group = [main, *map(int, Path(f"/proc/{main}/task/{main}/children").read_text().split())]
+        os.kill(main, signal.SIGSTOP)
+        for pid in group[1:] + group[:1]:
+            os.kill(pid, signal.SIGKILL)
+        while any(Path(f"/proc/{pid}").exists() and not _dead(pid) for pid in group):
+            time.sleep(0.01)
+        for note in [self.folder / "data" / "postmaster.pid", *self.folder.glob(".s.PGSQL.*")]:
+            note.unlink()  # after a power cut no process has the number that these name
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, program: str, *arguments: str) -> None:
+        who = {"user": _unprivileged()[0], "group": _unprivileged()[1]} if os.geteuid() == 0 else {}
+        command = [str(self.programs / program), *arguments]
+        with open(os.devnull, "w") as nowhere:
+            subprocess.run(command, check=True, cwd="/", stdout=nowhere, stderr=nowhere, **who)
+
+
+def _unprivileged() -> tuple[int, int]:
+    """Servers refuse to run as root."""
+    user = pwd.getpwnam("nobody")
+    return user.pw_uid, user.pw_gid
+
+
+def _dead(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@cache
+def running() -> Server:
+    """One for all tests of this process, gone when it ends. Skips the test where there is no PostgreSQL."""
+    pytest.importorskip("psycopg", reason="psycopg comes with the postgres extra")
+    if binaries() is None:
+        pytest.skip("no PostgreSQL server on this machine")
+    server = Server.make()
+    server.start()
+    atexit.register(server.remove)
+    atexit.register(server.stop)
+    return server

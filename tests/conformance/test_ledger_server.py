@@ -1,0 +1,204 @@
+"""Only with a server: one that dies, a role with few rights, tables changed by hand."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from contextlib import closing, suppress
+from fractions import Fraction
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.conformance import servers
+
+from sfumato.errors import LedgerError, UsageError
+from sfumato.ledger import Charge, Charged, PostgresLedger
+from sfumato.privacy import Budget, Pure, price
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conformance.servers import Server
+
+PEOPLE = "population:patient_id"
+MILLIONTH = price(Pure(Fraction(1, 10**6)))
+
+
+def ask(name: str) -> Charge:
+    return Charge((PEOPLE,), MILLIONTH, sha256(name.encode()).hexdigest(), {"table": "visits"})
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """One that may be killed: others use the shared one."""
+    servers.running()
+    server = servers.Server.make()
+    server.start()
+    yield server
+    server.stop()
+    server.remove()
+
+
+@pytest.fixture
+def schema(server: Server, request: pytest.FixtureRequest) -> str:
+    name = "s" + sha256(request.node.name.encode()).hexdigest()[:12]
+    with closing(PostgresLedger.create(server.address, schema=name, patience=10)) as ledger:
+        ledger.open_account(PEOPLE, Budget(4))
+    return name
+
+
+def tamper(server: Server, schema: str, *statements: str) -> None:
+    import psycopg
+
+    with psycopg.connect(server.address, options=f"-c search_path={schema}") as db:
+        for statement in statements:
+            db.execute(statement.encode())
+
+
+def ask_until(done: threading.Event, address: str, schema: str, me: int, told: list[str]) -> None:
+    """Through every death of the server; each receipt is told once it is held. Opened anew when in doubt."""
+    while not done.is_set():
+        with (
+            suppress(LedgerError),
+            closing(PostgresLedger.open(address, schema=schema, patience=10)) as ledger,
+        ):
+            while not done.is_set():
+                charged = ledger.charge(ask(f"{me}: {len(told)} {time.monotonic_ns()}"))
+                assert isinstance(charged, Charged)
+                told.append(charged.head)
+                told.append(ledger.release(charged, "x").head)
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("deaths", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_server_that_dies_under_load_loses_nothing_that_was_told(
+    server: Server, schema: str, deaths: int
+) -> None:
+    chance, done, told = random.Random(577215), threading.Event(), list[str]()
+    work = [
+        threading.Thread(target=ask_until, args=(done, server.address, schema, me, told)) for me in range(4)
+    ]
+    for thread in work:
+        thread.start()
+    spans = []
+    for _ in range(deaths):
+        time.sleep(chance.uniform(0.3, 1.5))
+        server.kill()
+        start = time.monotonic()
+        server.start()
+        PostgresLedger.open(server.address, schema=schema).close()
+        spans.append(time.monotonic() - start)
+    done.set()
+    for thread in work:
+        thread.join()
+    print(f"recovered in {max(spans):.1f} s at most")
+    with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
+        verified, kept = ledger.verify(), {entry.hash for entry in ledger.entries()}
+        assert len(told) > deaths
+        assert set(told) <= kept
+        assert ledger.spent(PEOPLE).pure == verified.charges * 10**6
+
+
+def test_entries_can_only_be_added(server: Server, schema: str) -> None:
+    import psycopg
+
+    for statement in ("UPDATE entries SET kind = 'grant'", "DELETE FROM entries", "TRUNCATE entries CASCADE"):
+        with pytest.raises(psycopg.errors.RaiseException, match="never changed"):
+            tamper(server, schema, statement)
+
+
+def test_a_writer_may_charge_and_nothing_more(server: Server) -> None:
+    import psycopg
+
+    tamper(server, "public", "CREATE ROLE clerk LOGIN")
+    PostgresLedger.create(server.address, schema="clerks", writer="clerk").close()
+    address = server.address.replace("user=postgres", "user=clerk")
+    with closing(PostgresLedger.open(address, schema="clerks", patience=5)) as ledger:
+        ledger.open_account(PEOPLE, Budget(1))
+        charged = ledger.charge(ask("q"))
+        assert isinstance(charged, Charged)
+        ledger.release(charged, "42")
+        assert ledger.verify().entries == 3
+    for statement in (
+        "ALTER TABLE entries DISABLE TRIGGER entries_stay",
+        "UPDATE entries SET kind = 'grant'",
+        "DELETE FROM answers",
+        "UPDATE answers SET answer = '43'",
+        "DROP TABLE entries",
+    ):
+        with (
+            psycopg.connect(address, options="-c search_path=clerks") as db,
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+        ):
+            db.execute(statement.encode())
+
+
+@pytest.mark.parametrize(
+    ("code", "statement"),
+    [
+        ("SF-L103", "ALTER TABLE entries DISABLE TRIGGER entries_stay"),
+        ("SF-L103", "DROP TRIGGER entries_stay ON entries"),
+        ("SF-L103", "UPDATE ledger SET version = 2"),
+        ("SF-L103", "ALTER TABLE accounts ADD note TEXT"),
+        ("SF-L102", "UPDATE accounts SET spent = replace(spent, '\"pure\":1000000', '\"pure\":0')"),
+        ("SF-L102", "UPDATE answers SET answer = 'another'"),
+        ("SF-L102", "DELETE FROM answers"),
+        ("SF-L102", "UPDATE charges SET key = 'other'"),
+    ],
+)
+def test_changes_by_hand_are_caught(server: Server, schema: str, code: str, statement: str) -> None:
+    with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
+        charged = ledger.charge(ask("q"))
+        assert isinstance(charged, Charged)
+        ledger.release(charged, "42")
+        tamper(server, schema, statement)
+        with pytest.raises(LedgerError, match=code):
+            ledger.verify()
+        with pytest.raises(LedgerError, match=code):
+            ledger.charge(ask("r"))
+    with pytest.raises(LedgerError, match=code):
+        PostgresLedger.open(server.address, schema=schema)
+
+
+def test_an_entry_changed_with_the_trigger_off_breaks_the_chain(server: Server, schema: str) -> None:
+    tamper(
+        server,
+        schema,
+        "ALTER TABLE entries DISABLE TRIGGER entries_stay",
+        """UPDATE entries SET body = replace(body, '"epsilon":"4"', '"epsilon":"9"')""",
+        "ALTER TABLE entries ENABLE TRIGGER entries_stay",
+    )
+    with pytest.raises(LedgerError, match="SF-L101"):
+        PostgresLedger.open(server.address, schema=schema)
+
+
+def test_a_schema_is_made_once_and_only_opened_where_it_is(server: Server, schema: str) -> None:
+    with pytest.raises(UsageError, match="SF-L304"):
+        PostgresLedger.create(server.address, schema=schema)
+    with pytest.raises(LedgerError, match="SF-L103"):
+        PostgresLedger.open(server.address, schema="nowhere")
+    for name in ("a b", "x; DROP", "Upper", ""):
+        with pytest.raises(UsageError, match="SF-L302"):
+            PostgresLedger.open(server.address, schema=name)
+
+
+def test_a_server_that_is_away_is_told(server: Server, schema: str) -> None:
+    with closing(PostgresLedger.open(server.address, schema=schema, patience=1)) as ledger:
+        server.kill()
+        try:
+            with pytest.raises(LedgerError, match="SF-L106"):
+                ledger.charge(ask("away"))
+        finally:
+            server.start()
+        with suppress(LedgerError):
+            ledger.charge(ask("the connection was lost"))
+        assert isinstance(ledger.charge(ask("back")), Charged)
+
+
+def test_receipts_need_a_key(server: Server, schema: str) -> None:
+    with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
+        with pytest.raises(UsageError, match="SF-L310"):
+            ledger.receipt()
+        assert ledger.holds(ledger.verify().head) == 1

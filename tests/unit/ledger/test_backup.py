@@ -1,0 +1,126 @@
+"""Copies taken while others write, and put back only where nothing that was spent is forgotten."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+import sfumato as sf
+from sfumato.cli.main import main
+from sfumato.errors import LedgerError, UsageError
+from sfumato.ledger import Charged, SqliteLedger
+from sfumato.ledger.backup import backup, restore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.ledger import Charge
+
+    Ask = Callable[..., Charge]
+
+
+@pytest.fixture
+def copy(filled: SqliteLedger, tmp_path: Path) -> Path:
+    """Of the first seven entries; one more comes after it."""
+    assert backup(filled, tmp_path / "copy") == filled.verify()
+    return tmp_path / "copy"
+
+
+def receipt(ledger: SqliteLedger) -> str:
+    return json.dumps({"head": ledger.verify().head})
+
+
+def test_a_copy_is_one_file_of_its_owners(copy: Path, filled: SqliteLedger) -> None:
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert [path.name for path in copy.parent.glob("copy*")] == ["copy"]
+    with pytest.raises(UsageError, match="SF-L304"):
+        backup(filled, copy)
+
+
+def test_a_copy_taken_under_load_is_sound(ledger: SqliteLedger, ask: Ask, tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def work() -> None:
+        number = 0
+        while not done.is_set():
+            number += 1
+            ledger.charge(ask(f"{number}", "1/1000000"))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    copies = [backup(ledger, tmp_path / f"copy {number}").entries for number in range(5)]
+    done.set()
+    worker.join()
+    assert copies == sorted(copies)
+    assert copies[-1] <= ledger.verify().entries
+
+
+def test_a_copy_that_lacks_what_the_ledger_holds_is_not_put_back(
+    path: Path, filled: SqliteLedger, ask: Ask, copy: Path
+) -> None:
+    filled.charge(ask("after the copy"))
+    filled.close()
+    with pytest.raises(LedgerError, match="SF-L116"):
+        restore(path, copy)
+    with closing(SqliteLedger.open(path)) as ledger:
+        assert ledger.verify().entries == 8
+    assert not list(path.parent.glob("*.new*"))
+
+
+def test_a_copy_that_lacks_nothing_is_put_back_and_old_users_are_stopped(
+    path: Path, filled: SqliteLedger, ask: Ask, copy: Path
+) -> None:
+    assert restore(path, copy).entries == 7
+    with pytest.raises(LedgerError, match="SF-L112"):
+        filled.charge(ask("on the old file"))
+    with closing(SqliteLedger.open(path)) as ledger:
+        assert isinstance(ledger.charge(ask("on the new one")), Charged)
+
+
+def test_over_a_damaged_ledger_a_receipt_must_speak_for_the_copy(
+    path: Path, filled: SqliteLedger, ask: Ask, copy: Path
+) -> None:
+    old = receipt(filled)
+    filled.charge(ask("after the copy"))
+    new = receipt(filled)
+    filled.close()
+    path.write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(LedgerError, match="SF-L117"):
+        restore(path, copy)
+    with pytest.raises(LedgerError, match="SF-L113"):
+        restore(path, copy, [old, new])
+    assert restore(path, copy, [old]).entries == 7
+    assert len(list(path.parent.glob("*.old"))) == 1
+
+
+def test_a_damaged_copy_is_not_put_back(path: Path, filled: SqliteLedger, copy: Path) -> None:
+    filled.close()
+    copy.write_bytes(copy.read_bytes()[:-4096])
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match="SF-L10"):
+        restore(path, copy)
+    assert path.read_bytes() == before
+
+
+def test_the_commands_of_a_steward(tmp_path: Path) -> None:
+    lab, copy, held = tmp_path / "lab", tmp_path / "copy", tmp_path / "receipt.json"
+    with closing(sf.create(lab).ledger) as ledger:
+        ledger.open_account("population:patient_id", sf.Budget(1))
+        held.write_text(receipt(ledger))
+    taken = CliRunner().invoke(main, ["ledger", "backup", str(copy), "--lab", str(lab)])
+    assert taken.stdout.startswith("1 entries hold")
+    (lab / "ledger.sqlite").unlink()
+    command = ["ledger", "restore", str(copy), "--lab", str(lab)]
+    assert "SF-L117" in CliRunner().invoke(main, command).stderr
+    assert CliRunner().invoke(main, [*command, "--receipt", str(held)]).exit_code == 0
+    with closing(sf.open(lab).ledger) as ledger:
+        assert ledger.verify().entries == 1
+    shutil.rmtree(lab)

@@ -1,0 +1,165 @@
+"""Signed heads: who holds one can tell an old copy, and nobody without the key can make one."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+import sfumato as sf
+from sfumato.cli.main import main
+from sfumato.errors import LedgerError, UsageError
+from sfumato.ledger import SignedHead, SqliteLedger, receipts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.ledger import Charge
+
+VERIFIER = Path(__file__).parents[3] / "tools" / "verify_ledger.py"
+
+
+@pytest.fixture
+def signed(filled: SqliteLedger) -> SignedHead:
+    pytest.importorskip("cryptography", reason="signatures come with the receipts extra")
+    return filled.receipt()
+
+
+def test_the_key_is_its_owners_alone_and_stays(path: Path, ledger: SqliteLedger) -> None:
+    key = Path(f"{path}.key")
+    assert stat.S_IMODE(os.stat(key).st_mode) == 0o600
+    before = key.read_text()
+    receipts.Key(key).make()
+    assert (len(before), key.read_text(), len(list(path.parent.glob("*.key*")))) == (64, before, 1)
+
+
+def test_a_receipt_is_borne_out_by_its_ledger(filled: SqliteLedger, signed: SignedHead) -> None:
+    assert (signed.entry, signed.head) == (7, filled.verify().head)
+    checked = receipts.check(filled, signed.to_json())
+    assert str(checked) == "The ledger holds entry 7 of this receipt (signed by this ledger)."
+    assert filled.receipt(3).entry == 3
+    assert filled.receipt(3).public_key == signed.public_key == filled.public_key()
+
+
+@pytest.mark.usefixtures("signed")
+def test_only_entries_that_are_there_are_signed(filled: SqliteLedger) -> None:
+    for seq in (0, 8):
+        with pytest.raises(UsageError, match="SF-L309"):
+            filled.receipt(seq)
+
+
+def test_a_receipt_proves_that_a_copy_put_back_is_old(
+    path: Path, filled: SqliteLedger, ask: Callable[..., Charge], tmp_path: Path, signed: SignedHead
+) -> None:
+    filled.close()
+    shutil.copy(path, tmp_path / "backup")
+    with closing(SqliteLedger.open(path)) as ledger:
+        ledger.charge(ask("after the backup"))
+        newer = ledger.receipt()
+    shutil.copy(tmp_path / "backup", path)
+    with closing(SqliteLedger.open(path)) as restored:
+        assert receipts.check(restored, signed.to_json()).entry == 7
+        with pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed by this ledger"):
+            receipts.check(restored, newer.to_json())
+
+
+@pytest.mark.parametrize("field", ["entry", "head", "public_key", "signature"])
+def test_a_changed_receipt_proves_nothing(filled: SqliteLedger, signed: SignedHead, field: str) -> None:
+    fields = signed.to_dict()
+    old = fields[field]
+    fields[field] = old + 1 if isinstance(old, int) else ("0" if old[0] != "0" else "1") + old[1:]
+    with pytest.raises(LedgerError, match="SF-L114"):
+        receipts.check(filled, json.dumps(fields))
+
+
+def test_another_ledgers_receipt_is_told(tmp_path: Path, filled: SqliteLedger, signed: SignedHead) -> None:
+    wanted = pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed with another key")
+    with closing(SqliteLedger.create(tmp_path / "other")) as other, wanted:
+        receipts.check(other, signed.to_json())
+
+
+def test_a_plain_receipt_is_looked_up_too(filled: SqliteLedger) -> None:
+    head = filled.verify().head
+    for text in (json.dumps({"head": head}), json.dumps({"receipt": {"head": head, "entry": 3}})):
+        assert receipts.check(filled, text).signed == "not signed"
+    with pytest.raises(LedgerError, match="SF-L113"):
+        receipts.check(filled, json.dumps({"head": "0" * 64}))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"head":3}', '{"receipt":3}', "[" * 100_000])
+def test_what_is_no_receipt_is_refused(filled: SqliteLedger, text: str) -> None:
+    with pytest.raises(UsageError, match="SF-L308"):
+        receipts.check(filled, text)
+
+
+def test_without_the_package_charges_go_on_and_signing_says_what_is_missing(
+    filled: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric", None)
+    with pytest.raises(UsageError, match="SF-L307"):
+        filled.receipt()
+    text = SignedHead(7, "0" * 64, "0" * 64, "0" * 128).to_json()
+    with pytest.raises(UsageError, match="SF-L307"):
+        receipts.check(filled, text)
+    filled.charge(ask("goes on"))
+    assert filled.verify().entries == 8
+
+
+def test_a_key_that_cannot_be_read_is_told(path: Path, filled: SqliteLedger, signed: SignedHead) -> None:
+    Path(f"{path}.key").write_text("not a key")
+    with pytest.raises(LedgerError, match="SF-L115"):
+        filled.receipt()
+
+
+def verified(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(VERIFIER), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_verifier_that_is_not_ours_checks_signatures(
+    filled: SqliteLedger, signed: SignedHead, tmp_path: Path
+) -> None:
+    exported, export, receipt = io.StringIO(), tmp_path / "export.jsonl", tmp_path / "receipt.json"
+    filled.export(exported)
+    export.write_text(exported.getvalue() + signed.to_json() + "\n")
+    receipt.write_text(filled.receipt(4).to_json())
+    done = verified(export, receipt, "--key", signed.public_key)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count(f"signed with {signed.public_key}") == 2
+    assert "not signed with this key" in verified(export, "--key", "0" * 64).stdout
+    receipt.write_text(filled.receipt(4).to_json().replace(signed.public_key[:4], "0000"))
+    assert "its signature is wrong" in verified(export, receipt).stdout
+    export.write_text(exported.getvalue() + filled.receipt(4).to_json())
+    assert "it signs another head" in verified(export).stdout
+    export.write_text(signed.to_json() + "\n" + exported.getvalue())
+    assert verified(export).returncode == 1
+
+
+def test_the_commands_of_an_auditor(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="signatures come with the receipts extra")
+    lab, receipt, export = tmp_path / "lab", tmp_path / "receipt.json", tmp_path / "export.jsonl"
+    with closing(sf.create(lab).ledger) as ledger:
+        ledger.open_account("population:patient_id", sf.Budget(1))
+
+    def run(*arguments: object) -> Result:
+        return CliRunner().invoke(main, ["ledger", *map(str, arguments), "--lab", str(lab)])
+
+    key = run("key").stdout.strip()
+    assert "entry 1, signed" in run("receipt", "--output", receipt).stdout
+    assert json.loads(run("receipt", "--entry", 1).stdout) == json.loads(receipt.read_text())
+    assert "holds entry 1 of this receipt (signed by this ledger)" in run("check-receipt", receipt).stdout
+    assert run("export", "--output", export).stdout == f"1 entries in {export}\n"
+    assert f"signed with {key}" in verified(export, receipt, "--key", key).stdout
+    receipt.write_text(json.dumps({"head": "0" * 64}))
+    refused = run("check-receipt", receipt)
+    assert (refused.exit_code != 0, "SF-L113" in refused.stderr) == (True, True)

@@ -1,0 +1,147 @@
+"""Checks an exported ledger with Python's standard library alone; nothing of sfumato is imported.
+
+    python verify_ledger.py EXPORT [RECEIPT ...] [--key PUBLIC_KEY]
+
+Reads `sfumato ledger export`: one entry a line, and perhaps a signed head as the last line. Decides every
+link, admission and release again. A receipt holds when its hash is that of an entry here: an old backup lacks
+the newer ones. Signatures are checked where the `cryptography` package is there. Ends with 1 if any fails.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+from typing import Any, TextIO
+
+DIGEST = re.compile("[0-9a-f]{64}")
+ACCOUNT = re.compile("population:[^:]+|quota:[^:]+:[^:]+", re.DOTALL)
+FILTERS = 12  # Rényi orders, beside pure ε and side δ
+
+
+def need(holds: object, why: str) -> None:
+    if not holds:
+        raise AssertionError(why)
+
+
+def read(text: str) -> dict[str, Any]:
+    """A float becomes bytes, which JSON cannot hold: no two readers need agree on a float."""
+    fields = json.loads(text, parse_float=str.encode, parse_constant=str.encode)
+    json.dumps(fields)
+    need(isinstance(fields, dict), "its content cannot be read")
+    return fields  # type: ignore[no-any-return]
+
+
+def amounts(cost: dict[str, Any], least: int) -> tuple[Any, list[int], int]:
+    """Pure ε (or none), the Rényi orders, side δ; all whole numbers, no smaller than `least`."""
+    pure, renyi, side = cost["pure"], cost["renyi"], cost["side"]
+    whole = all(type(n) is int and n >= least for n in [*renyi, side, 0 if pure is None else pure])
+    need(whole and len(renyi) == FILTERS, "its numbers are malformed")
+    return pure, renyi, side
+
+
+class Books:
+    def __init__(self) -> None:
+        self.seq, self.head, self.signed, self.keys = 0, "0" * 64, False, set[tuple[str, ...]]()
+        self.terms, self.spent = dict[str, Any](), dict[str, Any]()
+        self.hashes, self.charges, self.answered = set[str](), set[int](), set[int]()
+
+    def add(self, entry: dict[str, Any]) -> None:
+        need(not self.signed, "it comes after the signed head")
+        need(set(entry) == {"seq", "kind", "body", "prev", "hash"}, "it is not an entry")
+        need(type(entry["seq"]) is int and entry["seq"] == self.seq + 1, "its number does not follow")
+        need(entry["prev"] == self.head, "it does not name the entry before it")
+        text = f"sfumato ledger 1\n{self.seq + 1}\n{entry['kind']}\n{self.head}\n{entry['body']}"
+        self.seq, self.head = self.seq + 1, hashlib.sha256(text.encode()).hexdigest()
+        need(entry["hash"] == self.head, "its hash is not that of its content")
+        self.hashes.add(self.head)
+        kinds = {"account": self.set, "grant": self.set, "charge": self.charge, "release": self.release}
+        need(entry["kind"] in kinds, "its kind is not known")
+        kinds[entry["kind"]](entry["kind"], read(entry["body"]))
+
+    def set(self, kind: str, body: dict[str, Any]) -> None:
+        name, old = body["account"], self.terms.get(body["account"])
+        need(ACCOUNT.fullmatch(name) and len(name) <= 200, "its account has no proper name")
+        need(old is None or kind == old[0] == "grant", "it changes a budget that was fixed")
+        self.terms[name] = kind, *amounts(body["caps"], -1)
+        self.spent.setdefault(name, (0, [0] * FILTERS, 0))
+
+    def charge(self, kind: str, body: dict[str, Any]) -> None:
+        names, key, cost = body["accounts"], body["key"], amounts(body["cost"], 0)
+        need(names == sorted(set(names)) != [], "its accounts are not in order")
+        need(all(name in self.terms for name in names), "it charges an account that was never opened")
+        need(DIGEST.fullmatch(body["request"]), "its request is malformed")
+        need(key is None or (*names, key) not in self.keys, "its key was used before")
+        for name in names:
+            self.pay(name, *cost)
+        self.keys.add((*names, key))
+        self.charges.add(self.seq)
+
+    def pay(self, name: str, pure: Any, renyi: list[int], side: int) -> None:
+        """Admitted while one filter, and side δ, stay within their caps. No pure ε once is none for ever."""
+        spent, (_, top, tops, top_side) = self.spent[name], self.terms[name]
+        pure = None if pure is None or spent[0] is None else pure + spent[0]
+        renyi, side = [a + b for a, b in zip(renyi, spent[1], strict=True)], side + spent[2]
+        under = any(a <= b for a, b in zip(renyi, tops, strict=True)) or (pure is not None and pure <= top)
+        need(side <= top_side and under, "it spends more than was left")
+        self.spent[name] = pure, renyi, side
+
+    def release(self, kind: str, body: dict[str, Any]) -> None:
+        charge = body["charge"]
+        need(type(charge) is int and charge in self.charges, "it answers what was never charged")
+        need(charge not in self.answered, "it answers for the second time")
+        need(DIGEST.fullmatch(body["commitment"]), "its commitment is malformed")
+        self.answered.add(charge)
+
+
+def signature(signed: dict[str, Any], trusted: str | None) -> str:
+    """What is found of a signature; raises where it is wrong."""
+    need(trusted in (None, signed.get("public_key")), "it is not signed with this key")
+    if "signature" not in signed:
+        return "not signed"
+    try:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        return "signature NOT checked, since the cryptography package is missing"
+    try:
+        text = f"sfumato head 1\n{signed['entry']}\n{signed['head']}".encode()
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signed["public_key"]))
+        key.verify(bytes.fromhex(signed["signature"]), text)
+    except Exception as error:
+        raise AssertionError("its signature is wrong") from error
+    return f"signed with {signed['public_key']}"
+
+
+def check(lines: TextIO, receipts: list[str], trusted: str | None) -> str:
+    """The verdict; prints what was found of signatures on the way."""
+    books, where = Books(), "line 1"
+    try:
+        for number, line in enumerate(lines, start=1):
+            where = f"line {number}"
+            fields = read(line)
+            if "signature" not in fields:
+                books.add(fields)
+                continue
+            need((fields["entry"], fields["head"]) == (books.seq, books.head), "it signs another head")
+            print(f"head {books.head}: {signature(fields, trusted)}")
+            books.signed = True
+        for where in receipts:
+            with open(where, encoding="utf-8") as file:
+                fields = (found := read(file.read())).get("receipt", found)
+            need(fields["head"] in books.hashes, "its entry is not here: this is an old or another ledger")
+            print(f"{where}: holds, {signature(fields, trusted)}")
+    except AssertionError as error:
+        return f"BROKEN at {where}: {error}"
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return f"BROKEN at {where}: its content cannot be read"
+    charges, answered = len(books.charges), len(books.answered)
+    return f"{books.seq} entries hold, {answered} of {charges} charges answered, head {books.head}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Check an exported sfumato ledger.")
+    parser.add_argument("files", nargs="+", help="the export, then receipts")
+    parser.add_argument("--key", help="the ledger's public key, as you know it from elsewhere")
+    asked = parser.parse_args()
+    with open(asked.files[0], encoding="utf-8") as exported:
+        print(verdict := check(exported, asked.files[1:], asked.key))
+    raise SystemExit(verdict.startswith("BROKEN"))
