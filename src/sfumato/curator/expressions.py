@@ -64,8 +64,8 @@ def _lowered(node: Expression, scope: Scope) -> Lowered:
         case asked.OfUnit():
             raise PolicyError(
                 "SF-Q136",
-                "An aggregate stands inside another without a subquery.",
-                try_="SELECT AVG(x) FROM (SELECT patient_id, SUM(cost) AS x FROM visits GROUP BY patient_id)",
+                "An aggregate stands where a value of one row is expected.",
+                try_="HAVING, or SELECT AVG(x) FROM (SELECT patient_id, SUM(y) AS x … GROUP BY patient_id)",
             )
 
 

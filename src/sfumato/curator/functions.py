@@ -74,7 +74,7 @@ def _power(part: Lowered, exponent: Lowered) -> Lowered:
 
 
 def _round(part: Lowered, digits: Lowered | None = None) -> Lowered:
-    places = 0 if digits is None else _typed_integer(digits, "The digits of ROUND", range(-9, 10))
+    places = 0 if digits is None else _typed_integer(digits, "ROUND's number of digits", range(-9, 10))
     return lowered.rounded(part, places)
 
 

@@ -95,6 +95,10 @@ _CLAUSES = {
     "sample": ("TABLESAMPLE", "the whole table: noise hides people, a sample need not"),
     "columns": ("New names for columns", "the columns' own names"),
     "expressions": ("More than one argument", "one aggregate for each column"),
+    "method": ("A NATURAL or ASOF JOIN", "JOIN … USING (…)"),
+    "all": ("GROUP BY ALL", "the names of the columns"),
+    "limit": ("LIMIT in a subquery", "a condition in WHERE"),
+    "order": ("ORDER BY in a subquery", "the same without it"),
     "qualify": ("QUALIFY", "q.bounded(groups=…, rows=…)"),
     "windows": ("A window", "a subquery by unit"),
 }

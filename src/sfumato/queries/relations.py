@@ -136,8 +136,21 @@ def _by_unit(inner: Relation, node: exp.Select) -> Relation:
     having = None
     if node.args.get("having") is not None:
         only(node.args["having"], "this")
-        having = condition(node.args["having"].this)
+        having = condition(_spelled_out(node.args["having"].this, node.expressions))
     return PerUnit(inner, keys, _columns(node.expressions), having)
+
+
+def _spelled_out(having: exp.Expression, shown: Sequence[exp.Expression]) -> exp.Expression:
+    """The same condition, with what is shown in the place of the names it is shown by."""
+    aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
+
+    def spell(node: exp.Expression) -> exp.Expression:
+        plain = isinstance(node, exp.Column) and node.args.get("table") is None
+        meant = aliased.get(node.name.casefold()) if plain else None
+        return node if meant is None else exp.Paren(this=meant.copy())
+
+    spelled: exp.Expression = having.transform(spell)
+    return spelled
 
 
 def _columns(items: Sequence[exp.Expression]) -> tuple[tuple[str, Expression], ...]:

@@ -1,5 +1,8 @@
 """Plans: what is summed, what it costs, and which questions are the same."""
 
+from __future__ import annotations
+
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -8,11 +11,16 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog import Table, declared
-from sfumato.curator.plan import Plan, plan
+from sfumato.curator.domains import Numbers
+from sfumato.curator.lowered import Lowered
+from sfumato.curator.measurement import Bounds
+from sfumato.curator.plan import Plan, Resolved, plan, priced
 from sfumato.curator.reach import Reach
-from sfumato.curator.spend import Pure
-from sfumato.curator.summands import Summand
-from sfumato.engines.program import Counted, Present, Term, Total, Units
+from sfumato.curator.spend import Moves, Pure, Rounded
+from sfumato.curator.steps import Bought, Choices
+from sfumato.curator.summands import Summand, _deviations, _product
+from sfumato.engines.program import Counted, Present, Total, Units
+from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
     Add,
     Among,
@@ -28,7 +36,8 @@ from sfumato.engines.values import (
     Some,
 )
 from sfumato.errors import PolicyError
-from sfumato.noise import Laplace
+from sfumato.noise import ThresholdedNoise, TruncatedGeometric
+from sfumato.privacy.neighbours import Neighbours
 from sfumato.queries.sql import question
 
 TABLE: Table = declared(
@@ -39,20 +48,26 @@ TABLE: Table = declared(
         "ward": sf.one_of("A", "B"),
         "flag": sf.one_of(0, 1),
         "other": sf.one_of(*range(1000)),
+        "sex": sf.one_of("f", "m", constant=True),
+        "note": sf.text(),
+        "sure": sf.between(0, 9, step=1, missing=0),
     },
 )
+AGE, WARD, FLAG = Column(0, "age"), Column(0, "ward"), Column(0, "flag")
+CENTRED = Add(AGE, Constant(-50))
 
 
-AGE, FLAG = Column(0, "age"), Column(0, "flag")
-DEVIATION = Add(AGE, Constant(-50))
+def _plan(sql: str, epsilon: Fraction = Fraction(1), table: Table = TABLE) -> Plan:
+    return plan(lambda _: table, question(sql), Pure(epsilon, Fraction(1, 10**6)))
 
 
-def _plan(sql: str, epsilon: Fraction = Fraction(1)) -> Plan:
-    return plan(lambda name: TABLE, question(sql), Pure(epsilon))
+def _moves(sql: str, table: Table = TABLE, bounds: Bounds | None = None) -> list[Moves]:
+    asked = replace(question(sql), bounds=bounds)
+    spend = Pure(Fraction(1), Fraction(1, 10**6))
+    return [each.moves for each in priced(Resolved(lambda _: table, asked), spend).measured]
 
 
-def _terms(sql: str) -> set[Term]:
-    return {each.summand.term for each in _plan(sql).measured}
+# ---- sums --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -61,42 +76,65 @@ def _terms(sql: str) -> set[Term]:
         ("COUNT(*)", {Counted()}),
         ("COUNT(1)", {Counted()}),
         ("COUNT(age)", {Present(AGE)}),
-        ("COUNT(age * 2 + 1)", {Present(AGE)}),
+        ("COUNT(age + 1) AS n", {Present(AGE)}),
+        ("COUNT(sure)", {Counted()}),
         ("SUM(age)", {Total(AGE)}),
-        ("SUM(age * 2)", {Total(AGE)}),
-        ("AVG(age)", {Total(DEVIATION), Present(AGE)}),
+        ("AVG(age)", {Total(CENTRED), Present(AGE)}),
         ("SUM(flag)", {Total(Lookup(FLAG, (0, 1)))}),
-        ("AVG(flag)", {Total(Lookup(FLAG, (-1, 1))), Present(FLAG)}),
         ("COUNT(DISTINCT who)", {Units()}),
         ("COUNT(DISTINCT WHO)", {Units()}),
-        ("VARIANCE(age)", {Total(Multiply(DEVIATION, DEVIATION)), Total(DEVIATION), Present(AGE)}),
-        ("STDDEV(age), AVG(age)", {Total(Multiply(DEVIATION, DEVIATION)), Total(DEVIATION), Present(AGE)}),
+        ("VARIANCE(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
+        ("STDDEV(age), AVG(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
         ("VAR_POP(flag)", {Total(Lookup(FLAG, (1, 1))), Total(Lookup(FLAG, (-1, 1))), Present(FLAG)}),
-        ("AVG(age), COUNT(age), COUNT(*), COUNT(*) AS again", {Total(DEVIATION), Present(AGE), Counted()}),
+        ("AVG(age), COUNT(age), COUNT(*), COUNT(*) AS again", {Total(CENTRED), Present(AGE), Counted()}),
     ],
 )
-def test_each_sum_is_measured_once(shown: str, terms: set[Term]) -> None:
-    aliased = ", ".join(
-        f"{part} AS x{i}" for i, part in enumerate(shown.replace(" AS again", "").split(", "))
-    )
-    assert _terms(f"SELECT {aliased} FROM t") == terms
+def test_each_sum_is_measured_once(shown: str, terms: set[object]) -> None:
+    found = _plan(f"SELECT {shown} FROM t").steps[0].program.terms  # type: ignore[union-attr]
+    assert set(found) == terms
+    assert len(found) == len(terms)
+
+
+def test_the_same_integers_of_another_step_are_another_sum() -> None:
+    priced_plan = _plan("SELECT SUM(age) AS a, SUM(age / 3) AS b, SUM(age) / 3 AS c FROM t")
+    sums = [priced_plan.sums(aggregate)[0] for aggregate in priced_plan.question.aggregates]
+    assert [priced_plan.measured[place].summand.step for place in sums] == [Fraction(1), Fraction(1, 3)]
 
 
 def test_the_price_is_the_spend_and_noise_follows_the_sensitivity() -> None:
-    priced = _plan("SELECT COUNT(*), SUM(age) FROM t GROUP BY ward", Fraction(3, 10))
-    assert priced.event.pure() == Fraction(3, 10)
-    by_term = {each.summand.term: each for each in priced.measured}
+    found = _plan("SELECT COUNT(*), SUM(age) FROM t GROUP BY ward", Fraction(3, 10))
+    assert found.event.pure() == Fraction(3, 10)
+    by_term = {each.summand.term: each for each in found.measured}
     assert by_term[Counted()].moves.l1 == 5
-    assert by_term[Counted()].noise == Laplace(5 / Fraction(3, 20))
-    assert by_term[Total(AGE)].moves.l1 == 500
+    assert by_term[Counted()].noise == Pure(Fraction(3, 10)).noise(Moves(5, 25), 2)
+    assert by_term[Total(AGE)].moves == Moves(500, 250_000)
+
+
+def test_gaussian_noise_follows_the_other_norm() -> None:
+    spend = Rounded(Fraction(2), "ρ")
+    asked = question("SELECT other, COUNT(DISTINCT who) FROM t GROUP BY other")
+    (measured,) = priced(Resolved(lambda _: TABLE, asked), spend).measured
+    assert measured.moves == Moves(5, 5)
+    assert measured.noise == spend.noise(Moves(5, 5), 1)
+
+
+# ---- how far a unit reaches --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("groups", "l1"), [("", 1), ("GROUP BY ward", 2), ("GROUP BY ward, flag", 4), ("GROUP BY other", 5)]
+    ("groups", "l1"),
+    [
+        ("", 1),
+        ("GROUP BY ward", 2),
+        ("GROUP BY ward, flag", 4),
+        ("GROUP BY other", 5),
+        ("GROUP BY sex", 1),
+        ("GROUP BY sex, ward", 4),
+        ("GROUP BY note", 5),
+    ],
 )
 def test_a_unit_counts_once_in_each_cell_it_has_rows_in(groups: str, l1: int) -> None:
-    moves = _plan(f"SELECT COUNT(DISTINCT who) FROM t {groups}").measured[0].moves
-    assert (moves.l1, moves.l2_squared) == (l1, l1)
+    assert _moves(f"SELECT COUNT(DISTINCT who) FROM t {groups}") == [Moves(l1, l1)]
 
 
 @pytest.mark.parametrize("rows", range(1, 8))
@@ -108,6 +146,105 @@ def test_norms_are_those_of_the_worst_split(rows: int, cells: int, each: int) ->
     moves = Reach(min(rows, cells * each), cells, min(each, rows)).moves(Summand(Counted(), 3, Fraction(1)))
     assert moves.l1 == max(3 * sum(split) for split in splits)
     assert moves.l2_squared == max(9 * sum(part**2 for part in split) for split in splits)
+
+
+@pytest.mark.parametrize(
+    ("groups", "bounds", "moves"),
+    [
+        ("", Bounds(1, 2), Moves(2, 4)),
+        ("GROUP BY other", Bounds(2, 2), Moves(4, 8)),
+        ("GROUP BY other", Bounds(2, 9), Moves(5, 25)),
+        ("GROUP BY other", Bounds(9, 1), Moves(5, 5)),
+        ("GROUP BY ward", Bounds(9, 2), Moves(4, 8)),
+        ("GROUP BY sex", Bounds(3, 2), Moves(2, 4)),
+    ],
+)
+def test_bounding_inside_a_question_bounds_both_norms(groups: str, bounds: Bounds, moves: Moves) -> None:
+    assert _moves(f"SELECT COUNT(*) FROM t {groups}", bounds=bounds) == [moves]
+
+
+def test_bounding_is_left_out_where_a_unit_has_one_row() -> None:
+    one = declared("t", sf.Unit("who", max_rows=1), {"ward": sf.one_of("A", "B")})
+    asked = replace(question("SELECT COUNT(*) FROM t GROUP BY ward"), bounds=Bounds(1, 1))
+    assert not isinstance(Resolved(lambda _: one, asked).rows[0], Bounded)
+
+
+@pytest.mark.parametrize(
+    ("sql", "moves"),
+    [
+        ("SELECT COUNT(*) FROM t", [Moves(0, 0)]),
+        ("SELECT COUNT(*) FROM t WHERE age > 3", [Moves(1, 1)]),
+        ("SELECT COUNT(*) FROM t GROUP BY ward", [Moves(2, 2)]),
+        ("SELECT SUM(age) FROM t", [Moves(100, 10_000)]),
+        ("SELECT ward, SUM(age) FROM t GROUP BY ward", [Moves(200, 20_000)]),
+        ("SELECT AVG(age) FROM t", [Moves(1, 1), Moves(100, 10_000)]),
+        ("SELECT SUM(age - 50) AS s FROM t GROUP BY ward", [Moves(100, 10_000)]),
+    ],
+)
+def test_replacing_a_unit_takes_one_away_and_adds_another(sql: str, moves: list[Moves]) -> None:
+    columns = {"age": sf.between(0, 100, step=1), "ward": sf.one_of("A", "B")}
+    table = Table("t", sf.ROW, columns, neighbours=Neighbours.REPLACE_ONE, public_rows=10)
+    assert _moves(sql, table) == moves
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "key", "kind", "per_unit"),
+    [
+        (Neighbours.ADD_REMOVE, "sex, note", ThresholdedNoise, 5),
+        (Neighbours.ADD_REMOVE, "once", TruncatedGeometric, 1),
+        (Neighbours.REPLACE_ONE, "once", ThresholdedNoise, 2),
+    ],
+)
+def test_keys_are_bought_for_as_many_as_can_move(
+    neighbours: Neighbours, key: str, kind: type[Any], per_unit: int
+) -> None:
+    table = replace(TABLE, columns={**TABLE.columns, "once": sf.text(constant=True)}, neighbours=neighbours)
+    (step,) = _plan(f"SELECT COUNT(*) FROM t GROUP BY {key}", table=table).steps
+    assert isinstance(step, Bought)
+    assert isinstance(step.keys, kind)
+    assert step.keys.per_unit == per_unit
+
+
+def test_a_quantile_is_priced_by_all_rows_of_a_unit() -> None:
+    (step,) = _plan("SELECT MEDIAN(age) FROM t GROUP BY ward").steps
+    assert isinstance(step, Choices)
+    assert step.rows == 5
+    assert step.event().pure() == Fraction(1)
+
+
+# ---- squares -----------------------------------------------------------------------------------------------
+
+
+def _squared(promise: Any) -> tuple[Summand, Summand]:
+    deviation = _deviations(Lowered(Column(0, "x"), promise.domain()))
+    return deviation, _product(deviation, deviation)
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (0, 110), (-1e-9, 1e-9), (-(2.0**90), 1), (0, 2**20 - 1)])
+def test_squares_need_no_more_steps_than_numbers(bounds: tuple[float, float]) -> None:
+    deviation, squared = _squared(sf.between(*bounds))
+    assert 2**18 <= squared.bound < 2**20
+    largest = (deviation.bound * deviation.step) ** 2
+    assert 0 <= largest - squared.bound * squared.step < squared.step
+
+
+@pytest.mark.parametrize("step", [Fraction(1), Fraction(1, 2**40)])
+def test_a_square_is_the_whole_square_or_less_than_a_step_below(step: Fraction) -> None:
+    deviation, squared = _squared(sf.between(-7, 5, step=step))
+    assert squared.slack >= (squared.step > deviation.step**2)
+    assert (squared.slack == 0) == (step == 1)
+
+
+def test_a_product_of_different_numbers_may_be_negative() -> None:
+    one = Summand(Total(AGE), 50, Fraction(1), 0, 0, True)
+    other = replace(one, term=Total(WARD), bound=7)
+    product = _product(one, other)
+    assert (product.bound, product.signed) == (350, True)
+    assert isinstance(product.term, Total)
+    assert Numbers(-350, 350).bound == product.bound
+
+
+# ---- conditions, and which questions are the same ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -124,11 +261,14 @@ def test_norms_are_those_of_the_worst_split(rows: int, cells: int, each: int) ->
         ("age NOT BETWEEN 3 AND 4", Some((AtLeast(AGE, 5), AtMost(AGE, 2)))),
         ("age <= 4 AND age >= 3", Every((AtLeast(AGE, 3), AtMost(AGE, 4)))),
         ("age <> 3", Not(Among(AGE, (3,)))),
+        ("age = 5 OR age IN (3, 4) OR 3 = age", Among(AGE, (3, 4, 5))),
+        ("age NOT IN (4, 3) AND age <> 5", Not(Among(AGE, (3, 4, 5)))),
+        ("age IN (3, 4) AND age IN (4, 5)", Every((Among(AGE, (3, 4)), Among(AGE, (4, 5))))),
+        ("age NOT IN (3, 4) OR age <> 5", Some((Not(Among(AGE, (3, 4))), Not(Among(AGE, (5,)))))),
     ],
 )
 def test_conditions_have_one_form(condition: str, predicate: object) -> None:
-    step = _plan(f"SELECT COUNT(*) FROM t WHERE {condition}").steps[0]
-    assert step.program.where == predicate
+    assert _plan(f"SELECT COUNT(*) FROM t WHERE {condition}").steps[0].program.where == predicate
 
 
 SAME = [
@@ -136,7 +276,8 @@ SAME = [
     "select ward as w, sum(AGE), count(*) from t where flag = 1 and not age < 3 group by WARD",
     "SELECT COUNT(1), SUM(age) FROM t WHERE (flag = 1 AND age > 2) AND flag = 1 GROUP BY ward",
     "SELECT v.ward, COUNT(*), SUM(v.age) FROM t AS v WHERE v.age >= 3 AND v.flag = 1 GROUP BY v.ward",
-    "SELECT COUNT(*), SUM(a) FROM (SELECT ward, age AS a FROM t WHERE flag = 1) WHERE a > 2 GROUP BY ward",
+    "WITH v AS (SELECT * FROM t WHERE flag = 1) SELECT COUNT(*), SUM(age) FROM v WHERE age > 2 GROUP BY ward",
+    "SELECT COUNT(*), SUM(x) FROM (SELECT ward AS w, age AS x FROM t WHERE age > 2 AND flag = 1) GROUP BY w",
 ]
 OTHER = [
     "SELECT ward, COUNT(*) AS n, SUM(age) AS s FROM t WHERE age >= 4 AND flag = 1 GROUP BY ward",
@@ -152,10 +293,17 @@ def test_equal_questions_have_equal_requests() -> None:
     assert _plan(SAME[0]).request != _plan(SAME[0], Fraction(2)).request
 
 
+def test_another_snapshot_is_another_question() -> None:
+    assert _plan(SAME[0]).request != _plan(SAME[0], table=replace(TABLE, snapshot=2)).request
+
+
+# ---- refusals ----------------------------------------------------------------------------------------------
+
+
 def test_too_many_groups_are_refused() -> None:
     wide = declared("t", sf.ROW, {name: sf.one_of(*range(1001)) for name in ("a", "b")})
     with pytest.raises(PolicyError, match="SF-Q117"):
-        plan(lambda name: wide, question("SELECT COUNT(*) FROM t GROUP BY a, b"), Pure(Fraction(1)))
+        _plan("SELECT COUNT(*) FROM t GROUP BY a, b", table=wide)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +315,5 @@ def test_too_many_groups_are_refused() -> None:
     ],
 )
 def test_only_units_are_counted_once_each(unit: sf.Unit, columns: dict[str, Any], name: str) -> None:
-    table = declared("t", unit, columns)
     with pytest.raises(PolicyError, match="SF-Q130"):
-        plan(lambda _: table, question(f"SELECT COUNT(DISTINCT {name}) FROM t"), Pure(Fraction(1)))
+        _plan(f"SELECT COUNT(DISTINCT {name}) FROM t", table=declared("t", unit, columns))

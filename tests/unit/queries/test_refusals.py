@@ -1,50 +1,66 @@
 """What is not on the closed list is refused, each time with the same text, before anything could be charged.
 
-`refusals.txt` holds blocks of a question and the whole error it gets. After a change of wording,
+The files in `refusals` hold blocks of a question and the whole error it gets. After a change of wording,
 `pytest tests/unit/queries --record` writes the texts anew; read the difference before keeping it.
 """
 
+from __future__ import annotations
+
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.curator.catalog import Catalog
 from sfumato.curator.plan import plan
 from sfumato.curator.spend import Pure
 from sfumato.errors import PolicyError
 from sfumato.queries.sql import question
+from unit.queries.test_plans import TABLES
 
-FILE = Path(__file__).with_name("refusals.txt")
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.curator.catalog import Catalog, Table
+
+    Tables = Callable[[str], Table]
+
+FOLDER = Path(__file__).with_name("refusals")
+FILES = sorted(FOLDER.glob("*.txt"))
 END = "\n----\n"
+SPEND = Pure(Fraction(1), Fraction(1, 10**6))
 
 
-def _blocks() -> list[tuple[str, str]]:
-    blocks = [
-        block.partition("\n=>\n") for block in FILE.read_text(encoding="utf-8").split(END) if block.strip()
-    ]
-    return [(asked.strip("\n"), refused.strip("\n")) for asked, _, refused in blocks]
+@pytest.fixture
+def tables(catalog: Catalog, file: Path) -> Tables:
+    """One table, of which most is asked; or many."""
+    return catalog.table if file.stem == "one" else TABLES.__getitem__
 
 
-def _refusal(catalog: Catalog, sql: str) -> str:
+def _blocks(file: Path) -> list[tuple[str, str]]:
+    parts = (part.partition("\n=>\n") for part in file.read_text(encoding="utf-8").split(END))
+    return [(asked.strip("\n"), refused.strip("\n")) for asked, _, refused in parts if asked.strip()]
+
+
+def _refusal(tables: Tables, sql: str) -> str:
     try:
-        asked = question(sql)
-        plan(catalog.table, asked, Pure(Fraction(1), Fraction(1, 10**6)))
+        plan(tables, question(sql), SPEND)
     except PolicyError as refusal:
         return str(refusal)
     return "answered"
 
 
-def test_each_is_refused_with_its_text(catalog: Catalog, pytestconfig: pytest.Config) -> None:
-    got = [(sql, _refusal(catalog, sql)) for sql, _ in _blocks()]
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_is_refused_with_its_text(file: Path, tables: Tables, pytestconfig: pytest.Config) -> None:
+    got = [(sql, _refusal(tables, sql)) for sql, _ in _blocks(file)]
     if pytestconfig.getoption("--record"):
-        FILE.write_text(END.join(f"{sql}\n=>\n{refused}" for sql, refused in got) + "\n", encoding="utf-8")
-    assert got == _blocks()
+        file.write_text(END.join(f"{sql}\n=>\n{refused}" for sql, refused in got) + "\n", encoding="utf-8")
+    assert got == _blocks(file)
 
 
 def test_there_are_enough_and_all_are_coded() -> None:
-    blocks = _blocks()
-    assert len(blocks) >= 80
+    blocks = [block for file in FILES for block in _blocks(file)]
+    assert len(blocks) >= 160
     assert all(refused.startswith("SF-Q") for _, refused in blocks)
     assert len({asked for asked, _ in blocks}) == len(blocks)
 
