@@ -81,7 +81,12 @@ _STRANGE = re.compile(r"[^\x20-\x7e\n]|--|/\*|;|\$|\"|`|\\|\b[0-9]+\.[0-9]|\b[0-
 def own_constants() -> str:
     """Every text that the engine's answering side is written with, docstrings left out."""
     folder = Path(engine.__file__).parent
-    files = [each for each in sorted(folder.glob("*.py")) if each.name not in {"prepare.py", "sources.py"}]
+    preparing = {"prepare.py", "sources.py", "stored.py", "reading.py", "texts.py"}
+    files = [
+        each
+        for each in sorted([*folder.parent.glob("*.py"), *folder.glob("*.py")])
+        if each.name not in preparing
+    ]
     return "\n".join(text for file in files for text in _constants(ast.parse(file.read_text("utf-8"))))
 
 
