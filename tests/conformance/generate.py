@@ -239,8 +239,20 @@ def figure(draw: random.Random, pool: Pool) -> tuple[str, Part]:
     return kind, Part(f"{'SUM' if kind == 'sum' else 'AVG'}({one.sql})", one.direct, one.exact)
 
 
+def ask_plainly(draw: random.Random) -> Asked:
+    """One aggregate of all rows, which some unit moves as far as it can."""
+    pool = draw.choice(_SOURCES)(draw)
+    kind, part = _counted(draw, pool) if draw.random() < 0.5 else figure(draw, pool)
+    sql = _select(pool, [], [part.sql], None)
+    shapes = (kind, f"{pool.kind}: {kind}")
+    direct = pool.direct and part.direct
+    return Asked(sql, question(sql), pool.population, shapes, direct, 0, (part.sql,), part.exact)
+
+
 def ask(draw: random.Random) -> Asked:
     """One question, which may be refused where numbers grow beyond every grid."""
+    if draw.random() < 0.2:
+        return ask_plainly(draw)
     pool = draw.choice(_SOURCES)(draw)
     figures = [figure(draw, pool) for _ in range(draw.choice([1, 1, 2, 3]))]
     keys = draw.sample(pool.keys, min(len(pool.keys), draw.choice([0, 0, 1, 1, 2])))
