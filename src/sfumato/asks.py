@@ -9,7 +9,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sfumato.curator import distances, selections
-from sfumato.curator.domains import begin
 from sfumato.curator.gate import decode, encode
 from sfumato.curator.lowering import source
 from sfumato.curator.measurement import Mean, Sum
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sfumato.curator.catalog import Table
-    from sfumato.curator.domains import Listed, Numbers, Periods
+    from sfumato.curator.domains import Numbers, Periods
     from sfumato.curator.measurement import Question
     from sfumato.curator.priced import Priced
     from sfumato.curator.relation import Expression, Relation
@@ -90,7 +89,7 @@ class Asks:
 
         def read(paid: Priced, released: Released) -> Figure:
             domain = asked(lambda table, needs: paid.spend)[1]
-            value = _meaning(domain, decode(released.answer)[0] + domain.low)
+            value = domain.show(decode(released.answer)[0] + domain.low)
             return Figure(value, None, None, Receipt.of(paid, released))
 
         return Measure(self.desk, text, lambda spend: asked(spend)[0], read, _blocks_off)
@@ -98,7 +97,7 @@ class Asks:
     def partition(self, frame: Frame[Any], name: str, column: Expression) -> Partition:
         rows = source(frame.relation, self.desk.lab.table)
         domain = selections.listed(rows, column)[1]
-        literals = [_literal(domain, place) for place in range(domain.size)]
+        literals = [domain.at(place) for place in range(domain.low, domain.high + 1)]
         parts = {
             shown: replace(
                 frame, relation=Filtered(frame.relation, Comparison(column, "=", Literal(literal)))
@@ -118,7 +117,7 @@ def _copies(relation: Relation, column: Expression, tables: Tables) -> int:
 
 def _half_width(paid: Priced) -> int:
     step: Any = paid.steps[0]
-    return int(step.noise.noise.half_width(Fraction(95, 100)))
+    return int(step.noise.half_width(Fraction(95, 100)))
 
 
 def _shortfall(paid: Priced, values: int) -> str:
@@ -131,22 +130,6 @@ def _blocks_off(paid: Priced) -> str:
     step: Any = paid.steps[0]
     off = float(step.mechanism.rank_error(Fraction(95, 100)))
     return f"at most {off:,.3g} blocks from the middle one, at 95 %; how much blocks differ is not in it"
-
-
-def _meaning(domain: Numbers | Periods, place: int) -> Any:
-    step = getattr(domain, "step", None)
-    if step is None:
-        return begin(place, domain.unit)  # type: ignore[union-attr]
-    number = place * step
-    return int(number) if number.denominator == 1 else float(number)
-
-
-def _literal(domain: Listed | Numbers | Periods, place: int) -> Any:
-    values = getattr(domain, "values", None)
-    if values is not None:
-        return values[place]
-    step = getattr(domain, "step", None)
-    return begin(domain.low + place, domain.unit) if step is None else (domain.low + place) * step  # type: ignore[union-attr]
 
 
 # ---- parts of a table --------------------------------------------------------------------------------------

@@ -9,17 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.distances import Blur, Linear, Mode, Single
-from sfumato.engines.program import Counted, Key, People, Program, Units
-from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.values import Column
-from sfumato.noise import Laplace
+from sfumato.curator.distances import Linear, Mode, Single
 from sfumato.session import Session
-
-BLUR = Blur(Laplace(Fraction(1)), 1)
-PEOPLE = People(Scan("t"), ALL, (Counted(),))
-CELLS = Program(Scan("t"), ALL, (Key(Column(0, "x"), 4),), (Counted(),))
-ONE = Program(Scan("t"), ALL, (), (Units(),))
 
 
 def _scores(rng: np.random.Generator, gain: int) -> list[int]:
@@ -27,7 +18,7 @@ def _scores(rng: np.random.Generator, gain: int) -> list[int]:
 
 
 def _linear(goal: int, gain: int) -> Linear:
-    return Linear(PEOPLE, (1,), goal, gain, BLUR)
+    return Linear((1,), goal, gain)
 
 
 def _distance(step: Linear, scores: list[int]) -> int:
@@ -69,7 +60,7 @@ def test_one_unit_moves_a_linear_distance_by_one_at_most() -> None:
 
 def test_one_unit_moves_a_distance_to_a_mode_by_one_at_most() -> None:
     rng, rows = np.random.default_rng(3), 5
-    step, reached = Mode(CELLS, 1, rows, BLUR), set()
+    step, reached = Mode(1, rows), set()
     for _ in range(5000):
         counts = rng.integers(0, 30, size=4)
         added = rng.multinomial(int(rng.integers(0, rows + 1)), rng.dirichlet([0.3] * 4))
@@ -79,7 +70,7 @@ def test_one_unit_moves_a_distance_to_a_mode_by_one_at_most() -> None:
 
 
 def test_one_unit_moves_the_distance_to_a_unique_value_by_one() -> None:
-    step = Single(ONE, BLUR)
+    step = Single()
     found = [step.distance(np.array([[count]])) for count in range(5)]
     assert found == [1, 0, 1, 2, 3]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.domains import MONTHS, SECONDS, Domain, Listed, Numbers, Periods, Texts, begin
+from sfumato.curator.domains import MONTHS, SECONDS, Domain, Listed, Numbers, Periods, Texts
 from sfumato.curator.gate import decode
 from sfumato.curator.laws import Floats, Law
 from sfumato.curator.steps import Bought, Choices
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sfumato.noise import End, Quantiles
 
     Key = tuple[Any, ...]
-
-_WIDEST = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,30 +164,23 @@ def key_columns(plan: Plan, noisy: Noisy) -> list[list[Any]]:
     """For each key of the question, what it is in every cell."""
     domains = [key.domain for key in plan.resolved.keys]
     if noisy.keys is not None:
-        return [[meaning(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
+        return [[_told(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
     shape = [each.size for each in domains if not isinstance(each, Texts)]
     places = np.unravel_index(np.arange(noisy.cells), shape) if shape else ()
     shown = [each.shown() for each in domains if not isinstance(each, Texts)]
     return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
 
 
-def meaning(domain: Domain, raw: Any) -> Any:
+def _told(domain: Domain, raw: Any) -> Any:
     """What a bought key stands for, as people see it."""
-    match domain:
-        case Listed():
-            return domain.shown()[raw]
-        case Numbers():
-            return int(raw * domain.step) if domain.step.denominator == 1 else float(raw * domain.step)
-        case Periods():
-            return begin(raw, domain.unit)
-    return raw
+    return raw if isinstance(domain, Texts) else domain.show(raw)
 
 
 def values_at(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:
     """The numbers or dates at these places, counted from the domain's first; the nearest if between two."""
     found: Any = np.rint(places).astype(np.int64) + domain.low
     if isinstance(domain, Numbers):
-        return np.asarray(found * (int(domain.step) if _whole_steps(domain) else float(domain.step)))
+        return np.asarray(found * (int(domain.step) if domain.whole else float(domain.step)))
     if domain.unit in SECONDS:
         return np.asarray(found * SECONDS[domain.unit]).astype("datetime64[s]")
     if domain.unit in MONTHS:
@@ -203,7 +194,7 @@ def arrow_type(domain: Domain) -> pa.DataType:
 
     match domain:
         case Numbers():
-            return pa.int64() if _whole_steps(domain) else pa.float64()
+            return pa.int64() if domain.whole else pa.float64()
         case Periods(unit=unit):
             return pa.timestamp("s") if unit in SECONDS else pa.date32()
         case Listed(values) if values and isinstance(values[0], bool):
@@ -211,7 +202,3 @@ def arrow_type(domain: Domain) -> pa.DataType:
         case Listed() if domain.numbers:
             return pa.int64() if all(each.denominator == 1 for each in domain.numbers) else pa.float64()
     return pa.string()
-
-
-def _whole_steps(domain: Numbers) -> bool:
-    return domain.step.denominator == 1 and domain.bound * domain.step < _WIDEST

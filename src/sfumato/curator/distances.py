@@ -95,20 +95,6 @@ class Unique:
 Property = CountReaches | SumReaches | ShareReaches | QuantileBelow | ModeIs | Unique
 
 
-@dataclass(frozen=True, slots=True)
-class Blur:
-    """Noise for a distance. Neighbours are one change apart, or two where a unit is replaced."""
-
-    noise: Laplace
-    changes: int
-
-    def event(self) -> Event:
-        return self.noise.event(self.changes)
-
-    def release(self, distance: int) -> int:
-        return int(self.noise.release(np.array([distance], dtype=object), l1=self.changes)[0])
-
-
 # ---- what is computed once it is paid ----------------------------------------------------------------------
 
 
@@ -120,17 +106,9 @@ class Linear:
     score out of its figures.
     """
 
-    program: People
     weights: tuple[int, ...]
     goal: int
     gain: int
-    noise: Blur
-
-    def event(self) -> Event:
-        return self.noise.event()
-
-    def release(self, exact: NDArray[Any]) -> int:
-        return self.noise.release(self.distance(exact))
 
     def distance(self, exact: NDArray[Any]) -> int:
         scores = sum(
@@ -160,16 +138,8 @@ def _fewest(short: int, taken: list[int], gain: int) -> int:
 class Mode:
     """The property that no cell has more rows than one of them. An added unit can put `rows` rows there."""
 
-    program: Program
     place: int
     rows: int
-    noise: Blur
-
-    def event(self) -> Event:
-        return self.noise.event()
-
-    def release(self, exact: NDArray[Any]) -> int:
-        return self.noise.release(self.distance(exact))
 
     def distance(self, exact: NDArray[Any]) -> int:
         counts = exact[0]
@@ -180,17 +150,28 @@ class Mode:
 class Single:
     """The property that exactly one unit has a row."""
 
-    program: Program
-    noise: Blur
-
-    def event(self) -> Event:
-        return self.noise.event()
-
-    def release(self, exact: NDArray[Any]) -> int:
-        return self.noise.release(self.distance(exact))
-
     def distance(self, exact: NDArray[Any]) -> int:
         return abs(int(exact[0][0]) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A distance with noise. Neighbours are one change apart, or two where a unit is replaced."""
+
+    program: People | Program
+    formula: Linear | Mode | Single
+    noise: Laplace
+    changes: int
+
+    def event(self) -> Event:
+        return self.noise.event(self.changes)
+
+    def release(self, exact: NDArray[Any]) -> int:
+        distance = np.array([self.formula.distance(exact)], dtype=object)
+        return int(self.noise.release(distance, l1=self.changes)[0])
+
+
+Measured = tuple[People | Program, Linear | Mode | Single]
 
 
 # ---- from a property to a step -----------------------------------------------------------------------------
@@ -201,26 +182,27 @@ def distance(source: Source, wanted: Property, spend: Spend) -> Priced:
     if not isinstance(spend, Pure):
         raise PolicyError("SF-Q152", "A distance is released with pure ε.", try_="release(epsilon=0.1)")
     changes = 2 if source.table.neighbours is Neighbours.REPLACE_ONE else 1
-    step = _step(source, wanted, Blur(Laplace(changes / spend.epsilon), changes))
+    program, formula = _measured(source, wanted)
+    step = Distance(program, formula, Laplace(changes / spend.epsilon), changes)
     return Priced(source.table, spend, (step,), truncation(source.table))
 
 
-def _step(source: Source, wanted: Property, noise: Blur) -> Linear | Mode | Single:
+def _measured(source: Source, wanted: Property) -> Measured:
     match wanted:
         case CountReaches(bound, at_least):
-            return _linear(source, (Counted(),), (1,), bound, source.max_rows, at_least, noise)
+            return _linear(source, (Counted(),), (1,), bound, source.max_rows, at_least)
         case SumReaches(of, bound, at_least):
-            return _sum(source, of, bound, at_least, noise)
+            return _sum(source, of, bound, at_least)
         case ShareReaches(of, bound, at_least):
-            return _share(source, of, bound, at_least, noise)
+            return _share(source, of, bound, at_least)
         case QuantileBelow(of, share, bound, below):
             holds = Comparison(of, "<=" if below else ">=", Literal(bound))
             met = Case(((holds, Literal(Fraction(1))),))
-            return _share_of(source, Present(expression(of, source.scope).value), met, share, noise)
+            return _share_of(source, Present(expression(of, source.scope).value), met, share)
         case ModeIs(of, value):
-            return _mode(source, of, value, noise)
+            return _mode(source, of, value)
         case Unique(of, value):
-            return _single(source, of, value, noise)
+            return _single(source, of, value)
 
 
 def _linear(
@@ -230,53 +212,52 @@ def _linear(
     goal: int,
     most: int,
     at_least: bool,
-    noise: Blur,
     least: int = 0,
-) -> Linear:
+) -> Measured:
     """For ≤ the signs are turned. `most` and `least` bound a unit's score; no row at all scores 0."""
     program = People(source.rows, source.where, figures)
     if at_least:
-        return Linear(program, weights, goal, max(most, 0), noise)
-    return Linear(program, tuple(-weight for weight in weights), -goal, max(-least, 0), noise)
+        return program, Linear(weights, goal, max(most, 0))
+    return program, Linear(tuple(-weight for weight in weights), -goal, max(-least, 0))
 
 
-def _sum(source: Source, of: Expression, bound: Fraction, at_least: bool, noise: Blur) -> Linear:
+def _sum(source: Source, of: Expression, bound: Fraction, at_least: bool) -> Measured:
     part, domain = number(expression(of, source.scope), "What SUM takes")
     goal = math.ceil(bound / domain.step) if at_least else math.floor(bound / domain.step)
     most, least = max(domain.high, 0) * source.max_rows, min(domain.low, 0) * source.max_rows
     total = Total(part.value)
-    return _linear(source, (total,), (1,), goal, most, at_least, noise, least)
+    return _linear(source, (total,), (1,), goal, most, at_least, least)
 
 
-def _share(source: Source, of: Expression, bound: Fraction, at_least: bool, noise: Blur) -> Linear:
+def _share(source: Source, of: Expression, bound: Fraction, at_least: bool) -> Measured:
     met = Case(((Comparison(of, "=", Literal(True)), Literal(Fraction(1))),))
     counted = Present(expression(of, source.scope).value)
     if at_least:
-        return _share_of(source, counted, met, bound, noise)
+        return _share_of(source, counted, met, bound)
     missed = Case(((Comparison(of, "=", Literal(False)), Literal(Fraction(1))),))
-    return _share_of(source, counted, missed, 1 - bound, noise)
+    return _share_of(source, counted, missed, 1 - bound)
 
 
-def _share_of(source: Source, counted: Figure, met: Case, share: Fraction, noise: Blur) -> Linear:
+def _share_of(source: Source, counted: Figure, met: Case, share: Fraction) -> Measured:
     """denominator · (rows that meet it) − numerator · rows ≥ 0."""
     if not 0 <= share <= 1:
         raise PolicyError("SF-Q150", "A share lies from 0 to 1.", try_="AVG(age >= 65) >= 0.3")
     figures = (Present(expression(met, source.scope).value), counted)
     weights = (share.denominator, -share.numerator)
     most = (share.denominator - share.numerator) * source.max_rows
-    return _linear(source, figures, weights, 0, most, True, noise)
+    return _linear(source, figures, weights, 0, most, True)
 
 
-def _mode(source: Source, of: Expression, value: Any, noise: Blur) -> Mode:
+def _mode(source: Source, of: Expression, value: Any) -> Measured:
     part = expression(of, source.scope)
     if not isinstance(part.domain, Listed) or value not in part.domain.values:
         raise PolicyError("SF-Q112", "The mode is one of a column's listed values.", try_="MODE(ward) = 'A'")
     key = Key(part.value, part.domain.size)
     program = Program(source.rows, source.where, (key,), (Counted(),))
-    return Mode(program, part.domain.values.index(value), source.max_rows, noise)
+    return program, Mode(part.domain.values.index(value), source.max_rows)
 
 
-def _single(source: Source, of: Expression, value: Any, noise: Blur) -> Single:
+def _single(source: Source, of: Expression, value: Any) -> Measured:
     holds = predicate(Comparison(of, "=", Literal(value)), source.scope)
     where = simplified(Every((source.where, holds)))
-    return Single(Program(source.rows, where, (), (Units(),)), noise)
+    return Program(source.rows, where, (), (Units(),)), Single()

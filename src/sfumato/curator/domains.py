@@ -11,7 +11,7 @@ from calendar import monthrange
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeGuard
 
 EPOCH = date(1970, 1, 1)
 ORIGIN = datetime(1970, 1, 1)  # noqa: DTZ001  moments are kept in UTC, without saying so
@@ -39,10 +39,24 @@ class Numbers:
         """The largest magnitude."""
         return max(abs(self.low), abs(self.high))
 
+    @property
+    def whole(self) -> bool:
+        """Whether people see whole numbers: others, and those beyond 64 bits, are shown as doubles."""
+        return self.step.denominator == 1 and self.bound * self.step < 2**62
+
+    @property
+    def known(self) -> bool:
+        """Whether its integers say which values there are: not where the step was chosen for them."""
+        return not self.rounded or self.step == 1
+
+    def at(self, place: int) -> Fraction:
+        return place * self.step
+
+    def show(self, place: int) -> Any:
+        return int(self.at(place)) if self.whole else float(self.at(place))
+
     def shown(self) -> list[Any]:
-        whole = self.step.denominator == 1
-        numbers = (place * self.step for place in range(self.low, self.high + 1))
-        return [int(number) if whole else float(number) for number in numbers]
+        return [self.show(place) for place in range(self.low, self.high + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,16 @@ class Listed:
     @property
     def size(self) -> int:
         return len(self.values)
+
+    @property
+    def known(self) -> bool:
+        return True
+
+    def at(self, place: int) -> Scalar:
+        return self.values[place]
+
+    def show(self, place: int) -> Any:
+        return self.shown()[place]
 
     @property
     def numbers(self) -> tuple[Fraction, ...]:
@@ -99,8 +123,17 @@ class Periods:
     def size(self) -> int:
         return self.high - self.low + 1
 
+    @property
+    def known(self) -> bool:
+        return True
+
+    def at(self, place: int) -> date:
+        return begin(place, self.unit)
+
+    show = at
+
     def shown(self) -> list[Any]:
-        return [begin(place, self.unit) for place in range(self.low, self.high + 1)]
+        return [self.at(place) for place in range(self.low, self.high + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +142,13 @@ class Texts:
 
 
 Domain = Numbers | Listed | Periods | Texts
+
+MOST_CELLS = 1_000_000
+
+
+def countable(domain: Domain) -> TypeGuard[Numbers | Listed | Periods]:
+    """Whether every value is known beforehand, and there are not too many for a cell each."""
+    return not isinstance(domain, Texts) and domain.known and domain.size <= MOST_CELLS
 
 
 # ---- the calendar ------------------------------------------------------------------------------------------

@@ -168,15 +168,6 @@ def _nullif(part: Lowered, unwanted: Lowered) -> Lowered:
     return part.then(Choose(same, Constant(None), part.value), part.domain, unwanted, total=False)
 
 
-# ---- figures of one unit's rows, which only a subquery by unit asks for ------------------------------------
-
-
-def _total(total: Lowered, there: Lowered) -> Lowered:
-    """A sum, missing where all that was summed is."""
-    value = Choose(AtLeast(there.value, 1), total.value, Constant(None))
-    return total.then(value, total.domain, there, total=False)
-
-
 # ---- dates -------------------------------------------------------------------------------------------------
 
 
@@ -388,8 +379,6 @@ FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     "power": (_power, 2, 2),
     "coalesce": (_coalesce, 1, 20),
     "nullif": (_nullif, 2, 2),
-    "total": (_total, 2, 2),
-    "average": (lowered.average, 4, 4),
     "year": (_field("year", 0, 0), 1, 1),
     "month": (_field("month", 1, 12), 1, 1),
     "day": (_field("day", 1, 31), 1, 1),

@@ -213,8 +213,8 @@ def multiply(left: Lowered, right: Lowered) -> Lowered:
 def scaled(part: Lowered, domain: Numbers, factor: Fraction) -> Lowered:
     """Times a number that is not zero: the same integers, of another step."""
     if factor < 0:
-        return negate(part.then(part.value, Numbers(domain.low, domain.high, domain.step * -factor)))
-    return part.then(part.value, Numbers(domain.low, domain.high, domain.step * factor))
+        return negate(scaled(part, domain, -factor))
+    return part.then(part.value, replace(domain, step=domain.step * factor))
 
 
 def _typed(part: Lowered) -> Fraction | None:

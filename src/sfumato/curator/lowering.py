@@ -14,11 +14,11 @@ from sfumato.curator import relation as asked
 from sfumato.curator.conditions import comparable
 from sfumato.curator.domains import Numbers, Texts
 from sfumato.curator.expressions import expression, predicate
-from sfumato.curator.lowered import LARGEST, Lowered, coarser, number
+from sfumato.curator.lowered import LARGEST, Lowered, average, coarser, literal_number, number
 from sfumato.curator.scope import Field, Scope
 from sfumato.curator.simplify import simplified
 from sfumato.engines import rows as engine
-from sfumato.engines.values import Add, Column, Constant, Every, Multiply, Predicate, Value
+from sfumato.engines.values import Add, AtLeast, Choose, Column, Constant, Every, Multiply, Predicate, Value
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def _per_unit(relation: asked.PerUnit, inner: Source) -> Source:
     shown = tuple(_selected(name, each, scope) for name, each in columns)
     where = Every() if having is None else predicate(having, scope)
     rows = engine.PerUnit(
-        inner.rows, inner.where, tuple(_value(key) for key in keys.values), tuple(figures.known), at
+        inner.rows, inner.where, tuple(key.value for key in keys.values), tuple(figures.known), at
     )
     apart = {place: key for place, key in enumerate(keys.values) if not key.constant}
     cells = math.prod(_size(key) + 1 for key in apart.values())
@@ -388,31 +388,32 @@ def _key(part: Lowered) -> Lowered:
     return part
 
 
-def _value(part: Lowered) -> Value:
-    return part.value
-
-
 def _size(part: Lowered) -> int:
     return 10**9 if isinstance(part.domain, Texts) else part.domain.size
 
 
 @dataclass(slots=True)
 class _Figures:
-    """The figures that a subquery by unit needs, each once, as columns whose names no one can type."""
+    """What a subquery by unit computes of a unit's rows, under names that no one can type."""
 
     inner: Source
     alone: bool
     known: dict[engine.Figure, Lowered] = field(default_factory=dict)
+    """The columns of the unit's one row, each once."""
+    computed: list[Lowered] = field(default_factory=list)
 
     def fields(self) -> list[Field]:
-        return [Field(_hidden(f"f{i}"), (), part) for i, part in enumerate(self.known.values())]
+        return [Field(_hidden(f"f{i}"), (), part) for i, part in enumerate(self.computed)]
 
     def read(self, node: Any) -> Any:
-        """The same expression, with figures of the unit's rows replaced by their columns."""
-        return self._named(node) if isinstance(node, asked.OfUnit) else _rebuilt(node, self.read)
+        """The same expression, with figures of the unit's rows replaced by names."""
+        if not isinstance(node, asked.OfUnit):
+            return _rebuilt(node, self.read)
+        self.computed.append(self._figure(node))
+        return asked.Name(_hidden(f"f{len(self.computed) - 1}"))
 
-    def _named(self, node: asked.OfUnit) -> Expression:
-        """The expression that computes this figure from the columns."""
+    def _figure(self, node: asked.OfUnit) -> Lowered:
+        """A figure, computed from the columns."""
         if node.of is None:
             return self._column(engine.Counted(), Numbers(1, self.inner.max_rows))
         part = expression(node.of, self.inner.scope)
@@ -422,35 +423,41 @@ class _Figures:
             return self._end(node.figure, part)
         total, domain = self._sum(part)
         if node.figure == "avg":
-            ends = (asked.Literal(end * domain.step) for end in (domain.low, domain.high))
-            return asked.Call("average", (total, self._present(part), *ends))
-        return total if part.present else asked.Call("total", (total, self._present(part)))
+            ends = (literal_number(end * domain.step) for end in (domain.low, domain.high))
+            return average(total, self._present(part), *ends)
+        return total if part.present else _unless_none(total, self._present(part))
 
-    def _present(self, part: Lowered) -> Expression:
+    def _present(self, part: Lowered) -> Lowered:
         if part.present:
             return self._column(engine.Counted(), Numbers(1, self.inner.max_rows))
         return self._column(engine.Present(part.value), Numbers(0, self.inner.max_rows))
 
-    def _end(self, figure: str, part: Lowered) -> Expression:
+    def _end(self, figure: str, part: Lowered) -> Lowered:
         if isinstance(part.domain, Texts):
             raise PolicyError("SF-Q114", "Texts have no least and no largest.", try_="a number or a date")
         kind = engine.Smallest if figure == "min" else engine.Largest
-        return self._column(kind(_value(part)), part.domain, part.present)
+        return self._column(kind(part.value), part.domain, part.present)
 
-    def _sum(self, part: Lowered) -> tuple[Expression, Numbers]:
+    def _sum(self, part: Lowered) -> tuple[Lowered, Numbers]:
         """The sum, and the bounds of each summand; coarser where rows could add up to too much."""
         part, domain = number(part, "What SUM takes")
         most = self.inner.max_rows
         part = coarser(part, domain, (domain.bound * most).bit_length() - LARGEST.bit_length() + 1)
         part, domain = number(part, "What SUM takes")
         total = Numbers(min(0, domain.low) * most, max(0, domain.high) * most, domain.step)
-        return self._column(engine.Total(_value(part)), total), domain
+        return self._column(engine.Total(part.value), total), domain
 
-    def _column(self, figure: engine.Figure, domain: Domain, present: bool = True) -> Expression:
+    def _column(self, figure: engine.Figure, domain: Domain, present: bool = True) -> Lowered:
         if figure not in self.known:
             column = Column(self.inner.next_at, f"f{len(self.known)}")
             self.known[figure] = Lowered(column, domain, self.alone, present)
-        return asked.Name(_hidden(f"f{list(self.known).index(figure)}"))
+        return self.known[figure]
+
+
+def _unless_none(total: Lowered, there: Lowered) -> Lowered:
+    """A sum, missing where all that was summed is."""
+    value = Choose(AtLeast(there.value, 1), total.value, Constant(None))
+    return total.then(value, total.domain, there, total=False)
 
 
 def _hidden(name: str) -> str:

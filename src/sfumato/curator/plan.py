@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.domains import Domain, Numbers, Periods, Texts
+from sfumato.curator.domains import MOST_CELLS, Domain, Numbers, Periods, Texts, countable
 from sfumato.curator.expressions import expression
 from sfumato.curator.lowered import MISSING, Lowered, coarser, number, shifted
 from sfumato.curator.lowering import source
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     Tables = Callable[[str], Table]
 
-MOST_CELLS = 1_000_000
 MOST_PLACES = 2**22
 """Quantiles are chosen among at most so many places."""
 
@@ -60,21 +59,12 @@ class Grouping:
     @property
     def listed(self) -> bool:
         """Whether every group is known beforehand."""
-        return (
-            not isinstance(self.domain, Texts)
-            and self.domain.size <= MOST_CELLS
-            and not _too_fine(self.domain)
-        )
+        return countable(self.domain)
 
     def engine_key(self) -> engine.Key:
         if isinstance(self.domain, Texts):
             raise AssertionError(self)
         return engine.Key(shifted(self.part.value, -self.domain.low), self.domain.size)
-
-
-def _too_fine(domain: Domain) -> bool:
-    """Whether a number's steps were chosen for it, and so say nothing about which values there are."""
-    return isinstance(domain, Numbers) and domain.rounded and domain.step != 1
 
 
 class Resolved:
@@ -173,7 +163,7 @@ class Resolved:
         for key in self.keys:
             if key.part is MISSING:
                 raise PolicyError("SF-Q134", "A group is NULL whatever happens.", try_="GROUP BY a column")
-            if _too_fine(key.domain):
+            if isinstance(key.domain, Numbers) and not key.domain.known:
                 raise PolicyError(
                     "SF-Q109",
                     "A group cannot be named by a number whose values are not whole.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.domains import Listed, Numbers, Periods
+from sfumato.curator.domains import Listed, Numbers, Periods, countable
 from sfumato.curator.expressions import expression
 from sfumato.curator.lowered import Lowered, coarser, number, shifted
 from sfumato.curator.measurement import Mean, Quantile
@@ -52,8 +52,7 @@ def listed(source: Source, column: Expression) -> tuple[Lowered, Listed | Number
     """A column whose values are known beforehand."""
     part = expression(column, source.scope)
     domain = part.domain
-    fine = isinstance(domain, Numbers) and domain.rounded and domain.step != 1
-    if not isinstance(domain, Listed | Numbers | Periods) or fine or domain.size > 1_000_000:
+    if not countable(domain):
         raise PolicyError(
             "SF-Q109",
             "These values are not listed.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.tables import Connection
 
 
-class Shared:
+class Shared(ABC):
     """Whose turn it is, and who waits to write. Each kind of database has one connection at a time."""
 
     def __init__(self) -> None:
@@ -28,32 +29,32 @@ class Shared:
         with _forks:
             _databases.add(self)
 
+    @abstractmethod
     def connected(self) -> AbstractContextManager[Connection]:
         """The connection, for this thread alone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
         """One unchanging view over several statements."""
-        raise NotImplementedError
 
+    @abstractmethod
     def writing(self) -> AbstractContextManager[Connection]:
         """The only writer of all processes. The caller commits; what it leaves open is undone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def coded(self) -> AbstractContextManager[None]:
         """Turns every error of the database into one of ours."""
-        raise NotImplementedError
 
+    @abstractmethod
     def together(self, db: Connection) -> AbstractContextManager[None]:
         """Statements whose answers nobody reads need not be waited for, until the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def commit(self, db: Connection, seq: int, head: str) -> None:
         """Durably, with this as the newest entry, or it raises. What cannot be known is SF-L108."""
-        raise NotImplementedError
 
-    def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def close(self) -> None: ...
 
 
 _forks = threading.RLock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -54,7 +55,7 @@ class _Pending:
     request: str
 
 
-class StoredLedger:
+class StoredLedger(ABC):
     """See `Ledger` for what each call promises. Cannot be copied: two copies would be two budgets.
 
     Subclasses say how a database is reached, how it is checked, and where the key for receipts lies.
@@ -66,14 +67,14 @@ class StoredLedger:
         self._seen = (0, GENESIS)
         self._ill: LedgerError | None = None
 
-    def _connection(self) -> Shared:
-        raise NotImplementedError
+    @abstractmethod
+    def _connection(self) -> Shared: ...
 
-    def _check(self, db: Connection) -> Books:
-        raise NotImplementedError
+    @abstractmethod
+    def _check(self, db: Connection) -> Books: ...
 
-    def _key(self) -> Key:
-        raise NotImplementedError
+    @abstractmethod
+    def _key(self) -> Key: ...
 
     def open_account(self, account: str, budget: Budget) -> None:
         self._set_terms("account", account, budget)

@@ -12,6 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.curator.catalog import Table, declared
 from sfumato.curator.domains import Numbers
+from sfumato.curator.domains import Numbers
 from sfumato.curator.lowered import Lowered
 from sfumato.curator.measurement import Bounds
 from sfumato.curator.plan import Plan, Resolved, plan, priced
@@ -317,3 +318,11 @@ def test_too_many_groups_are_refused() -> None:
 def test_only_units_are_counted_once_each(unit: sf.Unit, columns: dict[str, Any], name: str) -> None:
     with pytest.raises(PolicyError, match="SF-Q130"):
         _plan(f"SELECT COUNT(DISTINCT {name}) FROM t", table=declared("t", unit, columns))
+
+
+def test_groups_beyond_64_bits_are_shown_as_doubles() -> None:
+    """A whole number that Arrow cannot hold must not be found out after the charge."""
+    [key] = _plan("SELECT age * 1e20 AS k, COUNT(*) FROM t GROUP BY k").resolved.keys
+    assert isinstance(key.domain, Numbers)
+    assert key.domain.shown()[:2] == [0.0, 1e20]
+    assert all(isinstance(shown, float) for shown in key.domain.shown())
