@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lowering import Source
     from sfumato.curator.relation import Expression
     from sfumato.curator.spend import Spend
+    from sfumato.engines.program import Tallied
     from sfumato.privacy.events import Event
 
 
@@ -89,7 +90,7 @@ class Blocked:
     def event(self) -> Event:
         return self.mechanism.event(self.changed)
 
-    def release(self, exact: NDArray[Any]) -> int:
+    def release(self, exact: Any) -> int:
         outputs = self._averages(exact) if self.share is None else self._quantiles(exact, self.share)
         return self.mechanism.release(outputs)
 
@@ -99,11 +100,12 @@ class Blocked:
         middle = (self.mechanism.low + self.mechanism.high) // 2
         return [int(total) // int(n) if n else middle for total, n in zip(sums, rows, strict=True)]
 
-    def _quantiles(self, exact: NDArray[np.int64], share: Fraction) -> list[int]:
+    def _quantiles(self, exact: Tallied, share: Fraction) -> list[int]:
         middle = (self.mechanism.low + self.mechanism.high) // 2
-        ends = np.searchsorted(exact[0], np.arange(self.mechanism.blocks + 1))
+        cells, places, counts = exact.triplets()
+        ends = np.searchsorted(cells, np.arange(self.mechanism.blocks + 1))
         return [
-            _quantile(exact[1, start:stop], exact[2, start:stop], share, middle)
+            _quantile(places[start:stop], counts[start:stop], share, middle)
             for start, stop in itertools.pairwise(ends)
         ]
 
