@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lowering import Source
     from sfumato.curator.relation import Expression
     from sfumato.curator.spend import Spend
+    from sfumato.engines.program import Tallied
     from sfumato.privacy.events import Event
 
 
@@ -93,11 +94,12 @@ class BlockQuantiles:
     def event(self) -> Event:
         return self.mechanism.event(self.changed)
 
-    def release(self, exact: NDArray[np.int64]) -> int:
+    def release(self, exact: Tallied) -> int:
         middle = _middle(self.mechanism)
-        ends = np.searchsorted(exact[0], np.arange(self.mechanism.blocks + 1))
+        cells, places, counts = exact.triplets()
+        ends = np.searchsorted(cells, np.arange(self.mechanism.blocks + 1))
         outputs = [
-            _quantile(exact[1, start:stop], exact[2, start:stop], self.share, middle)
+            _quantile(places[start:stop], counts[start:stop], self.share, middle)
             for start, stop in itertools.pairwise(ends)
         ]
         return self.mechanism.release(outputs)

@@ -14,6 +14,10 @@ class Dialect(Protocol):
     wide: str
     """The type of integers that no program can overflow."""
 
+    def tally(self, place: str, span: int) -> tuple[str, str]:
+        """What is selected of rows at a place below `span`, and how they are grouped: the place of every row,
+        or each place that occurs and how often."""
+
     def divided(self, left: str, right: str) -> str:
         """A quotient of wide integers without its fraction; missing parts give a missing one."""
 

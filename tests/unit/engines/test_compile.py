@@ -83,9 +83,9 @@ def test_a_group_by_something_computed():
         (
             Tally(Scan("visits"), ALL, (Key(WARD, 4),), COST, 10),
             (
-                "SELECT (CAST(0 AS BIGINT) * 4 + r0_n1) AS cell, CAST(r0_n0 AS BIGINT) AS place, count(*) "
+                "SELECT CAST((CAST(0 AS BIGINT) * 4 + r0_n1) * 10 + r0_n0 AS USMALLINT) "
                 "FROM (SELECT unit, place, c0 AS r0_n0, c1 AS r0_n1 FROM snapshot0.rows) AS source0 "
-                "WHERE (true) AND (r0_n1 BETWEEN 0 AND 3) AND (r0_n0 BETWEEN 0 AND 9) GROUP BY 1, 2"
+                "WHERE (true) AND (r0_n1 BETWEEN 0 AND 3) AND (r0_n0 BETWEEN 0 AND 9)"
             ),
         ),
         (
