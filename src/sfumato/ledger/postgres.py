@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from sfumato.ledger.tables import Connection
     from sfumato.ledger.verify import Books
 
+SCHEMA = "sfumato_ledger"
+"""Unless another is named."""
+
 _NAME = re.compile("[a-z_][a-z0-9_]{0,62}")
 
 
@@ -39,7 +42,7 @@ class PostgresLedger(StoredLedger):
         cls,
         address: str,
         *,
-        schema: str = "sfumato_ledger",
+        schema: str = SCHEMA,
         key: str | Path | None = None,
         writer: str | None = None,
         patience: float = PATIENCE,
@@ -59,7 +62,7 @@ class PostgresLedger(StoredLedger):
         cls,
         address: str,
         *,
-        schema: str = "sfumato_ledger",
+        schema: str = SCHEMA,
         key: str | Path | None = None,
         patience: float = PATIENCE,
     ) -> Self:

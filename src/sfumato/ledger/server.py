@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
@@ -134,7 +134,7 @@ class ServerDatabase(Shared):
                 self.close()
 
     def _open(self) -> Dressed:
-        raw = driver().connect(
+        raw = _closing().connect(
             self._address,
             autocommit=True,
             connect_timeout=max(2, int(self._patience)),
@@ -149,6 +149,18 @@ class ServerDatabase(Shared):
             raw.close()
             raise
         return dressed
+
+
+@cache
+def _closing() -> Any:
+    """Nobody closes a lab, so a connection that nobody holds any more closes itself, and without a word."""
+
+    class Closing(driver().Connection):  # type: ignore[misc,unused-ignore]
+        def __del__(self) -> None:
+            if hasattr(self, "pgconn"):
+                self.pgconn.finish()
+
+    return Closing
 
 
 def driver() -> ModuleType:
