@@ -121,8 +121,7 @@ def check(lines: TextIO, receipts: list[str], trusted: str | None) -> str:
     try:
         for number, line in enumerate(lines, start=1):
             where = f"line {number}"
-            fields = read(line)
-            if "signature" not in fields:
+            if "signature" not in (fields := read(line)):
                 books.add(fields)
                 continue
             books.signed = (fields["entry"], fields["head"]) == (books.seq, books.head)
@@ -131,12 +130,13 @@ def check(lines: TextIO, receipts: list[str], trusted: str | None) -> str:
         for where in receipts:
             with open(where, encoding="utf-8") as file:
                 fields = (found := read(file.read())).get("receipt", found)
+            fields = fields.get("signed", fields)
             need(fields["head"] in books.hashes, "its entry is not here: this is an old or another ledger")
             print(f"{where}: holds, {signature(fields, trusted)}")
     except (AssertionError, KeyError, TypeError, ValueError, RecursionError) as error:
         return f"BROKEN at {where}: {error if type(error) is AssertionError else 'it cannot be read'}"
-    answered, of = len(books.answered), len(books.runs)
-    return f"{books.seq} entries hold, {answered} of {of} charges answered, head {books.head}"
+    of = f"{len(books.answered)} of {len(books.runs)}"
+    return f"{books.seq} entries hold, {of} charges answered, head {books.head}"
 
 
 if __name__ == "__main__":

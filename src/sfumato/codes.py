@@ -230,6 +230,8 @@ CODES: dict[str, str] = {
     "SF-L119": "All steps of the reservation were drawn or given back, or it was answered. Data is read only for steps that were drawn.",
     "SF-L120": "The role that the address names lacks a right on the ledger's schema. Charging needs those that PostgresLedger.create(…, writer=…) grants; an older ledger is brought forward by the schema's owner, who opens it once.",
     "SF-L121": "A lab remembers which ledger it was made with. At this address lies another, perhaps a new and empty one; to charge there would be to begin with nothing spent.",
+    "SF-L122": "Some process has the ledger open, and would go on with the file that is put aside. End all of them, then put the copy back.",
+    "SF-L123": "The file with the signing key, beside the ledger and ending in .key, is gone. Put its copy back. A new key is made only on request, since receipts of the old one then name another; publish the new public key.",
     "SF-L201": "A population's budget is fixed when its first table is registered. A second budget would double the promise.",
     "SF-L202": "No table of this population was registered, so there is no budget to charge.",
     "SF-L203": "The analyst has no quota for this population. The steward grants one.",

@@ -81,6 +81,15 @@ def key(folder: str, as_json: bool) -> None:
     show_json({"public_key": public}) if as_json else print(public)
 
 
+@ledger.command("new-key")
+@lab_option
+@as_json
+def new_key(folder: str, as_json: bool) -> None:
+    """A key for receipts where it was lost. Publish it: receipts of the old one name another."""
+    public = sf.open(folder).ledger.make_key()
+    show_json({"public_key": public}) if as_json else print(public)
+
+
 @ledger.command()
 @lab_option
 @click.option("--entry", type=int, help="Which; without it, the newest.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -103,6 +103,10 @@ class Released:
     """Of this call: nothing when it was answered before."""
     answer: str
     replayed: bool
+    entry: int = field(default=0, compare=False)
+    """The number of the release."""
+    signed: SignedHead | None = field(default=None, compare=False)
+    """The same for others to believe, where the key and the `receipts` extra are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +193,9 @@ class Ledger(Protocol):
 
     def public_key(self) -> str:
         """What receipts are checked with, in hexadecimal."""
+
+    def make_key(self) -> str:
+        """A key for receipts where there is none, and its public part. Who knew a lost one is to be told."""
 
     def identity(self) -> str:
         """What tells this ledger from others, as long as nobody means harm."""

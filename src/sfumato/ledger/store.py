@@ -124,7 +124,8 @@ class StoredLedger(ABC):
             Wanted(charges={charged.seq: None}),
             lambda transaction: transaction.release(charged, committed, nonce, answer),
         )
-        return Released(charged.seq, entry.hash, charged.cost, answer, replayed=False)
+        released = Released(charged.seq, entry.hash, charged.cost, answer, replayed=False, entry=entry.seq)
+        return self._signed(released)
 
     def find(self, request: str) -> Released | None:
         with self._connected() as db:
@@ -161,6 +162,10 @@ class StoredLedger(ABC):
     def public_key(self) -> str:
         return self._key().public_key()
 
+    def make_key(self) -> str:
+        self._key().make()
+        return self.public_key()
+
     def identity(self) -> str:
         with self._connected() as db:
             return tables.identity(db)
@@ -189,8 +194,17 @@ class StoredLedger(ABC):
             case Refused(cost, name, account):
                 raise shortage(replace(charge, cost=cost), name, account)
             case Waiting():
-                return self._await(done)
+                return self._signed(self._await(done))
+            case Released():
+                return self._signed(done)
         return done
+
+    def _signed(self, released: Released) -> Released:
+        """For others to believe, where that can be had: no answer waits for it."""
+        try:
+            return replace(released, signed=self._key().sign(released.entry, released.head))
+        except (LedgerError, UsageError):
+            return released
 
     def _await(self, waiting: Waiting) -> Released:
         """Someone else has charged this key and is making the answer, or was when it died."""

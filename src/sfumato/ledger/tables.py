@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _ANSWER = (
-    "SELECT c.request, a.charge, e.hash, a.answer FROM answers a JOIN entries e ON e.seq = a.seq"
+    "SELECT c.request, a.charge, e.hash, a.answer, a.seq FROM answers a JOIN entries e ON e.seq = a.seq"
     " JOIN charges c ON c.seq = a.charge"
 )
 _ACCOUNT = (
     "SELECT a.account, e.seq, e.kind, e.body, a.spent FROM accounts a JOIN entries e ON e.seq = a.terms"
 )
 _KEYED = (
-    "SELECT c.payers, c.key, c.request, c.seq, e.hash, a.answer FROM charges c"
+    "SELECT c.payers, c.key, c.request, c.seq, e.hash, a.answer, a.seq FROM charges c"
     " LEFT JOIN answers a ON a.charge = c.seq LEFT JOIN entries e ON e.seq = a.seq"
 )
 _STANDING = (
@@ -217,8 +217,8 @@ def _released(row: Sequence[Any]) -> Released | None:
 
 
 def _kept(row: Sequence[Any]) -> Released:
-    charge, head, answer = row
-    return Released(charge, head, NOTHING, answer, replayed=True)
+    charge, head, answer, entry = row
+    return Released(charge, head, NOTHING, answer, replayed=True, entry=entry)
 
 
 # ---- writing -----------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class Transaction:
         entry = self._append("release", {"charge": charged.seq, "commitment": committed})
         self.pending.answers.append((charged.seq, entry.seq, nonce, answer))
         self.known.charges[charged.seq] = replace(standing, answered=True)
-        kept = Released(charged.seq, entry.hash, NOTHING, answer, replayed=True)
+        kept = Released(charged.seq, entry.hash, NOTHING, answer, replayed=True, entry=entry.seq)
         self.known.kept.setdefault(standing.request, kept)
         for place, keyed in self.known.keyed.items():
             if keyed.seq == charged.seq:
