@@ -14,6 +14,12 @@ class Dialect(Protocol):
     wide: str
     """The type of integers that no program can overflow."""
 
+    everything: str
+    """What stands in the place of GROUP BY where all rows are one group."""
+
+    def total(self, column: str) -> str:
+        """The sum of a stored column, in any type; missing where all are."""
+
     def divided(self, left: str, right: str) -> str:
         """A quotient of wide integers without its fraction; missing parts give a missing one."""
 

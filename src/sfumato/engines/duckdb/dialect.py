@@ -12,6 +12,10 @@ _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
 class DuckDB:
     wide = "HUGEINT"
+    everything = "GROUP BY ()"
+
+    def total(self, column: str) -> str:
+        return f"sum({column})"
 
     def divided(self, left: str, right: str) -> str:
         return f"({left} // {right})"
