@@ -12,7 +12,6 @@ import pytest
 import sfumato as sf
 from sfumato.curator.catalog import Table, declared
 from sfumato.curator.domains import Numbers
-from sfumato.curator.domains import Numbers
 from sfumato.curator.lowered import Lowered
 from sfumato.curator.measurement import Bounds
 from sfumato.curator.plan import Plan, Resolved, plan, priced

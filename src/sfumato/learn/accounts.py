@@ -1,0 +1,100 @@
+"""Who pays for fits on one's own arrays: a ledger in a file, or at least a count that clones share.
+
+A copy of an account is the same account. `clone`, `copy`, `pickle` and `joblib` hand on its place, never what
+is in it, so nothing that scikit-learn does with an estimator makes budget.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import PolicyError, UsageError
+from sfumato.learn.guarantee import event_of
+from sfumato.ledger import Charge, Charged, SqliteLedger
+from sfumato.privacy.account import caps, left, price
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.exact import shown
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sfumato.curator.spend import Spend
+    from sfumato.privacy.exact import Number
+
+_NAME = "population:arrays"
+
+
+class Account:
+    """A budget for own arrays, kept in a ledger file: every fit that names it is charged there first.
+
+    `Account("fits.ledger", epsilon=4, delta=1e-6)` makes the file or opens it; a budget once fixed stays.
+    """
+
+    def __init__(self, path: str | Path, *, epsilon: Number | None = None, delta: Number = 0) -> None:
+        self._path = Path(path).absolute()
+        known = self._path.exists()
+        if not known and epsilon is None:
+            raise UsageError("SF-E106", "A new account needs its budget.", try_="epsilon=4, delta=1e-6")
+        self._ledger = SqliteLedger.open(self._path) if known else SqliteLedger.create(self._path)
+        if epsilon is not None:
+            self._ledger.open_account(_NAME, Budget(epsilon, delta))
+
+    def charge(self, spend: Spend, about: str) -> Charged:
+        """Durable before anything is read, or refused."""
+        # every fit has noise of its own, so no two are the same request
+        charge = Charge((_NAME,), price(event_of(spend)), secrets.token_hex(32), {"question": about})
+        charged = self._ledger.charge(charge)
+        if not isinstance(charged, Charged):
+            raise AssertionError("a fresh request was answered before")
+        return charged
+
+    def done(self, charged: Charged) -> None:
+        self._ledger.release(charged, '"fitted"')
+
+    @property
+    def budget(self) -> Budget:
+        return self._ledger.budget(_NAME)
+
+    @property
+    def left(self) -> Fraction:
+        """The largest pure ε that a fit may still cost."""
+        return left(caps(self.budget), self._ledger.spent(_NAME)).epsilon
+
+    def __copy__(self) -> Account:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Account:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Account, (str(self._path),)
+
+    def __repr__(self) -> str:
+        return f"Account({self._path.name!r}, ε = {shown(self.left)} left of {shown(self.budget.epsilon)})"
+
+
+class Tally:
+    """How often an estimator and its clones were fitted, and for how much."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._spends: list[tuple[Spend, Fraction]] = []
+
+    def add(self, spend: Spend, delta: Fraction) -> list[tuple[Spend, Fraction]]:
+        """All so far, with this one."""
+        with self._lock:
+            self._spends.append((spend, delta))
+            return list(self._spends)
+
+
+def travelled() -> PolicyError:
+    """An estimator that came out of a pickle cannot tell how often others like it were fitted."""
+    return PolicyError(
+        "SF-E107",
+        "A copy of this estimator that went through pickle is to be fitted, and no account pays for it.",
+        why="a search in several processes would fit many times for the price of one",
+        try_='budget=sf.learn.Account("fits.ledger", epsilon=4, delta=1e-6), or n_jobs=1',
+    )
