@@ -37,7 +37,7 @@ from sfumato.curator.statistics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -82,7 +82,6 @@ class _Scan:
     def __init__(self, arrays: Arrays, keys: Sequence[Key]) -> None:
         self._arrays = arrays
         self._values: dict[int, Any] = {}
-        self._doubles: dict[int, NDArray[np.float64]] = {}
         self._held: list[Any] = []  # identities are only good while what they name is held
         self._spans: dict[int, tuple[int, int]] = {}
         self.by(keys)
@@ -95,7 +94,8 @@ class _Scan:
 
     def totals(self, terms: Sequence[Value]) -> NDArray[Any]:
         if self._cell is None:
-            return _narrow([[self._total(term)] for term in terms])
+            products = self._products([term for term in terms if self._is_product(term)])
+            return _narrow([[products.get(id(term)) or self._total(term)] for term in terms])
         return _narrow([self._grouped(term) for term in terms])
 
     def _of_cells(self, keys: Sequence[Key]) -> Ints:
@@ -110,9 +110,25 @@ class _Scan:
     def _total(self, term: Value) -> int:
         if term is COUNT:
             return self._arrays.rows
-        if isinstance(term, Multiply) and self._reach(term) * self._arrays.rows < _EXACT:
-            return int(self._double(term.left) @ self._double(term.right))
         return _sum(self.value(term), self._reach(term))
+
+    def _is_product(self, term: Value) -> bool:
+        return isinstance(term, Multiply) and self._reach(term) * self._arrays.rows < _EXACT
+
+    def _products(self, terms: Sequence[Any]) -> dict[int, int]:
+        """Sums of products of two parts, all of them as one product of matrices, by the term's identity."""
+        if not terms:
+            return {}
+        left, right = (
+            {id(part): part for part in parts}
+            for parts in zip(*((t.left, t.right) for t in terms), strict=True)
+        )
+        at, to = ({name: place for place, name in enumerate(parts)} for parts in (left, right))
+        sums = self._doubles(left.values()) @ self._doubles(right.values()).T
+        return {id(term): int(sums[at[id(term.left)], to[id(term.right)]]) for term in terms}
+
+    def _doubles(self, parts: Iterable[Value]) -> NDArray[np.float64]:
+        return np.array([self.value(part) for part in parts], dtype=np.float64)
 
     def _grouped(self, term: Value) -> Any:
         size = self._cells + 1
@@ -130,12 +146,6 @@ class _Scan:
         if reach > _LARGEST:
             raise OverflowError("a value lies beyond 2^62")
         return reach
-
-    def _double(self, value: Value) -> NDArray[np.float64]:
-        if id(value) not in self._doubles:
-            self._held.append(value)
-            self._doubles[id(value)] = np.asarray(self.value(value), dtype=np.float64)
-        return self._doubles[id(value)]
 
     # ---- values and conditions ----
 
