@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 _MEAN, _PRODUCTS = Fraction(1, 5), Fraction(4, 5)
 _ROWS = Fraction(1, 10)
 """Of the mean's share, for the number of rows."""
-_FIRST, _LENGTH = 0.5, 0.3
-"""Of √d: how long rows may be when their mean is taken, and around it. A public choice: longer rows keep
-their direction."""
+_LENGTH = 0.3
+"""Of √d: how long rows may be, from the mean. A public choice: longer rows keep their direction."""
 
 
 class PCA(TransformerMixin, Private):
@@ -102,17 +101,15 @@ class PCA(TransformerMixin, Private):
 
 
 def _centre(oracle: Oracle) -> tuple[Floats, float]:
-    """The mean of shortened rows, in bounds, drawn to the middle as far as noise reaches; and how many."""
-    features = len(oracle.declared.features)
-    view = oracle.around(View(_FIRST * math.sqrt(features)))
-    declared = view.declared
+    """The mean, in bounds, drawn to the middle as far as noise reaches; and how many."""
+    declared = oracle.declared
+    features = declared.features
     counted = Block((COUNT,), 1, 1, _ROWS)
-    counts, sums = view.sums([counted, plain(declared.features, declared.norm, 1 - _ROWS)], share=_MEAN)
+    counts, sums = oracle.sums([counted, plain(features, declared.norm, 1 - _ROWS)], share=_MEAN)
     rows = max(1.0, float(counts.values[0, 0]))
-    scale = declared.halves / oracle.declared.halves / declared.bounds
-    mean = sums.values[:, 0] * scale / rows
-    noise = sums.deviation * float(scale.max()) / rows
-    kept = max(0.0, 1 - features * noise**2 / max(float(mean @ mean), 1e-300))
+    mean = sums.values[:, 0] / declared.bounds / rows
+    noise = sums.deviation / float(declared.bounds.min()) / rows
+    kept = max(0.0, 1 - len(features) * noise**2 / max(float(mean @ mean), 1e-300))
     return np.clip(mean * kept, -1.0, 1.0), rows
 
 
