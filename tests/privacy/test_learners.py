@@ -1,4 +1,4 @@
-"""Every estimator, replayed on worst-case neighbours: the same noisy answers lead the same way."""
+"""Every estimator, replayed on worst-case neighbours: the same way, and inputs within their price."""
 
 from __future__ import annotations
 
