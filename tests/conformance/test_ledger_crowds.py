@@ -20,7 +20,7 @@ import pytest
 from tests.conformance.stores import KINDS, Store, store_of
 
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.ledger import Charge, Charged, Ledger, Released, entry, steps
+from sfumato.ledger import Charge, Charged, Ledger, Released, steps, transaction
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def test_a_clock_that_is_ten_years_off_changes_nothing(
     def shifted() -> str:
         return (datetime.now(UTC) + timedelta(days=365 * years)).isoformat(timespec="seconds")
 
-    monkeypatch.setattr(entry, "_now", shifted)
+    monkeypatch.setattr(transaction, "now", shifted)
     answer(ledger, ask("on another day"))
     monkeypatch.undo()
     answer(ledger, ask("today"))
