@@ -248,7 +248,7 @@ CODES: dict[str, str] = {
     "SF-L117": "The present ledger is gone or damaged, so a receipt must show that the copy is new enough. Ask those who hold receipts for their newest.",
     "SF-L118": "A reservation is answered once at least one of its steps was drawn. An answer that no step paid for would be free.",
     "SF-L119": "All steps of the reservation were drawn or given back, or it was answered. Data is read only for steps that were drawn.",
-    "SF-L120": "The role that the address names lacks a right on the ledger's schema. Charging needs those that PostgresLedger.create(…, writer=…) grants; an older ledger is brought forward by the schema's owner, who opens it once.",
+    "SF-L120": "The role that the address names lacks a right on the ledger's schema, or the server cannot write to its disk. Charging needs those that PostgresLedger.create(…, writer=…) grants; an older ledger is brought forward by the schema's owner, who opens it once.",
     "SF-L121": "A lab remembers which ledger it was made with. At this address lies another, perhaps a new and empty one; to charge there would be to begin with nothing spent.",
     "SF-L122": "Some process has the ledger open, and would go on with the file that is put aside. End all of them, then put the copy back.",
     "SF-L123": "The file with the signing key, beside the ledger and ending in .key, is gone. Put its copy back. A new key is made only on request, since receipts of the old one then name another; publish the new public key.",

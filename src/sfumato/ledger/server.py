@@ -191,7 +191,8 @@ def _coded(psycopg: ModuleType, error: Any) -> LedgerError:
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return LedgerError(
             "SF-L120",
-            "This role may not do that to the ledger.",
+            "The server does not let this role do that to the ledger.",
+            why="the role lacks a right, or the server's disk is read-only",
             try_="the owner of the schema, to bring an older ledger forward",
         )
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):

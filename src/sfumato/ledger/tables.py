@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.commitment import commitment
-from sfumato.ledger.contract import Released, is_digest
+from sfumato.ledger.contract import Released, is_digest, written
 from sfumato.ledger.entry import GENESIS, Entry, read
 from sfumato.ledger.verify import Account, Books, account, replay
 from sfumato.privacy.account import NOTHING, Cost
@@ -237,7 +237,7 @@ class Pending:
     def write(self, db: Connection) -> None:
         entries = [(each.seq, each.kind, each.body, each.prev, each.hash) for each in self.entries]
         _insert(db, "INSERT INTO entries VALUES", entries)
-        totals = [(name, each.terms, text_of(each.spent)) for name, each in self.accounts.items()]
+        totals = [(name, each.terms, written(each.spent)) for name, each in self.accounts.items()]
         newest = "ON CONFLICT (account) DO UPDATE SET terms = excluded.terms, spent = excluded.spent"
         _insert(db, "INSERT INTO accounts VALUES", totals, newest)
         _insert(db, "INSERT INTO charges VALUES", self.charges)
@@ -253,12 +253,6 @@ def _insert(db: Connection, statement: str, rows: Sequence[tuple[Any, ...]], end
         db.execute(f"{statement} {places} {ending}", [value for row in rows for value in row])
 
 
-def text_of(cost: Cost) -> str:
-    """As `canonical_json` writes it, without looking at each number for what it is."""
-    pure = "null" if cost.pure is None else cost.pure
-    return f'{{"pure":{pure},"renyi":[{",".join(map(str, cost.renyi))}],"side":{cost.side}}}'
-
-
 # ---- checking ----------------------------------------------------------------------------------------------
 
 
@@ -266,7 +260,7 @@ def check(db: Connection) -> Books:
     """Replay the chain and hold every other table against it."""
     entries = db.execute("SELECT seq, kind, body, prev, hash FROM entries ORDER BY seq")
     books = replay(Entry(*row) for row in entries)
-    totals = {name: (account.terms, text_of(account.spent)) for name, account in books.accounts.items()}
+    totals = {name: (account.terms, written(account.spent)) for name, account in books.accounts.items()}
     require(_by_first(db.execute("SELECT * FROM accounts")) == totals, "the totals of the accounts")
     require(_by_first(db.execute("SELECT * FROM charges")) == books.charges, "the requests and keys")
     runs = {charge: run.state for charge, run in books.runs.items()}
