@@ -6,6 +6,7 @@ of the attempts in `escapes/`, and raw characters of every script. All are drawn
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -304,6 +305,12 @@ def wrong(watch: Any, text: str, thorough: bool) -> str | None:
         return f"raised {type(problem).__name__}: {problem}"
     found: str | None = judge(ask)
     return found
+
+
+@pytest.fixture(autouse=True)
+def _without_the_parsers_log(caplog: pytest.LogCaptureFixture) -> None:
+    """It quotes what was asked, halves of characters too, which no report can carry."""
+    caplog.set_level(logging.ERROR, "sqlglot")
 
 
 def _all_are_private(watch: Any, seed: int, count: int) -> None:

@@ -116,7 +116,7 @@ class Release:
             name: each for name, each in self._plan.question.figures.items() if not self._is_date(each)
         }
         name = next(iter(figures), "") if column is None else column
-        if name not in figures:
+        if not isinstance(name, str) or name not in figures:
             raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(figures))
         number = np.asarray(self._columns[name], dtype=np.float64)
         low, high = interval(self._plan, figures[name], self._noisy, _checked(confidence))

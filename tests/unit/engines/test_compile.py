@@ -179,8 +179,17 @@ def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at()
         (Multiply(COST, Constant(3)), "(CAST(r0_n0 AS HUGEINT) * CAST(3 AS HUGEINT))"),
         (Divide(COST, Constant(3)), "(CAST(r0_n0 AS HUGEINT) // CAST(3 AS HUGEINT))"),
         (Divide(COST, WARD), "(CAST(r0_n0 AS HUGEINT) // nullif(CAST(r0_n1 AS HUGEINT), 0))"),
-        (Least(COST, WARD), "CASE WHEN r0_n0 <= r0_n1 THEN r0_n0 WHEN r0_n1 < r0_n0 THEN r0_n1 END"),
-        (Greatest(COST, WARD), "CASE WHEN r0_n0 >= r0_n1 THEN r0_n0 WHEN r0_n1 > r0_n0 THEN r0_n1 END"),
+        (
+            Least(COST, WARD),
+            "CASE WHEN (r0_n0 IS NOT NULL) AND (r0_n1 IS NOT NULL) THEN least(r0_n0, r0_n1) END",
+        ),
+        (
+            Greatest(COST, Greatest(WARD, Constant(3))),
+            (
+                "CASE WHEN (r0_n0 IS NOT NULL) AND (r0_n1 IS NOT NULL) "
+                "THEN greatest(r0_n0, r0_n1, CAST(3 AS HUGEINT)) END"
+            ),
+        ),
         (Either(COST, Constant(None)), "COALESCE(CAST(r0_n0 AS HUGEINT), CAST(NULL AS HUGEINT))"),
         (Lookup(WARD, (5, None)), "CAST('[5, NULL]' AS BIGINT[])[greatest(CAST(r0_n0 AS BIGINT), -1) + 1]"),
         (
