@@ -165,7 +165,7 @@ def _numbered(sql: str) -> str:
 def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at():
     placed = compiled(rows=Bounded(Scan("visits"), ALL, (WARD,), 2, 3), keys=(Key(WARD, 4),))
     assert "row_number() OVER (PARTITION BY unit, r0_n0 ORDER BY place) AS nth_row" in placed
-    assert "dense_rank() OVER (PARTITION BY unit ORDER BY first_row, r0_n0) AS nth_cell" in placed
+    assert "dense_rank() OVER (PARTITION BY unit ORDER BY first_row, r0_n0 NULLS LAST) AS nth_cell" in placed
     assert "WHERE nth_row <= 3" in placed
     assert "WHERE nth_cell <= 2" in placed
     joined = Joined(Scan("stays"), Scan("wards", 1), ((WARD, Column(1, "ward")),))
