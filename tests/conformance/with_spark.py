@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ class Beside:
 
     def frame(self, source: pa.Table) -> Any:
         """By a file, which keeps Arrow's types."""
-        path = self.duck.folder / f"source-{id(source)}.parquet"
+        path = self.duck.folder.with_name(f"source-{secrets.token_hex(4)}.parquet")
         pq.write_table(source, path)
         return self.session.read.parquet(str(path))
 

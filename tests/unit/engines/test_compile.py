@@ -165,12 +165,13 @@ def _numbered(sql: str) -> str:
 def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at():
     placed = compiled(rows=Bounded(Scan("visits"), ALL, (WARD,), 2, 3), keys=(Key(WARD, 4),))
     assert "row_number() OVER (PARTITION BY unit, r0_n0 ORDER BY place) AS nth_row" in placed
-    assert "dense_rank() OVER (PARTITION BY unit ORDER BY first_row, r0_n0) AS nth_cell" in placed
+    assert "dense_rank() OVER (PARTITION BY unit ORDER BY first_row, r0_n0 NULLS LAST) AS nth_cell" in placed
     assert "WHERE nth_row <= 3" in placed
     assert "WHERE nth_cell <= 2" in placed
     joined = Joined(Scan("stays"), Scan("wards", 1), ((WARD, Column(1, "ward")),))
     without = compiled(rows=Bounded(joined, ALL, (), 2, 3), terms=(Present(Column(1, NAME)),))
-    assert "row_number() OVER (PARTITION BY unit ORDER BY 1, r0_n0, r1_n1, r1_n2) AS nth_row" in without
+    tied = ", ".join(f"{column} NULLS LAST" for column in ("r0_n0", "r1_n1", "r1_n2"))
+    assert f"row_number() OVER (PARTITION BY unit ORDER BY 1, {tied}) AS nth_row" in without
 
 
 @pytest.mark.parametrize(
