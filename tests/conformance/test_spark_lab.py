@@ -21,7 +21,7 @@ from sfumato.curator.spend import Pure
 from sfumato.engines import spark as engine
 from sfumato.engines.program import Counted, Program
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.spark import SparkEngine
+from sfumato.engines.spark import SparkEngine, connection, run
 from sfumato.engines.spark.connection import own_session
 from sfumato.engines.spark.java import shimmed
 from sfumato.engines.spark.run import written
@@ -179,6 +179,19 @@ def test_the_shell_takes_a_table_of_spark(lab: sf.Lab, frame: Any) -> None:
     told += ["--max-rows", "2", "--between", "cost", "0", "10", "--epsilon", "4"]
     assert CliRunner().invoke(main, told, catch_exceptions=False).exit_code == 0
     assert lab.table("visits").home == "spark:"
+
+
+def test_a_question_ends_after_some_time(
+    lab: sf.Lab, frame: Any, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.register("visits", frame, **SAID)
+    monkeypatch.setattr(connection, "_LONGEST", 1.0)
+    forever = "SELECT CAST(0 AS BIGINT), count(*) FROM range(1000000000000) WHERE hash(id) = 0"
+    monkeypatch.setattr(run, "compile_program", lambda *_: forever)
+    with pytest.raises(Exception, match=r"(?i)cancel|interrupt"):
+        lab.engine.run(COUNT)
+    monkeypatch.undo()
+    assert lab.engine.run(COUNT).tolist() == [[5]]
 
 
 # ---- the plan ----------------------------------------------------------------------------------------------
