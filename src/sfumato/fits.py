@@ -200,6 +200,10 @@ class TableOracle(Oracle):
     def _around(self, view: View) -> TableOracle:
         return TableOracle(self._rounds, self._rows, moved(self.declared, view), self.purse)
 
+    def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
+        """Written out again in every question."""
+        return self, list(values)
+
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
         (answer,) = self._rounds.pay(priced(self._rows, keys, blocks, spend), self.purse)
         ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
