@@ -23,12 +23,15 @@ from sfumato.learn.cluster import KMeans
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.linear import LinearRegression
-from sfumato.learn.naive_bayes import GaussianNB
+from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
+from sfumato.learn.tree import DecisionTreeClassifier
 
 ESTIMATORS = (
     "Bins",
+    "CategoricalNB",
+    "DecisionTreeClassifier",
     "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
@@ -44,6 +47,8 @@ __all__ = [
     "PCA",
     "Account",
     "Bins",
+    "CategoricalNB",
+    "DecisionTreeClassifier",
     "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",

@@ -88,7 +88,7 @@ class Boosting:
 
     parts_: list[dict[str, Any]]
     _signal: ClassVar[float] = 0.01
-    """How much of a row is seen in the slope of a leaf, as a rule; it says how many trees rows are enough for."""
+    """How much of a row is seen in the slope of a leaf, as a rule: it says how many trees there can be."""
 
     def _learn(self, oracle: Oracle) -> None:
         rng = check_random_state(self.random_state)
@@ -108,7 +108,7 @@ class Boosting:
         """How many trees, and how deep: as the noisy number of rows allows, unless it is said."""
         (noise,) = oracle.noise([Block((COUNT,), 1, 1)], part(oracle.purse.main, 1 - _START))
         share = known.rows / noise.deviation * self._signal
-        room = share**2 if isinstance(oracle.purse.main, Rounded) else 5 * share
+        room = share**2 if isinstance(oracle.purse.main, Rounded) else 2 * share
         trees = max(4, min(200, int(room))) if self.trees is None else whole(self.trees, "trees")
         depth = (
             (4 if trees >= 50 else 3 if trees >= 16 else 2)
@@ -309,7 +309,7 @@ def _scored(declared: Declared) -> int:
 
 
 class GradientBoostingRegressor(Boosting, PrivateRegressor):
-    """Trees with drawn splits and measured leaves, for a number; residuals are cut off at a quarter of its half.
+    """Trees with drawn splits and measured leaves, for a number; large residuals are cut off.
 
     Privacy
     -------
