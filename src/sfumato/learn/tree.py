@@ -178,7 +178,7 @@ def _split(
 
 def _needed(noise: float, counts: Floats) -> float:
     """More than the best of many cuts gains by noise alone, which goes by its square over the rows."""
-    return 2 * noise + 8 * _BINS * noise**2 / max(1.0, float(counts.sum()))
+    return 2 * noise + 4 * _BINS * noise**2 / max(1.0, float(counts.sum()))
 
 
 def _gains(table: Floats) -> Floats:
