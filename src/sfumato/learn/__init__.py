@@ -18,14 +18,43 @@ if find_spec("sklearn") is None:
     )
 
 from sfumato.learn.accounts import Account
+from sfumato.learn.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from sfumato.learn.cluster import KMeans
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.linear import LinearRegression
-from sfumato.learn.naive_bayes import GaussianNB
+from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
+from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
+from sfumato.learn.tree import DecisionTreeClassifier
 
-ESTIMATORS = ("GaussianNB", "KMeans", "LinearRegression", "PCA")
+ESTIMATORS = (
+    "Bins",
+    "CategoricalNB",
+    "DecisionTreeClassifier",
+    "GaussianNB",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "KMeans",
+    "LinearRegression",
+    "PCA",
+    "StandardScaler",
+)
 """What a file may name; nothing else is ever loaded."""
 
-__all__ = ["ESTIMATORS", "PCA", "Account", "GaussianNB", "Guarantee", "KMeans", "LinearRegression", "load"]
+__all__ = [
+    "ESTIMATORS",
+    "PCA",
+    "Account",
+    "Bins",
+    "CategoricalNB",
+    "DecisionTreeClassifier",
+    "GaussianNB",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "Guarantee",
+    "KMeans",
+    "LinearRegression",
+    "StandardScaler",
+    "load",
+]
