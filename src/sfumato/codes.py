@@ -154,6 +154,7 @@ CODES: dict[str, str] = {
     "SF-Q126": 'A partition is given one question for each part, made from that part\'s frame: parts["A"].count().',
     "SF-Q127": "units() turns a table into one row for each unit, so it comes before where and group_by.",
     "SF-Q128": "The most frequent values are counted by rows or by units. By units one person weighs one, which is more precise.",
+    "SF-Q129": "top, distance, subsample and bounds are asked of rows as they are; group_by and bounded would change nothing. where(…) takes one group, partition(…) all.",
     "SF-Q130": "COUNT(DISTINCT …) counts the people behind the rows, each once, by the column that says whose row it is. How many different values another column has could be moved far by one person.",
     "SF-Q131": "Dates and moments are compared with dates, written as DATE '2024-01-31' or '2024-01-31'; whole days or weeks are added to them; YEAR, MONTH, DATE_TRUNC and their like take them apart.",
     "SF-Q132": "The bounds and steps of what is computed would need more than 128 bits. ROUND a part of it, or declare coarser steps.",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.catalog import Table
-    from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.priced import Payable
     from sfumato.lab import Lab
     from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
@@ -152,10 +152,10 @@ class Measure(Generic[Answer]):
 
     desk: Desk
     text: str
-    plan: Callable[[Callable[[Table, Needs], Spend]], Priced]
+    plan: Callable[[Callable[[Table, Needs], Spend]], Any]
     """The priced steps, given how to make a spend for a table and its needs."""
-    read: Callable[[Priced, Released], Answer]
-    error: Callable[[Priced], str]
+    read: Callable[[Any, Released], Answer]
+    error: Callable[[Any], str]
 
     def quote(self, **spending: Unpack[Spending]) -> Price:
         """Price and expected error, from public facts only."""
@@ -170,5 +170,6 @@ class Measure(Generic[Answer]):
     def __repr__(self) -> str:
         return f"{self.text}; .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
 
-    def _plan(self, spending: Spending) -> Priced:
-        return self.plan(lambda table, needs: self.desk.spend(table, needs, spending))
+    def _plan(self, spending: Spending) -> Payable:
+        plan: Payable = self.plan(lambda table, needs: self.desk.spend(table, needs, spending))
+        return plan

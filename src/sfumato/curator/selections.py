@@ -69,7 +69,7 @@ def top(source: Source, column: Expression, k: int, by_units: bool, spend: Spend
         raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
     program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
-    mechanism = TopK(spend.choice(1), k, 1 if by_units else source.max_rows, monotone)
+    mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
     return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table))
 
 
@@ -130,7 +130,7 @@ def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tupl
     part, domain = _fit(expression(aggregate.of, source.scope))
     key = Key(Block(source.rows.at, blocks), blocks)
     value: Any = shifted(part.value, -domain.low)
-    mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice(1))
+    mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
     program: Tally | Program
     if isinstance(aggregate, Mean):
