@@ -18,12 +18,13 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
-from sfumato.ledger import Account, Charge, Charged, PostgresLedger, SqliteLedger, tables
+from sfumato.ledger import GENESIS, Charge, Charged, PostgresLedger, SqliteLedger
 from sfumato.ledger.commitment import commitment, fresh_nonce
 from sfumato.ledger.database import Database
 from sfumato.ledger.entry import digest
 from sfumato.ledger.files import identity
-from sfumato.ledger.group import Transaction
+from sfumato.ledger.tables import Asked, Standing, Wanted
+from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import Budget, Pure, price
 
 ACCOUNTS = ("population:patient_id", "quota:patient_id:ada")
@@ -42,28 +43,27 @@ def begin(path: Path) -> SqliteLedger:
     return ledger
 
 
-def must(account: Account | None) -> Account:
-    assert account is not None
-    return account
-
-
 def fill(path: Path, pairs: int) -> None:
     """Charges and releases in one commit, through the same writers as single ones."""
     database = Database(str(path), 1, identity(str(path)))
     with database.writing() as db:
-        transaction = Transaction(db, tables.head(db))
-        for number in range(pairs):
-            charge = question(f"filled {number}")
-            paid = {name: must(must(tables.load(db, name)).after(COST)) for name in ACCOUNTS}
-            entry = transaction.append("charge", charge.fields())
-            tables.add_charge(db, entry, charge, paid)
-            nonce = fresh_nonce()
-            fields = {"charge": entry.seq, "commitment": commitment(nonce, "[1,2,3]")}
-            released = transaction.append("release", fields)
-            charged = Charged(entry.seq, entry.hash, charge.cost, charge.request)
-            tables.add_answer(db, released, charged, nonce, "[1,2,3]")
+        for start in range(0, pairs, 250):
+            known = Asked(db, Wanted(dict.fromkeys(ACCOUNTS)), (0, GENESIS)).read()
+            transaction = Transaction(known)
+            for number in range(start, min(pairs, start + 250)):
+                answer_one(transaction, question(f"filled {number}"))
+            transaction.pending.write(db)
         db.execute("COMMIT")
     database.close()
+
+
+def answer_one(transaction: Transaction, charge: Charge) -> None:
+    charged = transaction.charge(charge)
+    assert isinstance(charged, Charged)
+    standing = Standing(charge.request, charged.head, "", False, None, 0, 0)
+    transaction.known.charges[charged.seq] = standing
+    nonce = fresh_nonce()
+    transaction.release(charged, commitment(nonce, "[1,2,3]"), nonce, "[1,2,3]")
 
 
 def charge_many(path: Path, who: int, count: int) -> list[float]:

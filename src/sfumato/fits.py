@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +13,25 @@ from sfumato.curator.gate import decode
 from sfumato.curator.lowered import coarser, number
 from sfumato.curator.lowering import source
 from sfumato.curator.relation import Aliased, Name, Table
-from sfumato.curator.statistics import Add, Column, Constant, Either, Multiply, kept, priced, spread, tabled
+from sfumato.curator.statistics import (
+    Add,
+    Column,
+    Constant,
+    Either,
+    Greatest,
+    Least,
+    Multiply,
+    kept,
+    priced,
+    spread,
+    tabled,
+)
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn.declared import ONE, Declared, Feature, Labels
-from sfumato.learn.guarantee import Guarantee, event_of
+from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.oracle import Oracle
 from sfumato.privacy.account import Cost, price
+from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import shown, whole
 from sfumato.privacy.neighbours import Neighbours
 
@@ -32,7 +45,9 @@ if TYPE_CHECKING:
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Block, Key, Value
     from sfumato.desk import Desk
+    from sfumato.learn.declared import View
     from sfumato.learn.estimator import Private
+    from sfumato.learn.purse import Purse
     from sfumato.privacy.events import Event
 
 
@@ -55,14 +70,14 @@ def fit(
     bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
     names = _names(features)
     declared = Catalogued(bounded).declared(names, target, classifies=hasattr(estimator, "classes"))
-    oracle = TableOracle(desk, bounded, declared, estimator._spend(), type(estimator).__name__)
+    rounds = Rounds(desk, type(estimator).__name__)
+    oracle = TableOracle(rounds, bounded, declared, estimator.purse())
     estimator.begin(names, declared)
     estimator._learn(oracle)
     unit = rows.table.unit.column or "row"
     protected = f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
     estimator.guarantee_ = Guarantee.of(
-        oracle.spend,
-        estimator._delta(),
+        oracle.purse,
         unit=protected,
         neighbours=rows.table.neighbours,
         arithmetic=estimator.arithmetic,
@@ -141,6 +156,32 @@ def _shifted(value: Value, domain: Numbers) -> Value:
     return Add(doubled, Constant(-(domain.low + domain.high)))
 
 
+def moved(declared: Declared, view: View) -> Declared:
+    """The same columns, measured from a public point; not shortened, so that the price is that of the box."""
+    centre = view.point(len(declared.features)).tolist()
+    features = tuple(map(_from, declared.features, centre))
+    target = declared.target
+    if isinstance(target, Feature):
+        target = _cut(_from(target, view.target_centre), view.target_reach)
+    one = max(1, round(view.one * ONE))
+    constant = Feature("one", Constant(one), one, 0.0, view.one) if view.one else None
+    return replace(declared, features=features, target=target, one=constant)
+
+
+def _from(feature: Feature, centre: float) -> Feature:
+    shift = round(centre * feature.bound)
+    bound, unit = feature.bound + abs(shift), feature.half / feature.bound
+    value = Add(feature.value, Constant(-shift)) if shift else feature.value
+    return replace(feature, value=value, bound=bound, middle=feature.middle + unit * shift, half=unit * bound)
+
+
+def _cut(feature: Feature, reach: float) -> Feature:
+    """Cut off at a share of its bound."""
+    bound = max(1, round(reach * feature.bound))
+    value = Greatest(Least(feature.value, Constant(bound)), Constant(-bound))
+    return replace(feature, value=value, bound=bound, half=feature.half * bound / feature.bound)
+
+
 # ---- the oracle --------------------------------------------------------------------------------------------
 
 
@@ -150,16 +191,19 @@ class TableOracle(Oracle):
     Before the first one it is checked that the accounts hold the whole fit, so that none is begun in vain.
     """
 
-    def __init__(self, desk: Desk, rows: Source, declared: Declared, spend: Spend, name: str) -> None:
-        super().__init__(declared, spend)
-        self._desk, self._rows, self._name = desk, rows, name
-        self._rounds = 0
+    def __init__(self, rounds: Rounds, rows: Source, declared: Declared, purse: Purse) -> None:
+        super().__init__(declared, purse)
+        self._rounds, self._rows = rounds, rows
         self.rows_per_unit = rows.max_rows
         self.replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
 
+    def _around(self, view: View) -> TableOracle:
+        return TableOracle(self._rounds, self._rows, moved(self.declared, view), self.purse)
+
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
-        (answer,) = self._paid(priced(self._rows, keys, blocks, spend))
-        return _parted(answer, [len(block.terms) for block in blocks])
+        (answer,) = self._rounds.pay(priced(self._rows, keys, blocks, spend), self.purse)
+        ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
+        return np.split(np.array(answer, dtype=object), ends)
 
     def _histograms(
         self,
@@ -168,26 +212,33 @@ class TableOracle(Oracle):
         keys: tuple[Key, ...],
         spend: Spend,
     ) -> list[list[Any]]:
-        (answer,) = self._paid(tabled(self._rows, groupings, keys, blocks, spend))
+        plan = tabled(self._rows, groupings, keys, blocks, spend)
+        (answer,) = self._rounds.pay(plan, self.purse)
         return spread(answer, groupings, keys, len(blocks))
 
-    def _paid(self, plan: Priced) -> list[Any]:
-        if not self._rounds:
-            self._require_whole(plan)
-        self._rounds += 1
-        text = f"fit {self._name}, round {self._rounds}"
-        return decode(self._desk.pay(plan, text).answer)
 
-    def _require_whole(self, first: Payable) -> None:
+class Rounds:
+    """The rounds of one fit, each paid at the desk."""
+
+    def __init__(self, desk: Desk, name: str) -> None:
+        self._desk, self._name, self._done = desk, name, 0
+
+    def pay(self, plan: Priced, purse: Purse) -> list[Any]:
+        if not self._done:
+            self._require_whole(plan, purse)
+        self._done += 1
+        return decode(self._desk.pay(plan, f"fit {self._name}, round {self._done}").answer)
+
+    def _require_whole(self, first: Payable, purse: Purse) -> None:
         """A fit that was done before is free, round by round."""
         if self._desk.standing(first).free:
             return
-        standing = self._desk.standing(Whole(first.table, self.spend))
+        standing = self._desk.standing(Whole(first.table, purse))
         if standing.left_after is None:
             raise BudgetError(
                 "SF-B101",
                 f"Not enough privacy budget to fit {self._name} on '{first.table.name}'.",
-                asked=str(self.spend),
+                asked=str(purse),
                 left=f"one question of up to ε = {shown(standing.left)}",
                 why="all rounds of a fit are to be paid for, and none is begun in vain",
             )
@@ -198,23 +249,19 @@ class Whole:
     """All rounds of a fit, to be priced and never paid at once."""
 
     table: catalog.Table
-    spend: Spend
+    purse: Purse
     bias: tuple[str, ...] = ()
     steps: tuple[Any, ...] = ()
     request: str = "0" * 64
 
     @property
+    def spend(self) -> Spend:
+        return self.purse.main
+
+    @property
     def event(self) -> Event:
-        return event_of(self.spend)
+        return Sequential(self.purse.events)
 
     @property
     def cost(self) -> Cost:
         return price(self.event)
-
-
-def _parted(rows: list[Any], lengths: list[int]) -> list[Any]:
-    found, at = [], 0
-    for length in lengths:
-        found.append(np.array(rows[at : at + length], dtype=object))
-        at += length
-    return found

@@ -18,7 +18,7 @@ from sfumato.curator.publications import Publication, Publications
 from sfumato.curator.schema import Schema
 from sfumato.curator.schema import read as read_schema
 from sfumato.errors import PolicyError, UsageError
-from sfumato.ledger import SqliteLedger
+from sfumato.ledger import place
 from sfumato.privacy.account import caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
@@ -38,16 +38,17 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 _KEY = "ranking.key"
-_LEDGER = "ledger.sqlite"
+_UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
+"""What says that a database or a Spark cannot be had now."""
 
 
 class Lab:
     """Tables, whose rows they are, and how much may ever be learnt from them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ledger: str | None = None) -> None:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
-        self.ledger = SqliteLedger.open(folder / _LEDGER)
+        self.ledger = place.open(folder, ledger)
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -67,9 +68,10 @@ class Lab:
     ) -> None:
         """Prepare a table and open its budget.
 
-        `source` is a parquet or csv path, an Arrow table, a pandas or polars frame, or a table in PostgreSQL
-        as postgresql://user@host/database#schema.table. Only the unit and the
-        declared columns are kept, each unit with at most `max_rows` rows, numbers within their bounds.
+        `source` is a parquet or csv path, an Arrow table, a pandas or polars frame, a table in PostgreSQL as
+        postgresql://user@host/database#schema.table, a Spark DataFrame, or spark:catalog.schema.table. Only
+        the unit and the declared columns are kept, each unit with at most `max_rows` rows, numbers within
+        their bounds.
         `schema` is a TOML file that says all the rest. `neighbours=sf.REPLACE_ONE` makes the number of rows
         public, which must then be `rows`.
         With sf.Node or sf.Edge as the unit the source is a list of edges, which `s.graph(name)` asks about.
@@ -214,12 +216,12 @@ class Lab:
                 self._erase_leftovers()
 
     def _erase_leftovers(self) -> None:
-        """Those in a database that cannot be opened now stay leftovers, and nothing else waits for it."""
+        """Those in a place that cannot be opened now stay leftovers, and nothing else waits for it."""
         for snapshot in self._catalog.contents.leftovers:
             try:
                 self.engine.erase(snapshot)
             except UsageError as problem:
-                if problem.code != "SF-C209":
+                if problem.code not in _UNREACHABLE:
                     raise
             else:
                 self._catalog.erased(snapshot)
@@ -285,23 +287,27 @@ class Lab:
         )
 
 
-def create(path: str | Path) -> Lab:
-    """Make a lab in a new folder."""
+def create(path: str | Path, *, ledger: str | None = None) -> Lab:
+    """Make a lab in a new folder.
+
+    Its ledger is a file there, for one machine. With ledger="postgresql://user@host/database#schema" it is
+    in that database, for several: they share the budget, each with a copy of the folder.
+    """
     folder = Path(path).resolve()  # a lab stays itself when the process changes its directory
     if folder.exists() and any(folder.iterdir()):
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.create(folder, ledger)
     _write_private(folder / _KEY, secrets.token_bytes(32))
-    SqliteLedger.create(folder / _LEDGER).close()
     return Lab(folder)
 
 
-def open(path: str | Path) -> Lab:
-    """Open a lab that `create` made."""
+def open(path: str | Path, *, ledger: str | None = None) -> Lab:
+    """Open a lab that `create` made. `ledger` is the new address of a ledger in a database that has moved."""
     folder = Path(path).resolve()
     if not (folder / _KEY).exists():
         raise UsageError("SF-C119", f"'{folder.name}' is not a lab.", try_=f'sf.create("{folder}")')
-    return Lab(folder)
+    return Lab(folder, ledger)
 
 
 def population_account(population: str) -> str:

@@ -26,6 +26,7 @@ from sfumato.engines.rows import (
     Sizes,
     Smallest,
     Total,
+    scans,
 )
 from sfumato.engines.values import Add, Block, Column, Constant
 
@@ -53,7 +54,8 @@ class Layout:
 
 def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """One SELECT. `layouts` knows every snapshot that is read."""
-    return _Compiler(dialect, layouts, _used(program)).text(program)
+    stored = frozenset(scan.at for scan in scans(program.rows) if isinstance(scan, Scan))
+    return _Compiler(dialect, layouts, _used(program), stored).text(program)
 
 
 def _used(program: Asked) -> dict[int, set[str]]:
@@ -85,6 +87,8 @@ class _Compiler:
     dialect: Dialect
     layouts: Mapping[str, Layout]
     used: Mapping[int, set[str]]
+    _stored: frozenset[int]
+    """The sources whose columns are stored ones."""
     _names: dict[tuple[int, str], str] = field(default_factory=dict)
 
     # ---- what is asked ----
@@ -105,10 +109,9 @@ class _Compiler:
     def _(self, program: asked.Tally) -> str:
         source, value = self._source(program.rows), self._value(program.value)
         inside = self._inside(program, f"{value} BETWEEN 0 AND {program.size - 1}")
-        return (
-            f"SELECT {self._cell(program.keys)} AS cell, CAST({value} AS BIGINT) AS place, "  # noqa: S608
-            f"count(*) FROM {source} {inside} GROUP BY 1, 2"
-        )
+        place = f"{self._cell(program.keys)} * {program.size} + {value}"
+        chosen, grouped = self.dialect.tally(place, program.span)
+        return f"SELECT {chosen} FROM {source} {inside} {grouped}".rstrip()  # noqa: S608
 
     @text.register
     def _(self, program: asked.Keyed) -> str:
@@ -140,7 +143,7 @@ class _Compiler:
     def _grouped(self, keys: Sequence[Key]) -> str:
         """By the stored columns where keys are columns: their small integers group fastest."""
         if not keys:
-            return "GROUP BY ()"
+            return self.dialect.everything
         if all(isinstance(key.value, Column) for key in keys):
             return "GROUP BY " + ", ".join(self._value(key.value) for key in keys)
         return "GROUP BY 1"
@@ -158,14 +161,19 @@ class _Compiler:
                 return f"count({self._value(value)})"
             case Total(Add(value, Constant(int()) as more)):
                 counted = f"{self._value(more)} * count({self._value(value)})"
-                return f"COALESCE(sum({self._value(value)}), 0) + {counted}"
+                return f"{self._total(value)} + {counted}"
             case Total(value):
-                return f"COALESCE(sum({self._value(value)}), 0)"
+                return self._total(value)
             case Smallest(value):
                 return f"min({self._value(value)})"
             case Largest(value):
                 return f"max({self._value(value)})"
         raise TypeError(type(figure).__name__)
+
+    def _total(self, value: Value) -> str:
+        text = self._value(value)
+        stored = isinstance(value, Column) and value.at in self._stored
+        return f"COALESCE({self.dialect.total(text) if stored else f'sum({text})'}, 0)"
 
     # ---- where rows come from ----
 
@@ -230,7 +238,7 @@ class _Compiler:
         cell = ", ".join(["unit", *(self._value(value) for value in rows.cell)])
         place = "place" if self._placed(rows.rows) else "1"
         tied = [] if isinstance(rows.rows, Scan) else self._columns(rows.rows)
-        order = ", ".join([place, *tied])
+        order = ", ".join([place, *(f"{column} NULLS LAST" for column in tied)])
         kept = ", ".join(self._kept(rows.rows))
         ranked = f"""
             SELECT {kept}, row_number() OVER (PARTITION BY {cell} ORDER BY {order}) AS nth_row,
@@ -240,7 +248,7 @@ class _Compiler:
         within = f"FROM ({ranked}) AS ranked WHERE nth_row <= {rows.rows_each:d}"
         if not values:
             return f"SELECT {kept} {within}"
-        first = ", ".join(["first_row", *values])
+        first = ", ".join(["first_row", *(f"{value} NULLS LAST" for value in values)])
         grouped = (
             f"SELECT {kept}, dense_rank() OVER (PARTITION BY unit ORDER BY {first}) AS nth_cell {within}"
         )

@@ -18,11 +18,13 @@ if find_spec("sklearn") is None:
     )
 
 from sfumato.learn.accounts import Account
+from sfumato.learn.decomposition import PCA
 from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.linear import LinearRegression
 from sfumato.learn.naive_bayes import GaussianNB
 from sfumato.learn.saving import load
 
-ESTIMATORS = ("GaussianNB",)
+ESTIMATORS = ("GaussianNB", "LinearRegression", "PCA")
 """What a file may name; nothing else is ever loaded."""
 
-__all__ = ["ESTIMATORS", "Account", "GaussianNB", "Guarantee", "load"]
+__all__ = ["ESTIMATORS", "PCA", "Account", "GaussianNB", "Guarantee", "LinearRegression", "load"]

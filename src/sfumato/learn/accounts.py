@@ -11,17 +11,18 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import PolicyError, UsageError
-from sfumato.learn.guarantee import event_of
-from sfumato.ledger import Charge, Charged, SqliteLedger
+from sfumato.errors import BudgetError, PolicyError, UsageError
+from sfumato.ledger import Charge, SqliteLedger
 from sfumato.privacy.account import caps, left, price
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
-    from sfumato.curator.spend import Spend
+    from sfumato.privacy.events import Event
     from sfumato.privacy.exact import Number
 
 _NAME = "population:arrays"
@@ -42,17 +43,21 @@ class Account:
         if epsilon is not None:
             self._ledger.open_account(_NAME, Budget(epsilon, delta))
 
-    def charge(self, spend: Spend, about: str) -> Charged:
-        """Durable before anything is read, or refused."""
-        # every fit has noise of its own, so no two are the same request
-        charge = Charge((_NAME,), price(event_of(spend)), secrets.token_hex(32), {"question": about})
-        charged = self._ledger.charge(charge)
-        if not isinstance(charged, Charged):
-            raise AssertionError("a fresh request was answered before")
-        return charged
+    def charge(self, event: Event, about: str) -> None:
+        """Durable before anything is read, or refused; what goes wrong after that stays charged."""
+        # every round has noise of its own, so no two are the same request
+        charge = Charge((_NAME,), price(event), secrets.token_hex(32), {"question": about})
+        self._ledger.charge(charge)
 
-    def done(self, charged: Charged) -> None:
-        self._ledger.release(charged, '"fitted"')
+    def require(self, events: Sequence[Event]) -> None:
+        """Refuse a fit that the budget does not hold as a whole, before anything is charged."""
+        if not caps(self.budget).admits(self._ledger.spent(_NAME), price(Sequential(tuple(events)))):
+            raise BudgetError(
+                "SF-B101",
+                "Not enough privacy budget for this fit.",
+                left=f"one question of up to ε = {shown(self.left)}",
+                try_="fewer fits, or sf.learn.Search, which pays once for many",
+            )
 
     @property
     def budget(self) -> Budget:
@@ -81,13 +86,13 @@ class Tally:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._spends: list[tuple[Spend, Fraction]] = []
+        self._fits: list[Sequence[Event]] = []
 
-    def add(self, spend: Spend, delta: Fraction) -> list[tuple[Spend, Fraction]]:
+    def add(self, events: Sequence[Event]) -> list[Sequence[Event]]:
         """All so far, with this one."""
         with self._lock:
-            self._spends.append((spend, delta))
-            return list(self._spends)
+            self._fits.append(events)
+            return list(self._fits)
 
 
 def travelled() -> PolicyError:

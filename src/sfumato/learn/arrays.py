@@ -6,6 +6,7 @@ own arrays are made total before. Doubles are used only where every integer on t
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
+    Doubles = NDArray[np.float64]
 
 _EXACT = 2**53
 """Doubles hold every integer up to here."""
@@ -56,9 +58,9 @@ _OF_TWO: dict[type[Any], Any] = {
 
 
 class Arrays:
-    """Integer columns, with the bounds they were clipped to; sums of what is computed from them."""
+    """Columns of whole numbers, held in doubles, with the bounds they were clipped to; and sums over them."""
 
-    def __init__(self, columns: Mapping[Column, Ints], spans: Mapping[Column, tuple[int, int]]) -> None:
+    def __init__(self, columns: Mapping[Column, Doubles], spans: Mapping[Column, tuple[int, int]]) -> None:
         self._columns = columns
         self.spans = spans
         self.rows = len(next(iter(columns.values())))
@@ -72,7 +74,7 @@ class Arrays:
         scan = _Scan(self, ())
         return [scan.by(keys).totals(terms) for keys in groupings]
 
-    def column(self, column: Column) -> Ints:
+    def column(self, column: Column) -> Doubles:
         return self._columns[column]
 
 
@@ -82,7 +84,6 @@ class _Scan:
     def __init__(self, arrays: Arrays, keys: Sequence[Key]) -> None:
         self._arrays = arrays
         self._values: dict[int, Any] = {}
-        self._doubles: dict[int, NDArray[np.float64]] = {}
         self._held: list[Any] = []  # identities are only good while what they name is held
         self._spans: dict[int, tuple[int, int]] = {}
         self.by(keys)
@@ -95,7 +96,8 @@ class _Scan:
 
     def totals(self, terms: Sequence[Value]) -> NDArray[Any]:
         if self._cell is None:
-            return _narrow([[self._total(term)] for term in terms])
+            products = self._products([term for term in terms if self._is_product(term)])
+            return _narrow([[products.get(id(term)) or self._total(term)] for term in terms])
         return _narrow([self._grouped(term) for term in terms])
 
     def _of_cells(self, keys: Sequence[Key]) -> Ints:
@@ -110,9 +112,43 @@ class _Scan:
     def _total(self, term: Value) -> int:
         if term is COUNT:
             return self._arrays.rows
-        if isinstance(term, Multiply) and self._reach(term) * self._arrays.rows < _EXACT:
-            return int(self._double(term.left) @ self._double(term.right))
+        if isinstance(term, Column) and self._reach(term) * self._arrays.rows < _EXACT:
+            return int(self._arrays.column(term).sum())
         return _sum(self.value(term), self._reach(term))
+
+    def _is_product(self, term: Value) -> bool:
+        return isinstance(term, Multiply) and self._reach(term) * self._arrays.rows < _EXACT
+
+    def _products(self, terms: Sequence[Any]) -> dict[int, int]:
+        """Sums of products of two parts, all of them as one product of matrices, by the term's identity."""
+        pairs = [(_factored(term.left), _factored(term.right)) for term in terms]
+        places: dict[int, int] = {}
+        parts: list[Doubles] = []
+        for part, _ in itertools.chain.from_iterable(pairs):
+            if id(part) not in places:
+                places[id(part)] = len(parts)
+                parts.append(self._double(part))
+        if not parts:
+            return {}
+        sums = self._by_all(np.array(parts), pairs, places)
+        return {
+            id(term): int(sums[places[id(one)], places[id(other)]]) * first * second
+            for term, ((one, first), (other, second)) in zip(terms, pairs, strict=True)
+        }
+
+    def _by_all(self, parts: Doubles, pairs: Any, places: dict[int, int]) -> Doubles:
+        """Every part by every other; where one part meets all others, by that one alone."""
+        right = {places[id(other)] for _, (other, _) in pairs}
+        if len(right) > 1:
+            found: Doubles = parts @ parts.T
+            return found
+        (one,) = right
+        found = np.zeros((len(parts), len(parts)))
+        found[:, one] = parts @ parts[one]
+        return found
+
+    def _double(self, part: Value) -> Doubles:
+        return self._arrays.column(part) if isinstance(part, Column) else self.value(part).astype(np.float64)
 
     def _grouped(self, term: Value) -> Any:
         size = self._cells + 1
@@ -131,12 +167,6 @@ class _Scan:
             raise OverflowError("a value lies beyond 2^62")
         return reach
 
-    def _double(self, value: Value) -> NDArray[np.float64]:
-        if id(value) not in self._doubles:
-            self._held.append(value)
-            self._doubles[id(value)] = np.asarray(self.value(value), dtype=np.float64)
-        return self._doubles[id(value)]
-
     # ---- values and conditions ----
 
     def value(self, value: Value) -> Ints:
@@ -150,7 +180,7 @@ class _Scan:
     def _computed(self, value: Value) -> Any:
         match value:
             case Column():
-                return self._arrays.column(value)
+                return self._arrays.column(value).astype(np.int64)
             case Constant(int(number)):
                 return np.full(self._arrays.rows, number, dtype=np.int64)
             case Lookup(of, entries):
@@ -187,6 +217,14 @@ class _Scan:
             case Some(parts):
                 return np.logical_or.reduce([self.condition(part) for part in parts])
         raise TypeError(type(predicate).__name__)
+
+
+def _factored(part: Value) -> tuple[Value, int]:
+    """A part, and the constant it is multiplied by."""
+    match part:
+        case Multiply(inner, Constant(int(number))):
+            return inner, number
+    return part, 1
 
 
 def _sum(values: Ints, reach: int) -> int:

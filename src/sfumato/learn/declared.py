@@ -7,8 +7,7 @@ middle + half · integer / bound. Learners think in integer / bound, from −1 t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 ONE = 2**12
 """The grid has about so many steps from the middle of a feature's bounds to either end: fine beside any
 noise, and so coarse that the noise of squares stays within what is drawn exactly."""
+
+LABELS = Column(1, "label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,9 @@ class Declared:
     target: Feature | Labels | None
     spans: Mapping[Column, tuple[int, int]]
     norm: int | None = None
-    """The features' integers, all of one bound, have at most this l2 norm."""
+    """The features' integers, with `one` where there is any, have at most this l2 norm."""
+    one: Feature | None = None
+    """What the same for all rows is scaled to, where rows were shortened together with it."""
 
     @property
     def middles(self) -> Floats:
@@ -68,17 +71,6 @@ class Declared:
     @property
     def bounds(self) -> Floats:
         return np.array([float(feature.bound) for feature in self.features])
-
-    @property
-    def radius_squared(self) -> Fraction:
-        """The largest squared length of a row, each feature measured in its bound."""
-        if self.norm is None:
-            return Fraction(len(self.features))
-        return min(Fraction(self.norm, self.features[0].bound) ** 2, Fraction(len(self.features)))
-
-    def scaled(self, X: Any) -> Floats:  # noqa: N803
-        """Rows from outside, in the same measure: clipped to the bounds, missing as the middle."""
-        return _unit(np.asarray(X, dtype=np.float64), self.middles, self.halves)
 
 
 # ---- own arrays --------------------------------------------------------------------------------------------
@@ -114,7 +106,7 @@ class Frame:
     """The longest row, in halves; longer ones are shortened."""
 
     @classmethod
-    def of(cls, features: int, bounds: Any, row_norm: Any, clip: float | None) -> Frame:
+    def of(cls, features: int, bounds: Any, row_norm: Any = None) -> Frame:
         if bounds is None and row_norm is None:
             raise UsageError(
                 "SF-E101",
@@ -127,17 +119,16 @@ class Frame:
             return cls(np.zeros(features), np.full(features, norm), 1.0)
         lows, highs = box(bounds, features)
         halves = (highs - lows) / 2
-        return cls((lows + highs) / 2, halves, clip)
+        return cls((lows + highs) / 2, halves, None)
 
-    def integers(self, X: Floats) -> NDArray[np.int64]:  # noqa: N803
+    def integers(self, X: Floats) -> Floats:  # noqa: N803
         """One row a feature, rounded to the nearest step, which makes no row longer than it may be."""
         unit = _unit(X, self.middles, self.halves)
-        if self.norm is None or self.norm**2 >= unit.shape[1] * ONE**2:
-            return np.ascontiguousarray(np.rint(unit.T * ONE).astype(np.int64))
-        lengths = np.sqrt(np.einsum("ij,ij->i", unit, unit))
-        longest = max(0.0, self.norm - math.sqrt(unit.shape[1]) / 2)
-        scale = np.minimum(ONE, longest / np.maximum(lengths, 1e-300))
-        return _within(np.ascontiguousarray(np.rint(unit.T * scale).astype(np.int64)), self.norm)
+        if self.norm is not None:
+            return shortened(unit, self.norm)[0]
+        unit *= ONE
+        found: Floats = np.rint(unit, out=unit)
+        return found
 
     @property
     def norm(self) -> int | None:
@@ -145,16 +136,28 @@ class Frame:
 
 
 def _unit(X: Floats, middles: Floats, halves: Floats) -> Floats:  # noqa: N803
-    """Missing counts as the middle, and what is outside as the nearer bound."""
-    unit = (np.nan_to_num(X, nan=math.inf, posinf=1e308, neginf=-1e308) - middles) / halves
-    unit = np.where(np.isnan(X), 0.0, unit)
-    return np.clip(unit, -1.0, 1.0)
+    """One row a feature. Missing counts as the middle, and what is outside as the nearer bound."""
+    unit = np.array(X.T, order="C")
+    unit -= middles[:, None]
+    unit /= halves[:, None]
+    np.clip(unit, -1.0, 1.0, out=unit)
+    if np.isnan(unit.sum()):
+        unit[np.isnan(unit)] = 0.0
+    return unit
 
 
-def _within(found: NDArray[np.int64], norm: int) -> NDArray[np.int64]:
-    """No row longer than the norm in exact integers, whatever the doubles before it did."""
-    found[:, np.einsum("ij,ij->j", found, found) > norm * norm] = 0
-    return found
+def shortened(unit: Floats, norm: int) -> tuple[Floats, Floats]:
+    """Columns as whole numbers, none longer than the norm, and what each was multiplied by.
+
+    Room is left for rounding, by half a step in each entry, and for what doubles do before that: of d entries
+    a computed length is off by less than (d + 4)·2⁻⁵² of itself, far below the 2⁻²⁰ that is left for it.
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->j", unit, unit))
+    longest = max(0.0, norm * (1 - 2.0**-20) - math.sqrt(len(unit)) / 2)
+    scale = np.minimum(ONE, longest / np.maximum(lengths, 1e-300))
+    found = unit * scale
+    np.rint(found, out=found)
+    return found, scale / ONE
 
 
 def codes(y: Any, classes: Sequence[Any]) -> NDArray[np.int64]:
@@ -189,13 +192,13 @@ def given(
     columns = dict(zip(names, found, strict=True))
     spans = dict.fromkeys(names, (-ONE, ONE))
     target: Feature | Labels | None = None
-    side = Column(1, "y")
     if labels is not None:
-        columns[side] = codes(*labels)
-        spans[side] = (-1, len(labels[1]) - 1)
-        target = Labels(side, tuple(labels[1]))
+        columns[LABELS] = codes(*labels).astype(np.float64)
+        spans[LABELS] = (-1, len(labels[1]) - 1)
+        target = Labels(LABELS, tuple(labels[1]))
     elif numbers is not None:
-        goal = Frame.of(1, numbers[1], None, None)
+        side = Column(1, "y")
+        goal = Frame.of(1, numbers[1])
         columns[side] = goal.integers(np.asarray(numbers[0], dtype=np.float64).reshape(-1, 1))[0]
         spans[side] = (-ONE, ONE)
         target = Feature("y", side, ONE, float(goal.middles[0]), float(goal.halves[0]))
@@ -204,3 +207,63 @@ def given(
         for name, middle, half in zip(names, frame.middles, frame.halves, strict=True)
     )
     return Given(Declared(features, target, spans, frame.norm), Arrays(columns, spans))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Rows measured from a public point, and shortened. Everything is in bounds, from −1 to 1.
+
+    `one` stands for what is the same in all rows. A row (one, features) that is longer than `length` is
+    multiplied by what makes it as long, and its target with it, which changes the row's weight in a
+    regression and not what it says. Targets beyond `target_reach` are cut off there.
+    """
+
+    length: float
+    centre: tuple[float, ...] | None = None
+    one: float = 0.0
+    target_centre: float = 0.0
+    target_reach: float = 1.0
+
+    def point(self, features: int) -> Floats:
+        if self.centre is None:
+            return np.zeros(features)
+        found: Floats = np.clip(np.array(self.centre), -1.0, 1.0)
+        return found
+
+
+def around(declared: Declared, arrays: Arrays, view: View) -> Given:
+    """The rows of own arrays as they look from there."""
+    centre = view.point(len(declared.features))
+    unit = _units(declared.features, arrays)
+    unit -= centre[:, None]
+    norm = max(1, math.floor(view.length * ONE))
+    whole = np.vstack([np.full((1, arrays.rows), view.one), unit]) if view.one else unit
+    found, scale = shortened(whole, norm)
+    names = [Column(2, f"x{place}") for place in range(len(found))]
+    reach = min(norm, 2 * ONE)
+    columns, spans = dict(zip(names, found, strict=True)), dict.fromkeys(names, (-reach, reach))
+    constant = Feature("one", names[0], reach, 0.0, reach / ONE) if view.one else None
+    features = tuple(
+        replace(
+            each, value=name, bound=reach, middle=each.middle + each.half * at, half=each.half * reach / ONE
+        )
+        for each, name, at in zip(declared.features, names[bool(view.one) :], centre.tolist(), strict=True)
+    )
+    target = declared.target
+    if isinstance(target, Feature):
+        column, ends = Column(2, "y"), max(1, round(view.target_reach * ONE))
+        values = (_units((target,), arrays)[0] - view.target_centre) * scale
+        columns[column] = np.clip(np.rint(values * ONE), -ends, ends)
+        spans[column] = (-ends, ends)
+        middle = target.middle + target.half * view.target_centre
+        target = Feature(target.name, column, ends, middle, target.half * ends / ONE)
+    elif target is not None:
+        columns[LABELS], spans[LABELS] = arrays.column(LABELS), arrays.spans[LABELS]
+    return Given(Declared(features, target, spans, norm, constant), Arrays(columns, spans))
+
+
+def _units(features: Sequence[Feature], arrays: Arrays) -> Floats:
+    """Own arrays' features are columns as they are."""
+    found = np.array([arrays.column(each.value) for each in features if isinstance(each.value, Column)])
+    found *= np.array([[1 / each.bound] for each in features])
+    return found

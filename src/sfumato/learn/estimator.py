@@ -12,15 +12,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato.curator.spend import Moves, Needs, spend
 from sfumato.errors import UsageError
 from sfumato.learn.accounts import Tally, travelled
 from sfumato.learn.declared import Frame, Labels, given
 from sfumato.learn.guarantee import EXACT, Guarantee, together
 from sfumato.learn.oracle import ArrayOracle
+from sfumato.learn.purse import Purse
 from sfumato.learn.saving import save
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import probability
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,9 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.spend import Spend
     from sfumato.learn.declared import Declared, Given
-    from sfumato.learn.oracle import Oracle
+    from sfumato.learn.oracle import Oracle, Pay
 
 
 class Private(BaseEstimator):
@@ -41,8 +38,8 @@ class Private(BaseEstimator):
     """
 
     arithmetic: ClassVar[str] = EXACT
-    chooses: ClassVar[bool] = False
-    """Whether it makes private choices beside sums, which Gaussian DP does not cover and ρ does."""
+    aside: ClassVar[Fraction] = Fraction(0)
+    """The share of ε, or of ρ, that is spent as pure ε beside Gaussian noise."""
 
     epsilon: Any
     delta: Any
@@ -55,17 +52,14 @@ class Private(BaseEstimator):
         """Ask, and set what was learned."""
         raise NotImplementedError
 
-    def _clip(self, features: int) -> float | None:
-        """How long rows may be, in halves of their bounds; a public choice. None leaves them as they are."""
-        return None
-
     # ---- fitting on own arrays ----
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge, then learn from one's own arrays; one row is one unit."""
         rows, target = self._checked(X, y)
-        with self._paid():
-            self._learn(self._array_oracle(rows, target))
+        with self._paying() as (purse, pay):
+            found = self._given(rows, target)
+            self._learn(ArrayOracle(found.declared, purse, found.arrays, pay))
         return self
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
@@ -76,11 +70,7 @@ class Private(BaseEstimator):
         return given(rows, self._frame(rows.shape[1]))
 
     def _frame(self, features: int) -> Frame:
-        return Frame.of(features, self.bounds, getattr(self, "row_norm", None), self._clip(features))
-
-    def _array_oracle(self, rows: NDArray[np.float64], target: Any) -> ArrayOracle:
-        found = self._given(rows, target)
-        return ArrayOracle(found.declared, self._spend(), found.arrays)
+        return Frame.of(features, self.bounds, getattr(self, "row_norm", None))
 
     # ---- fitting behind the curator ----
 
@@ -93,40 +83,25 @@ class Private(BaseEstimator):
 
     # ---- what it costs ----
 
-    def _spend(self) -> Spend:
-        amounts = {
-            name: value
-            for name in ("epsilon", "delta", "rho")
-            if (value := getattr(self, name, None)) is not None
-        }
-        if not amounts or amounts.keys() == {"delta"}:
-            raise UsageError(
-                "SF-E103",
-                "Say how much this fit may cost.",
-                try_="epsilon=1.0, or epsilon=1.0 with delta=1e-6",
-            )
-        needs = Needs((Moves(1, 1),), choices=int(self.chooses))
-        return spend(budget=Budget(1), needs=needs, amounts=amounts)
-
-    def _delta(self) -> Fraction:
-        delta = getattr(self, "delta", None)
-        return Fraction(0) if delta is None else probability(delta, "delta")
+    def purse(self) -> Purse:
+        """What the whole fit may cost."""
+        named = {name: getattr(self, name, None) for name in ("epsilon", "delta", "rho")}
+        return Purse.of({name: value for name, value in named.items() if value is not None}, self.aside)
 
     @contextmanager
-    def _paid(self) -> Iterator[None]:
-        """Charged before anything is read; what goes wrong after that stays charged."""
-        amount, delta = self._spend(), self._delta()
-        promised = Guarantee.of(amount, delta, arithmetic=self.arithmetic)
+    def _paying(self) -> Iterator[tuple[Purse, Pay]]:
+        """Who is charged, round by round, before anything is read."""
+        purse, about = self.purse(), f"fit {type(self).__name__}"
+        promised = Guarantee.of(purse, arithmetic=self.arithmetic)
         if self.budget is not None:
-            charged = self.budget.charge(amount, f"fit {type(self).__name__}")
-            yield
-            self.budget.done(charged)
+            self.budget.require(purse.events)
+            yield purse, lambda event: self.budget.charge(event, about)
         else:
             if getattr(self, "_travelled", False):
                 raise travelled()
-            fits = self._tally().add(amount, delta)
-            yield
-            promised = replace(promised, others=together(fits) if len(fits) > 1 else "")
+            fits = self._tally().add(purse.events)
+            yield purse, lambda event: None
+            promised = replace(promised, others=together(fits, purse.delta) if len(fits) > 1 else "")
         self.guarantee_ = promised
 
     def _tally(self) -> Tally:

@@ -7,15 +7,18 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.curator.spend import Pure, Rounded
+from sfumato.curator.spend import Pure
 from sfumato.privacy import composition, events
-from sfumato.privacy.exact import shown
+from sfumato.privacy.conversion import renyi_epsilon
+from sfumato.privacy.events import Sequential
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
-    from sfumato.curator.spend import Spend
+    from sfumato.learn.purse import Purse
+    from sfumato.privacy.events import Event
 
 EXACT = "exact: integers on a public grid, noise drawn exactly"
 IDEALISED = "idealised arithmetic: proven for real numbers, computed with doubles"
@@ -39,24 +42,16 @@ class Guarantee:
     @classmethod
     def of(
         cls,
-        spend: Spend,
-        delta: Fraction,
+        purse: Purse,
         *,
         unit: str = "one row",
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         arithmetic: str = EXACT,
     ) -> Guarantee:
-        rho = float(1 / (2 * spend.multiplier**2)) if isinstance(spend, Rounded) else None
-        replaced = "" if neighbours is Neighbours.REPLACE_ONE else _replaced(spend, delta)
-        return cls(
-            neighbours.value,
-            unit,
-            epsilon_of(spend, delta),
-            float(delta) if rho is not None else 0.0,
-            rho,
-            replaced,
-            arithmetic,
-        )
+        epsilon = math.inf if purse.epsilon is None else float(purse.epsilon)
+        rho = None if purse.rho is None else float(purse.rho)
+        replaced = "" if neighbours is Neighbours.REPLACE_ONE else _replaced(purse)
+        return cls(neighbours.value, unit, epsilon, float(purse.delta), rho, replaced, arithmetic)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -79,39 +74,28 @@ class Guarantee:
         return lines + ([("together", self.others)] if self.others else [])
 
     def _costs(self) -> str:
-        return _words(self.epsilon, self.delta) + ("" if self.rho is None else f" (ρ = {self.rho:.4g})")
+        return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {self.rho:.4g}"
 
 
-def event_of(spend: Spend) -> events.Event:
-    """The price of a whole fit."""
-    return events.Pure(spend.epsilon) if isinstance(spend, Pure) else events.Gaussian(spend.multiplier)
-
-
-def epsilon_of(spend: Spend, delta: Fraction) -> float:
-    if isinstance(spend, Pure):
-        return float(spend.epsilon)
-    return composition.epsilon([event_of(spend)], delta) if delta else math.inf
-
-
-def together(spends: list[tuple[Spend, Fraction]]) -> str:
+def together(fits: Sequence[Sequence[Event]], delta: Fraction) -> str:
     """Several fits on the same rows, in words."""
-    delta = max(each for _, each in spends)
-    total = composition.epsilon([event_of(spend) for spend, _ in spends], delta)
+    every = Sequential(tuple(event for fit in fits for event in fit))
+    pure = every.pure()
+    total = float(pure) if pure is not None else renyi_epsilon(every, delta) if delta else math.inf
     found = "" if math.isinf(total) else f": {_words(total, float(delta))}"
-    return f"{len(spends)} fits of this estimator and its clones so far, if on the same rows{found}"
+    return f"{len(fits)} fits of this estimator and its clones so far, if on the same rows{found}"
 
 
-def _replaced(spend: Spend, delta: Fraction) -> str:
-    """Replacing is removing one and adding another: twice the sensitivity."""
-    if isinstance(spend, Pure):
-        return f"ε = {shown(2 * spend.epsilon)}"
-    if not delta:
-        return f"ρ = {float(2 / spend.multiplier**2):.4g}"
-    doubled = composition.epsilon([events.Gaussian(spend.multiplier / 2)], delta)
-    return _words(doubled, float(delta))
+def _replaced(purse: Purse) -> str:
+    """Replacing is removing one and adding another: twice the sensitivity of every sum."""
+    if purse.rho is not None:
+        return f"ρ = {float(4 * purse.rho):.4g}"
+    if isinstance(purse.main, Pure) or purse.epsilon is None:
+        return _words(2 * float(purse.epsilon or 0), 0.0)
+    doubled = composition.epsilon([events.Gaussian(purse.main.multiplier / 2)], purse.delta)
+    first = 0.0 if purse.aside is None else 2 * float(purse.aside.epsilon)
+    return _words(first + max(doubled, 2 * float(purse.alone.epsilon)), float(purse.delta))
 
 
 def _words(epsilon: float, delta: float) -> str:
-    if math.isinf(epsilon):
-        return "ρ alone"
     return f"ε = {epsilon:.4g}" + (f", δ = {delta:.3g}" if delta else "")

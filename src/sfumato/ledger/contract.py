@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
-from sfumato.ledger.entry import write
+from sfumato.ledger.entry import require_utf8, write
 from sfumato.privacy.account import ORDERS, Cost
 from sfumato.privacy.exact import canonical_json
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 200
 """Of an account or a key, in characters."""
+
+MOST_STEPS = 10**9
+"""Of a reservation."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -46,6 +49,7 @@ class Charge:
         for name in self.accounts:
             owners(name)
         _require(self.key is None or _fits(self.key), f"a key is a text of 1 to {LONGEST_NAME} characters")
+        require_utf8(self.key or "")
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
         write(self.about)
@@ -78,6 +82,16 @@ class Charged:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved(Charged):
+    """Steps that are paid for and not yet begun. Data may be read for those drawn, once each."""
+
+    accounts: tuple[str, ...]
+    each: Cost
+    """Of one step; `cost` is that of all."""
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """An answer that is kept. Its receipt is good while the chain holds an entry with the hash `head`."""
 
@@ -89,6 +103,10 @@ class Released:
     """Of this call: nothing when it was answered before."""
     answer: str
     replayed: bool
+    entry: int = field(default=0, compare=False)
+    """The number of the release."""
+    signed: SignedHead | None = field(default=None, compare=False)
+    """The same for others to believe, where the key and the `receipts` extra are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +158,20 @@ class Ledger(Protocol):
         """
 
     def release(self, charged: Charged, answer: str) -> Released:
-        """Keep the answer, durably, before anyone sees it."""
+        """Keep the answer, durably, before anyone sees it. Of a reservation a step must have been drawn."""
+
+    def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
+        """Charge for a run of many steps at once; `charge.cost` is that of one step. Else as `charge`."""
+
+    def draw(self, reserved: Reserved, steps: int = 1) -> int:
+        """Begin steps, durably, before any data is read for them. How many are begun so far."""
+
+    def give_back(self, reserved: Reserved) -> Cost:
+        """Undo the charge for all steps that were not drawn, and let no more be drawn.
+
+        Only where the run ends by what was released or is public. After a failure the reservation is kept
+        whole: where a run broke off can depend on the data, and what comes back would tell.
+        """
 
     def find(self, request: str) -> Released | None:
         """The kept answer to a request, if there is one. Free, and asks for no account."""
@@ -163,12 +194,22 @@ class Ledger(Protocol):
     def public_key(self) -> str:
         """What receipts are checked with, in hexadecimal."""
 
+    def make_key(self) -> str:
+        """A key for receipts where there is none, and its public part. Who knew a lost one is to be told."""
+
+    def identity(self) -> str:
+        """What tells this ledger from others, as long as nobody means harm."""
+
     def close(self) -> None:
         """Let go of the database. Later calls are refused."""
 
 
 def is_digest(value: object) -> bool:
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def is_steps(steps: object) -> bool:
+    return type(steps) is int and 0 < steps <= MOST_STEPS
 
 
 def is_cost(cost: Cost) -> bool:
@@ -191,6 +232,12 @@ def _payers(accounts: tuple[str, ...]) -> str:
 def owners(account: str) -> tuple[str, str | None]:
     """The population and, for a quota, the analyst. No name can be read in two ways, others are refused."""
     _require(_fits(account), f"an account is a text of 1 to {LONGEST_NAME} characters")
+    return _owners(account)
+
+
+@lru_cache(maxsize=4096)
+def _owners(account: str) -> tuple[str, str | None]:
+    require_utf8(account)
     match account.split(":"):
         case ["population", population] if population:
             return population, None

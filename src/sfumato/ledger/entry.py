@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, cast
 from sfumato.errors import LedgerError, UsageError
 from sfumato.privacy.exact import canonical_json
 
-Kind = Literal["account", "grant", "charge", "release"]
+Kind = Literal["account", "grant", "charge", "release", "reserve", "draw", "return"]
 
 GENESIS = "0" * 64
 """What the first entry names as the hash before it."""
@@ -41,6 +41,12 @@ class Entry:
                 return f"{', '.join(fields['accounts'])}: {write(fields['about'])}"
             case "release":
                 return f"answers entry {fields['charge']}"
+            case "reserve":
+                who = ", ".join(fields["accounts"])
+                return f"{who}: {fields['steps']} steps of {write(fields['about'])}"
+            case "draw" | "return":
+                verb = "begins" if self.kind == "draw" else "gives back"
+                return f"{verb} {fields['steps']} steps of entry {fields['charge']}"
             case _:
                 return f"{fields['account']}: {write(fields['budget'])}"
 
@@ -79,7 +85,7 @@ def write(fields: dict[str, Any]) -> str:
             "The ledger keeps text, whole numbers, lists and objects of these.",
             try_="a fraction as text: str(Fraction('0.1'))",
         ) from error
-    _utf8(text)
+    require_utf8(text)
     return text
 
 
@@ -89,6 +95,11 @@ def read(text: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise TypeError("a body is a JSON object")
     return cast(dict[str, Any], fields)
+
+
+def require_utf8(text: str) -> None:
+    if not text.isascii():
+        _utf8(text)
 
 
 def _utf8(text: str) -> bytes:

@@ -19,6 +19,7 @@ import shutil
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.arrow import array
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
@@ -125,10 +126,8 @@ def _list(codes: Codes) -> Any:
 
     types = {"UTINYINT": pyarrow.uint8(), "USMALLINT": pyarrow.uint16(), "UINTEGER": pyarrow.uint32()}
     first = listed(codes)
-    values = pyarrow.array(list(first), pyarrow.string() if are_texts(codes) else pyarrow.float64())
-    return pyarrow.table(
-        {"value": values, "code": pyarrow.array(list(first.values()), types[sql_type(codes)])}
-    )
+    values = array(list(first), pyarrow.string() if are_texts(codes) else pyarrow.float64())
+    return pyarrow.table({"value": values, "code": array(list(first.values()), types[sql_type(codes)])})
 
 
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
