@@ -21,10 +21,11 @@ from sfumato.learn.accounts import Account
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.linear import LinearRegression
+from sfumato.learn.linear_classifiers import LogisticRegression
 from sfumato.learn.naive_bayes import GaussianNB
 from sfumato.learn.saving import load
 
-ESTIMATORS = ("GaussianNB", "LinearRegression", "PCA")
+ESTIMATORS = ("GaussianNB", "LinearRegression", "LogisticRegression", "PCA")
 """What a file may name; nothing else is ever loaded."""
 
-__all__ = ["ESTIMATORS", "PCA", "Account", "GaussianNB", "Guarantee", "LinearRegression", "load"]
+__all__ = ["ESTIMATORS", "PCA", "Account", "GaussianNB", "Guarantee", "LinearRegression", "LogisticRegression", "load"]

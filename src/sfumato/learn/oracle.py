@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.statistics import Block, Key, Noisy, noisy, part
-from sfumato.learn.declared import around
+from sfumato.learn.declared import View, around
+from sfumato.learn.slopes import Rows
 from sfumato.privacy.events import Sequential
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Value
     from sfumato.learn.arrays import Arrays
-    from sfumato.learn.declared import Declared, View
+    from sfumato.learn.declared import Declared
     from sfumato.learn.purse import Purse
+    from sfumato.learn.slopes import Slopes
     from sfumato.privacy.events import Event
 
     Pay = Callable[[Event], None]
@@ -90,6 +92,17 @@ class Oracle(ABC):
         noise = self.noise(blocks, spend)
         return [list(map(_answer, each, noise)) for each in found]
 
+    def slopes(self, asked: Slopes, share: Fraction = ALL) -> Answer:
+        """The slopes of a loss at public weights, from one scan; the rows are to be shortened before."""
+        spend = part(self.purse.main, share)
+        (noise,) = self.noise([asked.block(self.declared)], spend)
+        found = np.asarray(self._slopes(asked, spend), dtype=np.float64)
+        return Answer(found.reshape(asked.weights.shape), noise.deviation)
+
+    @abstractmethod
+    def short(self, length: float) -> Oracle:
+        """The same rows, none longer than this: in halves of their bounds, for every feature the same."""
+
     def around(self, view: View) -> Oracle:
         """The same rows from a public point of view; shortened where that can be done."""
         return self._around(view)
@@ -118,6 +131,10 @@ class Oracle(ABC):
         """The noisy integers of each block's term for each grouping."""
 
     @abstractmethod
+    def _slopes(self, asked: Slopes, spend: Spend) -> Any:
+        """The noisy integers, features fastest."""
+
+    @abstractmethod
     def _around(self, view: View) -> Oracle: ...
 
 
@@ -128,6 +145,10 @@ class ArrayOracle(Oracle):
         super().__init__(declared, purse)
         self._arrays = arrays
         self._pay = pay
+        self._matrix: Rows | None = None
+
+    def short(self, length: float) -> ArrayOracle:
+        return self._around(View(length))
 
     def _around(self, view: View) -> ArrayOracle:
         found = around(self.declared, self._arrays, view)
@@ -155,6 +176,12 @@ class ArrayOracle(Oracle):
         ends = np.cumsum([one.shape[1] for one in exact])[:-1]
         parts = [np.split(each, ends) for each in long]
         return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
+
+    def _slopes(self, asked: Slopes, spend: Spend) -> Any:
+        (noise,) = self._paid((asked.block(self.declared),), spend)
+        if self._matrix is None or self._matrix.constant != asked.constant:
+            self._matrix = Rows.of(self.declared, self._arrays, asked.constant)
+        return noise.release(asked.exact(self._matrix))
 
     def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:
         """Charged before anything is summed."""
