@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lowering import Source
     from sfumato.curator.priced import Payable, Priced
     from sfumato.curator.spend import Spend
-    from sfumato.curator.statistics import Block, Key, Value
+    from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk
     from sfumato.learn.declared import View
     from sfumato.learn.estimator import Private
@@ -219,7 +219,7 @@ class TableOracle(Oracle):
         declared = replace(self.declared, features=found, norm=norm)
         return TableOracle(self._rounds, layers.source, declared, self.purse)
 
-    def _slopes(self, asked: Slopes, spend: Spend) -> Any:
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
         layers = Layers(self._rows)
         block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
         (answer,) = self._rounds.pay(priced(layers.source, (), (block,), spend), self.purse)

@@ -1,4 +1,4 @@
-"""Noisy gradient descent: every step goes down the noisy slope, and the later half of all steps is averaged.
+"""Noisy gradient descent with momentum: steps down noisy slopes, of which the later half is averaged.
 
 How many steps, how long and how rows are shortened follows from public facts and one noisy number of rows.
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.oracle import Oracle
-    from sfumato.learn.residuals import Grid, Residual
+    from sfumato.learn.residuals import Residual
 
     Floats = NDArray[np.float64]
 
@@ -36,10 +36,11 @@ _COUNT = Fraction(1, 50)
 _CONSTANT = 0.1
 """What is the same in all rows, beside features of length up to 1."""
 _SURE = 0.5
-_FEWEST, _MOST = 12, 150
+_FEWEST, _MOST = 12, 45
 _FEWEST_PURE, _MOST_PURE = 2, 20
-_NOISE = 2.0
-_STEP = 10.0
+_NOISE = 6.0
+_STEP = 4.5
+_MOMENTUM = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Descent:
         counted, left = (self.rows, Fraction(1)) if self.rows is not None else (_counted(oracle), 1 - _COUNT)
         path = _Path(oracle, Slopes(start, residual, constant), left, norm)
         steps = self.steps or path.steps(counted)
-        weights = path.walk(steps, path.pace(counted), self.penalty)
+        weights = path.walk(steps, counted, self.penalty)
         return Found(weights, constant / norm, norm, counted, steps)
 
 
@@ -111,19 +112,32 @@ class _Path:
             return int(min(max(signal, _FEWEST_PURE), _MOST_PURE))
         return int(min(max(signal**2, _FEWEST), _MOST))
 
-    def pace(self, rows: float) -> float:
-        """How far to go for a slope of 1 in every row; less far where noise would lead."""
-        twice = 2 if self.start.residual.outputs == 1 else 1
-        return twice * _STEP / math.hypot(rows, _NOISE * self.noise * math.sqrt(self.numbers))
+    def clear(self, rows: float) -> float:
+        """How far rows stand out of the noise, from 0 to 1."""
+        return rows / math.hypot(rows, _NOISE * self.noise * self.numbers**0.25)
 
-    def walk(self, steps: int, pace: float, penalty: float) -> Floats:
-        weights, later = np.zeros(self.start.weights.shape), np.zeros(self.start.weights.shape)
-        scale = 1 / (STEPS * self.norm)
+    @property
+    def stride(self) -> float:
+        """Longer for more classes, whose chances are flatter; one score stands for the difference of two."""
+        outputs = self.start.residual.outputs
+        return _STEP * (4 if outputs == 1 else math.sqrt(outputs))
+
+    def walk(self, steps: int, rows: float, penalty: float) -> Floats:
+        """Steps for the mean slope of all rows; shorter and without momentum where noise would lead."""
+        shape, clear = self.start.weights.shape, self.clear(rows)
+        weights, later, speed = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        pace = self.stride * clear / rows
+        momentum = _MOMENTUM * clear**4
+        scale = pace / (STEPS * self.norm)
         for step in range(steps):
-            whole = np.clip(np.rint(weights * FINE), -_FURTHEST * FINE, _FURTHEST * FINE).astype(np.int64)
-            asked = Slopes(whole, self.start.residual, self.start.constant)
-            slopes = self.oracle.slopes(asked, self.share / steps)
-            weights = weights - pace * (slopes.values * scale + penalty * weights)
+            ahead = weights - momentum * speed
+            slopes = self.oracle.slopes(self._at(ahead), self.share / steps)
+            speed = momentum * speed + slopes.values * scale + pace * penalty * ahead
+            weights = weights - speed
             if step >= steps // 2:
                 later += weights
         return later / (steps - steps // 2)
+
+    def _at(self, weights: Floats) -> Slopes:
+        whole = np.clip(np.rint(weights * FINE), -_FURTHEST * FINE, _FURTHEST * FINE).astype(np.int64)
+        return Slopes(whole, self.start.residual, self.start.constant)

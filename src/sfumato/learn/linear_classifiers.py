@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LENGTH = 0.25
 """Rows are cut to so much of the diagonal, and to 1 at least: where features spread, most of them are longer."""
-_PULL = 0.35
+_PULL = 0.32
 """A row pulls at most so much where there are two classes; √2 times as much in all where there are more."""
 
 

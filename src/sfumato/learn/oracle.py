@@ -96,7 +96,7 @@ class Oracle(ABC):
         """The slopes of a loss at public weights, from one scan; the rows are to be shortened before."""
         spend = part(self.purse.main, share)
         (noise,) = self.noise([asked.block(self.declared)], spend)
-        found = np.asarray(self._slopes(asked, spend), dtype=np.float64)
+        found = np.asarray(self._slopes(asked, noise, spend), dtype=np.float64)
         return Answer(found.reshape(asked.weights.shape), noise.deviation)
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Oracle(ABC):
         """The noisy integers of each block's term for each grouping."""
 
     @abstractmethod
-    def _slopes(self, asked: Slopes, spend: Spend) -> Any:
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
         """The noisy integers, features fastest."""
 
     @abstractmethod
@@ -177,10 +177,10 @@ class ArrayOracle(Oracle):
         parts = [np.split(each, ends) for each in long]
         return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
 
-    def _slopes(self, asked: Slopes, spend: Spend) -> Any:
-        (noise,) = self._paid((asked.block(self.declared),), spend)
-        if self._matrix is None or self._matrix.constant != asked.constant:
-            self._matrix = Rows.of(self.declared, self._arrays, asked.constant)
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+        self._pay(noise.event())
+        if self._matrix is None or not self._matrix.suits(asked):
+            self._matrix = Rows.of(self.declared, self._arrays, asked)
         return noise.release(asked.exact(self._matrix))
 
     def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:

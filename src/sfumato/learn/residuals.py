@@ -61,7 +61,10 @@ class Residual(Protocol):
     @property
     def outputs(self) -> int: ...
 
-    def of(self, scores: Floats, codes: Codes) -> Floats:
+    def marks(self, codes: Codes) -> Floats:
+        """What is to be known of each row's class, one column a score."""
+
+    def of(self, scores: Floats, marks: Floats) -> Floats:
         """From whole scores, one column each."""
 
     def lowered(self, scores: Sequence[Value], label: Value, grow: Grow) -> list[Value]:
@@ -113,24 +116,21 @@ class Margins:
         clipped: Floats = np.clip(found, -most, most)
         return clipped
 
-    def of(self, scores: Floats, codes: Codes) -> Floats:
-        signs = self._signs(codes)
-        margins = scores * signs
+    def of(self, scores: Floats, marks: Floats) -> Floats:
+        margins = scores * marks
         margins += self.grid.half * self.grid.step
         margins *= 1 / self.grid.step
-        np.clip(margins, 0, len(self.table) - 1, out=margins)
-        pulls: Floats = self.table[margins.astype(np.intp)]
-        pulls *= signs
+        np.maximum(margins, 0, out=margins)
+        np.minimum(margins, len(self.table) - 1, out=margins)
+        pulls: Floats = np.take(self.table, margins.astype(np.int64))
+        pulls *= marks
         return pulls if self.outputs == 1 else _Short(self).of(pulls)
 
-    def _signs(self, codes: Codes) -> Floats:
+    def marks(self, codes: Codes) -> Floats:
         """+1 for a row's own class and −1 for others; 0 for rows of no class."""
-        found: Floats
-        if self.outputs == 1:
-            found = np.where(codes == 1, 1.0, -1.0)[:, None]
-        else:
-            found = np.where(codes[:, None] == np.arange(self.classes), 1.0, -1.0)
-        found[(codes < 0) | (codes >= self.classes)] = 0.0
+        own = np.arange(1, 2) if self.outputs == 1 else np.arange(self.classes)
+        found: Floats = 2.0 * (codes[:, None] == own) - 1.0
+        found *= ((codes >= 0) & (codes < self.classes))[:, None]
         return found
 
     @property
@@ -186,15 +186,20 @@ class Softmax:
         """Chances add up to at most 1, so a row's own lacks at most 1 and the others have at most that."""
         return 2 * STEPS**2
 
-    def of(self, scores: Floats, codes: Codes) -> Floats:
+    def marks(self, codes: Codes) -> Floats:
+        """STEPS for a row's own class, and missing throughout for rows of no class."""
+        found: Floats = STEPS * (codes[:, None] == np.arange(self.classes)).astype(np.float64)
+        found[(codes < 0) | (codes >= self.classes)] = np.nan
+        return found
+
+    def of(self, scores: Floats, marks: Floats) -> Floats:
         below = scores.max(axis=1, keepdims=True) - scores
         below *= 1 / self.grid.step
         np.minimum(below, len(self.odds) - 1, out=below)
         odds = self.odds[below.astype(np.intp)]
         pulls: Floats = np.floor(odds * STEPS / odds.sum(axis=1, keepdims=True))
-        inside = (codes >= 0) & (codes < self.classes)
-        pulls[np.flatnonzero(inside), codes[inside]] -= STEPS
-        pulls[~inside] = 0.0
+        pulls -= marks
+        np.nan_to_num(pulls, copy=False)
         return _Short(self).of(pulls)
 
     def lowered(self, scores: Sequence[Value], label: Value, grow: Grow) -> list[Value]:

@@ -52,13 +52,13 @@ class Slopes:
     def exact(self, rows: Rows) -> NDArray[np.int64]:
         """The sums, in doubles that hold every integer on the way."""
         steep = int(np.abs(self.weights).sum(axis=1).max()) * rows.reach
-        if max(steep, self.residual.longest * rows.reach * len(rows.codes)) >= _EXACT:
+        if max(steep, self.residual.longest * rows.reach * len(rows.matrix)) >= _EXACT:
             raise OverflowError("a sum lies beyond 2^53")
         weights = self.weights.T.astype(np.float64)
         found = np.zeros(self.weights.shape)
-        for at in range(0, len(rows.codes), _ROWS):
+        for at in range(0, len(rows.matrix), _ROWS):
             part = rows.matrix[at : at + _ROWS]
-            found += self.residual.of(part @ weights, rows.codes[at : at + _ROWS]).T @ part
+            found += self.residual.of(part @ weights, rows.marks[at : at + _ROWS]).T @ part
         return found.astype(np.int64)
 
     # ---- engines ----
@@ -82,19 +82,25 @@ class Rows:
     """Own arrays as one matrix with the constant last, laid out for sums at many weights."""
 
     matrix: Floats
-    codes: NDArray[np.int64]
+    marks: Floats
+    """What the residual wants to know of each row's class."""
     constant: int
+    residual: Residual
     reach: int
 
     @classmethod
-    def of(cls, declared: Declared, arrays: Arrays, constant: int) -> Rows:
+    def of(cls, declared: Declared, arrays: Arrays, asked: Slopes) -> Rows:
         columns: list[Any] = [arrays.column(each.value) for each in declared.features]  # type: ignore[arg-type]
         matrix = np.empty((arrays.rows, len(columns) + 1))
         for place, column in enumerate(columns):
             matrix[:, place] = column
-        matrix[:, -1] = constant
+        matrix[:, -1] = asked.constant
         codes = arrays.column(labels(declared).value).astype(np.int64)  # type: ignore[arg-type]
-        return cls(matrix, codes, constant, max(constant, *(each.bound for each in declared.features)))
+        reach = max(asked.constant, *(each.bound for each in declared.features))
+        return cls(matrix, asked.residual.marks(codes), asked.constant, asked.residual, reach)
+
+    def suits(self, asked: Slopes) -> bool:
+        return self.constant == asked.constant and self.residual is asked.residual
 
 
 def labels(declared: Declared) -> Labels:
