@@ -1,4 +1,4 @@
-"""Rows with columns that are computed from them, layer upon layer, so that no engine computes a part twice."""
+"""Rows with columns that are computed from them, layer upon layer, so that no part is computed twice."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ def fineness(bound: int) -> int:
     return max(1, _FINE // bound)
 
 
-def shortened(layers: Layers, values: Sequence[Value], bounds: Sequence[int], norm: int, one: int) -> list[Column]:
+def shortened(
+    layers: Layers, values: Sequence[Value], bounds: Sequence[int], norm: int, one: int
+) -> list[Column]:
     """A row's integers on a common grid, where `one` stands for 1, as a vector no longer than `norm`.
 
-    A value v within ±bound becomes v·fineness(bound)·one / 2¹⁶. Rows are told apart by their squared length in
-    1,024 steps, and multiplied by what makes the longest of their step as long as `norm`. Rounding is towards
-    nothing, so it lengthens none.
+    A value v within ±bound becomes v·fineness(bound)·one / 2¹⁶. Rows are told apart by their squared length
+    in 1,024 steps, and multiplied by what makes the longest of their step as long as `norm`. Rounding is
+    towards nothing, so it lengthens none.
     """
     fine = layers.add(
         [Multiply(v, Constant(fineness(bound))) for v, bound in zip(values, bounds, strict=True)]

@@ -21,11 +21,32 @@ from sfumato.learn.accounts import Account
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.linear import LinearRegression
-from sfumato.learn.linear_classifiers import LogisticRegression
+from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
+from sfumato.learn.losses import Loss, huber
 from sfumato.learn.naive_bayes import GaussianNB
 from sfumato.learn.saving import load
 
-ESTIMATORS = ("GaussianNB", "LinearRegression", "LogisticRegression", "PCA")
+ESTIMATORS = (
+    "ConvexERM",
+    "GaussianNB",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "PCA",
+)
 """What a file may name; nothing else is ever loaded."""
 
-__all__ = ["ESTIMATORS", "PCA", "Account", "GaussianNB", "Guarantee", "LinearRegression", "LogisticRegression", "load"]
+__all__ = [
+    "ESTIMATORS",
+    "PCA",
+    "Account",
+    "ConvexERM",
+    "GaussianNB",
+    "Guarantee",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "Loss",
+    "huber",
+    "load",
+]

@@ -33,7 +33,7 @@ FINE = 2**8
 """Weights are whole numbers of 1 / so many."""
 _FURTHEST = 2**12
 _COUNT = Fraction(1, 50)
-_CONSTANT = 0.1
+CONSTANT = 0.1
 """What is the same in all rows, beside features of length up to 1."""
 _SURE = 0.5
 _FEWEST, _MOST = 12, 45
@@ -71,7 +71,7 @@ class Descent:
         if norm is None:
             raise AssertionError("rows are shortened before a descent")
         residual = self.residual(FINE * norm)
-        constant = max(1, round(_CONSTANT * norm))
+        constant = max(1, round(CONSTANT * norm))
         start = np.zeros((residual.outputs, len(oracle.declared.features) + 1), dtype=np.int64)
         counted, left = (self.rows, Fraction(1)) if self.rows is not None else (_counted(oracle), 1 - _COUNT)
         path = _Path(oracle, Slopes(start, residual, constant), left, norm)
@@ -102,7 +102,7 @@ class _Path:
     @property
     def numbers(self) -> int:
         """How many weights matter: adding the same to the scores of all classes changes nothing."""
-        outputs, vector = self.start.weights.shape
+        outputs, vector = map(int, self.start.weights.shape)
         return max(1, outputs - 1) * vector
 
     def steps(self, rows: float) -> int:
@@ -114,7 +114,7 @@ class _Path:
 
     def clear(self, rows: float) -> float:
         """How far rows stand out of the noise, from 0 to 1."""
-        return rows / math.hypot(rows, _NOISE * self.noise * self.numbers**0.25)
+        return rows / math.hypot(rows, _NOISE * self.noise * math.sqrt(math.sqrt(self.numbers)))
 
     @property
     def stride(self) -> float:

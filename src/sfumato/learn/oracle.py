@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.curator.statistics import Block, Key, Noisy, noisy, part
 from sfumato.learn.declared import View, around
-from sfumato.learn.slopes import Rows
+from sfumato.learn.slopes import Rows, plain
 from sfumato.privacy.events import Sequential
 
 if TYPE_CHECKING:
@@ -149,6 +149,11 @@ class ArrayOracle(Oracle):
 
     def short(self, length: float) -> ArrayOracle:
         return self._around(View(length))
+
+    def plain(self, event: Event) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The rows themselves and their classes, for textbook forms; charged for what those promise."""
+        self._pay(event)
+        return plain(self.declared, self._arrays)
 
     def _around(self, view: View) -> ArrayOracle:
         found = around(self.declared, self._arrays, view)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.curator.layers import toward_zero, total
+from sfumato.curator.layers import total, toward_zero
 from sfumato.curator.statistics import (
     Add,
     Among,
@@ -87,8 +87,7 @@ class Grid:
         return math.ceil(_FAR * self.one / self.step)
 
     def middles(self, first: int, count: int) -> Floats:
-        found: Floats = (np.arange(first, first + count) + 0.5) * (self.step / self.one)
-        return found
+        return np.arange(first + 0.5, first + count, 1.0) * (self.step / self.one)
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,10 @@ class Margins:
     def lowered(self, scores: Sequence[Value], label: Value, grow: Grow) -> list[Value]:
         own = [1] if self.outputs == 1 else range(self.classes)
         signed = grow(
-            [Choose(Among(label, (k,)), z, Multiply(z, Constant(-1))) for k, z in zip(own, scores, strict=True)]
+            [
+                Choose(Among(label, (k,)), z, Multiply(z, Constant(-1)))
+                for k, z in zip(own, scores, strict=True)
+            ]
         )
         top = len(self.table) * self.grid.step - 1
         shifted = grow([Add(each, Constant(self.grid.half * self.grid.step)) for each in signed])
@@ -176,7 +178,7 @@ class Softmax:
     @cached_property
     def odds(self) -> Floats:
         """How likely a class is beside the likeliest, by how far it lies below."""
-        found = np.floor(np.exp(-self.grid.middles(0, self.grid.half)) * _ODDS)
+        found: Floats = np.floor(np.exp(-self.grid.middles(0, self.grid.half)) * _ODDS)
         found[0] = _ODDS
         found[-1] = 0.0
         return found

@@ -34,7 +34,7 @@ _ROWS = 2**13
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
-    """Σ over rows of pulls × (features, constant), at whole weights: one row a score, the last for the constant."""
+    """Σ over rows of pulls × (features, constant), at whole weights: one row a score, the constant's last."""
 
     weights: NDArray[np.int64]
     residual: Residual
@@ -90,17 +90,20 @@ class Rows:
 
     @classmethod
     def of(cls, declared: Declared, arrays: Arrays, asked: Slopes) -> Rows:
-        columns: list[Any] = [arrays.column(each.value) for each in declared.features]  # type: ignore[arg-type]
-        matrix = np.empty((arrays.rows, len(columns) + 1))
-        for place, column in enumerate(columns):
-            matrix[:, place] = column
-        matrix[:, -1] = asked.constant
-        codes = arrays.column(labels(declared).value).astype(np.int64)  # type: ignore[arg-type]
+        features, codes = plain(declared, arrays)
+        matrix = np.hstack([features, np.full((len(features), 1), float(asked.constant))])
         reach = max(asked.constant, *(each.bound for each in declared.features))
         return cls(matrix, asked.residual.marks(codes), asked.constant, asked.residual, reach)
 
     def suits(self, asked: Slopes) -> bool:
         return self.constant == asked.constant and self.residual is asked.residual
+
+
+def plain(declared: Declared, arrays: Arrays) -> tuple[Floats, NDArray[np.int64]]:
+    """Features as they are, one column each, and the class of each row."""
+    columns: list[Any] = [arrays.column(each.value) for each in declared.features]  # type: ignore[arg-type]
+    codes = arrays.column(labels(declared).value)  # type: ignore[arg-type]
+    return np.array(columns, dtype=np.float64).T, codes.astype(np.int64)
 
 
 def labels(declared: Declared) -> Labels:

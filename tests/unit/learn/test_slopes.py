@@ -1,4 +1,4 @@
-"""Slopes in whole numbers: engines and NumPy give the same integers, and no row reaches further than priced."""
+"""Slopes in whole numbers: engines and NumPy agree, and no row reaches further than it is priced for."""
 
 from __future__ import annotations
 
