@@ -17,6 +17,7 @@ from sfumato.engines.reaches import Reaches
 from sfumato.engines.rows import (
     MOST_COUNTED,
     Bounded,
+    Computed,
     Counted,
     Joined,
     Largest,
@@ -273,6 +274,12 @@ class _Compiler:
         )
         return f"SELECT {kept} FROM ({grouped}) AS grouped WHERE nth_cell <= {rows.groups:d}"  # noqa: S608
 
+    @_relation.register
+    def _(self, rows: Computed) -> str:
+        columns = [f"{self._value(value)} AS r{rows.at}_v{i}" for i, value in enumerate(rows.values)]
+        chosen = ", ".join([*self._kept(rows.rows), *columns])
+        return f"SELECT {chosen} FROM {self._source(rows.rows)}{self.dialect.fence}"  # noqa: S608
+
     def _renumbered(self, relation: str, right: Rows, left: Rows) -> str:
         """Units of another snapshot by the numbers of ours, through what both know a person by."""
         theirs, ours = _home(right), _home(left)
@@ -301,6 +308,8 @@ class _Compiler:
                 return keys + [name for name in figures if name[len(f"r{rows.at}_") :] in self.used[rows.at]]
             case Bounded():
                 return self._columns(rows.rows)
+            case Computed():
+                return self._columns(rows.rows) + [f"r{rows.at}_v{i}" for i in range(len(rows.values))]
 
     def _placed(self, rows: Rows) -> bool:
         match rows:
@@ -310,7 +319,7 @@ class _Compiler:
                 return False
             case Joined(left):
                 return self._placed(left)
-            case PerUnit(inner) | Bounded(inner):
+            case PerUnit(inner) | Bounded(inner) | Computed(inner):
                 return self._placed(inner)
 
     # ---- values ----
@@ -345,8 +354,8 @@ def _shifted(value: Value) -> tuple[Value, int]:
 
 
 def _ours(name: str) -> bool:
-    """Whether a column is one that a source of units made: k0, f12."""
-    return name[:1] in ("k", "f") and name[1:].isdecimal() and name.isascii()
+    """Whether a column is one that a source of rows made: k0, f12, v3."""
+    return name[:1] in ("k", "f", "v") and name[1:].isdecimal() and name.isascii()
 
 
 def _number(rows: Rows) -> int:
@@ -355,7 +364,7 @@ def _number(rows: Rows) -> int:
             return at
         case Joined(left) | Bounded(left):
             return _number(left)
-        case PerUnit():
+        case PerUnit() | Computed():
             return rows.at
 
 
@@ -364,5 +373,5 @@ def _home(rows: Rows) -> str:
     match rows:
         case Scan(snapshot) | Sizes(snapshot):
             return snapshot
-        case Joined(left) | PerUnit(left) | Bounded(left):
+        case Joined(left) | PerUnit(left) | Bounded(left) | Computed(left):
             return _home(left)

@@ -21,6 +21,7 @@ _LIMB = 21
 class Spark:
     wide = "DECIMAL(38, 0)"
     everything = "HAVING true"
+    fence = ""
 
     def tally(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
