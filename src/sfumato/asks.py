@@ -14,9 +14,10 @@ from sfumato.curator.lowering import source
 from sfumato.curator.measurement import Mean, Sum
 from sfumato.curator.plan import Resolved, priced
 from sfumato.curator.priced import Together
+from sfumato.curator.ranks import rank_error
 from sfumato.curator.relation import Comparison, Filtered, Literal
 from sfumato.curator.release import Release
-from sfumato.curator.results import Chosen, Figure, Receipt
+from sfumato.curator.results import Chosen, Figure, Range, Receipt
 from sfumato.curator.spend import Needs
 from sfumato.desk import Desk, Measure, Price, Spending
 from sfumato.errors import PolicyError, UsageError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog import Table
     from sfumato.curator.domains import Numbers, Periods
     from sfumato.curator.measurement import Question
+    from sfumato.curator.plan import Plan
     from sfumato.curator.priced import Priced
     from sfumato.curator.relation import Expression, Relation
     from sfumato.ledger import Released
@@ -94,6 +96,18 @@ class Asks:
 
         return Measure(self.desk, text, lambda spend: asked(spend)[0], read, _blocks_off)
 
+    def bounds(self, question: Question, text: str) -> Measure[Range]:
+        def plan(spend: Any) -> Plan:
+            resolved = Resolved(self.desk.lab.table, question)
+            return priced(resolved, spend(resolved.table, resolved.needs))
+
+        def read(paid: Plan, released: Released) -> Range:
+            domain: Any = paid.resolved.quantiles[0][0].domain
+            (low,), (high,) = decode(released.answer)[0]
+            return Range(*_stretch(domain, low + domain.low, high + domain.low), Receipt.of(paid, released))
+
+        return Measure(self.desk, text, plan, read, _ranks_off)
+
     def partition(self, frame: Frame[Any], name: str, column: Expression) -> Partition:
         rows = source(frame.relation, self.desk.lab.table)
         domain = selections.listed(rows, column)[1]
@@ -130,6 +144,19 @@ def _blocks_off(paid: Priced) -> str:
     step: Any = paid.steps[0]
     off = float(step.mechanism.rank_error(Fraction(95, 100)))
     return f"at most {off:,.3g} blocks from the middle one, at 95 %; how much blocks differ is not in it"
+
+
+def _ranks_off(paid: Plan) -> str:
+    step: Any = paid.steps[0]
+    low = paid.resolved.quantiles[0][1][0]
+    off = rank_error(step.mechanism, low, step.program.size, 0.95)
+    return f"about {off:,.0f} rows more or fewer beyond each end, at 95 %"
+
+
+def _stretch(domain: Numbers | Periods, low: int, high: int) -> tuple[Any, Any]:
+    """From where the first place begins to where the last ends, within the old bounds; never empty."""
+    end = min(high + 1, domain.high)
+    return domain.show(min(low, end - 1)), domain.show(end)
 
 
 # ---- parts of a table --------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
 from sfumato import viz
 from sfumato.curator.gate import answer
 from sfumato.curator.spend import Needs, Spend, spend
+from sfumato.engines.rows import scans
+from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.exact import shown
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.curator.catalog import Table
-    from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.priced import Payable
     from sfumato.lab import Lab
     from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
@@ -83,7 +85,19 @@ class Desk:
             about=self._about(plan, text),
             key=key,
         )
-        return answer(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
+        with self.lab.reading():
+            self._require_current(plan)
+            return answer(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
+
+    def _require_current(self, plan: Payable) -> None:
+        """A price is for one snapshot; if that is gone, the charge would buy nothing."""
+        asked = {scan.snapshot for step in plan.steps for scan in scans(step.program.rows)}
+        if not asked <= {table.snapshot_name for table in self.lab.tables()}:
+            raise PolicyError(
+                "SF-C135",
+                "The table moved on while this was being asked; nothing was charged.",
+                try_="ask again",
+            )
 
     def _states(self, table: Table) -> list[tuple[Caps, Cost]]:
         ledger = self.lab.ledger
@@ -152,10 +166,10 @@ class Measure(Generic[Answer]):
 
     desk: Desk
     text: str
-    plan: Callable[[Callable[[Table, Needs], Spend]], Priced]
+    plan: Callable[[Callable[[Table, Needs], Spend]], Any]
     """The priced steps, given how to make a spend for a table and its needs."""
-    read: Callable[[Priced, Released], Answer]
-    error: Callable[[Priced], str]
+    read: Callable[[Any, Released], Answer]
+    error: Callable[[Any], str]
 
     def quote(self, **spending: Unpack[Spending]) -> Price:
         """Price and expected error, from public facts only."""
@@ -170,5 +184,6 @@ class Measure(Generic[Answer]):
     def __repr__(self) -> str:
         return f"{self.text}; .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
 
-    def _plan(self, spending: Spending) -> Priced:
-        return self.plan(lambda table, needs: self.desk.spend(table, needs, spending))
+    def _plan(self, spending: Spending) -> Payable:
+        plan: Payable = self.plan(lambda table, needs: self.desk.spend(table, needs, spending))
+        return plan

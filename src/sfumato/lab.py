@@ -28,6 +28,7 @@ from sfumato.session import AccountView, BudgetView, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Unpack
 
     from sfumato.curator.columns import Promise
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 _KEY = "ranking.key"
+_UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
+"""What says that a database or a Spark cannot be had now."""
 
 
 class Lab:
@@ -66,9 +69,10 @@ class Lab:
     ) -> None:
         """Prepare a table and open its budget.
 
-        `source` is a parquet or csv path, an Arrow table, a pandas or polars frame, or a table in PostgreSQL
-        as postgresql://user@host/database#schema.table. Only the unit and the
-        declared columns are kept, each unit with at most `max_rows` rows, numbers within their bounds.
+        `source` is a parquet or csv path, an Arrow table, a pandas or polars frame, a table in PostgreSQL as
+        postgresql://user@host/database#schema.table, a Spark DataFrame, or spark:catalog.schema.table. Only
+        the unit and the declared columns are kept, each unit with at most `max_rows` rows, numbers within
+        their bounds.
         `schema` is a TOML file that says all the rest. `neighbours=sf.REPLACE_ONE` makes the number of rows
         public, which must then be `rows`.
         With sf.Node or sf.Edge as the unit the source is a list of edges, which `s.graph(name)` asks about.
@@ -165,6 +169,10 @@ class Lab:
     def table(self, name: str) -> Table:
         return self._catalog.table(name)
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Snapshots stay where they are until it ends."""
+        return self._catalog.reading()
+
     def tables(self) -> tuple[Table, ...]:
         return tuple(self._catalog.tables().values())
 
@@ -213,12 +221,13 @@ class Lab:
                 self._erase_leftovers()
 
     def _erase_leftovers(self) -> None:
-        """Those in a database that cannot be opened now stay leftovers, and nothing else waits for it."""
+        """Those in a place that cannot be opened now stay leftovers, and nothing else waits for it."""
         for snapshot in self._catalog.contents.leftovers:
             try:
-                self.engine.erase(snapshot)
+                with self._catalog.erasing():
+                    self.engine.erase(snapshot)
             except UsageError as problem:
-                if problem.code != "SF-C209":
+                if problem.code not in _UNREACHABLE:
                     raise
             else:
                 self._catalog.erased(snapshot)

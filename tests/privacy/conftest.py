@@ -71,9 +71,10 @@ _FORBIDDEN = re.compile(
 
 _ATTACH = re.compile(r"ATTACH '([^']*)' AS \w+ \(READ_ONLY\)")
 _TEXT = re.compile(r"'([^']*)'")
-_NUMBERS = re.compile(r"[0-9a-f\[\], -]*")
+_NUMBERS = re.compile(r"(?:[0-9a-f\[\], -]|NULL)*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBERED = re.compile(r"[a-z]{1,8}[0-9]+(_[a-z][0-9]+)?")  # c3, snapshot0, r0_n1
+_ESCAPE = " ESCAPE '\\'"  # the one mark of LIKE that is ours
 _STRANGE = re.compile(r"[^\x20-\x7e\n]|--|/\*|;|\$|\"|`|\\|\b[0-9]+\.[0-9]|\b[0-9]+[eE][0-9]")
 
 
@@ -110,12 +111,13 @@ def foreign(sql: str, snapshots: Path) -> str | None:
         return None if Path(opened[1]).parent == snapshots else "another database"
     if sql in own_constants():
         return None  # a fixed sentence of ours, such as those that lock the engine
-    if found := _STRANGE.search(sql):
+    sql = sql.replace(_ESCAPE, "")
+    bare = _TEXT.sub("", sql)
+    if found := _STRANGE.search(bare):
         return f"the mark {found[0]!r}"
     for text in _TEXT.findall(sql):
         if not _NUMBERS.fullmatch(text) and f"'{text}'" not in own_constants():
             return f"the text {text!r}"
-    bare = _TEXT.sub("", sql)
     words = [word for word in _WORD.findall(bare) if not _NUMBERED.fullmatch(word)]
     strange = [word for word in words if word not in own_words()]
     if strange:
@@ -132,6 +134,7 @@ VISITS: dict[str, Any] = {
     "ward": sf.one_of("A", "B", "C"),
     "readmitted": sf.one_of(0, 1),
     "smoker": sf.one_of(True, False),
+    "diagnosis": sf.text(),
 }
 PEOPLE: dict[str, Any] = {"sex": sf.one_of("f", "m"), "height": sf.between(0, 250)}
 STAFF: dict[str, Any] = {"salary": sf.between(0, 200_000), "ward": sf.one_of("A", "B", "C")}

@@ -10,7 +10,7 @@ import click
 import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
 from sfumato.curator.columns import AnyText, Between, During, OneOf, Promise
-from sfumato.engines.postgres.sources import is_address
+from sfumato.engines.dispatch import is_address
 from sfumato.privacy.exact import shown
 
 if TYPE_CHECKING:

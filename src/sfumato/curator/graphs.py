@@ -157,4 +157,4 @@ def _rows(table: Table) -> Scan:
 
 def _paid(table: Table, moves: Moves, spends: Spends) -> tuple[Spend, NoisyNumbers]:
     spend = spends(table, Needs((moves,)))
-    return spend, NoisyNumbers(moves, spend.noise(moves, 1))
+    return spend, NoisyNumbers(moves, spend.noise(moves))

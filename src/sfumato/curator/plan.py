@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from sfumato.curator.priced import truncation
 from sfumato.curator.reach import Reach
 from sfumato.curator.spend import Moves, Needs, Pure
 from sfumato.curator.steps import Bought, Choices, Measured, Step, Sums
-from sfumato.curator.summands import Summand, summands
+from sfumato.curator.summands import Summand, summands, weighed
 from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.engines.values import Every
@@ -33,7 +34,6 @@ from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from fractions import Fraction
 
     from sfumato.curator.catalog import Table
     from sfumato.curator.spend import Spend
@@ -149,7 +149,17 @@ class Resolved:
 
     @cached_property
     def needs(self) -> Needs:
-        return Needs(tuple(map(self.moves, self.summands)), len(self.quantiles), self.bought)
+        moves = tuple(map(self.moves, self.summands))
+        return Needs(moves, len(self.quantiles), self.bought, self._weights())
+
+    def _weights(self) -> tuple[Fraction, ...]:
+        """What each sum weighs in all numbers of the answer together."""
+        found = dict.fromkeys(self.summands, Fraction(0))
+        for aggregate in self.question.aggregates:
+            if not isinstance(aggregate, Quantile):
+                for summand, weight in weighed(aggregate, self.source):
+                    found[summand] += weight
+        return tuple(found.values())
 
     def moves(self, summand: Summand) -> Moves:
         """Nothing moves the number of all rows where it is public."""
@@ -249,32 +259,34 @@ class Plan:
 
 
 def plan(tables: Tables, question: Question, spend: Spend) -> Plan:
-    """Price a question. The spend is split evenly over the sums and choices that the question needs."""
+    """Price a question. The spend is split over the sums and choices that the question needs."""
     return priced(Resolved(tables, question), spend)
 
 
 def priced(resolved: Resolved, spend: Spend) -> Plan:
-    items = resolved.needs.items
-    measured = tuple(_measured(resolved, each, spend, items) for each in resolved.summands)
+    split = spend.split(resolved.needs)
+    measured = tuple(
+        _measured(resolved, each, spend, part)
+        for each, part in zip(resolved.summands, split.sums, strict=True)
+    )
     if resolved.bought:
-        return Plan(resolved, spend, (_bought(resolved, measured, spend, items),))
+        return Plan(resolved, spend, (_bought(resolved, measured, spend, split.other),))
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
     sums = engine.Program(rows, where, keys, tuple(each.summand.term for each in measured))
     choices = tuple(
-        _choices(resolved, part, quantiles, spend, items) for part, quantiles in resolved.quantiles
+        _choices(resolved, part, quantiles, spend.choice(split.other))
+        for part, quantiles in resolved.quantiles
     )
     return Plan(resolved, spend, ((Sums(sums, measured),) if measured else ()) + choices)
 
 
-def _measured(resolved: Resolved, summand: Summand, spend: Spend, items: int) -> Measured:
+def _measured(resolved: Resolved, summand: Summand, spend: Spend, part: Fraction) -> Measured:
     moves = resolved.moves(summand)
-    return Measured(summand, moves, spend.noise(moves, items) if moves.l1 else None)
+    return Measured(summand, moves, spend.noise(moves, part) if moves.l1 else None)
 
 
-def _choices(
-    resolved: Resolved, part: Lowered, quantiles: tuple[Quantile, ...], spend: Spend, items: int
-) -> Choices:
+def _choices(resolved: Resolved, part: Lowered, quantiles: tuple[Quantile, ...], shared: Fraction) -> Choices:
     """All rows of a unit share the ε of a choice."""
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
@@ -282,20 +294,20 @@ def _choices(
     value: Value = shifted(part.value, -domain.low)
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
     count = resolved.reach.counted
-    epsilon = spend.choice(items) / count
+    epsilon = shared / count
     mechanism: Quantiles | End = Quantiles(epsilon, shares)
     if quantiles[0].is_end:
         mechanism = End.calibrated(epsilon, domain.size, highest=shares[0] > LEAST)
     return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
 
 
-def _bought(resolved: Resolved, measured: tuple[Measured, ...], spend: Spend, items: int) -> Bought:
+def _bought(resolved: Resolved, measured: tuple[Measured, ...], spend: Spend, part: Fraction) -> Bought:
     if not isinstance(spend, Pure) or not spend.delta:
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
     program = engine.Keyed(rows, where, keys, tuple(each.summand.term for each in measured))
-    return Bought(program, _keys(spend.choice(items), spend.delta, resolved.reach.keys), measured)
+    return Bought(program, _keys(spend.choice(part), spend.delta, resolved.reach.keys), measured)
 
 
 def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometric | ThresholdedNoise:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sfumato.curator.columns import Between, During
     from sfumato.curator.priced import Payable
     from sfumato.ledger import Released
+    from sfumato.privacy.exact import Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,29 @@ class Figure:
 
     def to_dict(self) -> dict[str, Any]:
         return {"value": self.value, "low": self.low, "high": self.high, "receipt": self.receipt.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bounds that were chosen by noisy ranks."""
+
+    low: Any
+    high: Any
+    receipt: Receipt
+
+    def promise(self, step: Number | None = None) -> Between | During:
+        """For the steward: lab.advance("visits", source, columns={…, "cost": chosen.promise()})."""
+        from sfumato.curator.columns import between
+
+        return between(self.low, self.high, step)
+
+    def __str__(self) -> str:
+        return f"{_short(self.low)} to {_short(self.high)}\n{self.receipt.sentence()}"
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"low": self.low, "high": self.high, "receipt": self.receipt.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
 
 Noise = Laplace | Gaussian
+
+WHOLE = Fraction(1)
 
 _ROUNDING = 1 + Fraction(1, 2**24)  # above what rounding up each of many sums can add to a price
 
@@ -39,26 +42,62 @@ class Needs:
     """How many quantiles or selections are chosen beside the sums."""
     keys: bool = False
     """Whether keys are bought."""
+    weights: tuple[Fraction, ...] = ()
+    """How much the answer suffers from each sum's noise, squared and each in its own range; else alike."""
 
     @property
     def items(self) -> int:
         return sum(1 for each in self.sums if each.l1) + self.choices + self.keys
 
+    def split(self, degree: int) -> Split:
+        """Parts whose `degree`-th powers are in proportion to the weights, and that add up to one."""
+        weights = self.weights or (Fraction(1),) * len(self.sums)
+        roots = [_root(w, degree) if each.l1 else 0 for each, w in zip(self.sums, weights, strict=True)]
+        others = (self.choices + self.keys) * _root(Fraction(1), degree)
+        whole = max(1, sum(roots) + others)
+        return Split(
+            tuple(Fraction(each, whole) for each in roots), Fraction(_root(Fraction(1), degree), whole)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Which part of a spend each sum has, none where nothing moves it; and each choice or set of keys."""
+
+    sums: tuple[Fraction, ...]
+    other: Fraction
+
+
+def _root(weight: Fraction, degree: int) -> int:
+    """In 65,536ths, rounded down: in integers, so that it is the same on every machine."""
+    wanted, low, high = weight * 2 ** (16 * degree), 0, 2**16 * (1 + math.ceil(weight))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**degree <= wanted else (low, middle)
+    return low
+
 
 @dataclass(frozen=True, slots=True)
 class Pure:
-    """Pure ε, shared evenly by what is asked: Laplace noise. δ, where there is one, pays for keys alone."""
+    """Pure ε, shared by what is asked: Laplace noise. δ, where there is one, pays for keys alone.
+
+    The variance of a sum with the part p of ε is in proportion to 1/p², so their weighted total is least
+    where p³ is in proportion to the weight.
+    """
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
     words: str = ""
 
-    def noise(self, moves: Moves, items: int) -> Noise:
-        return Laplace(moves.l1 * items / self.epsilon)
+    def split(self, needs: Needs) -> Split:
+        return needs.split(3)
 
-    def choice(self, items: int) -> Fraction:
+    def noise(self, moves: Moves, part: Fraction = WHOLE) -> Noise:
+        return Laplace(moves.l1 / (self.epsilon * part))
+
+    def choice(self, part: Fraction = WHOLE) -> Fraction:
         """The pure ε of one choice."""
-        return self.epsilon / items
+        return self.epsilon * part
 
     def __str__(self) -> str:
         return self.words or f"ε = {shown(self.epsilon)}" + (
@@ -70,18 +109,23 @@ class Pure:
 class Rounded:
     """Gaussian noise, `multiplier` times the sensitivity for what is asked together.
 
-    k sums at √k times that each are one Gaussian mechanism at it: squares of 1/multiplier add up. A choice
-    whose ε is 2/(multiplier·√k) has the same Rényi curve at most: ε²/8 = 1/(2·multiplier²·k).
+    Sums with the parts p of 1/multiplier² each are one Gaussian mechanism at it: those squares add up. A
+    choice whose ε is 2·√p/multiplier has the same Rényi curve at most: ε²/8 = p/(2·multiplier²). The
+    variance of a sum is in proportion to 1/p, so their weighted total is least where p² is in proportion to
+    the weight.
     """
 
     multiplier: Fraction
     words: str
 
-    def noise(self, moves: Moves, items: int) -> Noise:
-        return Gaussian(root_up(moves.l2_squared * self.multiplier**2 * items))
+    def split(self, needs: Needs) -> Split:
+        return needs.split(2)
 
-    def choice(self, items: int) -> Fraction:
-        return 2 / (self.multiplier * root_up(Fraction(items)))
+    def noise(self, moves: Moves, part: Fraction = WHOLE) -> Noise:
+        return Gaussian(root_up(moves.l2_squared * self.multiplier**2 / part))
+
+    def choice(self, part: Fraction = WHOLE) -> Fraction:
+        return 2 / (self.multiplier * root_up(1 / part))
 
     def __str__(self) -> str:
         return self.words
@@ -134,7 +178,8 @@ def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
         return Rounded(multiplier, words)
     pure = Pure(epsilon, words=words)
     rounded = Rounded(root_up(1 / (2 * rho_for(epsilon, delta))), words)
-    return pure if pure.choice(needs.items) >= rounded.choice(needs.items) else rounded
+    sharpest: list[Spend] = [pure, rounded]
+    return max(sharpest, key=lambda each: each.choice(each.split(needs).other))
 
 
 def _concentrated(rho: Fraction) -> Spend:
@@ -157,6 +202,7 @@ def _share(budget: Budget, share: Fraction, needs: Needs) -> Spend:
 
 def _error(chosen: Spend, needs: Needs) -> float:
     """What the noise does to the sums, each in its own measure; and to choices, by how sharp they are."""
-    sums = [each for each in needs.sums if each.l1]
-    noise = sum(chosen.noise(each, needs.items).expected_error() / each.l1 for each in sums)
-    return noise + needs.choices / float(chosen.choice(needs.items))
+    split = chosen.split(needs)
+    parts = [(each, part) for each, part in zip(needs.sums, split.sums, strict=True) if part]
+    noise = sum(chosen.noise(each, part).expected_error() / each.l1 for each, part in parts)
+    return noise + needs.choices / float(chosen.choice(split.other))

@@ -64,6 +64,17 @@ def summands(aggregate: Summed, source: Source) -> tuple[Summand, ...]:
     raise AssertionError(aggregate)
 
 
+def weighed(aggregate: Summed, source: Source) -> list[tuple[Summand, Fraction]]:
+    """The sums that an aggregate needs, each with what its noise does to the aggregate, squared.
+
+    Deviations are measured from the middle of the bounds. How many rows there are matters to an average as
+    far as it lies from there: squared, a third of the range on the average over all places.
+    """
+    parts = summands(aggregate, source)
+    rows = Fraction(1, 3) if isinstance(aggregate, Mean | Variance | Covariance) else Fraction(1)
+    return [*((part, Fraction(1)) for part in parts[:-1]), (parts[-1], rows)]
+
+
 def _taken(of: Expression, source: Source, what: str) -> Lowered:
     """The number that is aggregated."""
     part = number(expression(of, source.scope), what)[0]

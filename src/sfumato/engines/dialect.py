@@ -14,6 +14,19 @@ class Dialect(Protocol):
     wide: str
     """The type of integers that no program can overflow."""
 
+    everything: str
+    """What stands in the place of GROUP BY where all rows are one group."""
+
+    fence: str
+    """What keeps a subquery's values from being written out again wherever they are used."""
+
+    def tally(self, place: str, span: int) -> tuple[str, str]:
+        """What is selected of rows at a place below `span`, and how they are grouped: the place of every row,
+        or each place that occurs and how often."""
+
+    def total(self, column: str) -> str:
+        """The sum of a stored column, in any type; missing where all are."""
+
     def divided(self, left: str, right: str) -> str:
         """A quotient of wide integers without its fraction; missing parts give a missing one."""
 

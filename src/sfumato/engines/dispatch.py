@@ -1,4 +1,4 @@
-"""All the engines of a lab: a snapshot lies where its source was, in a database, or in a file of ours."""
+"""All the engines of a lab: a snapshot lies in a database or in Spark, where its source was, or in a file."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ class Engines:
 
     def __init__(self, folder: Path, schema: str) -> None:
         self._duckdb = DuckDBEngine(folder / "snapshots")
+        self._snapshots = folder / "snapshots"
         self._addresses = folder / "databases.json"
         self._schema = schema
 
     def home(self, source: Any) -> str:
         """What tells apart the places where snapshots lie, and tells nothing else."""
         address = _address(source)
-        return HERE if address is None else f"postgres:{_digest(address)}"
+        return HERE if address is None else _home(address)
 
     def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind.
@@ -66,9 +67,21 @@ class Engines:
         self._forget(snapshot)
 
     def _engine(self, address: str | None) -> Engine:
+        from sfumato.engines.spark.sources import is_address
+
+        if address is None:
+            return self._duckdb
+        return self._spark(address) if is_address(address) else self._postgres(address)
+
+    def _postgres(self, address: str) -> Engine:
         from sfumato.engines.postgres import PostgresEngine
 
-        return self._duckdb if address is None else PostgresEngine(address, self._schema)
+        return PostgresEngine(address, self._schema)
+
+    def _spark(self, address: str) -> Engine:
+        from sfumato.engines.spark import SparkEngine, place_at
+
+        return SparkEngine(place_at(address, self._snapshots))
 
     # ---- the file of addresses ----
 
@@ -94,15 +107,33 @@ class Engines:
         fresh.replace(self._addresses)
 
 
+def is_address(source: Any) -> bool:
+    """Whether a text is the address of a table, and not a path."""
+    from sfumato.engines.postgres import sources as postgres
+    from sfumato.engines.spark import sources as spark
+
+    return postgres.is_address(source) or spark.is_address(source)
+
+
 def _address(source: Any) -> str | None:
-    """The database of a source that is in one."""
-    from sfumato.engines.postgres.sources import is_address, parse
+    """Where the snapshot of a source will be: its database, or a place that Spark can reach."""
+    from sfumato.engines.postgres import sources as postgres
+    from sfumato.engines.spark import sources as spark
 
-    return parse(source).dsn if is_address(source) else None
+    if postgres.is_address(source):
+        return postgres.parse(source).dsn
+    if spark.is_frame(source) or spark.is_address(source):
+        from sfumato.engines.spark import snapshots_of
+
+        return snapshots_of(source)
+    return None
 
 
-def _digest(address: str) -> str:
+def _home(address: str) -> str:
     """Of the database alone: two users of one have one home."""
     from sfumato.engines.postgres.connection import identity
+    from sfumato.engines.spark.sources import is_address
 
-    return sha256(repr(identity(address)).encode()).hexdigest()[:12]
+    if is_address(address):
+        return address
+    return f"postgres:{sha256(repr(identity(address)).encode()).hexdigest()[:12]}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sfumato.engines.reaches import Reaches
 from sfumato.engines.values import (
     WIDEST,
     Add,
@@ -34,6 +36,7 @@ from sfumato.engines.values import (
     Some,
     Spelled,
     Value,
+    compared,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class Expressions:
 
     dialect: Dialect
     name: Name
+    reaches: Reaches = field(default_factory=lambda: Reaches({}))
 
     # ---- integers and texts ----
 
@@ -68,36 +72,45 @@ class Expressions:
             case Column(at, column):
                 return self.name(at, column)
             case Constant(number):
-                return self._constant(number)
-            case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
+                return self._constant(number, self.dialect.wide)
+            case Add() | Multiply() | Divide() | Either():
                 return self._of_two(part)
+            case Least() | Greatest():
+                return self._extreme(part)
             case Lookup(of, entries):
                 known = [None if entry is None else bounded(entry) for entry in entries]
                 return self.dialect.entry(known, self.value(of))
             case Choose(when, then, otherwise):
-                chosen = f"THEN {self._wide(then)} ELSE {self._wide(otherwise)}"
+                one, other = (self._as(each, self._kind(part)) for each in (then, otherwise))
+                chosen = f"THEN {one} ELSE {other}"
                 return f"CASE WHEN {self.condition(when)} {chosen} END"
             case Block(at, count):
                 return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {bounded(count)}) >> 16)"
             case Calendar() | Length() | Folded():
                 return self._of_one(part)
 
-    def _of_two(self, part: Add | Multiply | Divide | Least | Greatest | Either) -> str:
+    def _of_two(self, part: Add | Multiply | Divide | Either) -> str:
+        kind = self._kind(part)
         match part:
             case Add(left, right):
-                return f"({self._wide(left)} + {self._wide(right)})"
+                return f"({self._as(left, kind)} + {self._as(right, kind)})"
             case Multiply(left, right):
-                return f"({self._wide(left)} * {self._wide(right)})"
+                return f"({self._as(left, kind)} * {self._as(right, kind)})"
             case Divide(left, Constant(int(number))) if number:
-                return self.dialect.divided(self._wide(left), self._constant(number))
+                return self.dialect.divided(self._as(left, kind), self._constant(number, kind))
             case Divide(left, right):
-                return self.dialect.divided(self._wide(left), f"nullif({self._wide(right)}, 0)")
-            case Least(left, right):
-                return _smaller(self.value(left), self.value(right))
-            case Greatest(left, right):
-                return _smaller(self.value(left), self.value(right), ">=", ">")
+                return self.dialect.divided(self._as(left, kind), f"nullif({self._as(right, kind)}, 0)")
             case Either(first, second):
-                return f"COALESCE({self._wide(first)}, {self._wide(second)})"
+                return f"COALESCE({self._as(first, kind)}, {self._as(second, kind)})"
+
+    def _extreme(self, part: Least | Greatest) -> str:
+        """Missing where one is; the engines' own functions would pass over it."""
+        parts = [(each, self.value(each)) for each in compared(part)]
+        missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
+        present = [f"{text} IS NOT NULL" for text in missing]
+        name = "least" if isinstance(part, Least) else "greatest"
+        chosen = f"{name}({', '.join(text for _, text in parts)})"
+        return f"CASE WHEN {joined('AND', present) or 'true'} THEN {chosen} END"
 
     def _of_one(self, part: Calendar | Length | Folded) -> str:
         match part:
@@ -109,18 +122,22 @@ class Expressions:
                 here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
                 return f"translate({self.value(text)}, '{here}', '{there}')"
 
-    def _wide(self, part: Value) -> str:
-        text = self.value(part)
-        known = isinstance(part, Constant | Add | Multiply | Divide | Either | Choose)
-        return text if known else self._cast(text)
+    def _kind(self, part: Value) -> str:
+        """The type in which a value is computed."""
+        return "BIGINT" if self.reaches.narrow(part) else self.dialect.wide
 
-    def _constant(self, number: int | None) -> str:
+    def _as(self, part: Value, kind: str) -> str:
+        """In the type of what is computed from it."""
+        if isinstance(part, Constant):
+            return self._constant(part.value, kind)
+        computed = isinstance(part, Add | Multiply | Divide | Either | Choose)
+        text = self.value(part)
+        return text if computed and self._kind(part) == kind else f"CAST({text} AS {kind})"
+
+    def _constant(self, number: int | None, kind: str) -> str:
         if number is not None and abs(number) > WIDEST:
             raise OverflowError("a constant lies beyond 2^120")
-        return self._cast("NULL" if number is None else f"{number:d}")
-
-    def _cast(self, text: str) -> str:
-        return f"CAST({text} AS {self.dialect.wide})"
+        return f"CAST({'NULL' if number is None else f'{number:d}'} AS {kind})"
 
     # ---- conditions ----
 
@@ -182,13 +199,18 @@ def bounded(number: int) -> int:
 
 
 def _closed(pattern: str) -> str:
-    """A backslash with nothing after it is itself; engines refuse it, some only where a text gets so far."""
-    return pattern + "\\" * ((len(pattern) - len(pattern.rstrip("\\"))) % 2)
+    """A backslash with nothing after it is itself; engines refuse it, some only where a text gets so far.
+
+    One before a character that needs none is left out, which some refuse too.
+    """
+    return re.sub(r"\\(.?)", _escaped, pattern, flags=re.DOTALL)
 
 
-def _smaller(left: str, right: str, first: str = "<=", second: str = "<") -> str:
-    """By CASE, which keeps a missing value missing; least would pass over it."""
-    return f"CASE WHEN {left} {first} {right} THEN {left} WHEN {right} {second} {left} THEN {right} END"
+def _escaped(found: re.Match[str]) -> str:
+    after = found[1]
+    if after == "":
+        return "\\\\"
+    return found[0] if after in "%_\\" else after
 
 
 def _none(part: str) -> str:

@@ -8,6 +8,7 @@ is SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 65 GRO
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sfumato.curator.measurement import (
@@ -36,8 +37,8 @@ from sfumato.curator.relation import (
     Table,
 )
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import whole
-from sfumato.queries.aggregations import bins, named, read
+from sfumato.privacy.exact import exact, whole
+from sfumato.queries.aggregations import bins, named, quantile, read
 from sfumato.queries.questions import checked
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Asks(Protocol[Asked]):
 
     def subsample(self, relation: Relation, aggregate: Aggregate, blocks: int, text: str) -> Any: ...
 
+    def bounds(self, question: Question, text: str) -> Any: ...
+
     def partition(self, frame: Any, name: str, column: Expression) -> Any: ...
 
 
@@ -74,7 +77,7 @@ class Frame(Generic[Asked]):
     asks: Asks[Asked]
     """Makes what the last step gives."""
     keys: tuple[tuple[str, Expression], ...] = ()
-    bounds: Bounds | None = None
+    limits: Bounds | None = None
     steps: tuple[str, ...] = ()
 
     @classmethod
@@ -119,7 +122,7 @@ class Frame(Generic[Asked]):
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[Asked]:
         """One unit counts in at most so many groups, with so many rows in each."""
         bounds = Bounds(whole(groups, "groups"), whole(rows, "rows"))
-        return self._then(f"bounded(groups={groups}, rows={rows})", bounds=bounds)
+        return self._then(f"bounded(groups={groups}, rows={rows})", limits=bounds)
 
     def group_by(self, *columns: str, **computed: str | Expression) -> Frame[Asked]:
         """One group for each value of the columns; computed ones under a name of their own."""
@@ -139,7 +142,7 @@ class Frame(Generic[Asked]):
         keys = tuple(Output(name, Key(place)) for place, (name, _) in enumerate(self.keys))
         numbers = tuple(Output(name, aggregate) for name, aggregate in aggregates.items())
         expressions = tuple(key for _, key in self.keys)
-        return checked(Question(self.relation, expressions, keys + numbers, bounds=self.bounds))
+        return checked(Question(self.relation, expressions, keys + numbers, bounds=self.limits))
 
     def count(self) -> Asked:
         """The question for the number of rows of each group."""
@@ -155,18 +158,31 @@ class Frame(Generic[Asked]):
             raise UsageError(
                 "SF-Q128", "The most frequent are counted by rows or by units.", try_='by="units"'
             )
+        self._require_plain("top")
         return self.asks.top(self.relation, read(column), k, by == "units", f"{self!r}.top({column!r}, {k})")
 
     def distance(self, wanted: str) -> Any:
         """How few units must change until a property holds, such as "COUNT(*) >= 100"."""
         from sfumato.queries.properties import read as read_property
 
+        self._require_plain("distance")
         return self.asks.distance(self.relation, read_property(wanted), f"{self!r}.distance({wanted!r})")
 
     def subsample(self, aggregate: Aggregate, *, blocks: int) -> Any:
         """The private middle of a statistic of so many blocks of units."""
+        self._require_plain("subsample")
         text = f"{self!r}.subsample({_text(aggregate)}, blocks={blocks})"
         return self.asks.subsample(self.relation, aggregate, blocks, text)
+
+    def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> Any:
+        """Bounds that about this share of the rows lies within, to promise instead of wide ones."""
+        self._require_plain("bounds")
+        kept = exact(keep, "keep")
+        if not 0 < kept < 1:
+            raise UsageError("SF-Q150", "The share to keep lies between 0 and 1.", try_="keep=0.99")
+        outside = (1 - kept) / 2
+        ends = {"low": quantile(column, outside), "high": quantile(column, 1 - outside)}
+        return self.asks.bounds(self.question({**ends}), f"{self!r}.bounds({column!r}, keep={keep})")
 
     def partition(self, column: str) -> Any:
         """The rows by the value of a listed column: a frame for each, to be charged together."""
@@ -174,6 +190,15 @@ class Frame(Generic[Asked]):
 
     def __repr__(self) -> str:
         return ".".join(self.steps)
+
+    def _require_plain(self, asked: str) -> None:
+        """Some questions are about rows as they are; a bound or a key would be ignored."""
+        if self.keys or self.limits is not None:
+            raise UsageError(
+                "SF-Q129",
+                f"{asked}() is asked of rows, not of groups and not within bounds.",
+                try_=f'where(…).{asked}(…) for one group at a time, or partition("ward")',
+            )
 
     def _then(self, step: str, **changes: Any) -> Frame[Asked]:
         return replace(self, steps=(*self.steps, step), **changes)

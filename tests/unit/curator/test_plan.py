@@ -12,7 +12,6 @@ import pytest
 import sfumato as sf
 from sfumato.curator.catalog import Table, declared
 from sfumato.curator.domains import Numbers
-from sfumato.curator.domains import Numbers
 from sfumato.curator.lowered import Lowered
 from sfumato.curator.measurement import Bounds
 from sfumato.curator.plan import Plan, Resolved, plan, priced
@@ -107,8 +106,17 @@ def test_the_price_is_the_spend_and_noise_follows_the_sensitivity() -> None:
     assert found.event.pure() == Fraction(3, 10)
     by_term = {each.summand.term: each for each in found.measured}
     assert by_term[Counted()].moves.l1 == 5
-    assert by_term[Counted()].noise == Pure(Fraction(3, 10)).noise(Moves(5, 25), 2)
+    assert by_term[Counted()].noise == Pure(Fraction(3, 10)).noise(Moves(5, 25), Fraction(1, 2))
     assert by_term[Total(AGE)].moves == Moves(500, 250_000)
+
+
+def test_an_average_spends_more_on_its_sum_than_on_its_rows() -> None:
+    """Of the variance (σ² + d²τ²)/n², d² is a third of the range squared over all places of the average."""
+    found = _plan("SELECT AVG(age) FROM t", Fraction(3, 10))
+    assert found.event.pure() == Fraction(3, 10)
+    rows, total = sorted(found.measured, key=lambda each: each.moves.l1)
+    parts = [each.noise.event(each.moves.l1).pure() / Fraction(3, 10) for each in (total, rows)]
+    assert float(parts[0] / parts[1]) == pytest.approx(3 ** (1 / 3), rel=1e-4)
 
 
 def test_gaussian_noise_follows_the_other_norm() -> None:

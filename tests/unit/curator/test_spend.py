@@ -1,11 +1,12 @@
 """Ways to spend: what noise each becomes, and what each costs."""
 
 from fractions import Fraction
+from itertools import product
 
 import pytest
 
 import sfumato as sf
-from sfumato.curator.spend import Moves, Needs, Pure, Rounded, spend
+from sfumato.curator.spend import Moves, Needs, Pure, Rounded, Split, spend
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import Gaussian, Laplace
 from sfumato.privacy import caps, price
@@ -23,19 +24,23 @@ def _needs(sums: int) -> Needs:
     return Needs(tuple(_moves(1000) for _ in range(sums)))
 
 
+def _even(items: int) -> Fraction:
+    return Fraction(1, items)
+
+
 def _moves(sensitivity: int) -> Moves:
     return Moves(sensitivity, sensitivity**2)
 
 
 def _event(paid: Pure | Rounded, sensitivities: list[int]) -> Sequential:
     return Sequential(
-        tuple(paid.noise(_moves(each), len(sensitivities)).event(each) for each in sensitivities)
+        tuple(paid.noise(_moves(each), _even(len(sensitivities))).event(each) for each in sensitivities)
     )
 
 
 def test_epsilon_is_pure_and_shared_evenly() -> None:
     paid = _spend(epsilon=0.3)
-    assert paid.noise(_moves(20), 3) == Laplace(Fraction(200))
+    assert paid.noise(_moves(20), _even(3)) == Laplace(Fraction(200))
     assert _event(paid, [1, 20, 700]).pure() == Fraction(3, 10)
 
 
@@ -62,8 +67,8 @@ def test_shares_that_add_to_one_are_all_admitted(share: float, sums: int) -> Non
 
 
 def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
-    assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000), 1), Laplace)
-    assert isinstance(_spend(sums=30, share=0.1).noise(_moves(1000), 30), Gaussian)
+    assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000)), Laplace)
+    assert isinstance(_spend(sums=30, share=0.1).noise(_moves(1000), _even(30)), Gaussian)
     pure_only = spend(budget=sf.Budget(epsilon=2), needs=_needs(30), amounts={"share": 0.5})
     assert isinstance(pure_only, Pure)
     assert pure_only.epsilon == 1
@@ -105,7 +110,7 @@ def test_keys_are_bought_with_a_delta() -> None:
     paid = spend(budget=BUDGET, needs=needs, amounts={"epsilon": 1, "delta": 1e-8})
     assert isinstance(paid, Pure)
     assert paid.delta == Fraction(1, 10**8)
-    assert paid.choice(needs.items) == Fraction(1, 2)
+    assert paid.choice(_even(needs.items)) == Fraction(1, 2)
     for amounts in ({"epsilon": 1}, {"rho": 0.1}):
         with pytest.raises(PolicyError, match="SF-Q143"):
             spend(budget=BUDGET, needs=needs, amounts=amounts)
@@ -122,7 +127,36 @@ def test_choices_for_epsilon_and_delta_are_private_for_both(choices: int) -> Non
     """Whichever way is taken, the curve or the sum of ε converts to no more than was typed."""
     needs = Needs((), choices=choices)
     paid = spend(budget=BUDGET, needs=needs, amounts={"epsilon": 1, "delta": 1e-6})
-    each = sf.privacy.Exponential(paid.choice(needs.items))
+    each = sf.privacy.Exponential(paid.choice(_even(needs.items)))
     by_curve = sf.privacy.renyi_epsilon([each] * choices, delta=1e-6)
     assert min(by_curve, float(each.epsilon * choices)) <= 1 + 1e-9
     assert isinstance(paid, Pure) == (choices < 40)
+
+
+# ---- how a spend is split ----------------------------------------------------------------------------------
+
+WEIGHTS = (Fraction(1), Fraction(1, 3), Fraction(5, 2))
+
+
+@pytest.mark.parametrize("paid", [Pure(Fraction(1)), Rounded(Fraction(1), "")])
+def test_parts_add_up_to_the_whole_spend_and_no_other_split_has_less_error(paid: Pure | Rounded) -> None:
+    needs = Needs(tuple(_moves(1000) for _ in WEIGHTS), choices=2, weights=WEIGHTS)
+    split = paid.split(needs)
+    assert sum(split.sums) + 2 * split.other == 1
+
+    def error(parts: list[Fraction]) -> float:
+        noises = [paid.noise(_moves(1000), part) for part in parts]
+        return sum(float(w) * each.expected_error() ** 2 for w, each in zip(WEIGHTS, noises, strict=True))
+
+    best, parts = error(list(split.sums)), list(split.sums)
+    for one, other in product(range(3), repeat=2):
+        moved = [*parts]
+        moved[one], moved[other] = moved[one] + Fraction(1, 50), moved[other] - Fraction(1, 50)
+        assert error(moved) >= best
+
+
+def test_what_weighs_alike_and_moves_has_the_same_part() -> None:
+    needs = Needs((_moves(1), Moves(0, 0), _moves(9)), keys=True)
+    assert Pure(Fraction(1)).split(needs) == Split(
+        (Fraction(1, 3), Fraction(0), Fraction(1, 3)), Fraction(1, 3)
+    )

@@ -1,0 +1,80 @@
+"""What Spark writes in its own way, in sessions that connection.py makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DAYS = {
+    "year": "year({})",
+    "month": "month({})",
+    "day": "day({})",
+    "weekday": "(weekday({}) + 1)",
+}
+_SPLIT = 10**6
+_LIMB = 21
+"""Bits: 2^42 numbers of so many, and more rows than that there are not, add up to less than 2^63."""
+
+
+class Spark:
+    wide = "DECIMAL(38, 0)"
+    everything = "HAVING true"
+    fence = ""
+
+    def tally(self, place: str, span: int) -> tuple[str, str]:
+        return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
+
+    def divided(self, left: str, right: str) -> str:
+        """Quotients of decimals have six digits after the point, rounded, and 32 before it. So only multiples
+        are divided, and what is above the sixth digit first. Each number is bound to a name once.
+        """
+        high, rest = _quotient("x.a", f"CAST({_SPLIT} AS {self.wide})"), f"x.a % {_SPLIT}"
+        split = f"x -> {_named(high=high, low=rest, b='x.b')}"
+        left_over = f"(y.high % y.b) * {_SPLIT} + y.low"
+        again = f"y -> {_named(q=_quotient('y.high', 'y.b'), v=left_over, b='y.b')}"
+        joined = f"z -> CAST(z.q * {_SPLIT} + {_quotient('z.v', 'z.b')} AS {self.wide})"
+        pair = f"array_repeat({_named(a=left, b=right)}, 1)"
+        return f"get(transform(transform(transform({pair}, {split}), {again}), {joined}), 0)"
+
+    def total(self, column: str) -> str:
+        """In three sums of 64 bits; sums of decimals take several times as long."""
+        number, mask = f"CAST({column} AS BIGINT)", 2**_LIMB - 1
+        shifted = [f"shiftright({number}, {bits})" for bits in (_LIMB, 2 * _LIMB)]
+        limbs = (f"{number} & {mask}", f"{shifted[0]} & {mask}", shifted[1])
+        low, middle, high = (f"CAST(sum({limb}) AS {self.wide})" for limb in limbs)
+        return f"({high} * {2 ** (2 * _LIMB)} + {middle} * {2**_LIMB} + {low})"
+
+    def entry(self, entries: Sequence[int | None], place: str) -> str:
+        """Places far outside are brought near, where there is nothing either, so that they fit an index."""
+        near = f"CAST(greatest(least({place}, {len(entries)}), -1) AS INT)"
+        return f"CASE WHEN {place} IS NOT NULL THEN get({_listed(entries)}, {near}) END"
+
+    def one_of_many(self, part: str, values: Sequence[int]) -> str:
+        return f"{part} IN ({', '.join(f'{value:d}' for value in values)})"
+
+    def spelled(self, word: str) -> str | None:
+        """No text here has half of a pair."""
+        if any("\ud800" <= each <= "\udfff" for each in word):
+            return None
+        return f"CAST(X'{word.encode().hex()}' AS STRING)"
+
+    def calendar(self, days: str, field: str) -> str:
+        return _DAYS[field].format(f"date_from_unix_date(CAST({days} AS INT))")
+
+
+def _quotient(left: str, right: str) -> str:
+    """Of a multiple, so that nothing is rounded."""
+    return f"CAST(({left} - {left} % {right}) / {right} AS {Spark.wide})"
+
+
+def _named(**parts: str) -> str:
+    """Not by the words array and struct, after which Spark no longer reads >> as a shift."""
+    inside = ", ".join(f"'{name}', {part}" for name, part in parts.items())
+    return f"named_struct({inside})"
+
+
+def _listed(entries: Sequence[int | None]) -> str:
+    inside = ", ".join("null" if entry is None else f"{entry:d}" for entry in entries)
+    return f"from_json('[{inside}]', 'array<bigint>')"

@@ -1,0 +1,247 @@
+"""Preparing: rows with a unit, gridded and coded, at most `max_rows` a unit.
+
+The relations of a snapshot are those that engines/duckdb/prepare.py describes, with the same integers and
+texts, the same units by their persons, blocks and places, and so the same rows kept. Unit codes are numbers
+in no order. The source is read once, by the steward's own session: a frame may give other rows every time.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from sfumato.engines.preparation import Codes, Texts
+from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
+from sfumato.engines.spark.sources import Kind, scan
+from sfumato.engines.spark.stored import as_text, parsed, stored, understood
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sfumato.engines.preparation import Preparation, Stored
+    from sfumato.engines.spark.places import Place
+
+
+def build(
+    frame: DataFrame, preparation: Preparation, session: SparkSession, place: Place, snapshot: str
+) -> None:
+    """Write the snapshot of a frame: whole and durable, or not at all. `session` is our own."""
+    unit = [] if preparation.unit is None else [preparation.unit]
+    source, kinds = scan(frame, [*unit, *(column.name for column in preparation.columns)])
+    lists = {i: f"list{i}_{secrets.token_hex(8)}" for i in _listed(preparation)}
+    gridded = _gridded(preparation, kinds, lists)  # refuses kinds that do not fit before anything is read
+    place.begin(session, snapshot)
+    try:
+        _read(source, place, snapshot)
+        _fill_lists(session, preparation, lists)
+        relation = place.read(session, snapshot, "made_source")
+        identifiers = _identifiers(preparation, kinds).format(source=relation)
+        _refuse_rounded_identifiers(session, preparation, kinds, identifiers)
+        _keep(session, preparation, identifiers, gridded.format(source=relation), place, snapshot)
+        place.finish(session, snapshot, _description(preparation))
+    except BaseException:
+        place.erase(session, snapshot)
+        raise
+    finally:
+        for view in lists.values():
+            session.catalog.dropTempView(view)
+
+
+def _read(source: DataFrame, place: Place, snapshot: str) -> None:
+    """The source as it is now."""
+    from pyspark.errors import PySparkException
+
+    try:
+        place.write(snapshot, "made_source", source)
+    except PySparkException:
+        # Spark's own words may quote a value.
+        raise UsageError(
+            "SF-C204",
+            "The source cannot be read.",
+            why="Spark fails on its files or on some row, or may not write where snapshots are kept",
+            try_="df.count(), which shows what Spark says",
+        ) from None
+
+
+# ---- reading: every value made total, by rules that look at one row ----------------------------------------
+
+
+def _gridded(preparation: Preparation, kinds: tuple[Kind, ...], lists: dict[int, str]) -> str:
+    """A SELECT over {source}, in layers, so that what is used several times is computed once."""
+    columns = preparation.columns
+    first = 0 if preparation.unit is None else 1
+    unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
+    fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, kinds[first:], strict=False))]
+    parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    store = [f"{stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    joins = [f"LEFT JOIN {view} AS list{i} ON read.c{i} = list{i}.value" for i, view in lists.items()]
+    small = ", ".join(f"list{i}" for i in lists)
+    return f"""
+        SELECT {f"/*+ BROADCAST({small}) */" if small else ""} {", ".join(["unit", *store])}
+        FROM (
+            SELECT {", ".join(["unit", *understand])}
+            FROM (SELECT {", ".join([f"{unit} AS unit", *parse])} FROM {{source}})) AS read {" ".join(joins)}
+        WHERE unit <> ''"""  # noqa: S608
+
+
+def _identifiers(preparation: Preparation, kinds: tuple[Kind, ...]) -> str:
+    """A SELECT over {source} of the units alone, as `_gridded` has them."""
+    unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
+    return f"SELECT unit FROM (SELECT {unit} AS unit FROM {{source}}) WHERE unit <> ''"  # noqa: S608
+
+
+def _place(i: int, column: Stored) -> str:
+    return f"list{i}.code" if isinstance(column, Codes) else f"read.c{i}"
+
+
+def _listed(preparation: Preparation) -> dict[int, Codes]:
+    return {i: column for i, column in enumerate(preparation.columns) if isinstance(column, Codes)}
+
+
+def _fill_lists(session: SparkSession, preparation: Preparation, lists: dict[int, str]) -> None:
+    """The views from value to code, without texts that Spark cannot hold."""
+    for i, codes in _listed(preparation).items():
+        session.createDataFrame(_list(codes)).createOrReplaceTempView(lists[i])
+
+
+def _list(codes: Codes) -> Any:
+    import pyarrow
+
+    possible = {value: code for value, code in listed(codes).items() if _possible(value)}
+    of_type = pyarrow.string() if are_texts(codes) else pyarrow.float64()
+    columns = {"value": pyarrow.array(list(possible), of_type), "code": list(possible.values())}
+    return pyarrow.table(columns)
+
+
+def _possible(value: Any) -> bool:
+    return not isinstance(value, str) or not any("\ud800" <= each <= "\udfff" for each in value)
+
+
+def _refuse_rounded_identifiers(
+    session: SparkSession, preparation: Preparation, kinds: tuple[Kind, ...], identifiers: str
+) -> None:
+    if preparation.unit is None or kinds[0] is not Kind.FLOAT:
+        return
+    large = f"SELECT 1 FROM ({identifiers}) WHERE abs(CAST(unit AS DOUBLE)) >= {EXACT_BELOW} LIMIT 1"  # noqa: S608
+    if session.sql(large).toArrow().num_rows:
+        raise rounded_identifiers(preparation.unit)
+
+
+# ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
+
+
+def _keep(
+    session: SparkSession,
+    preparation: Preparation,
+    identifiers: str,
+    gridded: str,
+    place: Place,
+    snapshot: str,
+) -> None:
+    """The relations `rows` and, with a unit column, `units`."""
+    if preparation.unit is None:
+        place.write(snapshot, "rows", session.sql(_every_row(preparation, gridded)))
+        return
+    place.write(snapshot, "made_people", session.sql(_people(preparation, identifiers)))
+    people = place.read(session, snapshot, "made_people")
+    units = f"SELECT code AS unit, person, of_unit AS rows, block FROM {people}"  # noqa: S608  a name of ours
+    place.write(snapshot, "units", session.sql(units))
+    place.write(snapshot, "rows", session.sql(_ranked(preparation, gridded, people)))
+
+
+def _every_row(preparation: Preparation, gridded: str) -> str:
+    """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
+    names = _names(preparation)
+    drawn = f"md5('{secrets.token_hex(16)}:' || unit)"
+    numbered = ", ".join(["monotonically_increasing_id() AS unit", *names])
+    return f"""
+        SELECT {", ".join(["unit", f"CAST({_unsigned(drawn, 0, 2)} AS INT) AS block", *names])}
+        FROM (SELECT {numbered} FROM ({gridded}))"""  # noqa: S608
+
+
+def _people(preparation: Preparation, identifiers: str) -> str:
+    """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
+    person, secret = key_for(preparation, "person"), key_for(preparation, "unit")
+    return f"""
+        SELECT unit, of_unit, unhex(person) AS person, monotonically_increasing_id() AS code,
+            CAST({_unsigned("secret", 0, 2)} AS INT) AS block, {_unsigned("secret", 8, 8)} AS salt
+        FROM (
+            SELECT * FROM (
+                SELECT unit, of_unit, md5('{person}:' || unit) AS person, md5('{secret}:' || unit) AS secret
+                FROM (SELECT unit, count(*) AS of_unit FROM ({identifiers}) GROUP BY unit))
+            DISTRIBUTE BY person SORT BY person)"""  # noqa: S608
+
+
+def _ranked(preparation: Preparation, gridded: str, people: str) -> str:
+    """The first rows of each unit, in the order of digests. Rows with one digest are in the order of their
+    columns, and rows alike in everything need no order.
+    """
+    names = _names(preparation)
+    order = ", ".join(f"{name} NULLS LAST" for name in ["digest", *names])
+    first_of = f"PARTITION BY code ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    values = [
+        f"first_value({name}) OVER ({first_of}) AS {name}" if column.name in preparation.constant else name
+        for name, column in zip(names, preparation.columns, strict=True)
+    ]
+    ranked = ", ".join(["code", f"row_number() OVER ({first_of}) AS place", *values])
+    return f"""
+        SELECT {", ".join(_kept(preparation))}
+        FROM (SELECT {ranked} FROM ({_digests(preparation, gridded, people)}))
+        WHERE place <= {preparation.max_rows}"""  # noqa: S608
+
+
+def _digests(preparation: Preparation, gridded: str, people: str) -> str:
+    """Every copy of a record with the md5 of salt, number of the copy and record, read from its last byte."""
+    names = _names(preparation)
+    fields = [
+        f"md5({n})" if isinstance(c, Texts) else n for n, c in zip(names, preparation.columns, strict=True)
+    ]
+    written = [f"COALESCE(CAST({field} AS STRING), '')" for field in fields]
+    hashed = " || ',' || ".join(["salt", "copy", *written])
+    return f"""
+        SELECT {", ".join(["code", *names])}, {_reversed("digest", 0, 16)} AS digest
+        FROM (SELECT *, md5({hashed}) AS digest FROM ({_copies(preparation, gridded, people)}))"""  # noqa: S608
+
+
+def _copies(preparation: Preparation, gridded: str, people: str) -> str:
+    """Every row with its unit's code and secret salt, and a number among the unit's rows that are the same.
+
+    All rows of a unit are brought together once, for this and for the ranks.
+    """
+    chosen = ", ".join(["code", *_names(preparation)])
+    return f"""
+        SELECT *, CAST(row_number() OVER (PARTITION BY {chosen} ORDER BY code) AS STRING) AS copy
+        FROM (
+            SELECT {chosen}, salt FROM ({gridded}) JOIN (SELECT unit, code, salt FROM {people}) USING (unit)
+            DISTRIBUTE BY code)"""  # noqa: S608
+
+
+def _unsigned(digest: str, start: int, length: int) -> str:
+    """Some bytes of a digest as the digits of an integer, the first of them the least."""
+    return f"conv({_reversed(digest, start, length)}, 16, 10)"
+
+
+def _reversed(digest: str, start: int, length: int) -> str:
+    places = reversed(range(start, start + length))
+    return " || ".join(f"substr({digest}, {2 * place + 1}, 2)" for place in places)
+
+
+def _kept(preparation: Preparation) -> list[str]:
+    places = ["place"] if preparation.max_rows > 1 else []
+    return ["code AS unit", *places, *_names(preparation)]
+
+
+def _names(preparation: Preparation) -> list[str]:
+    return [f"c{i}" for i in range(len(preparation.columns))]
+
+
+def _description(preparation: Preparation) -> dict[str, Any]:
+    """How the snapshot lies: compile.py's Layout, but for where."""
+    has_units = preparation.unit is not None
+    return {
+        "columns": {column.name: f"c{i}" for i, column in enumerate(preparation.columns)},
+        "units": has_units,
+        "places": has_units and preparation.max_rows > 1,
+    }

@@ -1,0 +1,75 @@
+"""Answering: a program on prepared snapshots, as a dense array of exact integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.engines.compile import Layout, compile_program
+from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tally
+from sfumato.engines.rows import scans
+from sfumato.engines.spark.connection import limited
+from sfumato.engines.spark.dialect import Spark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from sfumato.engines.program import Asked
+    from sfumato.engines.spark.places import Place
+
+_SMALL = 2**63
+
+
+def answer(program: Asked, session: SparkSession, place: Place) -> Any:
+    """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
+    sql = written(program, session, place)
+    with limited(session):
+        found = session.sql(sql).toArrow()
+    return shaped(program, [column.to_pylist() for column in found.columns])
+
+
+def written(program: Asked, session: SparkSession, place: Place) -> str:
+    """The program as Spark's SQL, over views of our own session."""
+    names = {scan.snapshot for scan in scans(program.rows)}
+    layouts = {name: _layout(session, place, name) for name in names}
+    return compile_program(program, layouts, Spark())
+
+
+def shaped(program: Asked, columns: list[list[Any]]) -> Any:
+    """What was found, column by column, as the answer."""
+    match program:
+        case Program():
+            return _dense(columns[0], columns[1:], program.cells)
+        case Tally():
+            places, counts = np.array(sorted(zip(*columns, strict=True)), dtype=np.int64).reshape(-1, 2).T
+            return Tallied(places, counts, program.size)
+        case Keyed(keys=keys):
+            units, *sums = columns[len(keys) :]
+            listed = list(zip(*(map(_plain, column) for column in columns[: len(keys)]), strict=True))
+            every = range(len(units))
+            return Found(listed, _dense(every, [units], len(every))[0], _dense(every, sums, len(every)))
+        case People():
+            return _dense(range(len(columns[0])), columns, len(columns[0]))
+
+
+def _plain(key: Any) -> int | str:
+    return key if isinstance(key, str) else int(key)
+
+
+def _dense(cells: Sequence[int], sums: Sequence[Sequence[Any]], size: int) -> Any:
+    """Decimals without digits after the point are integers."""
+    whole = [[int(number) for number in each] for each in sums]
+    small = all(-_SMALL <= number < _SMALL for each in whole for number in each)
+    dense: Any = np.zeros((len(whole), size), dtype=np.int64 if small else object)
+    for row, numbers in zip(dense, whole, strict=True):
+        row[list(cells)] = numbers
+    return dense
+
+
+def _layout(session: SparkSession, place: Place, snapshot: str) -> Layout:
+    said = place.description(session, snapshot)
+    units = place.read(session, snapshot, "units") if said["units"] else None
+    return Layout(place.read(session, snapshot, "rows"), units, said["columns"], said["places"])

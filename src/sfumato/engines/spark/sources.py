@@ -1,0 +1,111 @@
+"""What the steward has in Spark, as columns s0, s1, … and what kind each is.
+
+A kind comes from the schema of the source, never from its rows. Dates and moments become integers at once,
+by functions that no setting of the steward's session changes.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from sfumato.engines.reading import not_a_column_type
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEME = "spark:"
+
+
+class Kind(Enum):
+    """How the values of a column are read."""
+
+    TEXT = "text"
+    FLOAT = "floating point"
+    INTEGER = "integer"
+    DECIMAL = "decimal with digits after the point"
+    BOOLEAN = "boolean"
+    DATE = "days since 1970"
+    MOMENT = "microseconds since 1970"
+    LOCAL = "microseconds since 1970, in no zone"
+    BYTES = "bytes"
+    OTHER = "times of day: readable as text only"
+
+
+_KINDS = {
+    **dict.fromkeys(("string", "char", "varchar", "void"), Kind.TEXT),
+    **dict.fromkeys(("float", "double"), Kind.FLOAT),
+    **dict.fromkeys(("byte", "short", "integer", "long"), Kind.INTEGER),
+    "boolean": Kind.BOOLEAN,
+    "date": Kind.DATE,
+    "timestamp": Kind.MOMENT,
+    "timestamp_ntz": Kind.LOCAL,
+    "binary": Kind.BYTES,
+    "time": Kind.OTHER,
+}
+_READ = {
+    Kind.TEXT: "make_valid_utf8(CAST({} AS STRING))",
+    Kind.DATE: "unix_date({})",
+    Kind.MOMENT: "unix_micros({})",
+    Kind.LOCAL: "timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {})",
+    Kind.OTHER: "CAST({} AS STRING)",
+}
+
+
+def is_frame(source: object) -> bool:
+    """Without an import: what was never imported has made no object."""
+    library = sys.modules.get("pyspark.sql")
+    kind = getattr(library, "DataFrame", None)
+    return kind is not None and isinstance(source, kind)
+
+
+def is_address(source: object) -> bool:
+    return isinstance(source, str) and source.startswith(SCHEME)
+
+
+def opened(source: Any, session: SparkSession) -> DataFrame:
+    """The frame itself, or the table or view that is named behind `spark:`."""
+    if is_frame(source):
+        frame: DataFrame = source
+        return frame
+    name = source.removeprefix(SCHEME)
+    if not name or not session.catalog.tableExists(name):
+        raise UsageError("SF-C202", "There is no such table.", table=name)
+    return session.table(name)
+
+
+def scan(frame: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, tuple[Kind, ...]]:
+    """The columns of these names as s0, s1, …, or an error that names the one that cannot be had."""
+    places = [_position(frame.columns, name) for name in wanted]
+    kinds = tuple(_kind(frame.schema.fields[place]) for place in places)
+    plain = frame.toDF(*(f"f{i}" for i in range(len(frame.columns))))  # names may be anything at all
+    chosen = [
+        f"{_READ.get(kind, '{}').format(f'f{place}')} AS s{i}"
+        for i, (place, kind) in enumerate(zip(places, kinds, strict=True))
+    ]
+    return plain.selectExpr(*(chosen or ["1 AS s0"])), kinds
+
+
+def _position(names: Sequence[str], wanted: str) -> int:
+    places = [place for place, name in enumerate(names) if name == wanted]
+    if len(places) == 1:
+        return places[0]
+    sentence = f"The source has no column '{wanted}'."
+    if places:
+        sentence = f"The source has {len(places)} columns called '{wanted}'."
+    raise UsageError("SF-C203", sentence, columns=", ".join(names))
+
+
+def _kind(field: Any) -> Kind:
+    """By an allowlist."""
+    of_type = field.dataType
+    if of_type.typeName() == "decimal":
+        return Kind.DECIMAL if of_type.scale else Kind.INTEGER
+    kind = _KINDS.get(of_type.typeName())
+    if kind is None:
+        raise not_a_column_type(field.name, of_type.simpleString())
+    return kind

