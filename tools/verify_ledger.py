@@ -1,10 +1,7 @@
-"""Checks an exported ledger with Python's standard library alone; nothing of sfumato is imported.
+"""Checks an exported ledger with Python alone: verify_ledger.py EXPORT [RECEIPT ...] [--key PUBLIC_KEY]
 
-    python verify_ledger.py EXPORT [RECEIPT ...] [--key PUBLIC_KEY]
-
-Reads `sfumato ledger export`: one entry a line, and perhaps a signed head as the last line. Decides every
-link, admission and release again. A receipt holds when its hash is that of an entry here: an old backup lacks
-the newer ones. Signatures are checked where the `cryptography` package is there. Ends with 1 if any fails.
+Decides every link, admission and release again. A receipt holds when its hash is an entry's: an old backup
+lacks newer ones. Signatures are checked if the `cryptography` package is there. Ends with 1 if any fails.
 """
 
 import argparse
@@ -13,7 +10,7 @@ import json
 import re
 from typing import Any, TextIO
 
-DIGEST = re.compile("[0-9a-f]{64}")
+DIGEST, FIELDS = re.compile("[0-9a-f]{64}"), {"seq", "kind", "body", "prev", "hash"}
 ACCOUNT = re.compile("population:[^:]+|quota:[^:]+:[^:]+", re.DOTALL)
 FILTERS = 12  # Rényi orders, beside pure ε and side δ
 
@@ -24,15 +21,13 @@ def need(holds: object, why: str) -> None:
 
 
 def read(text: str) -> dict[str, Any]:
-    """A float becomes bytes, which JSON cannot hold: no two readers need agree on a float."""
     fields = json.loads(text, parse_float=str.encode, parse_constant=str.encode)
-    json.dumps(fields)
-    need(isinstance(fields, dict), "its content cannot be read")
+    json.dumps(fields)  # refuses bytes, and so every float: no two readers need agree on one
+    need(isinstance(fields, dict), "it cannot be read")
     return fields  # type: ignore[no-any-return]
 
 
 def amounts(cost: dict[str, Any], least: int) -> tuple[Any, list[int], int]:
-    """Pure ε (or none), the Rényi orders, side δ; all whole numbers, no smaller than `least`."""
     pure, renyi, side = cost["pure"], cost["renyi"], cost["side"]
     whole = all(type(n) is int and n >= least for n in [*renyi, side, 0 if pure is None else pure])
     need(whole and len(renyi) == FILTERS, "its numbers are malformed")
@@ -42,12 +37,11 @@ def amounts(cost: dict[str, Any], least: int) -> tuple[Any, list[int], int]:
 class Books:
     def __init__(self) -> None:
         self.seq, self.head, self.signed, self.keys = 0, "0" * 64, False, set[tuple[str, ...]]()
-        self.terms, self.spent = dict[str, Any](), dict[str, Any]()
-        self.hashes, self.charges, self.answered = set[str](), set[int](), set[int]()
+        self.terms, self.spent, self.runs = dict[str, Any](), dict[str, Any](), dict[int, Any]()
+        self.hashes, self.answered = set[str](), set[int]()
 
     def add(self, entry: dict[str, Any]) -> None:
-        need(not self.signed, "it comes after the signed head")
-        need(set(entry) == {"seq", "kind", "body", "prev", "hash"}, "it is not an entry")
+        need(set(entry) == FIELDS and not self.signed, "it is not an entry, or comes after the signed head")
         need(type(entry["seq"]) is int and entry["seq"] == self.seq + 1, "its number does not follow")
         need(entry["prev"] == self.head, "it does not name the entry before it")
         text = f"sfumato ledger 1\n{self.seq + 1}\n{entry['kind']}\n{self.head}\n{entry['body']}"
@@ -55,6 +49,7 @@ class Books:
         need(entry["hash"] == self.head, "its hash is not that of its content")
         self.hashes.add(self.head)
         kinds = {"account": self.set, "grant": self.set, "charge": self.charge, "release": self.release}
+        kinds |= {"reserve": self.charge, "draw": self.move, "return": self.move}
         need(entry["kind"] in kinds, "its kind is not known")
         kinds[entry["kind"]](entry["kind"], read(entry["body"]))
 
@@ -69,72 +64,79 @@ class Books:
         names, key, cost = body["accounts"], body["key"], amounts(body["cost"], 0)
         need(names == sorted(set(names)) != [], "its accounts are not in order")
         need(all(name in self.terms for name in names), "it charges an account that was never opened")
-        need(DIGEST.fullmatch(body["request"]), "its request is malformed")
         need(key is None or (*names, key) not in self.keys, "its key was used before")
+        steps = body["steps"] if kind == "reserve" else 1
+        sound = type(steps) is int and 0 < steps <= 10**9 and DIGEST.fullmatch(body["request"])
+        need(sound, "its request is malformed")
         for name in names:
-            self.pay(name, *cost)
+            self.pay(name, steps, *cost)
         self.keys.add((*names, key))
-        self.charges.add(self.seq)
+        self.runs[self.seq] = names, cost, *((steps, 0) if kind == "reserve" else (0, 1))
 
-    def pay(self, name: str, pure: Any, renyi: list[int], side: int) -> None:
-        """Admitted while one filter, and side δ, stay within their caps. No pure ε once is none for ever."""
-        spent, (_, top, tops, top_side) = self.spent[name], self.terms[name]
-        pure = None if pure is None or spent[0] is None else pure + spent[0]
-        renyi, side = [a + b for a, b in zip(renyi, spent[1], strict=True)], side + spent[2]
+    def move(self, kind: str, body: dict[str, Any]) -> None:  # steps begin, or the rest is given back
+        charge, steps = body["charge"], body["steps"]
+        need(charge in self.runs and charge not in self.answered, "it is of no open reservation")
+        names, cost, rest, drawn = self.runs[charge]
+        exact = type(steps) is int and (kind == "draw" or steps == rest)
+        need(exact and 0 < steps <= rest, "it takes other steps than are left")
+        self.runs[charge] = names, cost, rest - steps, drawn + steps * (kind == "draw")
+        for name in names if kind == "return" else ():
+            self.pay(name, -steps, *cost)
+
+    def pay(self, name: str, times: int, pure: Any, renyi: list[int], side: int) -> None:
+        spent, (_, top, tops, most) = self.spent[name], self.terms[name]
+        pure = None if pure is None or spent[0] is None else pure * times + spent[0]
+        renyi, side = [a * times + b for a, b in zip(renyi, spent[1], strict=True)], side * times + spent[2]
         under = any(a <= b for a, b in zip(renyi, tops, strict=True)) or (pure is not None and pure <= top)
-        need(side <= top_side and under, "it spends more than was left")
+        need(times < 0 or (side <= most and under), "it spends more than was left")
         self.spent[name] = pure, renyi, side
 
     def release(self, kind: str, body: dict[str, Any]) -> None:
         charge = body["charge"]
-        need(type(charge) is int and charge in self.charges, "it answers what was never charged")
-        need(charge not in self.answered, "it answers for the second time")
+        need(type(charge) is int and charge in self.runs, "it answers what was never charged")
+        need(self.runs[charge][3] and charge not in self.answered, "nothing drawn, or for the second time")
         need(DIGEST.fullmatch(body["commitment"]), "its commitment is malformed")
         self.answered.add(charge)
 
 
 def signature(signed: dict[str, Any], trusted: str | None) -> str:
-    """What is found of a signature; raises where it is wrong."""
     need(trusted in (None, signed.get("public_key")), "it is not signed with this key")
     if "signature" not in signed:
         return "not signed"
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    except ImportError:
-        return "signature NOT checked, since the cryptography package is missing"
-    try:
+
         text = f"sfumato head 1\n{signed['entry']}\n{signed['head']}".encode()
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signed["public_key"]))
         key.verify(bytes.fromhex(signed["signature"]), text)
+    except ImportError:
+        return "signature NOT checked, since the cryptography package is missing"
     except Exception as error:
         raise AssertionError("its signature is wrong") from error
     return f"signed with {signed['public_key']}"
 
 
 def check(lines: TextIO, receipts: list[str], trusted: str | None) -> str:
-    """The verdict; prints what was found of signatures on the way."""
     books, where = Books(), "line 1"
     try:
         for number, line in enumerate(lines, start=1):
             where = f"line {number}"
-            fields = read(line)
-            if "signature" not in fields:
+            if "signature" not in (fields := read(line)):
                 books.add(fields)
                 continue
-            need((fields["entry"], fields["head"]) == (books.seq, books.head), "it signs another head")
+            books.signed = (fields["entry"], fields["head"]) == (books.seq, books.head)
+            need(books.signed, "it signs another head")
             print(f"head {books.head}: {signature(fields, trusted)}")
-            books.signed = True
         for where in receipts:
             with open(where, encoding="utf-8") as file:
                 fields = (found := read(file.read())).get("receipt", found)
+            fields = fields.get("signed", fields)
             need(fields["head"] in books.hashes, "its entry is not here: this is an old or another ledger")
             print(f"{where}: holds, {signature(fields, trusted)}")
-    except AssertionError as error:
-        return f"BROKEN at {where}: {error}"
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return f"BROKEN at {where}: its content cannot be read"
-    charges, answered = len(books.charges), len(books.answered)
-    return f"{books.seq} entries hold, {answered} of {charges} charges answered, head {books.head}"
+    except (AssertionError, KeyError, TypeError, ValueError, RecursionError) as error:
+        return f"BROKEN at {where}: {error if type(error) is AssertionError else 'it cannot be read'}"
+    of = f"{len(books.answered)} of {len(books.runs)}"
+    return f"{books.seq} entries hold, {of} charges answered, head {books.head}"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato import audit, local, noise, privacy, viz
+    from sfumato import audit, learn, local, noise, privacy, viz
     from sfumato.curator.columns import between, one_of, text
     from sfumato.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
@@ -72,7 +72,7 @@ _HOMES = {
     "open": "sfumato.lab",
     "text": "sfumato.curator.columns",
 }
-_ROOMS = ("audit", "errors", "local", "noise", "privacy", "viz")
+_ROOMS = ("audit", "errors", "learn", "local", "noise", "privacy", "viz")
 
 __all__ = [
     "ADD_REMOVE",
@@ -92,6 +92,7 @@ __all__ = [
     "count",
     "covariance",
     "create",
+    "learn",
     "local",
     "max",
     "mean",

@@ -18,7 +18,7 @@ from sfumato.curator.publications import Publication, Publications
 from sfumato.curator.schema import Schema
 from sfumato.curator.schema import read as read_schema
 from sfumato.errors import PolicyError, UsageError
-from sfumato.ledger import SqliteLedger
+from sfumato.ledger import place
 from sfumato.privacy.account import caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
@@ -28,6 +28,7 @@ from sfumato.session import AccountView, BudgetView, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Unpack
 
     from sfumato.curator.columns import Promise
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 _KEY = "ranking.key"
-_LEDGER = "ledger.sqlite"
 _UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
 """What says that a database or a Spark cannot be had now."""
 
@@ -46,10 +46,10 @@ _UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
 class Lab:
     """Tables, whose rows they are, and how much may ever be learnt from them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ledger: str | None = None) -> None:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
-        self.ledger = SqliteLedger.open(folder / _LEDGER)
+        self.ledger = place.open(folder, ledger)
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -169,6 +169,10 @@ class Lab:
     def table(self, name: str) -> Table:
         return self._catalog.table(name)
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Snapshots stay where they are until it ends."""
+        return self._catalog.reading()
+
     def tables(self) -> tuple[Table, ...]:
         return tuple(self._catalog.tables().values())
 
@@ -220,7 +224,8 @@ class Lab:
         """Those in a place that cannot be opened now stay leftovers, and nothing else waits for it."""
         for snapshot in self._catalog.contents.leftovers:
             try:
-                self.engine.erase(snapshot)
+                with self._catalog.erasing():
+                    self.engine.erase(snapshot)
             except UsageError as problem:
                 if problem.code not in _UNREACHABLE:
                     raise
@@ -288,23 +293,27 @@ class Lab:
         )
 
 
-def create(path: str | Path) -> Lab:
-    """Make a lab in a new folder."""
+def create(path: str | Path, *, ledger: str | None = None) -> Lab:
+    """Make a lab in a new folder.
+
+    Its ledger is a file there, for one machine. With ledger="postgresql://user@host/database#schema" it is
+    in that database, for several: they share the budget, each with a copy of the folder.
+    """
     folder = Path(path).resolve()  # a lab stays itself when the process changes its directory
     if folder.exists() and any(folder.iterdir()):
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.create(folder, ledger)
     _write_private(folder / _KEY, secrets.token_bytes(32))
-    SqliteLedger.create(folder / _LEDGER).close()
     return Lab(folder)
 
 
-def open(path: str | Path) -> Lab:
-    """Open a lab that `create` made."""
+def open(path: str | Path, *, ledger: str | None = None) -> Lab:
+    """Open a lab that `create` made. `ledger` is the new address of a ledger in a database that has moved."""
     folder = Path(path).resolve()
     if not (folder / _KEY).exists():
         raise UsageError("SF-C119", f"'{folder.name}' is not a lab.", try_=f'sf.create("{folder}")')
-    return Lab(folder)
+    return Lab(folder, ledger)
 
 
 def population_account(population: str) -> str:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato import viz
 from sfumato.desk import Desk
 from sfumato.query import Query
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.asks import Oracle
     from sfumato.graph import Graph
     from sfumato.lab import Lab
+    from sfumato.learn.estimator import Private
     from sfumato.privacy.exact import Number
     from sfumato.published import Published
     from sfumato.queries.frames import Frame
     from sfumato.viz import Chart
+
+Fitted = TypeVar("Fitted", bound="Private")
 
 
 class Session:
@@ -53,6 +58,25 @@ class Session:
         from sfumato.asks import Oracle
 
         return Oracle(self.table(table), epsilon, questions)
+
+    def fit(
+        self,
+        estimator: Fitted,
+        *,
+        table: str,
+        features: Sequence[str],
+        target: str | None = None,
+        rows_per_unit: int = 1,
+    ) -> Fitted:
+        """Learn from a table, with bounds and classes from the catalog; charged first, round by round.
+
+        One row of each unit counts, or as many as `rows_per_unit` says, which is priced for so many.
+        """
+        from sfumato.fits import fit
+        from sfumato.queries.aggregations import named
+
+        fitted: Fitted = fit(self._desk, estimator, named(table), features, target, rows_per_unit)
+        return fitted
 
     @property
     def budget(self) -> BudgetView:

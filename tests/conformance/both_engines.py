@@ -79,7 +79,7 @@ def comparable(program: Any, answer: Any) -> Any:
         case People():
             return sorted(zip(*answer.tolist(), strict=True), key=repr)
         case Tally():
-            return answer.tolist()
+            return answer.triplets().tolist()
     return answer.tolist()
 
 

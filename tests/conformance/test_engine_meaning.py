@@ -26,7 +26,7 @@ import pytest
 from conformance.reference import Reference
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.preparation import Codes, Grid, Moments, Preparation, Texts
-from sfumato.engines.program import Counted, Key, Keyed, Present, Program, Tally, Total, Units
+from sfumato.engines.program import Counted, Key, Keyed, Present, Program, Tallied, Tally, Total, Units
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.values import (
     Add,
@@ -147,6 +147,8 @@ def told(found: Any) -> Any:
     """What an engine answers, as the reference says it."""
     if isinstance(found, np.ndarray):
         return found.tolist()
+    if isinstance(found, Tallied):
+        return found.triplets().tolist()
     numbers = zip(found.keys, found.units.tolist(), *found.sums.tolist(), strict=True)
     return {key: tuple(sums) for key, *sums in numbers}
 

@@ -26,7 +26,7 @@ from tests.conformance import servers
 from tests.conformance.stores import store_of
 
 from sfumato.errors import SfumatoError
-from sfumato.ledger import Charge, Charged, Released
+from sfumato.ledger import Charge, Charged, Released, Reserved
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, caps, price
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 NAMES = ("population:a", "population:b", "quota:a:ada", "quota:a:bob")
 BUDGETS = (Budget(1), Budget(0.5), Budget(2, 1e-6))
 PURE = tuple(price(Pure(Fraction(epsilon))) for epsilon in ("1/10", "1/3", "1"))
+SMALL = (NOTHING, price(Pure(Fraction(1, 40))), Cost(None, (10**8,) * 12, 2**20))
 COSTS = (NOTHING, *PURE, Cost(None, (10**9,) * 12, 0), Cost(10**11, (10**11,) * 12, 2**38))
 
 
@@ -52,6 +53,14 @@ class Asked:
     answer: str | None = None
     answered: int = 0
     """When, counted in releases."""
+    steps: int | None = None
+    """Of a reservation."""
+    drawn: int = 0
+    returned: int = 0
+
+    @property
+    def rest(self) -> int:
+        return 0 if self.answer is not None else (self.steps or 0) - self.drawn - self.returned
 
 
 @dataclass
@@ -78,7 +87,7 @@ class Reference:
         answered = [asked for asked in self.asked if asked.request == request and asked.answer is not None]
         return min(answered, key=lambda asked: asked.answered, default=None)
 
-    def charge(self, charge: Charge) -> str:
+    def charge(self, charge: Charge, steps: int = 1) -> str:
         """The code of the refusal, "charged", or the answer given for nothing."""
         for name in sorted(charge.accounts):
             if name not in self.opened:
@@ -91,16 +100,34 @@ class Reference:
             return keyed.answer
         if kept := self.kept(charge.request):
             return str(kept.answer)
-        return "SF-L107" if keyed is not None else self._pay(charge)
+        return "SF-L107" if keyed is not None else self._pay(charge, charge.cost * steps)
 
-    def _pay(self, charge: Charge) -> str:
+    def reserved(self) -> list[tuple[Asked, Reserved]]:
+        return [(asked, asked.charged) for asked in self.asked if isinstance(asked.charged, Reserved)]
+
+    def _pay(self, charge: Charge, cost: Cost) -> str:
         for name in sorted(charge.accounts):
-            if not caps(self.budgets[name]).admits(self.spent[name], charge.cost):
+            if not caps(self.budgets[name]).admits(self.spent[name], cost):
                 return "SF-B102" if name.startswith("quota") else "SF-B101"
         for name in charge.accounts:
-            self.spent[name] += charge.cost
+            self.spent[name] += cost
         self.entries += 1
         return "charged"
+
+    def give_back(self, asked: Asked, each: Cost) -> Cost:
+        rest, asked.returned = asked.rest, asked.returned + asked.rest
+        if rest == 0:
+            return NOTHING
+        for name in asked.accounts:
+            self.spent[name] = less(self.spent[name], each * rest)
+        self.entries += 1
+        return each * rest
+
+
+def less(spent: Cost, cost: Cost) -> Cost:
+    pure = None if spent.pure is None or cost.pure is None else spent.pure - cost.pure
+    renyi = tuple(a - b for a, b in zip(spent.renyi, cost.renyi, strict=True))
+    return Cost(pure, renyi, spent.side - cost.side)
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -150,12 +177,50 @@ class LedgerMachine(RuleBasedStateMachine):
             case [Released() as released]:
                 assert (expected, NOTHING, True) == (released.answer, released.cost, released.replayed)
 
+    @rule(
+        accounts=st.sets(st.sampled_from(NAMES), min_size=1, max_size=2),
+        cost=st.sampled_from(SMALL),
+        request=st.sampled_from("pqrs"),
+        key=st.sampled_from([None, None, "k", "n"]),
+        number=st.integers(1, 6),
+    )
+    def reserve(self, accounts: set[str], cost: Cost, request: str, key: str | None, number: int) -> None:
+        charge = Charge(tuple(accounts), cost, digest(request), {"table": "t"}, key)
+        expected = self.reference.charge(charge, number)
+        got: list[Reserved | Released] = []
+        assert said(lambda: got.append(self.ledger.reserve(charge, number))) in (expected, "done")
+        match got:
+            case [Reserved() as reserved]:
+                assert (expected, cost * number) == ("charged", reserved.cost)
+                asked = Asked(charge.accounts, charge.request, key, reserved, steps=number)
+                self.reference.asked.append(asked)
+            case [Released() as released]:
+                assert (expected, NOTHING, True) == (released.answer, released.cost, released.replayed)
+
+    @precondition(lambda self: self.reference.reserved())
+    @rule(data=st.data(), number=st.integers(1, 4))
+    def draw(self, data: st.DataObject, number: int) -> None:
+        asked, reserved = data.draw(st.sampled_from(self.reference.reserved()))
+        expected = "done" if number <= asked.rest else "SF-L119"
+        assert said(partial(self.ledger.draw, reserved, number)) == expected
+        if expected == "done":
+            self.reference.entries += 1
+            asked.drawn += number
+
+    @precondition(lambda self: self.reference.reserved())
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        asked, reserved = data.draw(st.sampled_from(self.reference.reserved()))
+        assert self.ledger.give_back(reserved) == self.reference.give_back(asked, reserved.each)
+
     @precondition(lambda self: self.reference.asked)
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         asked = data.draw(st.sampled_from(self.reference.asked))
         answer = f"answer {self.reference.entries}"
         expected = "done" if asked.answer is None else "SF-L109"
+        if asked.steps is not None and asked.drawn == 0:
+            expected = "SF-L118"
         assert said(partial(self.ledger.release, asked.charged, answer)) == expected
         if expected == "done":
             self.reference.entries += 1
@@ -220,6 +285,11 @@ class PostgresMachine(LedgerMachine):
     every = 10
 
 
+class LongPostgresMachine(LedgerMachine):
+    kind = "postgres"
+    every = 100
+
+
 def run(machine: type[LedgerMachine], examples: int, length: int) -> None:
     servers.running() if machine.kind == "postgres" else None
     chosen = settings(
@@ -243,3 +313,8 @@ def test_postgres_agrees_with_the_reference() -> None:
 @pytest.mark.slow
 def test_a_hundred_thousand_operations_on_sqlite_agree_with_the_reference() -> None:
     run(LongSqliteMachine, 1000, 100)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_operations_on_postgres_agree_with_the_reference() -> None:
+    run(LongPostgresMachine, 1000, 100)

@@ -140,7 +140,8 @@ def test_a_writer_may_charge_and_nothing_more(server: Server) -> None:
     [
         ("SF-L103", "ALTER TABLE entries DISABLE TRIGGER entries_stay"),
         ("SF-L103", "DROP TRIGGER entries_stay ON entries"),
-        ("SF-L103", "UPDATE ledger SET version = 2"),
+        ("SF-L103", "UPDATE ledger SET version = 1"),
+        ("SF-L103", "UPDATE ledger SET version = 3"),
         ("SF-L103", "ALTER TABLE accounts ADD note TEXT"),
         ("SF-L102", "UPDATE accounts SET spent = replace(spent, '\"pure\":1000000', '\"pure\":0')"),
         ("SF-L102", "UPDATE answers SET answer = 'another'"),

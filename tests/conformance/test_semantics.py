@@ -38,7 +38,7 @@ from sfumato.curator.measurement import (
 )
 from sfumato.curator.plan import Plan
 from sfumato.curator.steps import Bought, Choices
-from sfumato.engines.program import Keyed
+from sfumato.engines.program import Tallied
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.errors import PolicyError
 
@@ -89,7 +89,12 @@ def _ties(rows: Any) -> bool:
     return isinstance(rows, Bounded) and not isinstance(rows.rows, Scan)
 
 
-def _by_key(found: Any) -> dict[tuple[Any, ...], tuple[int, ...]]:
+def _answered(found: Any) -> Any:
+    """What an engine answers, as the reference says it."""
+    if isinstance(found, np.ndarray):
+        return found.tolist()
+    if isinstance(found, Tallied):
+        return found.triplets().tolist()
     sums = zip(found.keys, found.units.tolist(), *found.sums.tolist(), strict=True)
     return {key: tuple(numbers) for key, *numbers in sums}
 
@@ -98,8 +103,7 @@ def _same_integers(read: Read, plan: Plan, case: Asked, tried: Counter[str]) -> 
     for step in plan.steps:
         if _ties(step.program.rows):
             continue
-        found = read.world.engine.run(step.program)
-        got = _by_key(found) if isinstance(step.program, Keyed) else found.tolist()
+        got = _answered(read.world.engine.run(step.program))
         assert got == read.reference.run(step.program), (case.sql, step.program)
         tried["programs"] += 1
 
@@ -222,7 +226,7 @@ class Cells:
     def of(cls, read: Read, plan: Plan, exact: bool) -> Cells:
         domains = [key.domain for key in plan.resolved.keys]
         if any(isinstance(step, Bought) for step in plan.steps):
-            found = _by_key(read.world.engine.run(plan.steps[0].program))
+            found = _answered(read.world.engine.run(plan.steps[0].program))
             known = {_named(domains, key): Cell(plan, sums, [], exact) for key, (_, *sums) in found.items()}
             return cls(plan, exact, known)
         shape = [domain.size for domain in domains]  # type: ignore[union-attr]
@@ -265,9 +269,9 @@ def _answers(read: Read, plan: Plan) -> tuple[np.ndarray, list[dict[int, dict[in
     return sums, tallies
 
 
-def _tally(exact: np.ndarray) -> dict[int, dict[int, int]]:
+def _tally(exact: Tallied) -> dict[int, dict[int, int]]:
     found: dict[int, dict[int, int]] = {}
-    for cell, place, n in exact.T.tolist():
+    for cell, place, n in exact.triplets().T.tolist():
         found.setdefault(cell, {})[place] = n
     return found
 

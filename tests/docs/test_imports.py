@@ -58,6 +58,21 @@ def test_pictures_are_light_until_they_are_saved() -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
+def test_an_answer_needs_no_pandas(tmp_path: Path) -> None:
+    """Which Arrow would import to make a table, and which is larger than all the rest."""
+    asked = f"""
+import sfumato as sf
+from pathlib import Path
+Path("{tmp_path}/visits.csv").write_text("patient,ward,cost\\n1,A,20\\n2,B,30\\n")
+lab, unit, budget = sf.create("{tmp_path}/lab"), sf.Unit("patient", max_rows=2), sf.Budget(epsilon=9)
+columns = {{"ward": sf.one_of("A", "B"), "cost": sf.between(0, 100)}}
+lab.register("visits", "{tmp_path}/visits.csv", unit=unit, columns=columns, budget=budget)
+sql = "SELECT ward, COUNT(*) AS n, AVG(cost) AS c, MEDIAN(cost) AS m FROM visits GROUP BY ward"
+answer = lab.session().sql(sql).release(epsilon=1)
+answer.to_arrow(), answer.interval(), str(answer)"""
+    assert loaded_after(asked).isdisjoint(OPTIONAL)
+
+
 def test_every_module_imports_without_extras() -> None:
     imports = "\n".join(f"import {name}" for name in modules())
     assert loaded_after(imports).isdisjoint(OPTIONAL)

@@ -100,8 +100,9 @@ def _of_part(found: Any, part: int) -> dict[Any, list[int]]:
 
 
 def _tally(found: Any, part: int, cells: int) -> dict[tuple[int, int], int]:
-    inside = found[0] // cells == part
-    return {(int(cell % cells), int(place)): int(n) for cell, place, n in found[:, inside].T}
+    triplets = found.triplets()
+    inside = triplets[0] // cells == part
+    return {(int(cell % cells), int(place)): int(n) for cell, place, n in triplets[:, inside].T}
 
 
 # ---- how far it moved --------------------------------------------------------------------------------------

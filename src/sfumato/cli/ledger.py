@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,12 @@ import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
-from sfumato.ledger import backup, receipts
+from sfumato.ledger import SqliteLedger, backup, place, receipts
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from sfumato.ledger import Ledger
-
-_LEDGER = "ledger.sqlite"  # in the lab's folder, which may not open while its ledger is damaged
 
 
 @click.group()
@@ -82,6 +81,15 @@ def key(folder: str, as_json: bool) -> None:
     show_json({"public_key": public}) if as_json else print(public)
 
 
+@ledger.command("new-key")
+@lab_option
+@as_json
+def new_key(folder: str, as_json: bool) -> None:
+    """A key for receipts where it was lost. Publish it: receipts of the old one name another."""
+    public = sf.open(folder).ledger.make_key()
+    show_json({"public_key": public}) if as_json else print(public)
+
+
 @ledger.command()
 @lab_option
 @click.option("--entry", type=int, help="Which; without it, the newest.")
@@ -111,7 +119,8 @@ def check_receipt(file: str, folder: str, as_json: bool) -> None:
 @lab_option
 def backup_(file: str, folder: str) -> None:
     """Copy the ledger to a new file while others use it. The copy holds answers: guard it like the lab."""
-    print(f"{backup.backup(sf.open(folder).ledger, file)}\nin {file}")
+    with closing(SqliteLedger.open(place.file(Path(folder)))) as entries:
+        print(f"{backup.backup(entries, file)}\nin {file}")
 
 
 @ledger.command("restore")
@@ -121,4 +130,12 @@ def backup_(file: str, folder: str) -> None:
 def restore_(file: str, held: tuple[str, ...], folder: str) -> None:
     """Put a copy back, if nothing that was spent is forgotten by it. End every process of the lab first."""
     texts = [Path(name).read_text(encoding="utf-8") for name in held]
-    print(f"{backup.restore(Path(folder) / _LEDGER, file, texts)}\nput back from {file}")
+    print(f"{backup.restore(place.file(Path(folder)), file, texts)}\nput back from {file}")
+
+
+@ledger.command()
+@click.argument("address", envvar="SFUMATO_LEDGER")
+@lab_option
+def moved(address: str, folder: str) -> None:
+    """Note where the lab's ledger lies now, or its new password, once it is seen to be the same ledger."""
+    print(f"{sf.open(folder, ledger=address).ledger.verify()}\nnoted in {folder}")

@@ -23,10 +23,15 @@ lab_option = click.option(
 
 @click.command()
 @click.argument("folder")
+@click.option(
+    "--ledger",
+    envvar="SFUMATO_LEDGER",
+    help="postgresql://user@host/database#schema, for a ledger that several machines share.",
+)
 @as_json
-def init(folder: str, as_json: bool) -> None:
+def init(folder: str, ledger: str | None, as_json: bool) -> None:
     """Make a lab in a new folder."""
-    lab = sf.create(folder)
+    lab = sf.create(folder, ledger=ledger)
     if as_json:
         show_json({"lab": str(lab.folder)})
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
+from sfumato.arrow import array
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
 
@@ -136,7 +137,8 @@ class Degrees:
     def _table(self, columns: dict[str, Counts]) -> pa.Table:
         import pyarrow as pa
 
-        return pa.table({"degree": self._degrees(), **columns})
+        every = {"degree": self._degrees(), **columns}
+        return pa.table({name: array(cells, pa.int64()) for name, cells in every.items()})
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         header, columns = ["degree"], [self._degrees()[:_SHOWN].tolist()]

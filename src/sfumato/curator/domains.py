@@ -90,7 +90,7 @@ class Listed:
     @property
     def numbers(self) -> tuple[Fraction, ...]:
         """The list as numbers; empty when it is one of texts or booleans."""
-        return tuple(value for value in self.values if isinstance(value, Fraction))
+        return tuple(value for value in self.values if type(value) is Fraction)
 
     def shown(self) -> list[Any]:
         """As people see them, all of one type that the list fixes."""

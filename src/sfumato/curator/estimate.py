@@ -17,7 +17,7 @@ from sfumato.curator.measurement import Count, Covariance, Mean, Quantile, Sum, 
 from sfumato.noise import End, Laplace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,6 +36,11 @@ _HALVINGS = 60
 def shown(plan: Plan, aggregate: Summed, sums: Sums) -> Floats:
     """The number that the answer shows, from its sums in any cells."""
     parts, of = _parts(plan, aggregate, sums)
+    return computed(aggregate, of, parts)
+
+
+def computed(aggregate: Summed, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
+    """The number itself, from what its sums are of and what they are."""
     match aggregate:
         case Count() | Units() | Sum():
             return parts[0] * float(of[0].step)
@@ -55,11 +60,27 @@ def possible(plan: Plan, aggregate: Summed, sums: Sums) -> Ends:
             number = parts[0] * float(of[0].step)
             return number, number
         case Mean():
-            return _mean_possible(of[0], *parts)
+            return _mean_possible(aggregate, of, parts)
         case Variance():
             return _variance_possible(aggregate, of, parts)
         case Covariance():
             return _covariance_possible(aggregate, of, parts)
+
+
+def ends(aggregate: Mean | Variance | Covariance, of: Sequence[Summand]) -> tuple[float, float]:
+    """Between which ends the number lies whatever the rows are."""
+    match aggregate:
+        case Mean():
+            low, high = ((of[0].centre + side * of[0].bound) * float(of[0].step) for side in (-1, 1))
+            return low, high
+        case Variance():
+            most = _reach(of[1]) ** 2 * (2 if aggregate.sample else 1)
+            return 0.0, math.sqrt(most) if aggregate.root else most
+        case Covariance():
+            if aggregate.scaled:
+                return -1.0, 1.0
+            most = _reach(of[1]) * _reach(of[2]) * (2 if aggregate.sample else 1)
+            return -most, most
 
 
 def _parts(plan: Plan, aggregate: Summed, sums: Sums) -> tuple[list[Floats], list[Summand]]:
@@ -85,17 +106,15 @@ def _few(rows: Floats, least: float, ends: Ends, bounds: tuple[float, float]) ->
     return np.where(few, bounds[0], ends[0]), np.where(few, bounds[1], ends[1])
 
 
-def _mean_possible(summand: Summand, sums: Floats, rows: Floats) -> Ends:
-    step, centre = float(summand.step), summand.centre
-    low = (_mean(summand, sums, rows) + centre) * step
-    high = low + summand.slack * step if summand.slack else low
-    return _few(rows, 1, (low, high), ((centre - summand.bound) * step, (centre + summand.bound) * step))
+def _mean_possible(aggregate: Mean, of: list[Summand], parts: list[Floats]) -> Ends:
+    low, slack = computed(aggregate, of, parts), of[0].slack * float(of[0].step)
+    return _few(parts[1], 1, (low, low + slack if slack else low), ends(aggregate, of))
 
 
 # ---- variances and what two numbers have in common ---------------------------------------------------------
 
 
-def _variance(aggregate: Variance, of: list[Summand], parts: list[Floats], slack: int) -> Floats:
+def _variance(aggregate: Variance, of: Sequence[Summand], parts: Sequence[Floats], slack: int) -> Floats:
     squares, deviations, rows = parts
     variance = _spread(of[0], of[1], squares, deviations, rows, slack)
     if aggregate.sample:
@@ -129,19 +148,17 @@ def _of_sample(rows: Floats) -> Floats:
 def _variance_possible(aggregate: Variance, of: list[Summand], parts: list[Floats]) -> Ends:
     low = _variance(aggregate, of, parts, 0)
     high = _variance(aggregate, of, parts, of[0].slack) if of[0].slack else low
-    most = _reach(of[1]) ** 2 * (2 if aggregate.sample else 1)
-    least = 2 if aggregate.sample else 1
-    return _few(parts[-1], least, (low, high), (0.0, math.sqrt(most) if aggregate.root else most))
+    return _few(parts[-1], 2 if aggregate.sample else 1, (low, high), ends(aggregate, of))
 
 
-def _covariance(aggregate: Covariance, of: list[Summand], parts: list[Floats]) -> Floats:
+def _covariance(aggregate: Covariance, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
     together = _together(of, parts, 0)
     if aggregate.scaled:
         return np.clip(together / _deviations(of, parts, (0, 0)), -1.0, 1.0)
     return together * _of_sample(parts[-1]) if aggregate.sample else together
 
 
-def _together(of: list[Summand], parts: list[Floats], slack: int) -> Floats:
+def _together(of: Sequence[Summand], parts: Sequence[Floats], slack: int) -> Floats:
     """The mean product of deviations less the product of their means, kept within what is possible."""
     products, one, other, rows = parts[0], parts[1], parts[2], parts[-1]
     means = _each(one, rows) * _each(other, rows) * float(of[1].step * of[2].step)
@@ -150,7 +167,7 @@ def _together(of: list[Summand], parts: list[Floats], slack: int) -> Floats:
     return np.clip(product - means, -most, most)
 
 
-def _deviations(of: list[Summand], parts: list[Floats], slack: tuple[int, int]) -> Floats:
+def _deviations(of: Sequence[Summand], parts: Sequence[Floats], slack: tuple[int, int]) -> Floats:
     """The product of both standard deviations; not a number where one of the two does not vary."""
     one = _spread(of[3], of[1], parts[3], parts[1], parts[-1], slack[0])
     other = _spread(of[4], of[2], parts[4], parts[2], parts[-1], slack[1])
@@ -164,8 +181,7 @@ def _covariance_possible(aggregate: Covariance, of: list[Summand], parts: list[F
     if aggregate.scaled:
         return _correlation_possible(of, parts, low, high)
     factor = _of_sample(parts[-1]) if aggregate.sample else 1.0
-    most = _reach(of[1]) * _reach(of[2]) * (2 if aggregate.sample else 1)
-    return _few(parts[-1], 2 if aggregate.sample else 1, (low * factor, high * factor), (-most, most))
+    return _few(parts[-1], 2 if aggregate.sample else 1, (low * factor, high * factor), ends(aggregate, of))
 
 
 def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, high: Floats) -> Ends:

@@ -23,6 +23,7 @@ from sfumato.engines.values import (
     Lookup,
     Not,
     Predicate,
+    compared,
 )
 from sfumato.errors import PolicyError
 
@@ -129,16 +130,14 @@ def _parts(node: Any) -> int:
         else:
             total += 1
             _require_drawable(each)
-            parts = [getattr(each, field.name) for field in fields(each)]
-            stack.extend(
-                _times_written(each)
-                * [part for part in parts if is_dataclass(part) or isinstance(part, tuple)]
-            )
+            parts = _written(each)
+            stack.extend(part for part in parts if is_dataclass(part) or isinstance(part, tuple))
     return total
 
 
-def _times_written(node: Any) -> int:
-    """How often an engine writes the parts of a value: the smaller of two is compared, then chosen."""
+def _written(node: Any) -> list[Any]:
+    """The parts of a value as often as an engine is told them: the smallest is tested, then chosen."""
     if isinstance(node, Least | Greatest):
-        return 3
-    return 2 if isinstance(node, Among) and not node.values else 1
+        return 2 * compared(node)
+    parts = [getattr(node, field.name) for field in fields(node)]
+    return 2 * parts if isinstance(node, Among) and not node.values else parts

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from sfumato.curator import lowered
@@ -405,11 +406,12 @@ FUNCTIONS: dict[str, tuple[Function, int, int]] = {
 
 
 def _chain(two: Callable[[Lowered, Lowered], Lowered]) -> Function:
+    """Of all at once: numbers are put on one step first, so that none is rewritten again and again."""
+
     def of(*parts: Lowered) -> Lowered:
-        result = parts[0]
-        for part in parts[1:]:
-            result = two(result, part)
-        return result
+        dates = any(isinstance(part.domain, Periods) for part in parts)
+        every = list(parts) if dates else lowered.aligned(list(parts), "What LEAST and GREATEST take")[0]
+        return reduce(two, every)
 
     return of
 

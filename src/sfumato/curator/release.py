@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
+from sfumato.arrow import array
 from sfumato.curator.answer import Noisy, arrow_type, combined, key_columns, read
 from sfumato.curator.estimate import ranked
 from sfumato.curator.measurement import Count, Quantile, Units
@@ -115,7 +116,7 @@ class Release:
             name: each for name, each in self._plan.question.figures.items() if not self._is_date(each)
         }
         name = next(iter(figures), "") if column is None else column
-        if name not in figures:
+        if not isinstance(name, str) or name not in figures:
             raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(figures))
         number = np.asarray(self._columns[name], dtype=np.float64)
         low, high = interval(self._plan, figures[name], self._noisy, _checked(confidence))
@@ -162,8 +163,13 @@ class Release:
     # ---- parts: all of the groups that are shown, in the order shown ----
 
     @cached_property
+    def _every_key(self) -> list[list[Any]]:
+        """Of the groups that are not shown too."""
+        return key_columns(self._plan, self._answer)
+
+    @cached_property
     def _places(self) -> list[int]:
-        return places(self._plan, self._answer, key_columns(self._plan, self._answer))
+        return places(self._plan, self._answer, self._every_key)
 
     @cached_property
     def _noisy(self) -> Noisy:
@@ -171,8 +177,7 @@ class Release:
 
     @cached_property
     def _keys(self) -> list[list[Any]]:
-        columns = key_columns(self._plan, self._answer)
-        return [[column[at] for at in self._places] for column in columns]
+        return [[column[at] for at in self._places] for column in self._every_key]
 
     @property
     def _key_names(self) -> list[str]:
@@ -213,9 +218,7 @@ class Release:
     def _table(self, columns: dict[str, tuple[Any, Any]]) -> pa.Table:
         import pyarrow as pa
 
-        return pa.table(
-            {name: pa.array(cells, kind, from_pandas=True) for name, (cells, kind) in columns.items()}
-        )
+        return pa.table({name: array(cells, kind) for name, (cells, kind) in columns.items()})
 
     def _intervals(self, confidence: float, first: int | None = None) -> dict[str, Ends]:
         """Of the first groups shown, or of all."""

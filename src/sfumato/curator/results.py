@@ -22,12 +22,16 @@ class Receipt:
     unit: str
     charged: str
     replayed: bool
+    signed: dict[str, Any] | None = None
+    """The same for others to believe, where the ledger has a key and the `receipts` extra is there."""
 
     @classmethod
     def of(cls, plan: Payable, released: Released) -> Receipt:
         charged = "nothing" if released.replayed else str(plan.spend)
         table = plan.table
-        return cls(released.seq, released.head, table.name, table.population, charged, released.replayed)
+        signed = None if released.signed is None else released.signed.to_dict()
+        whose = (table.name, table.population)
+        return cls(released.seq, released.head, *whose, charged, released.replayed, signed)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -37,6 +41,7 @@ class Receipt:
             "unit": self.unit,
             "charged": self.charged,
             "replayed": self.replayed,
+            **({} if self.signed is None else {"signed": self.signed}),
         }
 
     def sentence(self) -> str:

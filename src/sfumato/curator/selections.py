@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.curator.domains import Listed, Numbers, Periods, countable
+from sfumato.curator.estimate import computed, ends
 from sfumato.curator.expressions import expression
 from sfumato.curator.lowered import Lowered, coarser, number, shifted
-from sfumato.curator.measurement import Mean, Quantile
+from sfumato.curator.measurement import Covariance, Mean, Quantile, Variance
 from sfumato.curator.priced import Priced, truncation
-from sfumato.engines.program import Counted, Key, Present, Program, Tally, Total, Units
+from sfumato.curator.summands import Summand, summands
+from sfumato.engines.program import Counted, Key, Program, Tally, Units
 from sfumato.engines.rows import Scan, Sizes
 from sfumato.engines.values import Block
 from sfumato.errors import PolicyError
@@ -21,15 +25,17 @@ from sfumato.noise import BlockMedian, TopK
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from sfumato.curator.lowering import Source
     from sfumato.curator.relation import Expression
     from sfumato.curator.spend import Spend
+    from sfumato.engines.program import Tallied
     from sfumato.privacy.events import Event
 
+
+_FINEST = 20
+"""Blocks are compared on a grid of about 2^20 places."""
 
 # ---- the most frequent values ------------------------------------------------------------------------------
 
@@ -77,35 +83,31 @@ def top(source: Source, column: Expression, k: int, by_units: bool, spend: Spend
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
-    """The middle of a statistic of every block. A unit is in one block, whatever its rows."""
+class BlockQuantiles:
+    """The middle of a quantile of every block. A unit is in one block, whatever its rows."""
 
-    program: Tally | Program
+    program: Tally
     mechanism: BlockMedian
-    share: Fraction | None
-    """Of a quantile; none for an average."""
+    share: Fraction
     changed: int
 
     def event(self) -> Event:
         return self.mechanism.event(self.changed)
 
-    def release(self, exact: NDArray[Any]) -> int:
-        outputs = self._averages(exact) if self.share is None else self._quantiles(exact, self.share)
-        return self.mechanism.release(outputs)
-
-    def _averages(self, exact: NDArray[Any]) -> list[int]:
-        """Rounded down to a step; a block without rows counts as the middle."""
-        sums, rows = exact
-        middle = (self.mechanism.low + self.mechanism.high) // 2
-        return [int(total) // int(n) if n else middle for total, n in zip(sums, rows, strict=True)]
-
-    def _quantiles(self, exact: NDArray[np.int64], share: Fraction) -> list[int]:
-        middle = (self.mechanism.low + self.mechanism.high) // 2
-        ends = np.searchsorted(exact[0], np.arange(self.mechanism.blocks + 1))
-        return [
-            _quantile(exact[1, start:stop], exact[2, start:stop], share, middle)
+    def release(self, exact: Tallied) -> int:
+        middle = _middle(self.mechanism)
+        cells, places, counts = exact.triplets()
+        ends = np.searchsorted(cells, np.arange(self.mechanism.blocks + 1))
+        outputs = [
+            _quantile(places[start:stop], counts[start:stop], self.share, middle)
             for start, stop in itertools.pairwise(ends)
         ]
+        return self.mechanism.release(outputs)
+
+
+def _middle(mechanism: BlockMedian) -> int:
+    """What a block counts as whose rows do not say."""
+    return (mechanism.low + mechanism.high) // 2
 
 
 def _quantile(places: NDArray[np.int64], counts: NDArray[np.int64], share: Fraction, middle: int) -> int:
@@ -117,28 +119,60 @@ def _quantile(places: NDArray[np.int64], counts: NDArray[np.int64], share: Fract
     return int(places[np.searchsorted(upto, max(wanted, 1))])
 
 
+@dataclass(frozen=True, slots=True)
+class BlockEstimates:
+    """The same of what sums give: averages, variances, correlations, on a grid between their public ends.
+
+    Doubles do no harm here: a block's number may be any function of its rows.
+    """
+
+    program: Program
+    mechanism: BlockMedian
+    aggregate: Mean | Variance | Covariance
+    of: tuple[Summand, ...]
+    grid: Numbers
+    changed: int
+
+    def event(self) -> Event:
+        return self.mechanism.event(self.changed)
+
+    def release(self, exact: NDArray[Any]) -> int:
+        parts = [np.asarray(sums, dtype=np.float64) for sums in exact]
+        numbers = computed(self.aggregate, self.of, parts)
+        known = np.isfinite(numbers) & (parts[-1] >= 1)
+        steps = np.floor(np.where(known, numbers, 0.0) / float(self.grid.step)) - self.grid.low
+        places = np.clip(steps, 0, self.grid.size - 1).astype(np.int64)
+        return self.mechanism.release(np.where(known, places, _middle(self.mechanism)).tolist())
+
+
 def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tuple[Priced, Numbers | Periods]:
     """A statistic that a sample estimates well: of every block of units, then the private median of those."""
-    if not isinstance(aggregate, Mean | Quantile):
+    if not isinstance(aggregate, Mean | Variance | Covariance | Quantile):
         raise PolicyError(
-            "SF-Q154", "Blocks are asked for an average or a quantile.", try_='sf.median("cost")'
+            "SF-Q154",
+            "Blocks are asked for what a part of the rows estimates well: an average, a spread, a quantile.",
+            try_='sf.median("cost"), sf.stddev("cost"), sf.correlation("age", "cost")',
         )
     if not isinstance(source.rows, Scan | Sizes):
         raise PolicyError(
             "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without a JOIN"
         )
-    part, domain = _fit(expression(aggregate.of, source.scope))
     key = Key(Block(source.rows.at, blocks), blocks)
-    value: Any = shifted(part.value, -domain.low)
-    mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
-    program: Tally | Program
-    if isinstance(aggregate, Mean):
-        program = Program(source.rows, source.where, (key,), (Total(value), Present(part.value)))
-        step = Blocked(program, mechanism, None, changed)
-    else:
+    step: BlockQuantiles | BlockEstimates
+    domain: Numbers | Periods
+    if isinstance(aggregate, Quantile):
+        part, domain = _fit(expression(aggregate.of, source.scope))
+        value: Any = shifted(part.value, -domain.low)
         program = Tally(source.rows, source.where, (key,), value, domain.size)
-        step = Blocked(program, mechanism, aggregate.share, changed)
+        mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
+        step = BlockQuantiles(program, mechanism, aggregate.share, changed)
+    else:
+        of = summands(aggregate, source)
+        domain = _grid(*ends(aggregate, of))
+        sums = Program(source.rows, source.where, (key,), tuple(each.term for each in of))
+        mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
+        step = BlockEstimates(sums, mechanism, aggregate, of, domain, changed)
     return Priced(source.table, spend, (step,), truncation(source.table)), domain
 
 
@@ -147,5 +181,11 @@ def _fit(part: Lowered) -> tuple[Lowered, Numbers | Periods]:
     if isinstance(part.domain, Periods):
         return part, part.domain
     part, domain = number(part, "What blocks are asked for")
-    part = coarser(part, domain, domain.size.bit_length() - 20)
+    part = coarser(part, domain, domain.size.bit_length() - _FINEST)
     return part, number(part, "What blocks are asked for")[1]
+
+
+def _grid(low: float, high: float) -> Numbers:
+    """About as many places between two ends, a power of two apart."""
+    step = Fraction(2) ** (math.frexp(high - low)[1] - _FINEST)
+    return Numbers(math.floor(low / step), math.ceil(high / step), step, rounded=True)

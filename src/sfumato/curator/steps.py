@@ -16,12 +16,11 @@ from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.curator.spend import Moves, Noise
     from sfumato.curator.summands import Summand
-    from sfumato.engines.program import Found, Keyed, Program, Tally
+    from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
     from sfumato.noise.integers import IntArray
 
 FREE = Sequential(())
@@ -88,9 +87,10 @@ class Choices:
     def event(self) -> Event:
         return self.mechanism.event(self.rows)
 
-    def release(self, exact: NDArray[np.int64]) -> list[list[int]]:
+    def release(self, exact: Tallied) -> list[list[int]]:
         """One row a share, one column a cell."""
-        table = Histograms.of(*exact, groups=self.program.cells, cells=self.program.size)
+        shape = {"groups": self.program.cells, "cells": self.program.size}
+        table = Histograms.ascending(exact.places, exact.counts, **shape)
         places = self.mechanism.release_groups(table, rows=self.rows)
         chosen: list[list[int]] = places.reshape(-1, self.program.cells).tolist()
         return chosen

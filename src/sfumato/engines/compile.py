@@ -109,10 +109,9 @@ class _Compiler:
     def _(self, program: asked.Tally) -> str:
         source, value = self._source(program.rows), self._value(program.value)
         inside = self._inside(program, f"{value} BETWEEN 0 AND {program.size - 1}")
-        return (
-            f"SELECT {self._cell(program.keys)} AS cell, CAST({value} AS BIGINT) AS place, "  # noqa: S608
-            f"count(*) FROM {source} {inside} GROUP BY 1, 2"
-        )
+        place = f"{self._cell(program.keys)} * {program.size} + {value}"
+        chosen, grouped = self.dialect.tally(place, program.span)
+        return f"SELECT {chosen} FROM {source} {inside} {grouped}".rstrip()  # noqa: S608
 
     @text.register
     def _(self, program: asked.Keyed) -> str:

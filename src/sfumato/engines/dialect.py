@@ -17,6 +17,10 @@ class Dialect(Protocol):
     everything: str
     """What stands in the place of GROUP BY where all rows are one group."""
 
+    def tally(self, place: str, span: int) -> tuple[str, str]:
+        """What is selected of rows at a place below `span`, and how they are grouped: the place of every row,
+        or each place that occurs and how often."""
+
     def total(self, column: str) -> str:
         """The sum of a stored column, in any type; missing where all are."""
 

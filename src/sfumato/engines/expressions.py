@@ -35,6 +35,7 @@ from sfumato.engines.values import (
     Some,
     Spelled,
     Value,
+    compared,
 )
 
 if TYPE_CHECKING:
@@ -70,8 +71,10 @@ class Expressions:
                 return self.name(at, column)
             case Constant(number):
                 return self._constant(number)
-            case Add() | Multiply() | Divide() | Least() | Greatest() | Either():
+            case Add() | Multiply() | Divide() | Either():
                 return self._of_two(part)
+            case Least() | Greatest():
+                return self._extreme(part)
             case Lookup(of, entries):
                 known = [None if entry is None else bounded(entry) for entry in entries]
                 return self.dialect.entry(known, self.value(of))
@@ -83,7 +86,7 @@ class Expressions:
             case Calendar() | Length() | Folded():
                 return self._of_one(part)
 
-    def _of_two(self, part: Add | Multiply | Divide | Least | Greatest | Either) -> str:
+    def _of_two(self, part: Add | Multiply | Divide | Either) -> str:
         match part:
             case Add(left, right):
                 return f"({self._wide(left)} + {self._wide(right)})"
@@ -93,12 +96,17 @@ class Expressions:
                 return self.dialect.divided(self._wide(left), self._constant(number))
             case Divide(left, right):
                 return self.dialect.divided(self._wide(left), f"nullif({self._wide(right)}, 0)")
-            case Least(left, right):
-                return _smaller(self.value(left), self.value(right))
-            case Greatest(left, right):
-                return _smaller(self.value(left), self.value(right), ">=", ">")
             case Either(first, second):
                 return f"COALESCE({self._wide(first)}, {self._wide(second)})"
+
+    def _extreme(self, part: Least | Greatest) -> str:
+        """Missing where one is; the engines' own functions would pass over it."""
+        parts = [(each, self.value(each)) for each in compared(part)]
+        missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
+        present = [f"{text} IS NOT NULL" for text in missing]
+        name = "least" if isinstance(part, Least) else "greatest"
+        chosen = f"{name}({', '.join(text for _, text in parts)})"
+        return f"CASE WHEN {joined('AND', present) or 'true'} THEN {chosen} END"
 
     def _of_one(self, part: Calendar | Length | Folded) -> str:
         match part:
@@ -195,11 +203,6 @@ def _escaped(found: re.Match[str]) -> str:
     if after == "":
         return "\\\\"
     return found[0] if after in "%_\\" else after
-
-
-def _smaller(left: str, right: str, first: str = "<=", second: str = "<") -> str:
-    """By CASE, which keeps a missing value missing; least would pass over it."""
-    return f"CASE WHEN {left} {first} {right} THEN {left} WHEN {right} {second} {left} THEN {right} END"
 
 
 def _none(part: str) -> str:

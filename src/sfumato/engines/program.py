@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from sfumato.engines.rows import Counted, Figure, Present, Rows, Total
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.engines.preparation import GraphPreparation, Preparation
@@ -26,6 +27,7 @@ __all__ = [
     "People",
     "Present",
     "Program",
+    "Tallied",
     "Tally",
     "Term",
     "Total",
@@ -68,10 +70,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How often each integer from 0 to size − 1 occurs in each cell.
-
-    Answered by three rows: cell, integer and how often, for what occurs, sorted by cell and integer.
-    """
+    """How often each integer from 0 to size − 1 occurs in each cell. Answered by `Tallied`."""
 
     rows: Rows
     where: Predicate
@@ -82,6 +81,31 @@ class Tally:
     @property
     def cells(self) -> int:
         return math.prod(key.size for key in self.keys)
+
+    @property
+    def span(self) -> int:
+        """Every cell and integer has a place below this: cell · size + integer."""
+        return self.cells * self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Tallied:
+    """The answer to `Tally`: ascending places, which are cell · size + integer.
+
+    With `counts` each place that occurs is there once; without, once for every row.
+    """
+
+    places: NDArray[Any]
+    """Of an integer type that holds the span of the tally."""
+    counts: NDArray[np.int64] | None
+    size: int
+
+    def triplets(self) -> NDArray[np.int64]:
+        """Three rows: cell, integer and how often, for what occurs."""
+        places, counts = self.places, self.counts
+        if counts is None:
+            places, counts = np.unique(places, return_counts=True)
+        return np.stack([*np.divmod(places.astype(np.int64), self.size), counts])
 
 
 @dataclass(frozen=True, slots=True)

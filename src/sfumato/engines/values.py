@@ -67,6 +67,12 @@ class Greatest:
     right: Value
 
 
+def compared(part: Least | Greatest) -> list[Value]:
+    """All that the smallest or the largest is taken of, where one is taken of another."""
+    sides = (part.left, part.right)
+    return [each for side in sides for each in (compared(side) if type(side) is type(part) else [side])]
+
+
 @dataclass(frozen=True, slots=True)
 class Either:
     """The first, or the second where the first is missing."""

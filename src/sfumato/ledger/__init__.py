@@ -1,6 +1,6 @@
 """The ledger: charged before any data is read, kept before anyone sees the answer."""
 
-from sfumato.ledger.contract import Charge, Charged, Ledger, Released, Verified
+from sfumato.ledger.contract import Charge, Charged, Ledger, Released, Reserved, Verified
 from sfumato.ledger.entry import GENESIS, Entry
 from sfumato.ledger.postgres import PostgresLedger
 from sfumato.ledger.receipts import SignedHead
@@ -17,6 +17,7 @@ __all__ = [
     "Ledger",
     "PostgresLedger",
     "Released",
+    "Reserved",
     "SignedHead",
     "SqliteLedger",
     "Verified",

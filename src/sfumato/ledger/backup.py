@@ -11,17 +11,19 @@ import os
 import secrets
 import shutil
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import receipts
 from sfumato.ledger.database import coded
+from sfumato.ledger.entry import GENESIS
 from sfumato.ledger.sqlite import SqliteLedger, create_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sfumato.ledger.contract import Verified
 
@@ -40,28 +42,29 @@ def backup(ledger: SqliteLedger, to: str | Path) -> Verified:
 def restore(path: str | Path, copy: str | Path, held: Sequence[str] = ()) -> Verified:
     """Put a copy in the ledger's place; `held` are texts of receipts. What lay there stays, renamed.
 
-    Processes that have the old one open refuse everything from then on. What they charge during the call is
-    lost, so end them first.
+    Nobody may have the ledger open: they would go on with the old file and, when they end, take the log of
+    the new one for theirs.
     """
     place = Path(path).absolute()
     draft = place.with_name(f"{place.name}.{secrets.token_hex(4)}.new")
     try:
         _copy(Path(copy), draft)
         with closing(SqliteLedger.open(draft)) as fresh:
-            verified = fresh.verify()
-            _require_newest(fresh, place, held)
-        _put(draft, place)
+            verified, sound = fresh.verify(), _is_sound(place)
+            with _alone(place) as newest:
+                _require_newest(fresh, place, newest if sound else None, held)
+                fresh.close()
+                _put(draft, place)
     finally:
         for leftover in place.parent.glob(f"{draft.name}*"):
             leftover.unlink()
     return verified
 
 
-def _require_newest(fresh: SqliteLedger, place: Path, held: Sequence[str]) -> None:
+def _require_newest(fresh: SqliteLedger, place: Path, newest: str | None, held: Sequence[str]) -> None:
     for text in held:
         receipts.check(fresh, text, receipts.Key.beside(str(place)))
-    newest = _newest(place)
-    if newest is not None and fresh.holds(newest) is None:
+    if newest not in (None, GENESIS) and fresh.holds(str(newest)) is None:
         raise LedgerError(
             "SF-L116", "The ledger that lies there holds entries that this copy lacks.", try_="a newer copy"
         )
@@ -73,11 +76,43 @@ def _require_newest(fresh: SqliteLedger, place: Path, held: Sequence[str]) -> No
         )
 
 
-def _newest(place: Path) -> str | None:
-    """The head of the ledger that lies there, if it is sound."""
+def _is_sound(place: Path) -> bool:
     with suppress(LedgerError), closing(SqliteLedger.open(place)) as ledger:
-        return ledger.verify().head
-    return None
+        ledger.verify()
+        return True
+    return False
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[str | None]:
+    """The head of what lies there, while nobody else has it open or can open it; none where it is damaged.
+
+    To leave the write-ahead log SQLite needs the file to itself, and in this locking mode it stays so.
+    """
+    try:
+        db = sqlite3.connect(f"file:{quote(str(place))}?mode=rw", 0, isolation_level=None, uri=True)
+    except sqlite3.Error:
+        yield None
+        return
+    with closing(db):
+        yield _head_of(db)
+
+
+def _head_of(db: sqlite3.Connection) -> str | None:
+    try:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("PRAGMA journal_mode = DELETE").fetchone()
+        db.execute("BEGIN EXCLUSIVE")
+        row = db.execute("SELECT hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise LedgerError(
+                "SF-L122",
+                "The ledger is in use, so nothing was put back.",
+                try_="end every process of the lab",
+            ) from error
+        return None
+    return GENESIS if row is None else str(row[0])
 
 
 def _copy(copy: Path, draft: Path) -> None:
@@ -87,11 +122,13 @@ def _copy(copy: Path, draft: Path) -> None:
 
 
 def _put(draft: Path, place: Path) -> None:
-    """The old files go first: their log must not be taken for the new ledger's."""
+    """A log that is still there is of a damaged ledger: it goes first, not to be taken for the new one's."""
     aside = f"{place}.{secrets.token_hex(4)}.old"
-    for ending in ("-shm", "-wal", ""):
+    for ending in ("-shm", "-wal"):
         with suppress(FileNotFoundError):
             os.rename(f"{place}{ending}", f"{aside}{ending}")
+    with suppress(FileNotFoundError):
+        os.link(place, aside)
     os.rename(draft, place)
     _sync(place.parent)
 

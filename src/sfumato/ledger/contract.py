@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
-from sfumato.ledger.entry import write
+from sfumato.ledger.entry import require_utf8, write
 from sfumato.privacy.account import ORDERS, Cost
 from sfumato.privacy.exact import canonical_json
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 200
 """Of an account or a key, in characters."""
+
+MOST_STEPS = 10**9
+"""Of a reservation."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -39,6 +42,7 @@ class Charge:
     """A public description for people who read the ledger; nothing is decided by it."""
     key: str | None = None
     """The caller's name for this attempt. It belongs to the accounts that pay: others may use the same."""
+    _about: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accounts", tuple(sorted(self.accounts)))
@@ -46,24 +50,21 @@ class Charge:
         for name in self.accounts:
             owners(name)
         _require(self.key is None or _fits(self.key), f"a key is a text of 1 to {LONGEST_NAME} characters")
+        require_utf8(self.key or "")
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
-        write(self.about)
+        object.__setattr__(self, "_about", write(self.about))
 
     @property
     def payers(self) -> str:
         """Who pays, as one text."""
         return payers(self.accounts)
 
-    def fields(self) -> dict[str, Any]:
-        """The body of its entry."""
-        return {
-            "accounts": list(self.accounts),
-            "cost": self.cost.to_dict(),
-            "request": self.request,
-            "about": self.about,
-            "key": self.key,
-        }
+    def body(self, at: str, steps: int | None = None) -> str:
+        """The body of its entry: what `write` makes of all fields, put together from parts that are known."""
+        told = f'{{"about":{self._about},"accounts":{self.payers},"at":"{at}","cost":{written(self.cost)}'
+        run = "" if steps is None else f',"steps":{steps}'
+        return f'{told},"key":{canonical_json(self.key)},"request":"{self.request}"{run}}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,16 @@ class Charged:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved(Charged):
+    """Steps that are paid for and not yet begun. Data may be read for those drawn, once each."""
+
+    accounts: tuple[str, ...]
+    each: Cost
+    """Of one step; `cost` is that of all."""
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """An answer that is kept. Its receipt is good while the chain holds an entry with the hash `head`."""
 
@@ -89,6 +100,10 @@ class Released:
     """Of this call: nothing when it was answered before."""
     answer: str
     replayed: bool
+    entry: int = field(default=0, compare=False)
+    """The number of the release."""
+    signed: SignedHead | None = field(default=None, compare=False)
+    """The same for others to believe, where the key and the `receipts` extra are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +155,20 @@ class Ledger(Protocol):
         """
 
     def release(self, charged: Charged, answer: str) -> Released:
-        """Keep the answer, durably, before anyone sees it."""
+        """Keep the answer, durably, before anyone sees it. Of a reservation a step must have been drawn."""
+
+    def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
+        """Charge for a run of many steps at once; `charge.cost` is that of one step. Else as `charge`."""
+
+    def draw(self, reserved: Reserved, steps: int = 1) -> int:
+        """Begin steps, durably, before any data is read for them. How many are begun so far."""
+
+    def give_back(self, reserved: Reserved) -> Cost:
+        """Undo the charge for all steps that were not drawn, and let no more be drawn.
+
+        Only where the run ends by what was released or is public. After a failure the reservation is kept
+        whole: where a run broke off can depend on the data, and what comes back would tell.
+        """
 
     def find(self, request: str) -> Released | None:
         """The kept answer to a request, if there is one. Free, and asks for no account."""
@@ -163,6 +191,12 @@ class Ledger(Protocol):
     def public_key(self) -> str:
         """What receipts are checked with, in hexadecimal."""
 
+    def make_key(self) -> str:
+        """A key for receipts where there is none, and its public part. Who knew a lost one is to be told."""
+
+    def identity(self) -> str:
+        """What tells this ledger from others, as long as nobody means harm."""
+
     def close(self) -> None:
         """Let go of the database. Later calls are refused."""
 
@@ -171,11 +205,21 @@ def is_digest(value: object) -> bool:
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
+def is_steps(steps: object) -> bool:
+    return type(steps) is int and 0 < steps <= MOST_STEPS
+
+
 def is_cost(cost: Cost) -> bool:
     """Whole numbers that can only make a total grow."""
     pure = () if cost.pure is None else (cost.pure,)
     amounts = (*pure, *cost.renyi, cost.side)
     return len(cost.renyi) == len(ORDERS) and set(map(type, amounts)) == {int} and min(amounts) >= 0
+
+
+def written(cost: Cost) -> str:
+    """As `canonical_json` writes it, without looking at each number for what it is."""
+    pure = "null" if cost.pure is None else cost.pure
+    return f'{{"pure":{pure},"renyi":[{",".join(map(str, cost.renyi))}],"side":{cost.side}}}'
 
 
 def payers(accounts: Sequence[str]) -> str:
@@ -191,6 +235,12 @@ def _payers(accounts: tuple[str, ...]) -> str:
 def owners(account: str) -> tuple[str, str | None]:
     """The population and, for a quota, the analyst. No name can be read in two ways, others are refused."""
     _require(_fits(account), f"an account is a text of 1 to {LONGEST_NAME} characters")
+    return _owners(account)
+
+
+@lru_cache(maxsize=4096)
+def _owners(account: str) -> tuple[str, str | None]:
+    require_utf8(account)
     match account.split(":"):
         case ["population", population] if population:
             return population, None

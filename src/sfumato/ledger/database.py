@@ -11,23 +11,25 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import tables
 from sfumato.ledger.entry import half_a_character
-from sfumato.ledger.files import Files, identity, require_same
+from sfumato.ledger.files import files, identity, require_same
 from sfumato.ledger.group import busy, unconfirmed
 from sfumato.ledger.shared import Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from sfumato.ledger.files import Identity
+    from sfumato.ledger.files import Files, Identity
     from sfumato.ledger.tables import Connection
+
+T = TypeVar("T")
 
 SETTINGS = (
     "PRAGMA journal_mode = WAL",
@@ -56,12 +58,14 @@ class Database(Shared):
         self._main = main
         self._files: Files | None = None
         self._connection: sqlite3.Connection | None = None
+        self._waits = patience
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone."""
         with self.turn, coded():
             db = self._connection or self._open()
+            self._wait(db, self._patience)
             self.require_same_files()
             yield db
 
@@ -77,22 +81,28 @@ class Database(Shared):
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """The only writer among all processes. The caller commits; what it leaves open is undone."""
-        with self.connected() as db:
+        """The only writer among all processes, from here on: those who come while it waits go with it."""
+        with self.turn, coded():
+            db = self._connection or self._open()
             try:
+                self._wait(db, 0)
                 _begin(db, time.monotonic() + self._patience)
-                self.require_same_files()  # again, as the wait may have been long
+                self.require_same_files()  # only now, as the wait may have been long
                 yield db
             finally:
                 self.rollback(db)
 
+    def begin(self, db: Connection, ask: Callable[[], T]) -> T:
+        return ask()
+
     def coded(self) -> AbstractContextManager[None]:
         return coded()
 
-    def together(self, db: Connection) -> AbstractContextManager[None]:
-        return nullcontext()
+    def require_text(self, *texts: str) -> None:
+        """SQLite keeps every text."""
 
-    def commit(self, db: Connection, seq: int, head: str) -> None:
+    def commit(self, db: Connection, write: Callable[[], None], seq: int, head: str) -> None:
+        write()
         try:
             db.execute("COMMIT")
         except sqlite3.Error as error:
@@ -112,7 +122,7 @@ class Database(Shared):
 
     def require_same_files(self) -> None:
         """What lies at the path is still what the connection has open."""
-        found = Files.at(self._path, self._real)
+        found = files(self._path, self._real)
         require_same(found == self._files, "other files lie at its path than were opened")
 
     def rollback(self, db: sqlite3.Connection) -> None:
@@ -129,12 +139,17 @@ class Database(Shared):
                 self._connection.close()
             self._connection = None
 
+    def _wait(self, db: sqlite3.Connection, patience: float) -> None:
+        """How long SQLite itself waits for others. Not at all to begin a transaction: see `_POLL`."""
+        if self._waits != patience:
+            db.execute(f"PRAGMA busy_timeout = {int(1000 * patience):d}")
+            self._waits = patience
+
     def _open(self) -> sqlite3.Connection:
         require_same(identity(self._path) == self._main, "another file lies at its path")
         self._real = os.path.realpath(self._path)
-        self._connection = _connect(self._real, self._patience)
-        found = Files.at(self._path, self._real)
-        self._files = Files(self._main, found.log, found.index)
+        self._connection, self._waits = _connect(self._real, self._patience), self._patience
+        self._files = (self._main, *files(self._path, self._real)[1:])
         return self._connection
 
 
@@ -180,13 +195,8 @@ def _connect(path: str, patience: float) -> sqlite3.Connection:
 
 
 def _begin(db: sqlite3.Connection, deadline: float) -> None:
-    (patience,) = db.execute("PRAGMA busy_timeout").fetchone()
-    db.execute("PRAGMA busy_timeout = 0")
-    try:
-        while not _began(db, deadline):
-            time.sleep(_POLL)
-    finally:
-        db.execute(f"PRAGMA busy_timeout = {patience:d}")
+    while not _began(db, deadline):
+        time.sleep(_POLL)
 
 
 def _began(db: sqlite3.Connection, deadline: float) -> bool:

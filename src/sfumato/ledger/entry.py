@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, cast
 from sfumato.errors import LedgerError, UsageError
 from sfumato.privacy.exact import canonical_json
 
-Kind = Literal["account", "grant", "charge", "release"]
+Kind = Literal["account", "grant", "charge", "release", "reserve", "draw", "return"]
 
 GENESIS = "0" * 64
 """What the first entry names as the hash before it."""
@@ -28,9 +28,8 @@ class Entry:
     hash: str
 
     @classmethod
-    def after(cls, seq: int, head: str, kind: Kind, fields: dict[str, Any]) -> Entry:
-        """The entry that follows number `seq`, whose hash is `head`. The time is a note, nothing reads it."""
-        body = write({**fields, "at": _now()})
+    def after(cls, seq: int, head: str, kind: Kind, body: str) -> Entry:
+        """The entry that follows number `seq`, whose hash is `head`."""
         return cls(seq + 1, kind, body, head, seal(seq + 1, kind, body, head))
 
     def summary(self) -> str:
@@ -41,6 +40,12 @@ class Entry:
                 return f"{', '.join(fields['accounts'])}: {write(fields['about'])}"
             case "release":
                 return f"answers entry {fields['charge']}"
+            case "reserve":
+                who = ", ".join(fields["accounts"])
+                return f"{who}: {fields['steps']} steps of {write(fields['about'])}"
+            case "draw" | "return":
+                verb = "begins" if self.kind == "draw" else "gives back"
+                return f"{verb} {fields['steps']} steps of entry {fields['charge']}"
             case _:
                 return f"{fields['account']}: {write(fields['budget'])}"
 
@@ -79,7 +84,7 @@ def write(fields: dict[str, Any]) -> str:
             "The ledger keeps text, whole numbers, lists and objects of these.",
             try_="a fraction as text: str(Fraction('0.1'))",
         ) from error
-    _utf8(text)
+    require_utf8(text)
     return text
 
 
@@ -89,6 +94,11 @@ def read(text: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise TypeError("a body is a JSON object")
     return cast(dict[str, Any], fields)
+
+
+def require_utf8(text: str) -> None:
+    if not text.isascii():
+        _utf8(text)
 
 
 def _utf8(text: str) -> bytes:
@@ -107,7 +117,8 @@ def _no_floats(literal: str) -> NoReturn:
     raise ValueError("a float has no place in the chain")
 
 
-def _now() -> str:
+def now() -> str:
+    """The time of an entry: a note, which nothing reads."""
     # Whole seconds: the span from charge to release would otherwise tell how long the data took.
     return datetime.now(UTC).isoformat(timespec="seconds")
 

@@ -1,8 +1,8 @@
 """Group commit: threads that write at the same time share one transaction, and so one wait for the disk.
 
-The thread that comes when nobody is at work leads. It runs the jobs of all who wait, each behind a savepoint,
-and commits once. Nobody hears of a result before that commit: jobs see each other's writes, so if it fails,
-it fails for all of them. Then the first of those who came meanwhile leads.
+The thread that comes when nobody is at work leads. It runs the jobs of all who wait and commits once. Nobody
+hears of a result before that commit: jobs see each other's writes, so if it fails, it fails for all of them.
+Then the first of those who came meanwhile leads.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sfumato.errors import LedgerError, SfumatoError
-from sfumato.ledger import steps, tables
-from sfumato.ledger.entry import Entry
+from sfumato.ledger import steps
+from sfumato.ledger.tables import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sfumato.ledger.entry import Kind
-    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -31,26 +30,15 @@ LARGEST = 500
 """Jobs in one commit: more would keep other processes from theirs for too long."""
 
 
-class Transaction:
-    """What a job writes after the entry `head`; with no entry there is nothing to commit."""
-
-    def __init__(self, db: Connection, head: tuple[int, str]) -> None:
-        self.db = db
-        self.head = head
-        self.entry: Entry | None = None
-
-    def append(self, kind: Kind, fields: dict[str, Any]) -> Entry:
-        self.entry = Entry.after(*self.head, kind, fields)
-        self.head = self.entry.seq, self.entry.hash
-        tables.append(self.db, self.entry)
-        return self.entry
-
-
 class Job(Generic[T]):
-    """A thread's work inside a transaction that it may share with others."""
+    """A thread's work inside a transaction that it may share with others.
 
-    def __init__(self, name: str, work: Callable[[Transaction], T]) -> None:
+    `wanted` is all that it looks up. It decides first and writes last: what has written is not refused.
+    """
+
+    def __init__(self, name: str, wanted: Wanted, work: Callable[[Transaction], T]) -> None:
         self.name = name
+        self.wanted = wanted
         self.wrote = False
         self.leads = False
         self.done = False
@@ -59,23 +47,17 @@ class Job(Generic[T]):
         self._results: list[T] = []
         self._error: BaseException | None = None
 
-    def attempt(self, db: Connection, head: tuple[int, str]) -> tuple[int, str]:
-        """Do it, or undo it and remember why; the head after it. What concerns everyone is raised."""
-        db.execute("SAVEPOINT job")
-        transaction = Transaction(db, head)
+    def attempt(self, transaction: Transaction) -> None:
+        """Do it, or remember why not. What concerns everyone is raised."""
+        before = transaction.head
         try:
             steps.step(f"{self.name}:begun")
             self._results = [self._work(transaction)]
-            if transaction.entry is not None:
-                steps.step(f"{self.name}:written")
         except Exception as error:
-            if concerns_everyone(error):
+            if concerns_everyone(error) or transaction.head != before:
                 raise
-            db.execute("ROLLBACK TO job")
-            self._error, transaction = error, Transaction(db, head)
-        db.execute("RELEASE job")
-        self.wrote = transaction.entry is not None
-        return transaction.head
+            self._error = error
+        self.wrote = transaction.head != before
 
     def fail(self, error: BaseException) -> None:
         self._error, self.wrote = error, False
@@ -93,15 +75,25 @@ class Batch:
         self.jobs = jobs
         self._committing = False
 
-    def attempt(self, db: Connection, head: tuple[int, str]) -> tuple[int, str]:
-        """Do all, one after the other; the head after them."""
+    def wanted(self) -> Wanted:
+        if len(self.jobs) == 1:
+            return self.jobs[0].wanted
+        wanted = Wanted()
         for job in self.jobs:
-            head = job.attempt(db, head)
-        return head
+            wanted.add(job.wanted)
+        return wanted
 
-    def committing(self) -> None:
-        """From now on nobody can say that nothing was done."""
-        self._committing = True
+    def attempt(self, transaction: Transaction) -> None:
+        """Do all, one after the other."""
+        for job in self.jobs:
+            job.attempt(transaction)
+
+    def written(self) -> None:
+        """Their rows are with the database, and nothing is committed."""
+        for job in self.jobs:
+            if job.wrote:
+                steps.step(f"{job.name}:written")
+        self._committing = True  # from now on nobody can say that nothing was done
 
     @contextmanager
     def ending(self) -> Iterator[None]:
@@ -173,7 +165,7 @@ def concerns_everyone(error: Exception) -> bool:
     """
     if isinstance(error, LedgerError):
         return error.code in ILL
-    return not isinstance(error, SfumatoError | UnicodeEncodeError)
+    return not isinstance(error, SfumatoError)
 
 
 def busy() -> LedgerError:

@@ -10,6 +10,8 @@ import os
 import secrets
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -77,20 +79,42 @@ class Key:
             raise _unreadable() from error
 
     def public_key(self) -> str:
-        return str(self._private().public_key().public_bytes_raw().hex())
+        return self._pair()[1]
 
     def sign(self, entry: int, head: str) -> SignedHead:
-        signature = self._private().sign(_text(entry, head)).hex()
-        return SignedHead(entry, head, self.public_key(), signature)
+        private, public = self._pair()
+        return SignedHead(entry, head, public, private.sign(_text(entry, head)).hex())
 
-    def _private(self) -> Any:
-        key_type = _ed25519().Ed25519PrivateKey
-        if not self.path.exists():  # a ledger from before there were keys, or a lost one
-            self.make()
+    def _pair(self) -> tuple[Any, str]:
+        """A lost key is missed and not made anew: receipts with another key would speak for nobody."""
+        if not _installed():
+            _ed25519()
         try:
-            return key_type.from_private_bytes(bytes.fromhex(self.path.read_text(encoding="ascii")))
-        except (OSError, ValueError) as error:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            raise LedgerError(
+                "SF-L123",
+                "The ledger's signing key is not there.",
+                try_="put its copy back; or sfumato ledger new-key, and tell all who know the old one",
+            ) from None
+        except OSError as error:
             raise _unreadable() from error
+        return _loaded(self.path, found.st_ino, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _loaded(path: Path, inode: int, changed: int) -> tuple[Any, str]:
+    """Read once, as long as the same file lies there."""
+    try:
+        private = _ed25519().Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text("ascii")))
+    except (OSError, ValueError) as error:
+        raise _unreadable() from error
+    return private, str(private.public_key().public_bytes_raw().hex())
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("cryptography") is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +157,10 @@ def _fields(text: str) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise _no_receipt() from error
     inner = fields.get("receipt", fields)
-    if not isinstance(inner, dict) or not is_digest(inner.get("head")):
+    signed = inner.get("signed", inner) if isinstance(inner, dict) else None
+    if not isinstance(signed, dict) or not is_digest(signed.get("head")):
         raise _no_receipt()
-    return inner
+    return signed
 
 
 def _signed(public_key: Callable[[], str], fields: dict[str, Any]) -> str:
@@ -145,7 +170,10 @@ def _signed(public_key: Callable[[], str], fields: dict[str, Any]) -> str:
     head = SignedHead(*parts)  # type: ignore[arg-type]
     if not head.genuine():
         raise LedgerError("SF-L114", "The signature of this receipt is wrong.", key=head.public_key)
-    return "signed by this ledger" if head.public_key == public_key() else "signed with another key"
+    try:
+        return "signed by this ledger" if head.public_key == public_key() else "signed with another key"
+    except LedgerError:
+        return f"signed with {head.public_key}; this ledger's own key is not there"
 
 
 def _text(entry: int, head: str) -> bytes:

@@ -1,7 +1,8 @@
-"""The tables of a SQLite ledger, and whether a file has them."""
+"""The tables of a SQLite ledger, whether a file has them, and how those of an older version become them."""
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -13,67 +14,117 @@ if TYPE_CHECKING:
     from sfumato.ledger.tables import Connection
     from sfumato.ledger.verify import Books
 
-SCHEMA = """
-BEGIN IMMEDIATE;
-CREATE TABLE ledger (version INTEGER PRIMARY KEY) STRICT;
-CREATE TABLE entries (
+VERSION = 2
+"""Version 1 had no reservations, and its ledgers no identity."""
+
+_ALWAYS = (
+    """CREATE TABLE entries (
     seq INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     body TEXT NOT NULL,
     prev TEXT NOT NULL,
     hash TEXT NOT NULL
-) STRICT;
-CREATE TABLE accounts (
+) STRICT""",
+    """CREATE TABLE accounts (
     account TEXT PRIMARY KEY,
     terms INTEGER NOT NULL REFERENCES entries,
     spent TEXT NOT NULL
-) STRICT;
-CREATE TABLE charges (
+) STRICT""",
+    """CREATE TABLE charges (
     seq INTEGER PRIMARY KEY REFERENCES entries,
     request TEXT NOT NULL,
     payers TEXT NOT NULL,
     key TEXT,
     UNIQUE (payers, key)
-) STRICT;
-CREATE INDEX requests ON charges (request);
-CREATE TABLE answers (
+) STRICT""",
+    "CREATE INDEX requests ON charges (request)",
+    """CREATE TABLE answers (
     charge INTEGER PRIMARY KEY REFERENCES charges,
     seq INTEGER NOT NULL UNIQUE REFERENCES entries,
     nonce TEXT NOT NULL,
     answer TEXT NOT NULL
-) STRICT;
-CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
-    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;
-CREATE TRIGGER entries_remain BEFORE DELETE ON entries
-    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END;
-INSERT INTO ledger VALUES (1);
-COMMIT;
-"""
+) STRICT""",
+    """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END""",
+    """CREATE TRIGGER entries_remain BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END""",
+)
+_FIRST = ("CREATE TABLE ledger (version INTEGER PRIMARY KEY) STRICT",)
+_SECOND = (
+    "CREATE TABLE ledger (version INTEGER PRIMARY KEY, identity TEXT NOT NULL) STRICT",
+    """CREATE TABLE reservations (
+    charge INTEGER PRIMARY KEY REFERENCES charges,
+    steps INTEGER NOT NULL,
+    drawn INTEGER NOT NULL,
+    returned INTEGER NOT NULL
+) STRICT""",
+)
+_TABLES = {1: (*_ALWAYS, *_FIRST), 2: (*_ALWAYS, *_SECOND)}
 
 
 def create(db: sqlite3.Connection) -> None:
     """All tables at once or, if the process dies here, none."""
-    db.executescript(SCHEMA)
+    db.execute("BEGIN IMMEDIATE")
+    for statement in _TABLES[VERSION]:
+        db.execute(statement)
+    _sign(db)
+    db.execute("COMMIT")
+
+
+def is_old(db: Connection) -> bool:
+    """Of a version that can be brought forward. A newer one is refused by that name."""
+    there = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'ledger'").fetchone() == (1,)
+    found = _version(db) if there else []
+    if found and found[0][0] > VERSION:
+        raise newer(found[0][0])
+    return found == [(1,)]
+
+
+def migrate(db: Connection) -> None:
+    """Inside a transaction. What the chain says is not touched, and all of it is verified."""
+    if not is_old(db):  # someone was faster
+        return
+    _require_schema(db, 1)
+    db.execute("DROP TABLE ledger")
+    for statement in _SECOND:
+        db.execute(statement)
+    _sign(db)
+    check(db)
 
 
 def check(db: Connection) -> Books:
     """The tables are those of this version, the pages whole, and everything agrees with the chain."""
-    _require_schema(db)
+    is_old(db)
+    _require_schema(db, VERSION)
     tables.require(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "the file's pages")
     return tables.check(db)
 
 
-def _require_schema(db: Connection) -> None:
+def newer(version: int) -> LedgerError:
+    return LedgerError(
+        "SF-L103",
+        "This ledger was made by a newer version of sfumato.",
+        version=f"{version}; this sfumato knows up to {VERSION}",
+        try_="pip install --upgrade sfumato",
+    )
+
+
+def _sign(db: Connection) -> None:
+    db.execute("INSERT INTO ledger VALUES (?, ?)", (VERSION, secrets.token_hex(16)))
+
+
+def _require_schema(db: Connection, version: int) -> None:
     """The tables and triggers are those of this version, to the letter."""
     with closing(sqlite3.connect(":memory:")) as fresh:
-        create(fresh)
-        same = _schema(db) == _schema(fresh) and _version(db) == _version(fresh)
-    if not same:
-        raise other_version("the path of a ledger made with SqliteLedger.create")
-
-
-def other_version(try_: str) -> LedgerError:
-    return LedgerError("SF-L103", "This file is not a ledger of this version.", try_=try_)
+        for statement in _TABLES[version]:
+            fresh.execute(statement)
+        same = _schema(db) == _schema(fresh)
+    if not (same and _version(db) == [(version,)]):
+        raise LedgerError(
+            "SF-L103",
+            "This file is not a ledger of this version.",
+            try_="the path of a ledger made with SqliteLedger.create",
+        )
 
 
 def _schema(db: Connection) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import tables
@@ -13,8 +14,10 @@ from sfumato.ledger.group import busy, unconfirmed
 from sfumato.ledger.shared import Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
+
+T = TypeVar("T")
 
 _POLL = 0.1
 _BUSY = ("55P03", "40P01", "57014")  # a lock not had in time, a deadlock, a statement that took too long
@@ -36,12 +39,7 @@ class Dressed:
         self.raw = raw
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any:
-        _require_no_zero(parameters)
         return self.raw.execute(_marked(sql), parameters or None)
-
-    def executemany(self, sql: str, parameters: Sequence[Any], /) -> Any:
-        for row in parameters:
-            self.execute(sql, row)
 
 
 class ServerDatabase(Shared):
@@ -70,10 +68,19 @@ class ServerDatabase(Shared):
     @contextmanager
     def writing(self) -> Iterator[Dressed]:
         with self.connected() as db, self._undone(db):
-            with self.together(db):
-                db.execute("BEGIN")
-                db.execute("SELECT version FROM ledger FOR UPDATE")
             yield db
+
+    def begin(self, db: Any, ask: Callable[[], T]) -> T:
+        """In one trip. Each statement sees what was committed before it began, so the lock comes first."""
+        with db.raw.pipeline():
+            db.execute("BEGIN")
+            db.execute("SELECT version FROM ledger FOR UPDATE")
+            return ask()
+
+    def require_text(self, *texts: str) -> None:
+        if any("\0" in text for text in texts):
+            rule = "PostgreSQL keeps no text with a zero character"
+            raise UsageError("SF-L302", "The ledger cannot keep this.", rule=rule)
 
     @contextmanager
     def coded(self) -> Iterator[None]:
@@ -85,15 +92,12 @@ class ServerDatabase(Shared):
         except UnicodeEncodeError:
             raise half_a_character() from None
 
-    @contextmanager
-    def together(self, db: Any) -> Iterator[None]:
-        with db.raw.pipeline():
-            yield
-
-    def commit(self, db: tables.Connection, seq: int, head: str) -> None:
-        """A commit that others see is on the disk, so after a lost connection it is looked up."""
+    def commit(self, db: Any, write: Callable[[], None], seq: int, head: str) -> None:
+        """In one trip. What others see is on the disk, so after a lost connection it is looked up."""
         try:
-            db.execute("COMMIT")
+            with db.raw.pipeline():
+                write()
+                db.execute("COMMIT")
         except driver().Error:
             self.close()
             if not self._holds(seq, head):
@@ -111,7 +115,7 @@ class ServerDatabase(Shared):
         while True:
             try:
                 with self.writing() as db:
-                    return tables.holds(db, seq, head)
+                    return self.begin(db, partial(tables.holds, db, seq, head))
             except LedgerError as error:
                 if time.monotonic() >= deadline:
                     raise unconfirmed() from error
@@ -130,7 +134,7 @@ class ServerDatabase(Shared):
                 self.close()
 
     def _open(self) -> Dressed:
-        raw = driver().connect(
+        raw = _closing().connect(
             self._address,
             autocommit=True,
             connect_timeout=max(2, int(self._patience)),
@@ -147,6 +151,18 @@ class ServerDatabase(Shared):
         return dressed
 
 
+@cache
+def _closing() -> Any:
+    """Nobody closes a lab, so a connection that nobody holds any more closes itself, and without a word."""
+
+    class Closing(driver().Connection):  # type: ignore[misc,unused-ignore]
+        def __del__(self) -> None:
+            if hasattr(self, "pgconn"):
+                self.pgconn.finish()
+
+    return Closing
+
+
 def driver() -> ModuleType:
     try:
         import psycopg
@@ -159,14 +175,7 @@ def driver() -> ModuleType:
     return psycopg  # type: ignore[no-any-return,unused-ignore]
 
 
-def _require_no_zero(parameters: Sequence[Any]) -> None:
-    """Refused here, where it concerns one job, and not by the server, where it would undo everyone's."""
-    if any(isinstance(value, str) and "\0" in value for value in parameters):
-        raise UsageError(
-            "SF-L302", "The ledger cannot keep this.", rule="PostgreSQL keeps no text with a zero character"
-        )
-
-
+@lru_cache(maxsize=1024)
 def _marked(sql: str) -> str:
     return sql.replace("?", "%s")
 
@@ -179,6 +188,13 @@ def _coded(psycopg: ModuleType, error: Any) -> LedgerError:
         return LedgerError("SF-L105", "There is no room to write to the ledger.", try_="free some disk space")
     if state in _DAMAGED or isinstance(error, psycopg.IntegrityError):
         return LedgerError("SF-L102", "The ledger's tables are damaged, so nothing is answered.")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return LedgerError(
+            "SF-L120",
+            "The server does not let this role do that to the ledger.",
+            why="the role lacks a right, or the server's disk is read-only",
+            try_="the owner of the schema, to bring an older ledger forward",
+        )
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return LedgerError("SF-L103", "This schema is not a ledger of this version.")
     return LedgerError("SF-L106", "The ledger cannot be read or written.", try_="sfumato ledger verify")

@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from sfumato.ledger.group import Group
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from sfumato.ledger.tables import Connection
+
+T = TypeVar("T")
 
 
 class Shared(ABC):
@@ -39,19 +42,23 @@ class Shared(ABC):
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Connection]:
-        """The only writer of all processes. The caller commits; what it leaves open is undone."""
+        """For a transaction that `begin` opens and `commit` ends. What is left open is undone."""
+
+    @abstractmethod
+    def begin(self, db: Connection, ask: Callable[[], T]) -> T:
+        """Put these questions as the only writer of all processes."""
+
+    @abstractmethod
+    def commit(self, db: Connection, write: Callable[[], None], seq: int, head: str) -> None:
+        """Durably, with this as the newest entry, or it raises. What cannot be known is SF-L108."""
 
     @abstractmethod
     def coded(self) -> AbstractContextManager[None]:
         """Turns every error of the database into one of ours."""
 
     @abstractmethod
-    def together(self, db: Connection) -> AbstractContextManager[None]:
-        """Statements whose answers nobody reads need not be waited for, until the end."""
-
-    @abstractmethod
-    def commit(self, db: Connection, seq: int, head: str) -> None:
-        """Durably, with this as the newest entry, or it raises. What cannot be known is SF-L108."""
+    def require_text(self, *texts: str) -> None:
+        """Refuse what the database cannot keep before it is one job of many."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -43,14 +43,8 @@ class SqliteLedger(StoredLedger):
 
     @classmethod
     def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Self:
-        """An existing ledger, once all of it has been verified."""
-        ledger = cls(path, patience)
-        try:
-            ledger.verify()
-        except LedgerError:
-            ledger.close()
-            raise
-        return ledger
+        """An existing ledger, once all of it has been verified. An older one is brought forward."""
+        return cls(path, patience)._begun()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -58,6 +52,14 @@ class SqliteLedger(StoredLedger):
         database = self._connection()
         with self._well(), closing(database), database.connected() as db:
             yield db
+
+    def _migrate(self) -> None:
+        with self._connected() as db:
+            old = schema.is_old(db)
+        if old:
+            with self._well(), self._database.writing() as db:
+                schema.migrate(db)
+                db.execute("COMMIT")
 
     def _connection(self) -> Database:
         return Database(self._path, self._patience, self._file)

@@ -5,30 +5,32 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
-from sfumato.errors import LedgerError, PolicyError, UsageError
+from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import steps, tables
 from sfumato.ledger.commitment import commitment, fresh_nonce
-from sfumato.ledger.contract import Charge, Charged, Released, Verified, owners
+from sfumato.ledger.contract import MOST_STEPS, Charged, Released, is_steps, owners
 from sfumato.ledger.entry import GENESIS
 from sfumato.ledger.files import require_same
 from sfumato.ledger.group import ILL, Job
 from sfumato.ledger.refusal import shortage, unknown
-from sfumato.ledger.verify import Account, checked, terms
+from sfumato.ledger.tables import Wanted
+from sfumato.ledger.transaction import Refused, Transaction, Waiting, wanted
+from sfumato.ledger.verify import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Literal, TextIO
 
+    from sfumato.ledger.contract import Charge, Reserved, Verified
     from sfumato.ledger.entry import Entry
-    from sfumato.ledger.group import Transaction
+    from sfumato.ledger.group import Batch
     from sfumato.ledger.receipts import Key, SignedHead
     from sfumato.ledger.shared import Shared
-    from sfumato.ledger.tables import Connection, Looked
-    from sfumato.ledger.verify import Books
+    from sfumato.ledger.tables import Connection, Known
+    from sfumato.ledger.verify import Account, Books
     from sfumato.privacy.account import Cost
     from sfumato.privacy.budget import Budget
 
@@ -41,20 +43,6 @@ _PAGE = 1000
 _POLL = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    name: str
-    account: Account
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """Charged under this key, and not answered yet."""
-
-    seq: int
-    request: str
-
-
 class StoredLedger(ABC):
     """See `Ledger` for what each call promises. Cannot be copied: two copies would be two budgets.
 
@@ -65,6 +53,8 @@ class StoredLedger(ABC):
         self._patience = patience
         self._database = self._connection()
         self._seen = (0, GENESIS)
+        self._cached: dict[str, Account] = {}
+        self._cached_at = (0, GENESIS)
         self._ill: LedgerError | None = None
 
     @abstractmethod
@@ -75,6 +65,19 @@ class StoredLedger(ABC):
 
     @abstractmethod
     def _key(self) -> Key: ...
+
+    def _begun(self) -> Self:
+        """Once it is of this version and all of it has been verified."""
+        try:
+            self._migrate()
+            self.verify()
+        except LedgerError:
+            self.close()
+            raise
+        return self
+
+    @abstractmethod
+    def _migrate(self) -> None: ...
 
     def open_account(self, account: str, budget: Budget) -> None:
         self._set_terms("account", account, budget)
@@ -93,26 +96,36 @@ class StoredLedger(ABC):
             return tables.names(db)
 
     def charge(self, charge: Charge) -> Charged | Released:
-        match self._write("charge", partial(_try_charge, charge)):
-            case _Refused(name, account):
-                raise shortage(charge, name, account)
-            case _Pending() as pending:
-                return self._await(pending)
-            case done:
-                return done
+        self._database.require_text(*charge.accounts, charge.key or "")
+        done = self._write("charge", wanted(charge), lambda transaction: transaction.charge(charge))
+        return self._settled(charge, done)
+
+    def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
+        _require_steps(steps)
+        self._database.require_text(*charge.accounts, charge.key or "")
+        done = self._write("reserve", wanted(charge), lambda transaction: transaction.reserve(charge, steps))
+        return self._settled(charge, done)
+
+    def draw(self, reserved: Reserved, steps: int = 1) -> int:
+        _require_steps(steps)
+        needed = Wanted(charges={reserved.seq: None})
+        return self._write("draw", needed, lambda transaction: transaction.draw(reserved, steps))
+
+    def give_back(self, reserved: Reserved) -> Cost:
+        needed = Wanted(dict.fromkeys(reserved.accounts), charges={reserved.seq: None})
+        return self._write("return", needed, lambda transaction: transaction.give_back(reserved))
 
     def release(self, charged: Charged, answer: str) -> Released:
+        self._database.require_text(answer)
         nonce = fresh_nonce()
-        fields = {"charge": charged.seq, "commitment": commitment(nonce, answer)}
-
-        def keep(transaction: Transaction) -> Entry:
-            _require_unanswered(transaction.db, charged)
-            entry = transaction.append("release", fields)
-            tables.add_answer(transaction.db, entry, charged, nonce, answer)
-            return entry
-
-        entry = self._write("release", keep)
-        return Released(charged.seq, entry.hash, charged.cost, answer, replayed=False)
+        committed = commitment(nonce, answer)
+        entry = self._write(
+            "release",
+            Wanted(charges={charged.seq: None}),
+            lambda transaction: transaction.release(charged, committed, nonce, answer),
+        )
+        released = Released(charged.seq, entry.hash, charged.cost, answer, replayed=False, entry=entry.seq)
+        return self._signed(released)
 
     def find(self, request: str) -> Released | None:
         with self._connected() as db:
@@ -129,7 +142,7 @@ class StoredLedger(ABC):
         database, seen = self._connection(), self._seen
         with self._well(), closing(database), database.reading() as db:
             books = self._check(db)
-            _require_continued(db, seen)
+            require_same(seen[0] == 0 or tables.holds(db, *seen), "its chain lacks an entry that was in it")
         self._seen = max(self._seen, (books.seq, books.head))
         return books.verified()
 
@@ -149,6 +162,14 @@ class StoredLedger(ABC):
     def public_key(self) -> str:
         return self._key().public_key()
 
+    def make_key(self) -> str:
+        self._key().make()
+        return self.public_key()
+
+    def identity(self) -> str:
+        with self._connected() as db:
+            return tables.identity(db)
+
     def close(self) -> None:
         self._ill = self._ill or LedgerError("SF-L110", "This ledger is closed.")
         self._database.close()
@@ -164,12 +185,31 @@ class StoredLedger(ABC):
 
     def _set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
         owners(name)
-        self._write(kind, partial(_try_terms, kind, name, budget))
+        self._database.require_text(name)
+        needed = Wanted({name: None})
+        self._write(kind, needed, lambda transaction: transaction.set_terms(kind, name, budget))
 
-    def _await(self, pending: _Pending) -> Released:
+    def _settled(self, charge: Charge, done: T | Waiting | Refused) -> T | Released:
+        match done:
+            case Refused(cost, name, account):
+                raise shortage(replace(charge, cost=cost), name, account)
+            case Waiting():
+                return self._signed(self._await(done))
+            case Released():
+                return self._signed(done)
+        return done
+
+    def _signed(self, released: Released) -> Released:
+        """For others to believe, where that can be had: no answer waits for it."""
+        try:
+            return replace(released, signed=self._key().sign(released.entry, released.head))
+        except (LedgerError, UsageError):
+            return released
+
+    def _await(self, waiting: Waiting) -> Released:
         """Someone else has charged this key and is making the answer, or was when it died."""
         deadline = time.monotonic() + self._patience
-        while (answer := self._answered(pending)) is None:
+        while (answer := self._answered(waiting)) is None:
             if time.monotonic() >= deadline:
                 raise LedgerError(
                     "SF-L107",
@@ -180,13 +220,18 @@ class StoredLedger(ABC):
             time.sleep(_POLL)
         return answer
 
-    def _answered(self, pending: _Pending) -> Released | None:
+    def _answered(self, waiting: Waiting) -> Released | None:
+        """The answer to this very charge, or else any answer to the same question."""
         with self._connected() as db:
-            return _answer(db, pending)
+            mine = tables.answer_to_charge(db, waiting.seq)
+            return mine or tables.answer_to_request(db, waiting.request)
 
     def _account(self, name: str) -> Account:
         with self._connected() as db:
-            return _load(db, name)
+            found = tables.accounts(db, (name,)).get(name)
+        if found is None:
+            raise unknown(name)
+        return found
 
     def _page(self, after: int) -> list[Entry]:
         with self._connected() as db:
@@ -211,10 +256,10 @@ class StoredLedger(ABC):
         with self._well(), self._database.connected() as db:
             yield db
 
-    def _write(self, name: str, work: Callable[[Transaction], T]) -> T:
+    def _write(self, name: str, needed: Wanted, work: Callable[[Transaction], T]) -> T:
         """Durably, once it returns; in one commit with other threads that write now."""
-        job = Job(name, work)
-        with self._well(), self._database.coded():
+        job = Job(name, needed, work)
+        with self._well():
             self._database.group.run(job, self._lead)
             result = job.result()
         if job.wrote:
@@ -223,81 +268,42 @@ class StoredLedger(ABC):
 
     def _lead(self) -> None:
         with self._database.writing() as db:
-            _require_continued(db, self._seen)
-            head = tables.head(db)
             batch = self._database.group.take()
             with batch.ending(), self._database.coded():
-                with self._database.together(db):
-                    newest = batch.attempt(db, head)
-                if newest != head:
-                    batch.committing()
-                    self._database.commit(db, *newest)
-                    self._seen = newest
+                transaction = Transaction(self._known(db, batch.wanted()))
+                batch.attempt(transaction)
+                if transaction.head != transaction.known.head:
+                    self._commit(db, batch, transaction)
 
-
-def _try_terms(
-    kind: Literal["account", "grant"], name: str, budget: Budget, transaction: Transaction
-) -> None:
-    old = tables.load(transaction.db, name)
-    if old is not None and (old.kind, old.budget) == (kind, budget):
-        return
-    if old is not None and (old.kind, kind) != ("grant", "grant"):
-        sentence = "A budget is fixed when it is first set."
-        raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
-    entry = transaction.append(kind, terms(name, budget))
-    tables.set_terms(transaction.db, entry, name)
-
-
-def _try_charge(charge: Charge, transaction: Transaction) -> Charged | Released | _Pending | _Refused:
-    db = transaction.db
-    looked = tables.look(db, charge)
-    paying = {name: _known(name, account) for name, account in looked.accounts.items()}
-    if earlier := _earlier(db, charge, looked):
-        return earlier
-    paid = {}
-    for name, account in paying.items():
-        after = account.after(charge.cost)
-        if after is None:
-            return _Refused(name, account)
-        paid[name] = after
-    entry = transaction.append("charge", charge.fields())
-    tables.add_charge(db, entry, charge, paid)
-    return Charged(entry.seq, entry.hash, charge.cost, charge.request)
-
-
-def _earlier(db: Connection, charge: Charge, looked: Looked) -> Released | _Pending | None:
-    """What became of this key or, failing that, of this request."""
-    if looked.keyed is None:
-        return looked.kept
-    if looked.keyed.request != charge.request:
-        raise PolicyError("SF-L204", "This key was used for another question.", try_="a new key")
-    pending = _Pending(looked.keyed.seq, charge.request)
-    return _answer(db, pending) or pending
-
-
-def _answer(db: Connection, pending: _Pending) -> Released | None:
-    """The answer to this very charge, or else any answer to the same question."""
-    return tables.answer_to_charge(db, pending.seq) or tables.answer_to_request(db, pending.request)
-
-
-def _load(db: Connection, name: str) -> Account:
-    return _known(name, tables.load(db, name))
-
-
-def _known(name: str, account: Account | None) -> Account:
-    if account is None:
-        raise unknown(name)
-    return account
-
-
-def _require_continued(db: Connection, seen: tuple[int, str]) -> None:
-    """An old copy put back between two connections may have the inode of the file it replaces."""
-    require_same(seen[0] == 0 or tables.holds(db, *seen), "its chain lacks an entry that was in it")
-
-
-def _require_unanswered(db: Connection, charged: Charged) -> None:
-    known = tables.holds(db, charged.seq, charged.head)
-    if not known or tables.answer_to_charge(db, charged.seq) is not None:
-        raise LedgerError(
-            "SF-L109", "This charge is not in the ledger, or was answered before.", entry=str(charged.seq)
+    def _known(self, db: Connection, needed: Wanted) -> Known:
+        """Accounts are remembered for as long as nobody else writes."""
+        rest = Wanted(
+            {name: None for name in needed.accounts if name not in self._cached},
+            needed.keys,
+            needed.requests,
+            needed.charges,
         )
+        known = self._database.begin(db, lambda: tables.Asked(db, rest, self._seen)).read()
+        require_same(known.continued, "its chain lacks an entry that was in it")
+        if known.head == self._cached_at:
+            known.accounts |= {name: self._cached[name] for name in needed.accounts if name in self._cached}
+        elif self._cached:
+            self._cached = {}
+            known.accounts = tables.accounts(db, needed.accounts)
+        return known
+
+    def _commit(self, db: Connection, batch: Batch, transaction: Transaction) -> None:
+        def write() -> None:
+            transaction.pending.write(db)
+            batch.written()
+
+        self._database.commit(db, write, *transaction.head)
+        alone = transaction.known.head == self._cached_at  # else others write too, and asking is cheaper
+        self._cached = {**self._cached, **transaction.known.accounts} if alone else {}
+        self._seen = self._cached_at = transaction.head
+
+
+def _require_steps(steps: int) -> None:
+    if not is_steps(steps):
+        rule = f"steps are a whole number from 1 to {MOST_STEPS}"
+        raise UsageError("SF-L302", "The ledger cannot keep this.", rule=rule)

@@ -1,33 +1,42 @@
-"""The tables, in SQL that every database of ours reads: the chain, and three tables that follow from it."""
+"""The tables, in SQL that every database of ours reads: the chain, and four tables that follow from it.
+
+Many jobs share a transaction. What all of them will look up is asked at once, and what all of them wrote is
+written at once, so that a server far away is waited for twice and not for each of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.commitment import commitment
-from sfumato.ledger.contract import Released, is_digest
+from sfumato.ledger.contract import Released, is_digest, written
 from sfumato.ledger.entry import GENESIS, Entry, read
 from sfumato.ledger.verify import Account, Books, account, replay
 from sfumato.privacy.account import NOTHING, Cost
-from sfumato.privacy.exact import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sfumato.ledger.contract import Charge, Charged
-
 _ANSWER = (
-    "SELECT a.charge, e.hash, a.answer FROM answers a JOIN entries e ON e.seq = a.seq"
+    "SELECT c.request, a.charge, e.hash, a.answer, a.seq FROM answers a JOIN entries e ON e.seq = a.seq"
     " JOIN charges c ON c.seq = a.charge"
 )
-_KEPT = f"{_ANSWER} WHERE c.request = ? ORDER BY a.seq LIMIT 1"
-_KEYED = "SELECT seq, request FROM charges WHERE payers = ? AND key = ?"
-_LOAD = (
-    "SELECT e.seq, e.kind, e.body, a.spent FROM accounts a JOIN entries e ON e.seq = a.terms"
-    " WHERE a.account = ?"
+_ACCOUNT = (
+    "SELECT a.account, e.seq, e.kind, e.body, a.spent FROM accounts a JOIN entries e ON e.seq = a.terms"
 )
+_KEYED = (
+    "SELECT c.payers, c.key, c.request, c.seq, e.hash, a.answer, a.seq FROM charges c"
+    " LEFT JOIN answers a ON a.charge = c.seq LEFT JOIN entries e ON e.seq = a.seq"
+)
+_STANDING = (
+    "SELECT c.seq, c.request, e.hash, e.body, a.seq, r.steps, r.drawn, r.returned FROM charges c"
+    " JOIN entries e ON e.seq = c.seq LEFT JOIN answers a ON a.charge = c.seq"
+    " LEFT JOIN reservations r ON r.charge = c.seq"
+)
+_ENDS = "SELECT seq, hash FROM entries WHERE seq IN (?, (SELECT max(seq) FROM entries)) ORDER BY seq"
 
 
 class Connection(Protocol):
@@ -35,50 +44,121 @@ class Connection(Protocol):
 
     def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Any: ...
 
-    def executemany(self, sql: str, parameters: Sequence[Any], /) -> Any: ...
-
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """The charge that a key was used for."""
+    """The charge that a key was used for, and its answer if it has one."""
 
     seq: int
     request: str
+    kept: Released | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What became of a charge so far."""
+
+    request: str
+    head: str
+    body: str
+    answered: bool
+    steps: int | None
+    """Of a reservation; none where the charge is no reservation."""
+    drawn: int
+    returned: int
+
+    @property
+    def open(self) -> int:
+        """Steps that can still be drawn or returned."""
+        return 0 if self.answered else (self.steps or 0) - self.drawn - self.returned
+
+
+@dataclass(slots=True)
+class Wanted:
+    """All that some jobs will look up."""
+
+    accounts: dict[str, None] = field(default_factory=dict)
+    keys: dict[tuple[str, str], None] = field(default_factory=dict)
+    """By payers."""
+    requests: dict[str, None] = field(default_factory=dict)
+    charges: dict[int, None] = field(default_factory=dict)
+
+    def add(self, other: Wanted) -> None:
+        self.accounts |= other.accounts
+        self.keys |= other.keys
+        self.requests |= other.requests
+        self.charges |= other.charges
+
+
+@dataclass(slots=True)
+class Known:
+    """What was found of it; jobs put here what they write, so that those after them see it."""
+
+    head: tuple[int, str]
+    continued: bool
+    """Whether the chain still has the entry that was asked for."""
+    accounts: dict[str, Account]
+    keyed: dict[tuple[str, str], Keyed]
+    kept: dict[str, Released]
+    """The first answer kept to each request, so that the same question has one answer for ever."""
+    charges: dict[int, Standing]
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """All that a charge is decided by."""
+class Asked:
+    """Questions that were put and not yet read: a server answers all of them in one go."""
 
-    accounts: dict[str, Account | None]
-    keyed: Keyed | None
-    kept: Released | None
-    """The answer to the same request, if there is one."""
+    def __init__(self, db: Connection, wanted: Wanted, seen: tuple[int, str]) -> None:
+        self._seen = seen
+        self._ends = db.execute(_ENDS, (seen[0],))
+        self._accounts = _among(db, f"{_ACCOUNT} WHERE a.account IN", wanted.accounts)
+        self._keyed = _keyed(db, wanted.keys)
+        self._kept = _among(db, f"{_ANSWER} WHERE c.request IN", wanted.requests, "ORDER BY a.seq DESC")
+        self._charges = _among(db, f"{_STANDING} WHERE c.seq IN", wanted.charges)
+
+    def read(self) -> Known:
+        ends = {0: GENESIS, **{int(seq): str(head) for seq, head in self._ends}}
+        newest = max(ends)
+        return Known(
+            (newest, ends[newest]),
+            ends.get(self._seen[0]) == self._seen[1],
+            {row[0]: _account(row[1:]) for row in self._accounts},
+            {(row[0], row[1]): Keyed(row[3], row[2], _released(row[3:])) for row in self._keyed},
+            {row[0]: _kept(row[1:]) for row in self._kept},  # the first comes last and stays
+            {
+                seq: Standing(request, head, body, answered is not None, steps, drawn or 0, returned or 0)
+                for seq, request, head, body, answered, steps, drawn, returned in self._charges
+            },
+        )
 
 
-def look(db: Connection, charge: Charge) -> Looked:
-    """Every question is put before the first is read: a server far away is waited for once."""
-    accounts = {name: db.execute(_LOAD, (name,)) for name in charge.accounts}
-    used = db.execute(_KEYED, (charge.payers, charge.key))  # equal to nothing, where there is no key
-    kept = db.execute(_KEPT, (charge.request,))
-    return Looked(
-        {name: _account(rows.fetchone()) for name, rows in accounts.items()},
-        _keyed(used.fetchone()),
-        _kept(kept.fetchone()),
-    )
+def _among(db: Connection, query: str, values: Iterable[Any], ending: str = "") -> Any:
+    listed = tuple(values)
+    return db.execute(f"{query} {_marks(len(listed))} {ending}", listed) if listed else ()
 
 
-def load(db: Connection, name: str) -> Account | None:
-    """An account, its limits read from the chain itself."""
-    return _account(db.execute(_LOAD, (name,)).fetchone())
+def _keyed(db: Connection, keys: Iterable[tuple[str, str]]) -> Any:
+    """Perhaps some more than were asked for: each index leads by one of the two."""
+    payers, names = tuple({payer: None for payer, _ in keys}), tuple({name: None for _, name in keys})
+    if not payers:
+        return ()
+    query = f"{_KEYED} WHERE c.payers IN {_marks(len(payers))} AND c.key IN {_marks(len(names))}"
+    return db.execute(query, (*payers, *names))
 
 
-def _account(row: tuple[int, str, str, str] | None) -> Account | None:
-    if row is None:
-        return None
+@lru_cache(maxsize=1024)
+def _marks(count: int) -> str:
+    return f"({', '.join('?' * count)})"
+
+
+def accounts(db: Connection, names: Iterable[str]) -> dict[str, Account]:
+    """Those that are there, their limits read from the chain itself."""
+    return {row[0]: _account(row[1:]) for row in _among(db, f"{_ACCOUNT} WHERE a.account IN", names)}
+
+
+def _account(row: Sequence[Any]) -> Account:
     seq, kind, body, spent = row
     try:
         return account(seq, kind, read(body), Cost.from_dict(read(spent)))
@@ -91,12 +171,13 @@ def names(db: Connection) -> tuple[str, ...]:
 
 
 def answer_to_request(db: Connection, request: str) -> Released | None:
-    """The first answer kept, so that the same question has one answer for ever."""
-    return _kept(db.execute(_KEPT, (request,)).fetchone())
+    row = db.execute(f"{_ANSWER} WHERE c.request = ? ORDER BY a.seq LIMIT 1", (request,)).fetchone()
+    return None if row is None else _kept(row[1:])
 
 
 def answer_to_charge(db: Connection, charge: int) -> Released | None:
-    return _kept(db.execute(f"{_ANSWER} WHERE a.charge = ?", (charge,)).fetchone())
+    row = db.execute(f"{_ANSWER} WHERE a.charge = ?", (charge,)).fetchone()
+    return None if row is None else _kept(row[1:])
 
 
 def holds(db: Connection, seq: int, head: str) -> bool:
@@ -126,52 +207,50 @@ def page(db: Connection, after: int, size: int) -> list[Entry]:
     return [Entry(*row) for row in db.execute(query, (after, size))]
 
 
-def head(db: Connection) -> tuple[int, str]:
-    """The newest entry's number and hash. Others write too, so it is asked in each transaction."""
-    row = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-    return (0, GENESIS) if row is None else (int(row[0]), str(row[1]))
+def identity(db: Connection) -> str:
+    """Drawn when the ledger was made, and not part of the chain: it tells ledgers apart, nothing more."""
+    return str(db.execute("SELECT identity FROM ledger").fetchone()[0])
 
 
-def _keyed(row: tuple[int, str] | None) -> Keyed | None:
-    return None if row is None else Keyed(*row)
+def _released(row: Sequence[Any]) -> Released | None:
+    return None if row[2] is None else _kept(row)
 
 
-def _kept(row: tuple[int, str, str] | None) -> Released | None:
-    if row is None:
-        return None
-    charge, head, answer = row
-    return Released(charge, head, NOTHING, answer, replayed=True)
+def _kept(row: Sequence[Any]) -> Released:
+    charge, head, answer, entry = row
+    return Released(charge, head, NOTHING, answer, replayed=True, entry=entry)
 
 
 # ---- writing -----------------------------------------------------------------------------------------------
 
 
-def append(db: Connection, entry: Entry) -> None:
-    row = (entry.seq, entry.kind, entry.body, entry.prev, entry.hash)
-    db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
+@dataclass(slots=True)
+class Pending:
+    """Rows that a transaction will write; of accounts and reservations only the newest state."""
+
+    entries: list[Entry] = field(default_factory=list)
+    accounts: dict[str, Account] = field(default_factory=dict)
+    charges: list[tuple[int, str, str, str | None]] = field(default_factory=list)
+    answers: list[tuple[int, int, str, str]] = field(default_factory=list)
+    reservations: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+
+    def write(self, db: Connection) -> None:
+        entries = [(each.seq, each.kind, each.body, each.prev, each.hash) for each in self.entries]
+        _insert(db, "INSERT INTO entries VALUES", entries)
+        totals = [(name, each.terms, written(each.spent)) for name, each in self.accounts.items()]
+        newest = "ON CONFLICT (account) DO UPDATE SET terms = excluded.terms, spent = excluded.spent"
+        _insert(db, "INSERT INTO accounts VALUES", totals, newest)
+        _insert(db, "INSERT INTO charges VALUES", self.charges)
+        _insert(db, "INSERT INTO answers VALUES", self.answers)
+        runs = [(charge, *state) for charge, state in self.reservations.items()]
+        newest = "ON CONFLICT (charge) DO UPDATE SET drawn = excluded.drawn, returned = excluded.returned"
+        _insert(db, "INSERT INTO reservations VALUES", runs, newest)
 
 
-def set_terms(db: Connection, entry: Entry, name: str) -> None:
-    """Open the account or give it new limits; what was spent stays."""
-    statement = (
-        "INSERT INTO accounts VALUES (?, ?, ?) ON CONFLICT (account) DO UPDATE SET terms = excluded.terms"
-    )
-    db.execute(statement, (name, entry.seq, _text(NOTHING)))
-
-
-def add_charge(db: Connection, entry: Entry, charge: Charge, paid: dict[str, Account]) -> None:
-    row = (entry.seq, charge.request, charge.payers, charge.key)
-    db.execute("INSERT INTO charges VALUES (?, ?, ?, ?)", row)
-    totals = [(_text(account.spent), name) for name, account in paid.items()]
-    db.executemany("UPDATE accounts SET spent = ? WHERE account = ?", totals)
-
-
-def add_answer(db: Connection, entry: Entry, charged: Charged, nonce: str, answer: str) -> None:
-    db.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", (charged.seq, entry.seq, nonce, answer))
-
-
-def _text(cost: Cost) -> str:
-    return canonical_json(cost.to_dict())
+def _insert(db: Connection, statement: str, rows: Sequence[tuple[Any, ...]], ending: str = "") -> None:
+    if rows:
+        places = ", ".join([_marks(len(rows[0]))] * len(rows))
+        db.execute(f"{statement} {places} {ending}", [value for row in rows for value in row])
 
 
 # ---- checking ----------------------------------------------------------------------------------------------
@@ -181,9 +260,11 @@ def check(db: Connection) -> Books:
     """Replay the chain and hold every other table against it."""
     entries = db.execute("SELECT seq, kind, body, prev, hash FROM entries ORDER BY seq")
     books = replay(Entry(*row) for row in entries)
-    totals = {name: (account.terms, _text(account.spent)) for name, account in books.accounts.items()}
+    totals = {name: (account.terms, written(account.spent)) for name, account in books.accounts.items()}
     require(_by_first(db.execute("SELECT * FROM accounts")) == totals, "the totals of the accounts")
     require(_by_first(db.execute("SELECT * FROM charges")) == books.charges, "the requests and keys")
+    runs = {charge: run.state for charge, run in books.runs.items()}
+    require(_by_first(db.execute("SELECT * FROM reservations")) == runs, "the reservations")
     answers = db.execute("SELECT charge, seq, nonce, answer FROM answers")
     kept = {charge: (seq, _committed(nonce, answer)) for charge, seq, nonce, answer in answers}
     require(kept == books.releases, "the kept answers")

@@ -48,45 +48,44 @@ class Histograms:
     The grids of all groups stand one after the other and make one long grid.
     """
 
-    places: NDArray[np.int64]
-    """The occupied cells of the long grid, ascending, and its end."""
-    before: IntArray
-    """For each of these, the rows in all cells before it."""
+    places: NDArray[Any]
+    """The occupied cells of the long grid, ascending."""
+    before: IntArray | None
+    """For each of these, the rows in all cells before it, and then all rows. None where a cell is listed once
+    for every row, so that as many rows as cells come before."""
     groups: int
     cells: int
 
     @classmethod
     def of(cls, group: Any, values: Any, counts: Any, *, groups: int, cells: int) -> Histograms:
         """From triplets, sorted by group and then by value, with no pair of these twice."""
-        within = whole(groups, "groups"), whole(cells, "cells")
-        if within[1] > MOST_CELLS or within[0] * within[1] > _WIDE:
-            raise UsageError("SF-N511", "The grid is too fine.", got=f"{groups} groups of {cells} cells")
-        given = _row(group), _row(values), roomy(_row(counts))
-        if not all(row.size == given[0].size for row in given) or not _inside(*given, *within):
+        given, within = (_row(group), _row(values)), (groups, cells)
+        _check_grid(*within)
+        if given[0].size != given[1].size or not all(map(_inside, given, within)):
             raise _unsorted()
-        places = np.full(given[0].size + 1, within[0] * within[1], dtype=np.int64)
-        np.add(np.multiply(given[0], within[1], out=places[:-1]), given[1], out=places[:-1])
-        return cls._made(places, given[2], *within)
+        return cls.ascending(given[0] * cells + given[1], counts, groups=groups, cells=cells)
+
+    @classmethod
+    def ascending(cls, places: NDArray[Any], counts: Any, *, groups: int, cells: int) -> Histograms:
+        """From cells of the long grid in order: each once with its count, or, without counts, once for every
+        row. They are not copied, and of any type of integers that holds the end of the grid."""
+        _check_grid(groups, cells)
+        repeated = places[1:] < places[:-1] if counts is None else places[1:] <= places[:-1]
+        if np.any(repeated) or not _inside(places, groups * cells):
+            raise _unsorted()
+        return cls(places, None if counts is None else _before(counts, places.size), groups, cells)
 
     @classmethod
     def sparse(cls, values: Any, counts: Any, *, cells: int) -> Histograms:
         """One histogram, from its occupied cells in ascending order."""
-        return cls.of(np.zeros(np.shape(values)[:1], dtype=np.int64), values, counts, groups=1, cells=cells)
+        return cls.ascending(_row(values), counts, groups=1, cells=cells)
 
     @classmethod
     def dense(cls, counts: Any) -> Histograms:
         """One histogram, from a row with a count for every cell."""
-        row = roomy(histogram(counts))
+        row = histogram(counts)
         occupied = np.flatnonzero(row)
-        return cls._made(np.append(occupied, row.size), row[occupied], 1, row.size)
-
-    @classmethod
-    def _made(cls, places: NDArray[np.int64], counts: IntArray, groups: int, cells: int) -> Histograms:
-        if np.any(places[1:] <= places[:-1]):
-            raise _unsorted()
-        before: Any = np.zeros(places.size, dtype=counts.dtype)
-        np.cumsum(counts, out=before[1:])
-        return cls(places, before, groups, cells)
+        return cls(occupied, _before(row[occupied], occupied.size), 1, row.size)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -94,17 +93,27 @@ class Histograms:
 
     def rank(self, cells: NDArray[np.int64]) -> IntArray:
         """For each cell of the long grid, the rows in all cells before it."""
-        return self.before[np.searchsorted(self.places, cells)]
+        found = np.searchsorted(self.places, cells.astype(self.places.dtype))
+        return found if self.before is None else self.before[found]
+
+    def cell(self, ranks: IntArray) -> NDArray[np.int64]:
+        """For each rank, from 0, the cell of the long grid where the row of this rank lies; its end for ranks
+        that no row has."""
+        at = ranks if self.before is None else np.searchsorted(self.before[1:], ranks, side="right")
+        there = (ranks >= 0) & (at < self.places.size)
+        cells = np.full(at.shape, self.groups * self.cells, dtype=np.int64)
+        cells[there] = self.places[at[there]]
+        return cells
 
     def roomy(self, factor: int) -> Histograms:
         """With Python integers for ranks where this multiple of them may not fit 64 bits."""
-        if self.before.dtype == object or int(self.before[-1]) * factor < _WIDE:
-            return self
+        if self.before is None or self.before.dtype == object or int(self.before[-1]) * factor < _WIDE:
+            return self  # as many rows as fit the memory, times the finest share, are below 2^62
         return Histograms(self.places, self.before.astype(object), *self.shape)
 
     def difference(self, other: Histograms) -> int:
         """By how many rows two of the same shape differ, over all cells."""
-        cells = np.union1d(self.places[:-1], other.places[:-1])
+        cells = np.union1d(self.places, other.places).astype(np.int64)
         return sum(abs(step) for step in (self._counts(cells) - other._counts(cells)).tolist())
 
     def _counts(self, cells: NDArray[np.int64]) -> IntArray:
@@ -120,6 +129,11 @@ def histograms(counts: Any) -> Histograms:
     return counts
 
 
+def _check_grid(groups: int, cells: int) -> None:
+    if whole(cells, "cells") > MOST_CELLS or whole(groups, "groups") * cells > _WIDE:
+        raise UsageError("SF-N511", "The grid is too fine.", got=f"{groups} groups of {cells} cells")
+
+
 def _row(values: Any) -> IntArray:
     """A row of whole numbers, which may be empty. One that is ready for use is not copied."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64:
@@ -131,11 +145,16 @@ def _row(values: Any) -> IntArray:
     return array
 
 
-def _inside(group: IntArray, values: IntArray, counts: IntArray, groups: int, cells: int) -> bool:
-    ends = ((group, groups), (values, cells), (counts, None))
-    return not group.size or all(
-        int(row.min()) >= 0 and (end is None or int(row.max()) < end) for row, end in ends
-    )
+def _inside(row: IntArray, end: int) -> bool:
+    return not row.size or (int(row.min()) >= 0 and int(row.max()) < end)
+
+
+def _before(counts: Any, size: int) -> IntArray:
+    """The rows before each of so many cells, and then all rows."""
+    row = roomy(_row(counts))
+    if row.size != size or (size and int(row.min()) < 0):
+        raise _unsorted()
+    return np.concatenate([np.zeros(1, dtype=row.dtype), np.cumsum(row)])
 
 
 def _unsorted() -> UsageError:

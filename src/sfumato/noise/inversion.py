@@ -132,9 +132,10 @@ class Table:
         """With thresholds known less closely, which sends more draws to the law itself."""
         thresholds = np.maximum.accumulate(least)  # what bounds one from below bounds all above it
         buckets = thresholds >> np.uint64(48), thresholds + np.uint64(doubt - 1) >> np.uint64(48)
-        cells = np.cumsum(np.bincount(buckets[0].astype(np.intp), minlength=2**16))
+        starts = np.concatenate([[0], buckets[0].astype(np.int64), [2**16]])
+        cells = np.repeat(np.arange(starts.size - 1, dtype=np.int16), starts[1:] - starts[:-1])
         cells[np.concatenate(buckets)] = -1
-        return cls(law, ks.start - 1, thresholds, doubt, cells.astype(np.int16))
+        return cls(law, ks.start - 1, thresholds, doubt, cells)
 
     def draw(self, count: int, source: Source) -> IntArray:
         """This many independent draws; Python integers where one of them lies outside the table."""

@@ -113,10 +113,9 @@ class Aim:
         is at least as far as d if the rows before it are wanted + d or more.
         """
         wanted, steps = self.rank(parts)[:, None], self.share.denominator
-        away, upto = np.arange(1, self.bands + 1) * self.width, table.before[1:]
+        away = np.arange(1, self.bands + 1) * self.width
         under, over = (wanted - away[::-1]) // steps, -((-wanted - away) // steps)
-        nearer = table.places[np.searchsorted(upto, under, side="right")]
-        further = table.places[np.searchsorted(upto, over, side="left")] + 1
+        nearer, further = table.cell(under), table.cell(over - 1) + 1
         low, stop = parts.low[:, None], parts.stop[:, None]
         inner = np.concatenate([np.where(under < 0, low, nearer), further], axis=1)
         return np.concatenate([low, np.clip(inner, low, stop), stop], axis=1)

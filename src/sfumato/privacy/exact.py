@@ -84,11 +84,20 @@ def shown(value: Fraction, digits: int = 4) -> str:
 
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value, for hashing: keys sorted, no spaces, frozen values by type and fields."""
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODER.encode(_plain(value))
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_AS_THEY_ARE = frozenset({type(None), str, bool, int})
 
 
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | bool | int):
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if kind is list or kind is tuple:
+        return [_plain(part) for part in value]
+    if isinstance(value, str | int):
         return value
     if isinstance(value, Fraction):
         return str(value)

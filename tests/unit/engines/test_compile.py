@@ -83,9 +83,9 @@ def test_a_group_by_something_computed():
         (
             Tally(Scan("visits"), ALL, (Key(WARD, 4),), COST, 10),
             (
-                "SELECT (CAST(0 AS BIGINT) * 4 + r0_n1) AS cell, CAST(r0_n0 AS BIGINT) AS place, count(*) "
+                "SELECT CAST((CAST(0 AS BIGINT) * 4 + r0_n1) * 10 + r0_n0 AS USMALLINT) "
                 "FROM (SELECT unit, place, c0 AS r0_n0, c1 AS r0_n1 FROM snapshot0.rows) AS source0 "
-                "WHERE (true) AND (r0_n1 BETWEEN 0 AND 3) AND (r0_n0 BETWEEN 0 AND 9) GROUP BY 1, 2"
+                "WHERE (true) AND (r0_n1 BETWEEN 0 AND 3) AND (r0_n0 BETWEEN 0 AND 9)"
             ),
         ),
         (
@@ -170,8 +170,8 @@ def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at()
     assert "WHERE nth_cell <= 2" in placed
     joined = Joined(Scan("stays"), Scan("wards", 1), ((WARD, Column(1, "ward")),))
     without = compiled(rows=Bounded(joined, ALL, (), 2, 3), terms=(Present(Column(1, NAME)),))
-    tied = ", ".join(f"{column} NULLS LAST" for column in ("r0_n0", "r1_n1", "r1_n2"))
-    assert f"row_number() OVER (PARTITION BY unit ORDER BY 1, {tied}) AS nth_row" in without
+    order = "1, r0_n0 NULLS LAST, r1_n1 NULLS LAST, r1_n2 NULLS LAST"
+    assert f"row_number() OVER (PARTITION BY unit ORDER BY {order}) AS nth_row" in without
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,17 @@ def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at()
         (Multiply(COST, Constant(3)), "(CAST(r0_n0 AS HUGEINT) * CAST(3 AS HUGEINT))"),
         (Divide(COST, Constant(3)), "(CAST(r0_n0 AS HUGEINT) // CAST(3 AS HUGEINT))"),
         (Divide(COST, WARD), "(CAST(r0_n0 AS HUGEINT) // nullif(CAST(r0_n1 AS HUGEINT), 0))"),
-        (Least(COST, WARD), "CASE WHEN r0_n0 <= r0_n1 THEN r0_n0 WHEN r0_n1 < r0_n0 THEN r0_n1 END"),
-        (Greatest(COST, WARD), "CASE WHEN r0_n0 >= r0_n1 THEN r0_n0 WHEN r0_n1 > r0_n0 THEN r0_n1 END"),
+        (
+            Least(COST, WARD),
+            "CASE WHEN (r0_n0 IS NOT NULL) AND (r0_n1 IS NOT NULL) THEN least(r0_n0, r0_n1) END",
+        ),
+        (
+            Greatest(COST, Greatest(WARD, Constant(3))),
+            (
+                "CASE WHEN (r0_n0 IS NOT NULL) AND (r0_n1 IS NOT NULL) "
+                "THEN greatest(r0_n0, r0_n1, CAST(3 AS HUGEINT)) END"
+            ),
+        ),
         (Either(COST, Constant(None)), "COALESCE(CAST(r0_n0 AS HUGEINT), CAST(NULL AS HUGEINT))"),
         (Lookup(WARD, (5, None)), "CAST('[5, NULL]' AS BIGINT[])[greatest(CAST(r0_n0 AS BIGINT), -1) + 1]"),
         (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import stat
 import threading
 from contextlib import closing
@@ -17,6 +19,7 @@ import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import Charged, SqliteLedger
+from sfumato.ledger import backup as module
 from sfumato.ledger.backup import backup, restore
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from sfumato.ledger import Charge
 
     Ask = Callable[..., Charge]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 @pytest.fixture
@@ -75,14 +81,62 @@ def test_a_copy_that_lacks_what_the_ledger_holds_is_not_put_back(
     assert not list(path.parent.glob("*.new*"))
 
 
-def test_a_copy_that_lacks_nothing_is_put_back_and_old_users_are_stopped(
+def test_a_copy_that_lacks_nothing_is_put_back(
     path: Path, filled: SqliteLedger, ask: Ask, copy: Path
 ) -> None:
+    filled.close()
     assert restore(path, copy).entries == 7
-    with pytest.raises(LedgerError, match="SF-L112"):
-        filled.charge(ask("on the old file"))
     with closing(SqliteLedger.open(path)) as ledger:
         assert isinstance(ledger.charge(ask("on the new one")), Charged)
+    (aside,) = path.parent.glob("*.old")
+    with closing(SqliteLedger.open(aside)) as ledger:
+        assert ledger.verify().entries == 7
+
+
+def test_a_ledger_in_use_is_not_exchanged(path: Path, filled: SqliteLedger, ask: Ask, copy: Path) -> None:
+    """Neither under an idle thread of this process, nor under another process that charges meanwhile."""
+    with pytest.raises(LedgerError, match="SF-L122"):
+        restore(path, copy)
+    filled.charge(ask("goes on"))
+    filled.close()
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with closing(SqliteLedger.open(path)) as ledger:
+            for number in range(10**6):
+                ledger.charge(ask(f"{number}", "1/1000000"))
+                os.write(writes, b".")
+    told = len(os.read(reads, 1))
+    for _ in range(5):
+        with pytest.raises(LedgerError, match="SF-L122"):
+            restore(path, copy)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(writes)
+    with open(reads, "rb") as rest:
+        told += len(rest.read())
+    with pytest.raises(LedgerError, match="SF-L116"):
+        restore(path, copy)
+    with closing(SqliteLedger.open(path)) as ledger:
+        assert told <= ledger.verify().charges - 4 <= told + 1
+
+
+def test_charges_made_while_a_copy_is_checked_are_not_forgotten(
+    path: Path, filled: SqliteLedger, ask: Ask, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last moment at which someone can charge is before the file is locked; the head is read after."""
+    filled.close()
+    sound = module._is_sound
+
+    def and_then_someone_charges(place: Path) -> bool:
+        found = sound(place)
+        with closing(SqliteLedger.open(place)) as ledger:
+            ledger.charge(ask("at the last moment"))
+        return found
+
+    monkeypatch.setattr(module, "_is_sound", and_then_someone_charges)
+    with pytest.raises(LedgerError, match="SF-L116"):
+        restore(path, copy)
 
 
 def test_over_a_damaged_ledger_a_receipt_must_speak_for_the_copy(

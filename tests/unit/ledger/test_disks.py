@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.errors import LedgerError
+from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger import Charged, SqliteLedger, database, steps
 from sfumato.privacy import Pure, price
 
@@ -178,6 +178,21 @@ def test_totals_that_cannot_be_read_make_the_ledger_ill(
 ) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE accounts SET spent = ?", (text,))
-    for _ in range(2):
-        with pytest.raises(LedgerError, match="SF-L102"):
-            ledger.charge(ask("q"))
+    with pytest.raises(LedgerError, match="SF-L102"):
+        ledger.spent(PEOPLE)
+    with pytest.raises(LedgerError, match="SF-L102"):
+        ledger.charge(ask("q"))
+
+
+def test_totals_changed_by_hand_are_not_what_is_charged_against(
+    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]
+) -> None:
+    """Whoever wrote last remembers the totals; who comes anew reads them, and verifies all of them first."""
+    for name in ("a", "b", "c"):
+        ledger.charge(ask(name, "1"))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE accounts SET spent = replace(spent, '\"pure\":3', '\"pure\":0')")
+    ledger.charge(ask("the fourth", "1"))
+    with pytest.raises(BudgetError):
+        ledger.charge(ask("the fifth", "1"))
+    assert ledger.verify().charges == 4

@@ -13,13 +13,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
 import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger import SignedHead, SqliteLedger, receipts
+from sfumato.ledger import Charged, Released, SignedHead, SqliteLedger, receipts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +107,7 @@ def test_without_the_package_charges_go_on_and_signing_says_what_is_missing(
     filled: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric", None)
+    monkeypatch.setattr(receipts, "_installed", lambda: False)
     with pytest.raises(UsageError, match="SF-L307"):
         filled.receipt()
     text = SignedHead(7, "0" * 64, "0" * 64, "0" * 128).to_json()
@@ -119,6 +121,62 @@ def test_a_key_that_cannot_be_read_is_told(path: Path, filled: SqliteLedger, sig
     Path(f"{path}.key").write_text("not a key")
     with pytest.raises(LedgerError, match="SF-L115"):
         filled.receipt()
+
+
+def test_a_lost_key_is_missed_and_made_anew_only_on_request(
+    path: Path, filled: SqliteLedger, signed: SignedHead
+) -> None:
+    key = Path(f"{path}.key")
+    key.unlink()
+    for call in (filled.receipt, filled.public_key):
+        with pytest.raises(LedgerError, match="SF-L123"):
+            call()
+    assert not key.exists()
+    said = receipts.check(filled, signed.to_json()).signed
+    assert said == f"signed with {signed.public_key}; this ledger's own key is not there"
+    assert filled.make_key() == filled.public_key() != signed.public_key
+    assert receipts.check(filled, signed.to_json()).signed == "signed with another key"
+
+
+@pytest.mark.usefixtures("signed")
+def test_every_answer_has_a_signed_receipt(filled: SqliteLedger, ask: Callable[..., Charge]) -> None:
+    charged = filled.charge(ask("signed"))
+    assert isinstance(charged, Charged)
+    first, again = filled.release(charged, "42"), filled.charge(ask("signed"))
+    assert isinstance(again, Released)
+    assert first.signed == again.signed == filled.receipt(first.entry)
+    assert first.signed is not None
+    assert (first.signed.genuine(), first.signed.entry) == (True, charged.seq + 1)
+
+
+def test_an_answer_without_a_key_is_given_unsigned(
+    path: Path, filled: SqliteLedger, ask: Callable[..., Charge]
+) -> None:
+    Path(f"{path}.key").unlink()
+    charged = filled.charge(ask("unsigned"))
+    assert isinstance(charged, Charged)
+    assert filled.release(charged, "42").signed is None
+
+
+def test_the_receipt_of_a_labs_answer_convinces_others(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="signatures come with the receipts extra")
+    lab, answer, export = sf.create(tmp_path / "lab"), tmp_path / "answer.json", tmp_path / "export.jsonl"
+    rows = pa.table({"who": [1, 2], "cost": [1.0, 2.0]})
+    told = {"unit": sf.Unit("who", max_rows=1), "columns": {"cost": sf.between(0, 9)}, "budget": sf.Budget(4)}
+    lab.register("visits", rows, **told)
+    release = lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=1)
+    fields = {"receipt": release.receipt.to_dict()}
+    answer.write_text(json.dumps(fields))
+    assert receipts.check(lab.ledger, answer.read_text()).signed == "signed by this ledger"
+    with export.open("w", encoding="utf-8") as file:
+        lab.ledger.export(file)
+    key = lab.ledger.public_key()
+    assert f"holds, signed with {key}" in verified(export, answer, "--key", key).stdout
+    fields["receipt"]["signed"]["entry"] += 1
+    answer.write_text(json.dumps(fields))
+    assert "its signature is wrong" in verified(export, answer).stdout
+    with pytest.raises(LedgerError, match="SF-L114"):
+        receipts.check(lab.ledger, answer.read_text())
 
 
 def verified(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -155,6 +213,7 @@ def test_the_commands_of_an_auditor(tmp_path: Path) -> None:
         return CliRunner().invoke(main, ["ledger", *map(str, arguments), "--lab", str(lab)])
 
     key = run("key").stdout.strip()
+    assert run("new-key").stdout.strip() == key  # it is there
     assert "entry 1, signed" in run("receipt", "--output", receipt).stdout
     assert json.loads(run("receipt", "--entry", 1).stdout) == json.loads(receipt.read_text())
     assert "holds entry 1 of this receipt (signed by this ledger)" in run("check-receipt", receipt).stdout

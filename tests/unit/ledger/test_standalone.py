@@ -124,10 +124,10 @@ STORIES = {
     "no proper name": at(1, account="population:a:b"),
     "long: no proper name": at(1, account="population:" + "a" * 200),
     "budget that was fixed": at(2, account="population:patient_id"),
-    "a float: content cannot be read": at(3, about={"epsilon": 0.1}),
-    "not a number: content cannot be read": at(3, about={"epsilon": float("nan")}),
-    "a list for a key: content cannot be read": at(3, key=[]),
-    "missing: content cannot be read": lambda seq, fields: fields.pop("key", None),
+    "a float: cannot be read": at(3, about={"epsilon": 0.1}),
+    "not a number: cannot be read": at(3, about={"epsilon": float("nan")}),
+    "a list for a key: cannot be read": at(3, key=[]),
+    "missing: cannot be read": lambda seq, fields: fields.pop("key", None),
 }
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import runpy
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from sfumato.ledger import GENESIS, Entry, replay
 from sfumato.ledger.entry import digest, seal
 from sfumato.ledger.verify import Books, checked, terms
 from sfumato.privacy import Budget, Cost, Pure, price
+
+check = runpy.run_path(str(Path(__file__).parents[3] / "tools" / "verify_ledger.py"))["check"]
 
 Told = tuple[str, dict[str, Any]]
 
@@ -29,6 +33,14 @@ def opened(name: str = A, budget: Budget | None = None, kind: str = "account") -
 def charged(request: str = "q", cost: Cost = TENTH, **change: Any) -> Told:
     fields = {"accounts": [A], "cost": cost.to_dict(), "request": digest(request), "about": {}, "key": None}
     return "charge", {**fields, **change}
+
+
+def reserved(steps: Any = 5, **change: Any) -> Told:
+    return "reserve", {**charged(**change)[1], "steps": steps}
+
+
+def moved(kind: str, charge: Any, steps: Any) -> Told:
+    return kind, {"charge": charge, "steps": steps}
 
 
 def released(charge: Any, answer: str = "x") -> Told:
@@ -60,6 +72,13 @@ def test_the_books_add_up() -> None:
     assert books.releases == {3: (4, digest("x"))}
     assert books.verified().to_dict() == {"entries": 5, "head": books.head, "charges": 2, "releases": 1}
     assert str(books.verified()).startswith("5 entries hold, 1 of 2 charges answered, head ")
+
+
+def test_what_a_reservation_gives_back_can_be_spent_again() -> None:
+    told = [opened(), reserved(10), moved("draw", 2, 3), moved("return", 2, 7), charged(cost=HALF)]
+    books = replay(chain(*told))
+    assert books.accounts[A].spent == TENTH * 3 + HALF
+    assert books.runs[2].state == (10, 3, 7)
 
 
 def test_other_payers_may_use_the_same_key() -> None:
@@ -115,6 +134,22 @@ def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
         ("content cannot be read", [opened("quota:a", kind="grant")]),
         ("content cannot be read", [opened("quota:a:b:c", kind="grant")]),
         ("kind is not known", [("refund", {})]),
+        ("spends more than was left", [opened(), reserved(11)]),
+        ("steps are malformed", [opened(), reserved(0)]),
+        ("steps are malformed", [opened(), reserved(True)]),
+        ("steps that are not there", [opened(), reserved(), moved("draw", 2, 6)]),
+        ("steps that are not there", [opened(), reserved(), moved("draw", 2, 0)]),
+        ("steps that are not there", [opened(), reserved(), moved("draw", 2, 3), moved("return", 2, 3)]),
+        ("steps that are not there", [opened(), reserved(), moved("return", 2, 5), moved("draw", 2, 1)]),
+        ("not return all that is left", [opened(), reserved(), moved("return", 2, 4)]),
+        ("of no open reservation", [opened(), charged(), moved("return", 2, 1)]),
+        ("of no open reservation", [opened(), reserved(), moved("draw", 1, 1)]),
+        (
+            "of no open reservation",
+            [opened(), reserved(), moved("draw", 2, 1), released(2), moved("return", 2, 4)],
+        ),
+        ("of which nothing was drawn", [opened(), reserved(), released(2)]),
+        ("of which nothing was drawn", [opened(), reserved(), moved("return", 2, 5), released(2)]),
         ("content cannot be read", [("charge", {})]),
         ("content cannot be read", [opened(), charged(accounts=[[A]])]),
         ("content cannot be read", [opened(), charged(about={"epsilon": 0.1})]),
@@ -131,6 +166,7 @@ def test_a_forged_story_is_refused(why: str, told: list[Told]) -> None:
         replay(entries)
     assert caught.value.code == "SF-L101"
     assert caught.value.facts["at"].startswith("entry ")
+    assert check([entry.to_json() for entry in entries], [], None).startswith("BROKEN at line ")
 
 
 def sound() -> list[Entry]:

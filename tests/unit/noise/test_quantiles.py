@@ -113,6 +113,12 @@ def sparse(grids: list[list[int]]) -> Histograms:
     )
 
 
+def listed(grids: list[list[int]]) -> Histograms:
+    """The same, with every row by itself."""
+    places = np.repeat(np.arange(np.size(grids), dtype=np.uint16), np.ravel(grids))
+    return Histograms.ascending(places, None, groups=len(grids), cells=len(grids[0]))
+
+
 def bands_hold(table: Histograms, parts: Parts, aim: Aim, grids: list[list[int]]) -> None:
     """Every cell is in one band, at the distance of the definition, which is no less than the band's."""
     edges, nearest = aim.edges(table, parts), aim.nearest()
@@ -135,7 +141,7 @@ def test_bands_have_the_weights_of_their_cells(
     grids: list[list[int]], share: Fraction, other: Fraction, epsilon: Fraction, data: st.DataObject
 ) -> None:
     """And so have those of both parts after a split, and of the parts of a part."""
-    table = sparse(grids)
+    table = data.draw(st.sampled_from([sparse, listed]))(grids)
     parts, aim = Parts.all(table), Quantile(epsilon, share).aim
     bands_hold(table, parts, aim, grids)
     for _ in range(2):
@@ -219,6 +225,15 @@ def test_one_sparse_histogram_is_a_dense_one() -> None:
     dense, given = Histograms.dense([0, 0, 5, 0, 80]), Histograms.sparse([2, 4], [5, 80], cells=5)
     assert dense.difference(given) == 0
     assert dense.difference(Histograms.sparse([1, 2], [3, 4], cells=5)) == 3 + 1 + 80
+
+
+@given(GRIDS)
+def test_rows_listed_one_by_one_are_the_same_histograms(grids: list[list[int]]) -> None:
+    counted, rows = sparse(grids), listed(grids)
+    cells, ranks = np.arange(np.size(grids) + 1), np.arange(-1, np.sum(grids) + 2)
+    assert counted.rank(cells).tolist() == rows.rank(cells).tolist()
+    assert counted.cell(ranks).tolist() == rows.cell(ranks).tolist()
+    assert counted.difference(rows) == 0
 
 
 @pytest.mark.parametrize("share", [HALF, Fraction(1, 10), Fraction(9, 10)])
@@ -371,6 +386,11 @@ def test_replays_price_rows() -> None:
         (lambda: Histograms.sparse([1], [1], cells=2**33), "SF-N511"),
         (lambda: Histograms.of([1, 0], [1, 2], [1, 1], groups=2, cells=3), "SF-N511"),
         (lambda: Histograms.of([2], [1], [1], groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.of([0], [4], [1], groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.ascending(np.array([1, 0]), None, groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.ascending(np.array([1, 6]), None, groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.ascending(np.array([1, 1]), [1, 1], groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.ascending(np.array([1]), None, groups=2**31, cells=2**32), "SF-N511"),
     ],
 )
 def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped-def]

@@ -17,6 +17,11 @@ class DuckDB:
     def total(self, column: str) -> str:
         return f"sum({column})"
 
+    def tally(self, place: str, span: int) -> tuple[str, str]:
+        """Row by row: to hand rows over and sort them takes less time than to count them."""
+        kind = "USMALLINT" if span < 2**16 else "UINTEGER" if span < 2**32 else "BIGINT"
+        return f"CAST({place} AS {kind})", ""
+
     def divided(self, left: str, right: str) -> str:
         return f"({left} // {right})"
 

@@ -19,6 +19,7 @@ import shutil
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.arrow import array
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
@@ -46,7 +47,8 @@ def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, 
                 write_degrees(connection, source, preparation)
             else:
                 _read(connection, source, preparation)
-                _keep(connection, preparation)
+                if preparation.unit is not None:
+                    _keep(connection, preparation)
                 _describe(connection, preparation)
             connection.execute("CHECKPOINT snapshot")
         _settle(built, path)
@@ -63,7 +65,10 @@ def remove(path: Path) -> None:
 
 
 def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation) -> None:
-    """The temporary table `gridded`: the unit as text, and columns c0, c1, … as they will be stored."""
+    """The temporary table `gridded`: the unit as text, and columns c0, c1, … as they will be stored.
+
+    Without a unit column all rows are kept, and this is the stored table already.
+    """
     import duckdb
 
     for i, column in _listed_columns(preparation):
@@ -71,9 +76,11 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
     unit = [] if preparation.unit is None else [preparation.unit]
     wanted = [*unit, *(column.name for column in preparation.columns)]
     with scan(connection, source, wanted) as rows:
-        sql = _gridded(preparation, rows.relation, rows.kinds)
+        gridded = _gridded(preparation, rows.relation, rows.kinds)
         try:
-            connection.execute(sql)
+            connection.execute(
+                f"CREATE TEMP TABLE gridded AS {gridded}" if unit else _every_row(preparation, gridded)
+            )
         except duckdb.OperationalError:
             raise  # the machine's disk or memory, not the source
         except duckdb.Error:
@@ -101,10 +108,10 @@ def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, of, strict=True))]
     parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
     understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    store = [f"{stored(column, _place(i, column), kind)} AS c{i}" for i, column, kind in fields]
     lists = [f"LEFT JOIN list{i} ON read.c{i} = list{i}.value" for i, _ in _listed_columns(preparation)]
     return f"""
-        CREATE TEMP TABLE gridded AS SELECT {", ".join(["unit", *store])}
+        SELECT {", ".join(["unit", *store])}
         FROM (
             SELECT {", ".join(["unit", *understand])}
             FROM (SELECT {", ".join([f"{unit} AS unit", *parse])} FROM {relation})) AS read {" ".join(lists)}
@@ -125,20 +132,15 @@ def _list(codes: Codes) -> Any:
 
     types = {"UTINYINT": pyarrow.uint8(), "USMALLINT": pyarrow.uint16(), "UINTEGER": pyarrow.uint32()}
     first = listed(codes)
-    values = pyarrow.array(list(first), pyarrow.string() if are_texts(codes) else pyarrow.float64())
-    return pyarrow.table(
-        {"value": values, "code": pyarrow.array(list(first.values()), types[sql_type(codes)])}
-    )
+    values = array(list(first), pyarrow.string() if are_texts(codes) else pyarrow.float64())
+    return pyarrow.table({"value": values, "code": array(list(first.values()), types[sql_type(codes)])})
 
 
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
 
 
 def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
-    """The stored tables `rows` and, with a unit column, `units`."""
-    if preparation.unit is None:
-        connection.execute(_every_row(preparation))
-        return
+    """The stored tables `rows` and `units`."""
     connection.execute(_units(preparation))
     connection.execute("""
         CREATE TABLE snapshot.units AS SELECT
@@ -152,14 +154,14 @@ def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
     connection.execute(_single(preparation))
 
 
-def _every_row(preparation: Preparation) -> str:
+def _every_row(preparation: Preparation, gridded: str) -> str:
     """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
     number = "row_number() OVER () - 1"
     drawn = f"CAST(hash({secrets.randbits(62)}, unit) & 65535 AS USMALLINT)"
     names = _names(preparation)
     return f"""
         CREATE TABLE snapshot.rows AS SELECT {", ".join(["unit", f"{drawn} AS block", *names])}
-        FROM (SELECT {", ".join([f"{number} AS unit", *names])} FROM gridded)"""  # noqa: S608
+        FROM (SELECT {", ".join([f"{number} AS unit", *names])} FROM ({gridded}))"""  # noqa: S608
 
 
 def _units(preparation: Preparation) -> str:

@@ -17,6 +17,9 @@ class PostgreSQL:
     def total(self, column: str) -> str:
         return f"sum({column})"
 
+    def tally(self, place: str, span: int) -> tuple[str, str]:
+        return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
+
     def divided(self, left: str, right: str) -> str:
         """By div, which is exact; / rounds after some digits."""
         return f"div({left}, {right})"

@@ -22,6 +22,9 @@ class Spark:
     wide = "DECIMAL(38, 0)"
     everything = "HAVING true"
 
+    def tally(self, place: str, span: int) -> tuple[str, str]:
+        return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
+
     def divided(self, left: str, right: str) -> str:
         """Quotients of decimals have six digits after the point, rounded, and 32 before it. So only multiples
         are divided, and what is above the sixth digit first. Each number is bound to a name once.

@@ -1,0 +1,267 @@
+"""Fitting behind the curator: bounds and classes from the catalog, every round charged first at the gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.domains import Listed, Numbers, Texts
+from sfumato.curator.expressions import expression
+from sfumato.curator.gate import decode
+from sfumato.curator.lowered import coarser, number
+from sfumato.curator.lowering import source
+from sfumato.curator.relation import Aliased, Name, Table
+from sfumato.curator.statistics import (
+    Add,
+    Column,
+    Constant,
+    Either,
+    Greatest,
+    Least,
+    Multiply,
+    kept,
+    priced,
+    spread,
+    tabled,
+)
+from sfumato.errors import BudgetError, PolicyError, UsageError
+from sfumato.learn.declared import ONE, Declared, Feature, Labels
+from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.oracle import Oracle
+from sfumato.privacy.account import Cost, price
+from sfumato.privacy.events import Sequential
+from sfumato.privacy.exact import shown, whole
+from sfumato.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.curator import catalog
+    from sfumato.curator.lowered import Lowered
+    from sfumato.curator.lowering import Source
+    from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.spend import Spend
+    from sfumato.curator.statistics import Block, Key, Value
+    from sfumato.desk import Desk
+    from sfumato.learn.declared import View
+    from sfumato.learn.estimator import Private
+    from sfumato.learn.purse import Purse
+    from sfumato.privacy.events import Event
+
+
+def fit(
+    desk: Desk,
+    estimator: Private,
+    table: str,
+    features: Sequence[str],
+    target: str | None,
+    rows_per_unit: int,
+) -> Any:
+    """Learn from a table; the estimator comes back fitted."""
+    rows = source(Aliased(Table(table), table), desk.lab.table)
+    if rows.table.is_public:
+        raise PolicyError(
+            "SF-Q144",
+            f"'{rows.table.name}' is public: there is no one to protect in it.",
+            try_="scikit-learn's own estimators",
+        )
+    bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
+    names = _names(features)
+    declared = Catalogued(bounded).declared(names, target, classifies=hasattr(estimator, "classes"))
+    rounds = Rounds(desk, type(estimator).__name__)
+    oracle = TableOracle(rounds, bounded, declared, estimator.purse())
+    estimator.begin(names, declared)
+    estimator._learn(oracle)
+    unit = rows.table.unit.column or "row"
+    protected = f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
+    estimator.guarantee_ = Guarantee.of(
+        oracle.purse,
+        unit=protected,
+        neighbours=rows.table.neighbours,
+        arithmetic=estimator.arithmetic,
+    )
+    return estimator
+
+
+def _names(features: Any) -> tuple[str, ...]:
+    names = (features,) if isinstance(features, str) else tuple(features)
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise UsageError(
+            "SF-E110", "features are names of columns, each once.", try_='features=["age", "cost"]'
+        )
+    return names
+
+
+# ---- what the catalog says ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogued:
+    """Features and targets of a table, with the bounds that the steward promised."""
+
+    rows: Source
+
+    def declared(self, features: Sequence[str], target: str | None, classifies: bool) -> Declared:
+        found = tuple(map(self._feature, features))
+        named = (*features, *([target] if target else ()))
+        spans = dict(map(self._span, named))
+        return Declared(found, self._target(target, classifies), spans)
+
+    def _target(self, name: str | None, classifies: bool) -> Feature | Labels | None:
+        if name is None:
+            return None
+        return self._labels(name) if classifies else self._feature(name)
+
+    def _feature(self, name: str) -> Feature:
+        """On a grid like that of own arrays, centred in half steps; missing as the middle."""
+        part, domain = number(self._column(name), f"'{name}'")
+        bits = max(0, (domain.high - domain.low).bit_length() - ONE.bit_length() + 1)
+        part, domain = number(coarser(part, domain, bits), f"'{name}'")
+        centred = _shifted(part.value, domain)
+        value = centred if part.present else Either(centred, Constant(0))
+        lost = domain.step / 2 if bits else 0  # a coarser grid is rounded down, by half a step on average
+        middle = domain.step * (domain.low + domain.high) / 2 + lost
+        half = domain.step * max(1, domain.high - domain.low) / 2
+        return Feature(name, value, max(1, domain.high - domain.low), float(middle), float(half))
+
+    def _labels(self, name: str) -> Labels:
+        part = self._column(name)
+        domain = part.domain
+        if not isinstance(domain, Listed) or domain.size < 2:
+            raise PolicyError(
+                "SF-E111",
+                f"The classes in '{name}' are not listed.",
+                try_="sf.one_of(…) for the target when the table is registered",
+            )
+        return Labels(part.value, tuple(domain.shown()))
+
+    def _column(self, name: str) -> Lowered:
+        return expression(Name(name), self.rows.scope)
+
+    def _span(self, name: str) -> tuple[Column, tuple[int, int]]:
+        part = self._column(name)
+        if not isinstance(part.value, Column) or isinstance(part.domain, Texts):
+            raise PolicyError(
+                "SF-E112",
+                f"'{name}' cannot be learnt from.",
+                try_="a column declared by sf.between or sf.one_of",
+            )
+        return part.value, (part.domain.low, part.domain.high)
+
+
+def _shifted(value: Value, domain: Numbers) -> Value:
+    doubled = Multiply(value, Constant(2))
+    return Add(doubled, Constant(-(domain.low + domain.high)))
+
+
+def moved(declared: Declared, view: View) -> Declared:
+    """The same columns, measured from a public point; not shortened, so that the price is that of the box."""
+    centre = view.point(len(declared.features)).tolist()
+    features = tuple(map(_from, declared.features, centre))
+    target = declared.target
+    if isinstance(target, Feature):
+        target = _cut(_from(target, view.target_centre), view.target_reach)
+    one = max(1, round(view.one * ONE))
+    constant = Feature("one", Constant(one), one, 0.0, view.one) if view.one else None
+    return replace(declared, features=features, target=target, one=constant)
+
+
+def _from(feature: Feature, centre: float) -> Feature:
+    shift = round(centre * feature.bound)
+    bound, unit = feature.bound + abs(shift), feature.half / feature.bound
+    value = Add(feature.value, Constant(-shift)) if shift else feature.value
+    return replace(feature, value=value, bound=bound, middle=feature.middle + unit * shift, half=unit * bound)
+
+
+def _cut(feature: Feature, reach: float) -> Feature:
+    """Cut off at a share of its bound."""
+    bound = max(1, round(reach * feature.bound))
+    value = Greatest(Least(feature.value, Constant(bound)), Constant(-bound))
+    return replace(feature, value=value, bound=bound, half=feature.half * bound / feature.bound)
+
+
+# ---- the oracle --------------------------------------------------------------------------------------------
+
+
+class TableOracle(Oracle):
+    """Over a table behind the curator. Each round is one charge and one scan.
+
+    Before the first one it is checked that the accounts hold the whole fit, so that none is begun in vain.
+    """
+
+    def __init__(self, rounds: Rounds, rows: Source, declared: Declared, purse: Purse) -> None:
+        super().__init__(declared, purse)
+        self._rounds, self._rows = rounds, rows
+        self.rows_per_unit = rows.max_rows
+        self.replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
+
+    def _around(self, view: View) -> TableOracle:
+        return TableOracle(self._rounds, self._rows, moved(self.declared, view), self.purse)
+
+    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+        (answer,) = self._rounds.pay(priced(self._rows, keys, blocks, spend), self.purse)
+        ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
+        return np.split(np.array(answer, dtype=object), ends)
+
+    def _histograms(
+        self,
+        groupings: tuple[tuple[Key, ...], ...],
+        blocks: tuple[Block, ...],
+        keys: tuple[Key, ...],
+        spend: Spend,
+    ) -> list[list[Any]]:
+        plan = tabled(self._rows, groupings, keys, blocks, spend)
+        (answer,) = self._rounds.pay(plan, self.purse)
+        return spread(answer, groupings, keys, len(blocks))
+
+
+class Rounds:
+    """The rounds of one fit, each paid at the desk."""
+
+    def __init__(self, desk: Desk, name: str) -> None:
+        self._desk, self._name, self._done = desk, name, 0
+
+    def pay(self, plan: Priced, purse: Purse) -> list[Any]:
+        if not self._done:
+            self._require_whole(plan, purse)
+        self._done += 1
+        return decode(self._desk.pay(plan, f"fit {self._name}, round {self._done}").answer)
+
+    def _require_whole(self, first: Payable, purse: Purse) -> None:
+        """A fit that was done before is free, round by round."""
+        if self._desk.standing(first).free:
+            return
+        standing = self._desk.standing(Whole(first.table, purse))
+        if standing.left_after is None:
+            raise BudgetError(
+                "SF-B101",
+                f"Not enough privacy budget to fit {self._name} on '{first.table.name}'.",
+                asked=str(purse),
+                left=f"one question of up to ε = {shown(standing.left)}",
+                why="all rounds of a fit are to be paid for, and none is begun in vain",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All rounds of a fit, to be priced and never paid at once."""
+
+    table: catalog.Table
+    purse: Purse
+    bias: tuple[str, ...] = ()
+    steps: tuple[Any, ...] = ()
+    request: str = "0" * 64
+
+    @property
+    def spend(self) -> Spend:
+        return self.purse.main
+
+    @property
+    def event(self) -> Event:
+        return Sequential(self.purse.events)
+
+    @property
+    def cost(self) -> Cost:
+        return price(self.event)

@@ -1,0 +1,31 @@
+"""Estimators that learn from an oracle alone, in scikit-learn's manner.
+
+    sf.learn.GaussianNB(epsilon=1.0, bounds=(-1, 1), classes=[0, 1]).fit(X, y)            own arrays
+    s.fit(sf.learn.GaussianNB(epsilon=0.5), table="visits", features=[…], target="ill")   behind the curator
+
+Bounds and classes are declared, never measured. scikit-learn is needed here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from sfumato.errors import UsageError
+
+if find_spec("sklearn") is None:
+    raise UsageError(
+        "SF-E100", "Learning needs scikit-learn, which is not installed.", try_='pip install "sfumato[learn]"'
+    )
+
+from sfumato.learn.accounts import Account
+from sfumato.learn.cluster import KMeans
+from sfumato.learn.decomposition import PCA
+from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.linear import LinearRegression
+from sfumato.learn.naive_bayes import GaussianNB
+from sfumato.learn.saving import load
+
+ESTIMATORS = ("GaussianNB", "KMeans", "LinearRegression", "PCA")
+"""What a file may name; nothing else is ever loaded."""
+
+__all__ = ["ESTIMATORS", "PCA", "Account", "GaussianNB", "Guarantee", "KMeans", "LinearRegression", "load"]

@@ -1,0 +1,105 @@
+"""Who pays for fits on one's own arrays: a ledger in a file, or at least a count that clones share.
+
+A copy of an account is the same account. `clone`, `copy`, `pickle` and `joblib` hand on its place, never what
+is in it, so nothing that scikit-learn does with an estimator makes budget.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import BudgetError, PolicyError, UsageError
+from sfumato.ledger import Charge, SqliteLedger
+from sfumato.privacy.account import caps, left, price
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.events import Sequential
+from sfumato.privacy.exact import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.exact import Number
+
+_NAME = "population:arrays"
+
+
+class Account:
+    """A budget for own arrays, kept in a ledger file: every fit that names it is charged there first.
+
+    `Account("fits.ledger", epsilon=4, delta=1e-6)` makes the file or opens it; a budget once fixed stays.
+    """
+
+    def __init__(self, path: str | Path, *, epsilon: Number | None = None, delta: Number = 0) -> None:
+        self._path = Path(path).absolute()
+        known = self._path.exists()
+        if not known and epsilon is None:
+            raise UsageError("SF-E106", "A new account needs its budget.", try_="epsilon=4, delta=1e-6")
+        self._ledger = SqliteLedger.open(self._path) if known else SqliteLedger.create(self._path)
+        if epsilon is not None:
+            self._ledger.open_account(_NAME, Budget(epsilon, delta))
+
+    def charge(self, event: Event, about: str) -> None:
+        """Durable before anything is read, or refused; what goes wrong after that stays charged."""
+        # every round has noise of its own, so no two are the same request
+        charge = Charge((_NAME,), price(event), secrets.token_hex(32), {"question": about})
+        self._ledger.charge(charge)
+
+    def require(self, events: Sequence[Event]) -> None:
+        """Refuse a fit that the budget does not hold as a whole, before anything is charged."""
+        if not caps(self.budget).admits(self._ledger.spent(_NAME), price(Sequential(tuple(events)))):
+            raise BudgetError(
+                "SF-B101",
+                "Not enough privacy budget for this fit.",
+                left=f"one question of up to ε = {shown(self.left)}",
+                try_="fewer fits, or sf.learn.Search, which pays once for many",
+            )
+
+    @property
+    def budget(self) -> Budget:
+        return self._ledger.budget(_NAME)
+
+    @property
+    def left(self) -> Fraction:
+        """The largest pure ε that a fit may still cost."""
+        return left(caps(self.budget), self._ledger.spent(_NAME)).epsilon
+
+    def __copy__(self) -> Account:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Account:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Account, (str(self._path),)
+
+    def __repr__(self) -> str:
+        return f"Account({self._path.name!r}, ε = {shown(self.left)} left of {shown(self.budget.epsilon)})"
+
+
+class Tally:
+    """How often an estimator and its clones were fitted, and for how much."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._fits: list[Sequence[Event]] = []
+
+    def add(self, events: Sequence[Event]) -> list[Sequence[Event]]:
+        """All so far, with this one."""
+        with self._lock:
+            self._fits.append(events)
+            return list(self._fits)
+
+
+def travelled() -> PolicyError:
+    """An estimator that came out of a pickle cannot tell how often others like it were fitted."""
+    return PolicyError(
+        "SF-E107",
+        "A copy of this estimator that went through pickle is to be fitted, and no account pays for it.",
+        why="a search in several processes would fit many times for the price of one",
+        try_='budget=sf.learn.Account("fits.ledger", epsilon=4, delta=1e-6), or n_jobs=1',
+    )

@@ -1,0 +1,115 @@
+"""Naive Bayes from noisy counts, sums and sums of squares of each class, one scan.
+
+Because : docs/proofs/learners.md
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.statistics import COUNT, Add, Block, Constant, Key, Multiply
+from sfumato.learn.declared import Labels
+from sfumato.learn.supervised import PrivateClassifier
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.learn.declared import Declared
+    from sfumato.learn.oracle import Oracle
+
+    Floats = NDArray[np.float64]
+
+_COUNTS, _SUMS, _SQUARES = Fraction(1, 10), Fraction(6, 10), Fraction(3, 10)
+
+
+class GaussianNB(PrivateClassifier):
+    """Classes whose features are independent and normal.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/learners.md#naive-bayes
+    Assumes  : the bounds and the classes are public.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        row_norm: Any = None,
+        classes: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.budget = budget
+
+    def _learn(self, oracle: Oracle) -> None:
+        declared = oracle.declared
+        counts, sums, squares = oracle.sums(_blocks(declared), [_by_class(declared)])
+        rows = np.maximum(counts.values[0], 1.0)
+        unit = declared.bounds[:, None]
+        means = np.clip(sums.values / unit / rows, -1.0, 1.0)
+        second = squares.values / unit**2 / rows + 0.5
+        spread = _spread(second - means**2, rows, squares.deviation / unit[:, 0] ** 2)
+        halves = declared.halves
+        self.theta_ = means.T * halves + declared.middles
+        self.var_ = spread.T * halves**2
+        self.class_count_ = rows
+        self.class_prior_ = rows / rows.sum()
+
+    def _log_scores(self, rows: Floats) -> Floats:
+        rows = np.where(np.isnan(rows), self.theta_.mean(axis=0), rows)
+        prior = np.log(self.class_prior_) - np.log(2 * math.pi * self.var_).sum(axis=1) / 2
+        inverse = 1 / self.var_
+        squares = rows**2 @ inverse.T - 2 * rows @ (self.theta_ * inverse).T
+        found: Floats = prior - (squares + (self.theta_**2 * inverse).sum(axis=1)) / 2
+        return found
+
+
+def _by_class(declared: Declared) -> Key:
+    if not isinstance(declared.target, Labels):
+        raise AssertionError(declared.target)
+    return Key(declared.target.value, len(declared.target.classes))
+
+
+def _blocks(declared: Declared) -> list[Block]:
+    """Squares are measured from half their largest value, which halves what a row adds to them."""
+    values = [feature.value for feature in declared.features]
+    centred = [
+        Add(Multiply(feature.value, feature.value), Constant(-(feature.bound**2 // 2)))
+        for feature in declared.features
+    ]
+    return [
+        Block.within((COUNT,), declared.spans, _COUNTS),
+        Block.within(values, declared.spans, _SUMS),
+        Block.within(centred, declared.spans, _SQUARES),
+    ]
+
+
+def _spread(variances: Floats, rows: Floats, noise: Floats) -> Floats:
+    """Between what noise could have made of nothing and all there can be; drawn to the classes' common one.
+
+    A class's own variance counts by how far its noise lies below the difference between classes.
+    """
+    error = (noise[:, None] / rows) ** 2
+    pooled = (variances * rows).sum(axis=1, keepdims=True) / rows.sum()
+    between = np.maximum(
+        ((variances - pooled) ** 2).mean(axis=1, keepdims=True) - error.mean(axis=1, keepdims=True), 0
+    )
+    own = between / (between + error + 1e-12)
+    floor = np.maximum(1e-4, np.sqrt(error))
+    found: Floats = np.clip(own * variances + (1 - own) * pooled, floor, 1.0)
+    return found

@@ -1,0 +1,167 @@
+"""What a learner may ask of rows it never sees: noisy sums and histograms.
+
+`Oracle` says what each costs; where the exact integers come from is said by `ArrayOracle`, for one's own
+arrays, and by the session, for a table behind the curator. A learner that speaks to an oracle alone is as
+private as what it asked, and runs on every engine unchanged.
+
+Because : docs/proofs/statistics.md
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.statistics import Block, Key, Noisy, noisy, part
+from sfumato.learn.declared import around
+from sfumato.privacy.events import Sequential
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.curator.spend import Spend
+    from sfumato.curator.statistics import Value
+    from sfumato.learn.arrays import Arrays
+    from sfumato.learn.declared import Declared, View
+    from sfumato.learn.purse import Purse
+    from sfumato.privacy.events import Event
+
+    Pay = Callable[[Event], None]
+
+ALL = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The noisy sums of a block: one row a term, one column a cell."""
+
+    values: NDArray[np.float64]
+    deviation: float
+    """Of the noise of each, which is public."""
+
+
+class Oracle(ABC):
+    """Sums over rows whose bounds are declared, out of one purse."""
+
+    rows_per_unit: int = 1
+    replaced: bool = False
+    """Whether neighbours replace a unit instead of adding or removing one."""
+
+    def __init__(self, declared: Declared, purse: Purse) -> None:
+        self.declared = declared
+        self.purse = purse
+
+    def sums(
+        self,
+        blocks: Sequence[Block],
+        keys: Sequence[Key] = (),
+        share: Fraction = ALL,
+        out_of: Spend | None = None,
+    ) -> list[Answer]:
+        """Each block's sums in every cell of the keys, from one scan, for this share of the purse.
+
+        `out_of` names a part of the purse; without it, the main one pays.
+        """
+        spend = part(out_of or self.purse.main, share)
+        found = self._sums(tuple(blocks), tuple(keys), spend)
+        return list(map(_answer, found, self.noise(blocks, spend)))
+
+    def histograms(
+        self,
+        groupings: Sequence[Sequence[Key]],
+        terms: Sequence[Value],
+        keys: Sequence[Key] = (),
+        share: Fraction = ALL,
+    ) -> list[list[Answer]]:
+        """The same terms by each of these groupings, within the cells of `keys`: a row is once in each.
+
+        One answer a term for each grouping; its rows are the cells of the grouping, its columns those of
+        the keys. Every term has the same share of the spend.
+        """
+        spend = part(self.purse.main, share)
+        blocks = tuple(self._repeated(term, len(groupings), Fraction(1, len(terms))) for term in terms)
+        found = self._histograms(tuple(map(tuple, groupings)), blocks, tuple(keys), spend)
+        noise = self.noise(blocks, spend)
+        return [list(map(_answer, each, noise)) for each in found]
+
+    def around(self, view: View) -> Oracle:
+        """The same rows from a public point of view; shortened where that can be done."""
+        return self._around(view)
+
+    def noise(self, blocks: Sequence[Block], spend: Spend) -> list[Noisy]:
+        """What would be added to these blocks; public."""
+        return [noisy(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
+
+    def _repeated(self, term: Value, times: int, share: Fraction) -> Block:
+        """One term that a row adds to once in each of so many groupings."""
+        one = Block.within((term,), self.declared.spans, share)
+        return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
+
+    @abstractmethod
+    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+        """The noisy integers of each block."""
+
+    @abstractmethod
+    def _histograms(
+        self,
+        groupings: tuple[tuple[Key, ...], ...],
+        blocks: tuple[Block, ...],
+        keys: tuple[Key, ...],
+        spend: Spend,
+    ) -> list[list[Any]]:
+        """The noisy integers of each block's term for each grouping."""
+
+    @abstractmethod
+    def _around(self, view: View) -> Oracle: ...
+
+
+class ArrayOracle(Oracle):
+    """Over one's own arrays: exact integers by NumPy, exact noise. `pay` is told each price beforehand."""
+
+    def __init__(self, declared: Declared, purse: Purse, arrays: Arrays, pay: Pay) -> None:
+        super().__init__(declared, purse)
+        self._arrays = arrays
+        self._pay = pay
+
+    def _around(self, view: View) -> ArrayOracle:
+        found = around(self.declared, self._arrays, view)
+        return ArrayOracle(found.declared, self.purse, found.arrays, self._pay)
+
+    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+        noise = self._paid(blocks, spend)
+        exact = self._arrays.sums(keys, [term for block in blocks for term in block.terms])
+        ends = np.cumsum([each.terms for each in noise])[:-1]
+        return [each.release(sums) for each, sums in zip(noise, np.split(exact, ends), strict=True)]
+
+    def _histograms(
+        self,
+        groupings: tuple[tuple[Key, ...], ...],
+        blocks: tuple[Block, ...],
+        keys: tuple[Key, ...],
+        spend: Spend,
+    ) -> list[list[Any]]:
+        """All cells of all groupings are one vector to the noise of a term."""
+        noise = self._paid(blocks, spend)
+        terms = [block.terms[0] for block in blocks]
+        exact = self._arrays.histograms([(*grouping, *keys) for grouping in groupings], terms)
+        cells = int(np.prod([key.size for key in keys], dtype=np.int64))
+        long = [each.release(np.concatenate([one[at] for one in exact])) for at, each in enumerate(noise)]
+        ends = np.cumsum([one.shape[1] for one in exact])[:-1]
+        parts = [np.split(each, ends) for each in long]
+        return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
+
+    def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:
+        """Charged before anything is summed."""
+        noise = self.noise(blocks, spend)
+        self._pay(Sequential(tuple(each.event() for each in noise)))
+        return noise
+
+
+def _answer(values: Any, noise: Noisy) -> Answer:
+    return Answer(np.asarray(values, dtype=np.float64), noise.deviation)

@@ -1,0 +1,72 @@
+"""Estimators with a target: classes that are declared, or a number within declared bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from sfumato.errors import UsageError
+from sfumato.learn.declared import given
+from sfumato.learn.estimator import Private, declared_classes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.learn.declared import Given
+
+
+class PrivateClassifier(ClassifierMixin, Private):
+    """Learns classes. Rows whose label is not declared count nowhere."""
+
+    classes: Any
+    classes_: NDArray[Any]
+
+    def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
+        rows, labels = validate_data(
+            self, X, y, dtype=np.float64, ensure_all_finite=False, multi_output=False
+        )
+        self.classes_ = np.array(declared_classes(self.classes))
+        return rows, labels
+
+    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+        return given(rows, self._frame(rows.shape[1]), labels=(target, self.classes_.tolist()))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        scores = self._log_scores(self._rows(X))
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        best = self._log_scores(self._rows(X)).argmax(axis=1)
+        found: NDArray[Any] = self.classes_[best]
+        return found
+
+    def _log_scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The logarithm of each class's probability, up to what is common to a row."""
+        raise NotImplementedError
+
+
+class PrivateRegressor(RegressorMixin, Private):
+    """Learns a number. Targets are clipped to their declared bounds, missing ones count as the middle."""
+
+    target_bounds: Any
+
+    def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
+        rows, target = validate_data(
+            self, X, y, dtype=np.float64, ensure_all_finite=False, y_numeric=True, multi_output=False
+        )
+        return rows, column_or_1d(target, dtype=np.float64)
+
+    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+        if self.target_bounds is None:
+            raise UsageError(
+                "SF-E105",
+                "Say between which bounds the target lies.",
+                why="bounds that are measured on the data would give it away",
+                try_="target_bounds=(0, 100)",
+            )
+        return given(rows, self._frame(rows.shape[1]), numbers=(target, self.target_bounds))

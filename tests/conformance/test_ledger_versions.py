@@ -1,0 +1,161 @@
+"""Ledgers of older versions are brought forward in one transaction, and newer ones are left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from contextlib import closing
+from fractions import Fraction
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.conformance import servers
+from tests.conformance.stores import KINDS
+
+from sfumato.errors import LedgerError
+from sfumato.ledger import Charge, Ledger, PostgresLedger, Released, Reserved, SqliteLedger, tables
+from sfumato.privacy import Pure, price
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).parent
+PEOPLE, ADA = "population:patient_id", "quota:patient_id:ada"
+HEAD = "089ebe806dd6f2d6ba3174d77686d3e85609a56a56a52fb06ef22f8440c86f03"
+"""Of the seven entries that version 1 wrote."""
+
+_numbers = count()
+
+
+def digest(name: str) -> str:
+    return sha256(name.encode()).hexdigest()
+
+
+def old_sqlite(folder: Path) -> tuple[Callable[[], Ledger], Callable[[str], None]]:
+    path = folder / "ledger.sqlite"
+
+    def change(sql: str) -> None:
+        with closing(sqlite3.connect(path)) as db:
+            db.executescript(sql)
+
+    change((HERE / "version1" / "sqlite.sql").read_text(encoding="utf-8"))
+    return lambda: SqliteLedger.open(path), change
+
+
+def old_postgres(folder: Path) -> tuple[Callable[[], Ledger], Callable[[str], None]]:
+    import psycopg
+
+    address, schema = servers.running().address, f"old_{os.getpid()}_{next(_numbers)}"
+
+    def change(sql: str) -> None:
+        with psycopg.connect(address, options=f"-c search_path={schema}") as db:
+            db.execute(sql.encode())
+
+    change(f"CREATE SCHEMA {schema}")
+    change((HERE / "version1" / "postgres.sql").read_text(encoding="utf-8"))
+    return lambda: PostgresLedger.open(address, schema=schema), change
+
+
+@pytest.fixture(params=KINDS)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Callable[[], Ledger], Callable[[str], None]]:
+    return {"sqlite": old_sqlite, "postgres": old_postgres}[request.param](tmp_path)
+
+
+Old = tuple["Callable[[], Ledger]", "Callable[[str], None]"]
+
+
+def ask(name: str) -> Charge:
+    return Charge((PEOPLE, ADA), price(Pure(Fraction(1, 10))), digest(name), {"table": "visits"})
+
+
+def test_an_old_ledger_goes_on_where_it_was(old: Old) -> None:
+    open_it, _ = old
+    with closing(open_it()) as ledger:
+        verified = ledger.verify()
+        assert (verified.entries, verified.head) == (7, HEAD)
+        assert ledger.spent(PEOPLE).pure == 3 * 10**11
+        kept = ledger.find(digest("first"))
+        assert kept is not None
+        assert kept.answer == "answer to first\nin two lines"
+        assert isinstance(ledger.charge(ask("second")), Released)
+        reserved = ledger.reserve(ask("run"), 5)
+        assert isinstance(reserved, Reserved)
+        ledger.draw(reserved, 2)
+        ledger.give_back(reserved)
+        identity = ledger.identity()
+    with closing(open_it()) as ledger:
+        assert ledger.verify().entries == 10
+        assert ledger.identity() == identity != ""
+        assert list(ledger.entries())[6].hash == HEAD
+
+
+def test_two_ledgers_have_two_identities(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    found = []
+    for name in "ab":
+        with closing(old_sqlite(tmp_path / name)[0]()) as ledger:
+            found.append(ledger.identity())
+    assert len(set(found)) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE accounts SET spent = replace(spent, '300000000000', '0')",
+        "UPDATE answers SET answer = 'another'",
+        "CREATE TABLE reservations (x TEXT)",
+    ],
+)
+def test_an_old_ledger_that_was_changed_stays_as_it_is(old: Old, change: str) -> None:
+    """It is verified before it is brought forward for good."""
+    open_it, alter = old
+    alter(change)
+    for _ in range(2):
+        with pytest.raises(LedgerError, match=r"SF-L10[23]"):
+            open_it()
+    with pytest.raises((sqlite3.Error, Exception), match="identity"):
+        alter("UPDATE ledger SET identity = 'x'; SELECT identity FROM ledger")
+
+
+def test_a_newer_ledger_is_refused_by_that_name(old: Old) -> None:
+    open_it, alter = old
+    alter("UPDATE ledger SET version = 9")
+    with pytest.raises(LedgerError, match=r"SF-L103  This ledger was made by a newer version"):
+        open_it()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_death_before_the_end_leaves_the_old_ledger(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_it, _ = old
+    pid = os.fork()
+    if pid == 0:
+        tables.check = lambda db: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,return-value]
+        open_it()
+        os._exit(255)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    with closing(open_it()) as ledger:
+        assert ledger.verify().head == HEAD
+
+
+def test_a_writer_does_not_bring_it_forward_and_gets_the_new_rights_when_the_owner_does(
+    tmp_path: Path,
+) -> None:
+    open_it, alter = old_postgres(tmp_path)
+    role, schema = f"clerk_{os.getpid()}", f"old_{os.getpid()}_{next(_numbers) - 1}"
+    alter(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role}")
+    alter(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}")
+    alter(f"GRANT INSERT ON entries, accounts, charges, answers TO {role}")
+    alter(f"GRANT UPDATE (terms, spent) ON accounts TO {role}; GRANT UPDATE ON ledger TO {role}")
+    address = servers.running().address.replace("user=postgres", f"user={role}")
+    with pytest.raises(LedgerError, match="SF-L120"):
+        PostgresLedger.open(address, schema=schema)
+    open_it().close()
+    with closing(PostgresLedger.open(address, schema=schema)) as ledger:
+        reserved = ledger.reserve(ask("run"), 5)
+        assert isinstance(reserved, Reserved)
+        assert ledger.draw(reserved, 2) == 2

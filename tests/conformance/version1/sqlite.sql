@@ -1,0 +1,51 @@
+PRAGMA foreign_keys = OFF;
+BEGIN TRANSACTION;
+CREATE TABLE accounts (
+    account TEXT PRIMARY KEY,
+    terms INTEGER NOT NULL REFERENCES entries,
+    spent TEXT NOT NULL
+) STRICT;
+INSERT INTO "accounts" VALUES('population:patient_id',1,'{"pure":300000000000,"renyi":[22453255854,29875753188,44520486165,58789388817,85763199030,110149979109,150313310328,179933461578,237816576852,269314590054,284778031656,296216849358],"side":0}');
+INSERT INTO "accounts" VALUES('quota:patient_id:ada',2,'{"pure":200000000000,"renyi":[14968837236,19917168792,29680324110,39192925878,57175466020,73433319406,100208873552,119955641052,158544384568,179543060036,189852021104,197477899572],"side":0}');
+CREATE TABLE answers (
+    charge INTEGER PRIMARY KEY REFERENCES charges,
+    seq INTEGER NOT NULL UNIQUE REFERENCES entries,
+    nonce TEXT NOT NULL,
+    answer TEXT NOT NULL
+) STRICT;
+INSERT INTO "answers" VALUES(3,4,'b746d061251ba6fa7585982d4ac5c0085c3afab7ac34dc4fb7ac29bde2641217','answer to first
+in two lines');
+INSERT INTO "answers" VALUES(5,6,'bdb359c7367831942c2a43f501413915a3f7ea5cea18a53423a79c1bd3f22e6f','answer to second
+in two lines');
+CREATE TABLE charges (
+    seq INTEGER PRIMARY KEY REFERENCES entries,
+    request TEXT NOT NULL,
+    payers TEXT NOT NULL,
+    key TEXT,
+    UNIQUE (payers, key)
+) STRICT;
+INSERT INTO "charges" VALUES(3,'a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e','["population:patient_id","quota:patient_id:ada"]','key of first');
+INSERT INTO "charges" VALUES(5,'16367aacb67a4a017c8da8ab95682ccb390863780f7114dda0a0e0c55644c7c4','["population:patient_id","quota:patient_id:ada"]','key of second');
+INSERT INTO "charges" VALUES(7,'76f75e6129fe30135bd44d80ab7cc46fdba81907758dc808f3e2517beef2b1e9','["population:patient_id"]',NULL);
+CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL,
+    prev TEXT NOT NULL,
+    hash TEXT NOT NULL
+) STRICT;
+INSERT INTO "entries" VALUES(1,'account','{"account":"population:patient_id","at":"2026-11-16T03:22:08+00:00","budget":{"delta":"1/10000000","epsilon":"4"},"caps":{"pure":4000000000000,"renyi":[-1,-1,-1,-1,1013527556345,1846120052313,2613720322050,2973504238330,3485479186116,3731333865045,3854049795872,3951283281162],"side":57646075230}}','0000000000000000000000000000000000000000000000000000000000000000','300f9327c34e3ad72f8794909f872a9fe285a9d26193f3eba3f88c3c66c45b52');
+INSERT INTO "entries" VALUES(2,'grant','{"account":"quota:patient_id:ada","at":"2026-11-16T03:22:08+00:00","budget":{"delta":"0","epsilon":"1"},"caps":{"pure":1000000000000,"renyi":[-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1],"side":0}}','300f9327c34e3ad72f8794909f872a9fe285a9d26193f3eba3f88c3c66c45b52','cd4e5bce2d5294edcfcf8913314d05390082806f3d4e3de868d8b36429da7beb');
+INSERT INTO "entries" VALUES(3,'charge','{"about":{"table":"visits"},"accounts":["population:patient_id","quota:patient_id:ada"],"at":"2026-11-16T03:22:08+00:00","cost":{"pure":100000000000,"renyi":[7484418618,9958584396,14840162055,19596462939,28587733010,36716659703,50104436776,59977820526,79272192284,89771530018,94926010552,98738949786],"side":0},"key":"key of first","request":"a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e"}','cd4e5bce2d5294edcfcf8913314d05390082806f3d4e3de868d8b36429da7beb','44f90908caa3be6f50326bee41a6fe3682b662e1889e0b1568de71dbf8a8771f');
+INSERT INTO "entries" VALUES(4,'release','{"at":"2026-11-16T03:22:08+00:00","charge":3,"commitment":"f0aed36a2bbb0c0ce001e78cef9aca6fae041d14c1678cb1859e3e17deaf6d5b"}','44f90908caa3be6f50326bee41a6fe3682b662e1889e0b1568de71dbf8a8771f','dd75784f7b8fe7425cb066e95bf941ecb3543ddb8ece92af6b1d3696526ceca1');
+INSERT INTO "entries" VALUES(5,'charge','{"about":{"table":"visits"},"accounts":["population:patient_id","quota:patient_id:ada"],"at":"2026-11-16T03:22:08+00:00","cost":{"pure":100000000000,"renyi":[7484418618,9958584396,14840162055,19596462939,28587733010,36716659703,50104436776,59977820526,79272192284,89771530018,94926010552,98738949786],"side":0},"key":"key of second","request":"16367aacb67a4a017c8da8ab95682ccb390863780f7114dda0a0e0c55644c7c4"}','dd75784f7b8fe7425cb066e95bf941ecb3543ddb8ece92af6b1d3696526ceca1','b2e87eabcc70d783189cfdbf335b2bef55a517f06cc779ced23118b8322e70ae');
+INSERT INTO "entries" VALUES(6,'release','{"at":"2026-11-16T03:22:08+00:00","charge":5,"commitment":"7ee9935405672e8e10eb1c7ef2113d09c56523585646bc6b3ebe0cefeb854da4"}','b2e87eabcc70d783189cfdbf335b2bef55a517f06cc779ced23118b8322e70ae','212f93479d85a3c155f6e65231b7567729ceb862f8112903c9e8997bf20f53dd');
+INSERT INTO "entries" VALUES(7,'charge','{"about":{"table":"visits"},"accounts":["population:patient_id"],"at":"2026-11-16T03:22:08+00:00","cost":{"pure":100000000000,"renyi":[7484418618,9958584396,14840162055,19596462939,28587733010,36716659703,50104436776,59977820526,79272192284,89771530018,94926010552,98738949786],"side":0},"key":null,"request":"76f75e6129fe30135bd44d80ab7cc46fdba81907758dc808f3e2517beef2b1e9"}','212f93479d85a3c155f6e65231b7567729ceb862f8112903c9e8997bf20f53dd','089ebe806dd6f2d6ba3174d77686d3e85609a56a56a52fb06ef22f8440c86f03');
+CREATE TABLE ledger (version INTEGER PRIMARY KEY) STRICT;
+INSERT INTO "ledger" VALUES(1);
+CREATE INDEX requests ON charges (request);
+CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END;
+CREATE TRIGGER entries_remain BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END;
+COMMIT;

@@ -1,0 +1,114 @@
+"""Every estimator, replayed on worst-case neighbours: the same way, and inputs within their price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfumato import audit
+from sfumato.curator.statistics import Block
+from sfumato.learn import PCA, GaussianNB, LinearRegression
+from sfumato.learn import moments as moments_room
+from sfumato.privacy.events import Pure, Sequential
+
+BOUNDS = (-1.0, 1.0)
+HUGE = 1e6
+SPENDS = [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}]
+
+Data = tuple[np.ndarray, np.ndarray]
+
+
+def corners(features: int) -> list[np.ndarray]:
+    """Rows that reach far: all bounds at once, one bound alone, far outside, and nothing but missing."""
+    alone = np.zeros(features)
+    alone[0] = HUGE
+    signs = np.where(np.arange(features) % 2, -1.0, 1.0)
+    return [np.full(features, HUGE), -np.full(features, HUGE), signs * HUGE, alone, np.full(features, np.nan)]
+
+
+def neighbours(targets: list[float], rows: int = 60, features: int = 4) -> Iterator[tuple[Data, Data]]:
+    """A table with and without one extreme row, both ways round."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1.2, 1.2, (rows, features))
+    y = rng.choice(targets, rows)
+    for row in corners(features):
+        for target in targets:
+            more = np.vstack([X, row]), np.append(y, target)
+            yield (X, y), more
+            yield more, (X, y)
+
+
+def learned(estimator: Any) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and name != "guarantee_" and isinstance(value, np.ndarray | float | int)
+    }
+
+
+CASES: list[tuple[Any, list[float]]] = [
+    (lambda **spend: GaussianNB(bounds=BOUNDS, classes=[0, 1], **spend), [0.0, 1.0]),
+    (lambda **spend: GaussianNB(row_norm=1.0, classes=[0, 1], **spend), [0.0, 1.0]),
+    (lambda **spend: PCA(2, bounds=BOUNDS, **spend), [0.0]),
+    (lambda **spend: PCA(2, row_norm=1.0, **spend), [0.0]),
+]
+LINES: list[Any] = [
+    lambda **spend: LinearRegression(bounds=BOUNDS, target_bounds=BOUNDS, **spend),
+    lambda **spend: LinearRegression(row_norm=2.0, target_bounds=BOUNDS, **spend),
+]
+
+
+def audited(make: Any, spend: dict[str, float], events: Any, targets: list[float], rows: int = 60) -> Any:
+    def program(data: Data) -> dict[str, Any]:
+        return learned(make(**spend).fit(*data))
+
+    return audit.replay(program, neighbours(targets, rows), claim=Sequential(tuple(events)))
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
+@pytest.mark.parametrize(("make", "targets"), CASES)
+def test_a_learner_keeps_its_price(make: Any, targets: list[float], spend: dict[str, float]) -> None:
+    found = audited(make, spend, make(**spend).purse().events, targets)
+    assert found.finding is None
+    assert found.reached > 0.5
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
+@pytest.mark.parametrize("make", LINES)
+def test_a_regression_keeps_its_price(
+    make: Any, spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few rows are asked for their mean twice, by pure ε; many for their products."""
+    purse = make(**spend).purse()
+    monkeypatch.setattr("sfumato.learn.linear._FEW", 1e9)
+    few = audited(make, spend, [Pure(purse.aside.epsilon), Pure(purse.alone.epsilon)], [-HUGE, 0.3, HUGE])
+    monkeypatch.setattr("sfumato.learn.linear._FEW", 0.0)
+    many = audited(make, spend, purse.events, [-HUGE, HUGE])
+    assert (few.finding, many.finding) == (None, None)
+    assert few.reached > 0.9
+    assert many.reached > 0.5
+
+
+def test_a_matrix_priced_for_half_its_reach_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = moments_room.gram
+
+    def planted(*args: Any) -> Block:
+        block = honest(*args)
+        return Block(block.terms, block.l1 // 4, block.l2_squared // 16, block.share)
+
+    monkeypatch.setattr("sfumato.learn.decomposition.gram", planted)
+    program = lambda data: learned(PCA(2, bounds=BOUNDS, epsilon=1.0, delta=1e-6).fit(*data))  # noqa: E731
+    claim = Sequential(PCA(epsilon=1.0, delta=1e-6).purse().events)
+    assert audit.replay(program, neighbours([0.0]), claim=claim).violates
+
+
+def test_bounds_that_are_measured_are_found() -> None:
+    def program(data: Data) -> dict[str, Any]:
+        X, y = data
+        bounds = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
+        return learned(GaussianNB(bounds=bounds, classes=[0, 1], epsilon=1.0).fit(X, y))
+
+    assert audit.replay(program, neighbours([0.0, 1.0]), claim=1.0).violates
