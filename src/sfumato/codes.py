@@ -61,6 +61,12 @@ CODES: dict[str, str] = {
     "SF-E114": "Trees are kept shallow: with more leaves each holds too few rows for its noise.",
     "SF-E113": "There are at most as many components as features.",
     "SF-E112": "Learners take numbers within declared bounds and listed values. Free texts have no bound.",
+    "SF-E130": "A loss is one that is known by name, or one given with its value, its slope and the two constants that proofs need: how steep and how curved it is.",
+    "SF-E131": "How a linear classifier is learnt is named by one of its methods.",
+    "SF-E132": "Output and objective perturbation are proven for real numbers. In floating point the minimiser may give away more, so behind the curator linear classifiers learn by noisy descent over exact sums, whose noise is drawn exactly.",
+    "SF-E133": "A penalty pulls weights to nothing and is not negative.",
+    "SF-E134": "Objective perturbation is of pure ε. With a δ, its Gaussian form needs less noise.",
+    "SF-E135": "The proof of Gaussian objective perturbation uses that all a row pulls is along its features, which holds for one score.",
     # budgets and quotas
     "SF-B101": "The population's budget does not hold this question any more. Ask with less, or ask again something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "The analyst's own quota does not hold this question. The steward may grant more; the population's budget is the limit for everyone.",

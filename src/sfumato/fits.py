@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from sfumato.curator.domains import Listed, Numbers, Texts, countable
 from sfumato.curator.expressions import expression
 from sfumato.curator.gate import decode
+from sfumato.curator.layers import Layers, fineness, shortened
 from sfumato.curator.lowered import coarser, number
 from sfumato.curator.lowering import source
 from sfumato.curator.relation import Aliased, Name, Table
@@ -43,11 +45,12 @@ if TYPE_CHECKING:
     from sfumato.curator.lowering import Source
     from sfumato.curator.priced import Payable, Priced
     from sfumato.curator.spend import Spend
-    from sfumato.curator.statistics import Block, Key, Value
+    from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk
     from sfumato.learn.declared import View
     from sfumato.learn.estimator import Private
     from sfumato.learn.purse import Purse
+    from sfumato.learn.slopes import Slopes
     from sfumato.privacy.events import Event
 
 _MOST_LISTED = 1000
@@ -202,6 +205,12 @@ def _cut(feature: Feature, reach: float) -> Feature:
     return replace(feature, value=value, bound=bound, half=feature.half * bound / feature.bound)
 
 
+def _on_common_grid(feature: Feature, column: Column) -> Feature:
+    """ONE steps stand for what fineness · bound / 2^16 of a half is."""
+    ratio = fineness(feature.bound) * feature.bound / 2**16
+    return replace(feature, value=column, bound=ONE, half=feature.half / ratio)
+
+
 # ---- the oracle --------------------------------------------------------------------------------------------
 
 
@@ -223,6 +232,22 @@ class TableOracle(Oracle):
     def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
         """Written out again in every question."""
         return self, list(values)
+
+    def short(self, length: float) -> TableOracle:
+        """In whole numbers, by steps of the rows' length."""
+        layers, features = Layers(self._rows), self.declared.features
+        norm = max(1, math.floor(length * ONE))
+        bounds = [each.bound for each in features]
+        columns = shortened(layers, [each.value for each in features], bounds, norm, ONE)
+        found = tuple(map(_on_common_grid, features, columns))
+        declared = replace(self.declared, features=found, norm=norm)
+        return TableOracle(self._rounds, layers.source, declared, self.purse)
+
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+        layers = Layers(self._rows)
+        block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
+        (answer,) = self._rounds.pay(priced(layers.source, (), (block,), spend), self.purse)
+        return np.array(answer, dtype=object)
 
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
         (answer,) = self._rounds.pay(priced(self._rows, keys, blocks, spend), self.purse)

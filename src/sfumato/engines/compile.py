@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines import program as asked
 from sfumato.engines.expressions import BLOCK, Expressions, joined
+from sfumato.engines.reaches import Reaches
 from sfumato.engines.rows import (
     MOST_COUNTED,
     Bounded,
+    Computed,
     Counted,
     Joined,
     Largest,
@@ -50,12 +52,23 @@ class Layout:
     """From declared names to stored ones."""
     has_places: bool
     """Whether the rows of a unit are ordered, which they are where it may have several."""
+    reaches: Mapping[str, int] = field(default_factory=dict)
+    """How far from zero the integers of a column are, by its declared name; with these, as many values as can
+    be are computed in 64 bits."""
 
 
 def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """One SELECT. `layouts` knows every snapshot that is read."""
     stored = frozenset(scan.at for scan in scans(program.rows) if isinstance(scan, Scan))
-    return _Compiler(dialect, layouts, _used(program), stored).text(program)
+    return _Compiler(dialect, layouts, _used(program), stored, _reaches(program, layouts)).text(program)
+
+
+def _reaches(program: Asked, layouts: Mapping[str, Layout]) -> Reaches:
+    """Of stored columns alone; other sources may have columns of the same names."""
+    found = [scan for scan in scans(program.rows) if isinstance(scan, Scan)]
+    return Reaches(
+        {(scan.at, name): reach for scan in found for name, reach in layouts[scan.snapshot].reaches.items()}
+    )
 
 
 def _used(program: Asked) -> dict[int, set[str]]:
@@ -89,6 +102,7 @@ class _Compiler:
     used: Mapping[int, set[str]]
     _stored: frozenset[int]
     """The sources whose columns are stored ones."""
+    _reaches: Reaches
     _names: dict[tuple[int, str], str] = field(default_factory=dict)
 
     # ---- what is asked ----
@@ -108,7 +122,7 @@ class _Compiler:
     @text.register
     def _(self, program: asked.Tally) -> str:
         source, value = self._source(program.rows), self._value(program.value)
-        inside = self._inside(program, f"{value} BETWEEN 0 AND {program.size - 1}")
+        inside = self._inside(program, self._below(program.value, program.size))
         place = f"{self._cell(program.keys)} * {program.size} + {value}"
         chosen, grouped = self.dialect.tally(place, program.span)
         return f"SELECT {chosen} FROM {source} {inside} {grouped}".rstrip()  # noqa: S608
@@ -130,8 +144,13 @@ class _Compiler:
 
     def _inside(self, program: asked.Program | asked.Tally, *more: str) -> str:
         """Keys are not missing and not outside: no stored code can make a cell that is not there."""
-        keys = [f"{self._value(key.value)} BETWEEN 0 AND {key.size - 1}" for key in program.keys]
+        keys = [self._below(key.value, key.size) for key in program.keys]
         return f"WHERE {joined('AND', [self._where(program.where), *keys, *more])}"
+
+    def _below(self, value: Value, size: int) -> str:
+        """From 0 to size − 1; engines know the ends of a column, and not those of a sum."""
+        part, shift = _shifted(value)
+        return f"{self._value(part)} BETWEEN {-shift} AND {size - 1 - shift}"
 
     def _cell(self, keys: Sequence[Key]) -> str:
         """The position in the product of the keys, the last fastest."""
@@ -141,11 +160,12 @@ class _Compiler:
         return cell if all(isinstance(key.value, Column) for key in keys) else f"CAST({cell} AS BIGINT)"
 
     def _grouped(self, keys: Sequence[Key]) -> str:
-        """By the stored columns where keys are columns: their small integers group fastest."""
+        """By stored columns where keys are columns, shifted or not: their small integers group fastest."""
         if not keys:
             return self.dialect.everything
-        if all(isinstance(key.value, Column) for key in keys):
-            return "GROUP BY " + ", ".join(self._value(key.value) for key in keys)
+        parts = [_shifted(key.value)[0] for key in keys]
+        if all(isinstance(part, Column) for part in parts):
+            return "GROUP BY " + ", ".join(map(self._value, parts))
         return "GROUP BY 1"
 
     def _sum(self, term: Term) -> str:
@@ -254,6 +274,12 @@ class _Compiler:
         )
         return f"SELECT {kept} FROM ({grouped}) AS grouped WHERE nth_cell <= {rows.groups:d}"  # noqa: S608
 
+    @_relation.register
+    def _(self, rows: Computed) -> str:
+        columns = [f"{self._value(value)} AS r{rows.at}_v{i}" for i, value in enumerate(rows.values)]
+        chosen = ", ".join([*self._kept(rows.rows), *columns])
+        return f"SELECT {chosen} FROM {self._source(rows.rows)}{self.dialect.fence}"  # noqa: S608
+
     def _renumbered(self, relation: str, right: Rows, left: Rows) -> str:
         """Units of another snapshot by the numbers of ours, through what both know a person by."""
         theirs, ours = _home(right), _home(left)
@@ -282,6 +308,8 @@ class _Compiler:
                 return keys + [name for name in figures if name[len(f"r{rows.at}_") :] in self.used[rows.at]]
             case Bounded():
                 return self._columns(rows.rows)
+            case Computed():
+                return self._columns(rows.rows) + [f"r{rows.at}_v{i}" for i in range(len(rows.values))]
 
     def _placed(self, rows: Rows) -> bool:
         match rows:
@@ -291,14 +319,14 @@ class _Compiler:
                 return False
             case Joined(left):
                 return self._placed(left)
-            case PerUnit(inner) | Bounded(inner):
+            case PerUnit(inner) | Bounded(inner) | Computed(inner):
                 return self._placed(inner)
 
     # ---- values ----
 
     @cached_property
     def _expressions(self) -> Expressions:
-        return Expressions(self.dialect, self._name)
+        return Expressions(self.dialect, self._name, self._reaches)
 
     def _value(self, value: Value) -> str:
         return self._expressions.value(value)
@@ -317,9 +345,17 @@ class _Compiler:
         return known
 
 
+def _shifted(value: Value) -> tuple[Value, int]:
+    """A value as another plus a constant."""
+    match value:
+        case Add(part, Constant(int(shift))):
+            return part, shift
+    return value, 0
+
+
 def _ours(name: str) -> bool:
-    """Whether a column is one that a source of units made: k0, f12."""
-    return name[:1] in ("k", "f") and name[1:].isdecimal() and name.isascii()
+    """Whether a column is one that a source of rows made: k0, f12, v3."""
+    return name[:1] in ("k", "f", "v") and name[1:].isdecimal() and name.isascii()
 
 
 def _number(rows: Rows) -> int:
@@ -328,7 +364,7 @@ def _number(rows: Rows) -> int:
             return at
         case Joined(left) | Bounded(left):
             return _number(left)
-        case PerUnit():
+        case PerUnit() | Computed():
             return rows.at
 
 
@@ -337,5 +373,5 @@ def _home(rows: Rows) -> str:
     match rows:
         case Scan(snapshot) | Sizes(snapshot):
             return snapshot
-        case Joined(left) | PerUnit(left) | Bounded(left):
+        case Joined(left) | PerUnit(left) | Bounded(left) | Computed(left):
             return _home(left)

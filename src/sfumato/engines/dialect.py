@@ -17,6 +17,9 @@ class Dialect(Protocol):
     everything: str
     """What stands in the place of GROUP BY where all rows are one group."""
 
+    fence: str
+    """What keeps a subquery's values from being written out again wherever they are used."""
+
     def tally(self, place: str, span: int) -> tuple[str, str]:
         """What is selected of rows at a place below `span`, and how they are grouped: the place of every row,
         or each place that occurs and how often."""

@@ -23,6 +23,8 @@ from sfumato.learn.cluster import KMeans
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.linear import LinearRegression
+from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
+from sfumato.learn.losses import Loss, huber
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
@@ -31,12 +33,15 @@ from sfumato.learn.tree import DecisionTreeClassifier
 ESTIMATORS = (
     "Bins",
     "CategoricalNB",
+    "ConvexERM",
     "DecisionTreeClassifier",
     "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "KMeans",
     "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
     "PCA",
     "StandardScaler",
 )
@@ -48,6 +53,7 @@ __all__ = [
     "Account",
     "Bins",
     "CategoricalNB",
+    "ConvexERM",
     "DecisionTreeClassifier",
     "GaussianNB",
     "GradientBoostingClassifier",
@@ -55,6 +61,10 @@ __all__ = [
     "Guarantee",
     "KMeans",
     "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "Loss",
     "StandardScaler",
+    "huber",
     "load",
 ]

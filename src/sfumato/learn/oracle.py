@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.statistics import Block, Key, Noisy, noisy, part
-from sfumato.learn.declared import around
+from sfumato.learn.declared import View, around
+from sfumato.learn.slopes import Rows, plain
 from sfumato.privacy.events import Sequential
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Value
     from sfumato.learn.arrays import Arrays
-    from sfumato.learn.declared import Declared, View
+    from sfumato.learn.declared import Declared
     from sfumato.learn.purse import Purse
+    from sfumato.learn.slopes import Slopes
     from sfumato.privacy.events import Event
 
     Pay = Callable[[Event], None]
@@ -92,6 +94,17 @@ class Oracle(ABC):
         noise = self.noise(blocks, spend)
         return [list(map(_answer, each, noise)) for each in found]
 
+    def slopes(self, asked: Slopes, share: Fraction = ALL) -> Answer:
+        """The slopes of a loss at public weights, from one scan; the rows are to be shortened before."""
+        spend = part(self.purse.main, share)
+        (noise,) = self.noise([asked.block(self.declared)], spend)
+        found = np.asarray(self._slopes(asked, noise, spend), dtype=np.float64)
+        return Answer(found.reshape(asked.weights.shape), noise.deviation)
+
+    @abstractmethod
+    def short(self, length: float) -> Oracle:
+        """The same rows, none longer than this: in halves of their bounds, for every feature the same."""
+
     def around(self, view: View) -> Oracle:
         """The same rows from a public point of view; shortened where that can be done."""
         return self._around(view)
@@ -124,6 +137,10 @@ class Oracle(ABC):
         """The noisy integers of each block's term for each grouping."""
 
     @abstractmethod
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+        """The noisy integers, features fastest."""
+
+    @abstractmethod
     def _around(self, view: View) -> Oracle: ...
 
 
@@ -134,6 +151,15 @@ class ArrayOracle(Oracle):
         super().__init__(declared, purse)
         self._arrays = arrays
         self._pay = pay
+        self._matrix: Rows | None = None
+
+    def short(self, length: float) -> ArrayOracle:
+        return self._around(View(length))
+
+    def plain(self, event: Event) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The rows themselves and their classes, for textbook forms; charged for what those promise."""
+        self._pay(event)
+        return plain(self.declared, self._arrays)
 
     def _around(self, view: View) -> ArrayOracle:
         found = around(self.declared, self._arrays, view)
@@ -166,6 +192,12 @@ class ArrayOracle(Oracle):
         ends = np.cumsum([one.shape[1] for one in exact])[:-1]
         parts = [np.split(each, ends) for each in long]
         return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
+
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+        self._pay(noise.event())
+        if self._matrix is None or not self._matrix.suits(asked):
+            self._matrix = Rows.of(self.declared, self._arrays, asked)
+        return noise.release(asked.exact(self._matrix))
 
     def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:
         """Charged before anything is summed."""

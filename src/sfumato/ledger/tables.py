@@ -20,6 +20,8 @@ from sfumato.privacy.account import NOTHING, Cost
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sfumato.ledger.contract import Charged
+
 _ANSWER = (
     "SELECT c.request, a.charge, e.hash, a.answer, a.seq FROM answers a JOIN entries e ON e.seq = a.seq"
     " JOIN charges c ON c.seq = a.charge"
@@ -81,7 +83,8 @@ class Wanted:
     keys: dict[tuple[str, str], None] = field(default_factory=dict)
     """By payers."""
     requests: dict[str, None] = field(default_factory=dict)
-    charges: dict[int, None] = field(default_factory=dict)
+    charges: dict[int, Charged] = field(default_factory=dict)
+    """As whoever asks about them holds them."""
 
     def add(self, other: Wanted) -> None:
         self.accounts |= other.accounts
@@ -136,7 +139,7 @@ class Asked:
 
 def _among(db: Connection, query: str, values: Iterable[Any], ending: str = "") -> Any:
     listed = tuple(values)
-    return db.execute(f"{query} {_marks(len(listed))} {ending}", listed) if listed else ()
+    return db.execute(f"{query} {marks(len(listed))} {ending}", listed) if listed else ()
 
 
 def _keyed(db: Connection, keys: Iterable[tuple[str, str]]) -> Any:
@@ -144,12 +147,12 @@ def _keyed(db: Connection, keys: Iterable[tuple[str, str]]) -> Any:
     payers, names = tuple({payer: None for payer, _ in keys}), tuple({name: None for _, name in keys})
     if not payers:
         return ()
-    query = f"{_KEYED} WHERE c.payers IN {_marks(len(payers))} AND c.key IN {_marks(len(names))}"
+    query = f"{_KEYED} WHERE c.payers IN {marks(len(payers))} AND c.key IN {marks(len(names))}"
     return db.execute(query, (*payers, *names))
 
 
 @lru_cache(maxsize=1024)
-def _marks(count: int) -> str:
+def marks(count: int) -> str:
     return f"({', '.join('?' * count)})"
 
 
@@ -249,7 +252,7 @@ class Pending:
 
 def _insert(db: Connection, statement: str, rows: Sequence[tuple[Any, ...]], ending: str = "") -> None:
     if rows:
-        places = ", ".join([_marks(len(rows[0]))] * len(rows))
+        places = ", ".join([marks(len(rows[0]))] * len(rows))
         db.execute(f"{statement} {places} {ending}", [value for row in rows for value in row])
 
 

@@ -50,6 +50,10 @@ class Transaction:
         self.head = known.head
         self.pending = Pending()
 
+    @property
+    def wrote(self) -> bool:
+        return self.head != self.known.head
+
     # ---- accounts ----
 
     def set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:

@@ -13,6 +13,7 @@ _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 class DuckDB:
     wide = "HUGEINT"
     everything = "GROUP BY ()"
+    fence = ""
 
     def total(self, column: str) -> str:
         return f"sum({column})"

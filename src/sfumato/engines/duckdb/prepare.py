@@ -4,7 +4,8 @@
                                       unit; not there where max_rows is 1
     units(unit, person, rows, block)  person is one for the same identifier in all tables of a key, rows is
                                       how many the source had, block is 16 bits of a keyed hash
-    columns(declared, stored)         which of c0, c1, … a declared column is
+    columns(declared, stored, reach)  which of c0, c1, … a declared column is, and how far from zero its
+                                      integers can be
 
 With no unit column there is no table `units`, and rows(unit, block, c0, …) has a block drawn for each row.
 Why the rows kept bound what one unit can change is in docs/proofs/contribution-bounds.md.
@@ -23,7 +24,7 @@ from sfumato.arrow import array
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
+from sfumato.engines.duckdb.stored import as_text, parsed, reach, sql_type, stored, understood
 from sfumato.engines.preparation import Codes, GraphPreparation, Texts
 from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 
@@ -238,9 +239,10 @@ def _names(preparation: Preparation) -> list[str]:
 
 
 def _describe(connection: DuckDBPyConnection, preparation: Preparation) -> None:
-    connection.execute("CREATE TABLE snapshot.columns (declared VARCHAR, stored VARCHAR)")
+    connection.execute("CREATE TABLE snapshot.columns (declared VARCHAR, stored VARCHAR, reach BIGINT)")
     for i, column in enumerate(preparation.columns):
-        connection.execute("INSERT INTO snapshot.columns VALUES (?, ?)", [column.name, f"c{i}"])
+        described = [column.name, f"c{i}", reach(column)]
+        connection.execute("INSERT INTO snapshot.columns VALUES (?, ?, ?)", described)
 
 
 # ---- files: nothing half made is ever found under a snapshot's name ----------------------------------------

@@ -13,6 +13,7 @@ _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 class PostgreSQL:
     wide = "NUMERIC"
     everything = "GROUP BY ()"
+    fence = " OFFSET 0"
 
     def total(self, column: str) -> str:
         return f"sum({column})"
