@@ -1,6 +1,8 @@
 """What private questions cost beside the same questions asked of DuckDB plainly: 10 million rows by default.
 
-    python benchmarks/queries.py [--rows 100_000_000 --no-windows] [--turns 7]
+    python benchmarks/queries.py [--turns 7]
+    python benchmarks/queries.py --rows 100_000_000 --no-windows --memory 8 --turns 2 \\
+        --only count "sum, mean" group-by median
 
 Plain is the question on an ordinary DuckDB file with the raw rows. Private is the whole way of a release: SQL
 in, priced, charged durably, summed, noise drawn, kept, an Arrow table out; each at another ε, since the same
@@ -16,6 +18,7 @@ of DuckDB.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ import duckdb
 from parts import rows
 from parts.measuring import Cost, best_of_turns, from_child, timed
 from parts.peak import refusal
-from parts.private import bounded, day_refused, fresh_epsilon, prepared, with_known_noise
+from parts.private import bounded, fresh_epsilon, prepared, with_known_noise
 
 if TYPE_CHECKING:
     from parts.measuring import Work
@@ -141,12 +144,10 @@ def run_bare(path: Path, statement: str) -> None:
 def preparing(folder: Path, source: Path, per_user: bool, windows: bool) -> None:
     """Prepare once by each way and print what it took; ours stays as the lab `lab`."""
     mine = timed(lambda: prepared(folder / "lab", source, per_user))
-    request = {"lab": str(folder / "again"), "source": str(source), "per_user": per_user}
-    my_peak = from_child(PEAK, request)
-    shutil.rmtree(folder / "again", ignore_errors=True)
+    my_peak = _peak_of_preparing(folder / "again", source, per_user) if windows else {}
     print(f"{'preparing, once':28}{'CPU s':>9}{'wall s':>9}{'MB':>8}   ours / this: CPU, wall, MB")
     print(f"{'ours':28}{_row(mine, my_peak)}", flush=True)
-    if per_user and not windows:
+    if not windows:
         print("the bare statement is left out, as --no-windows asks")
         return
     for name, statement in bare_statements(source, per_user).items():
@@ -154,6 +155,12 @@ def preparing(folder: Path, source: Path, per_user: bool, windows: bool) -> None
         ratios = f"{mine.cpu / cost.cpu:.2f} {mine.wall / cost.wall:.2f} {_ratio(my_peak, peak)}"
         met = verdict(mine.cpu, PREPARING * cost.cpu)
         print(f"{name:28}{_row(cost, peak)}   {ratios}   {met}", flush=True)
+
+
+def _peak_of_preparing(folder: Path, source: Path, per_user: bool) -> dict[str, Any]:
+    peak = from_child(PEAK, {"lab": str(folder), "source": str(source), "per_user": per_user})
+    shutil.rmtree(folder, ignore_errors=True)
+    return peak
 
 
 def _bare_cost(path: Path, statement: str) -> tuple[Cost, dict[str, Any]]:
@@ -250,10 +257,10 @@ def every_question(folder: Path, database: Path, per_user: bool, options: argpar
     preparing(folder, folder.parent / SOURCE, per_user, options.windows)
     lab = sf.open(folder / "lab")
     print(HEADINGS)
-    for asked in QUESTIONS:
-        asking(lab, database, asked, options.turns)
-    if per_user and options.windows:
-        asking(lab, database, WITHIN, min(options.turns, 2))
+    within = (WITHIN,) if per_user and options.windows else ()
+    for asked in (*QUESTIONS, *within):
+        if not options.only or asked.name in options.only:
+            asking(lab, database, asked, min(options.turns, 2) if asked.bounds else options.turns)
 
 
 def kept(database: Path) -> str:
@@ -276,7 +283,11 @@ def main() -> None:
         action="store_false",
         help="leave out the plain statements that rank all rows: half a kilobyte of memory a row",
     )
+    parser.add_argument("--only", nargs="+", metavar="QUESTION", help="ask these, by the names in the tables")
+    parser.add_argument("--memory", type=int, metavar="GB", help="of which DuckDB uses at most four fifths")
     options = parser.parse_args()
+    if options.memory:
+        os.environ["SLURM_MEM_PER_NODE"] = f"{options.memory}G"  # DuckDB asks it before the machine
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         folder = Path(scratch)
         database = folder / "plain.duckdb"
@@ -284,8 +295,6 @@ def main() -> None:
         raw(folder / SOURCE, database)
         print(f"{options.rows:,} rows, made in {made.wall:.0f} s; raw in DuckDB: {_size(database)}")
         print(f"per user at most {rows.MAX_ROWS} rows are kept: {kept(database)}")
-        if code := day_refused():
-            print(f"columns of days: not supported yet: {code}")
         for per_user in (True, False):
             every_question(folder / f"per_user_{per_user}", database, per_user, options)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfumato.codes import CODES
+from sfumato.engines.support import ENGINES, SUPPORT, Support
 
 DOCS = Path(__file__).parent
 
@@ -21,7 +22,31 @@ Every error has a code, one sentence, and facts in aligned fields. This page say
 it means and what to do. `sfumato explain CODE` prints the same. `make docs` writes this page from the code.
 """
 
-PAGES = {"errors.md": errors_page}
+
+def engines_page() -> str:
+    """One row for each kind of question, one column for each engine."""
+    head = [
+        "| question | for example | " + " | ".join(ENGINES) + " |",
+        "|---|---" + "|---" * len(ENGINES) + "|",
+    ]
+    return "\n".join([_ENGINES_HEAD, *head, *map(_row, SUPPORT), ""])
+
+
+def _row(support: Support) -> str:
+    cells = [f"no ({support.lacking[name]})" if name in support.lacking else "yes" for name in ENGINES]
+    return f"| {support.question} | `{support.example}` | {' | '.join(cells)} |"
+
+
+_ENGINES_HEAD = """# Engines
+
+A table is asked where it lies: files and frames by DuckDB inside the process, a PostgreSQL database by its
+server, Spark sources by Spark. The same rows become the same stored integers on each of them, and a question
+has the same exact answer before noise is added, to the last digit. Where an engine lacks a kind of question
+it says so with the code in its column. A test asks every example here of every engine; `make docs` writes
+this page from the code.
+"""
+
+PAGES = {"errors.md": errors_page, "engines.md": engines_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -9,7 +9,6 @@ import numpy as np
 
 import sfumato as sf
 from parts.rows import CATEGORIES, FIRST, HIGHEST, LAST, MAX_ROWS
-from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,21 +33,11 @@ def prepared(folder: Path, source: Path, per_user: bool) -> Lab:
 
 
 def promises() -> dict[str, Any]:
-    declared = {"category": sf.one_of(*CATEGORIES), "amount": sf.between(0, HIGHEST)}
-    return declared if day_refused() else {**declared, "day": day()}
-
-
-def day() -> Any:
-    return sf.between(FIRST, LAST)  # type: ignore[arg-type]
-
-
-def day_refused() -> str | None:
-    """Why a column of days cannot be declared, if so."""
-    try:
-        day()
-    except SfumatoError as error:
-        return error.code
-    return None
+    return {
+        "category": sf.one_of(*CATEGORIES),
+        "amount": sf.between(0, HIGHEST),
+        "day": sf.between(FIRST, LAST),
+    }
 
 
 def with_known_noise(query: Any, epsilon: float) -> None:

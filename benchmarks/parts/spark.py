@@ -1,4 +1,4 @@
-"""A small local Spark for Tumult Analytics: two cores, nothing shown, nothing left in the working folder."""
+"""A small local Spark for benchmarks: two cores, nothing shown, nothing left in the working folder."""
 
 from __future__ import annotations
 

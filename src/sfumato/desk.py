@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
 from sfumato import viz
 from sfumato.curator.gate import answer
 from sfumato.curator.spend import Needs, Spend, spend
+from sfumato.engines.rows import scans
+from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.exact import shown
@@ -83,7 +85,19 @@ class Desk:
             about=self._about(plan, text),
             key=key,
         )
-        return answer(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
+        with self.lab.reading():
+            self._require_current(plan)
+            return answer(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
+
+    def _require_current(self, plan: Payable) -> None:
+        """A price is for one snapshot; if that is gone, the charge would buy nothing."""
+        asked = {scan.snapshot for step in plan.steps for scan in scans(step.program.rows)}
+        if not asked <= {table.snapshot_name for table in self.lab.tables()}:
+            raise PolicyError(
+                "SF-C135",
+                "The table moved on while this was being asked; nothing was charged.",
+                try_="ask again",
+            )
 
     def _states(self, table: Table) -> list[tuple[Caps, Cost]]:
         ledger = self.lab.ledger

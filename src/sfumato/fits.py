@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.domains import Listed, Numbers, Texts
+from sfumato.curator.domains import Listed, Numbers, Texts, countable
 from sfumato.curator.expressions import expression
 from sfumato.curator.gate import decode
 from sfumato.curator.layers import Layers, fineness, shortened
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from sfumato.learn.slopes import Slopes
     from sfumato.privacy.events import Event
 
+_MOST_LISTED = 1000
+"""Values of one feature that are counted one by one."""
+
 
 def fit(
     desk: Desk,
@@ -72,7 +75,9 @@ def fit(
         )
     bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
     names = _names(features)
-    declared = Catalogued(bounded).declared(names, target, classifies=hasattr(estimator, "classes"))
+    declared = Catalogued(bounded).declared(
+        names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+    )
     rounds = Rounds(desk, type(estimator).__name__)
     oracle = TableOracle(rounds, bounded, declared, estimator.purse())
     estimator.begin(names, declared)
@@ -106,8 +111,10 @@ class Catalogued:
 
     rows: Source
 
-    def declared(self, features: Sequence[str], target: str | None, classifies: bool) -> Declared:
-        found = tuple(map(self._feature, features))
+    def declared(
+        self, features: Sequence[str], target: str | None, *, classifies: bool, listed: bool
+    ) -> Declared:
+        found = tuple(map(self._listed if listed else self._feature, features))
         named = (*features, *([target] if target else ()))
         spans = dict(map(self._span, named))
         return Declared(found, self._target(target, classifies), spans)
@@ -128,6 +135,19 @@ class Catalogued:
         middle = domain.step * (domain.low + domain.high) / 2 + lost
         half = domain.step * max(1, domain.high - domain.low) / 2
         return Feature(name, value, max(1, domain.high - domain.low), float(middle), float(half))
+
+    def _listed(self, name: str) -> Feature:
+        """A value by its place in the list; rows where it is missing count nowhere for it."""
+        part = self._column(name)
+        domain = part.domain
+        if isinstance(domain, Texts) or not countable(domain) or domain.size > _MOST_LISTED:
+            raise PolicyError(
+                "SF-E112",
+                f"The values of '{name}' are not listed.",
+                try_="sf.one_of(…) when the table is registered, or GaussianNB for numbers",
+            )
+        value = Add(part.value, Constant(-domain.low)) if domain.low else part.value
+        return Feature(name, value, max(1, domain.size - 1), 0.0, 1.0, tuple(domain.shown()))
 
     def _labels(self, name: str) -> Labels:
         part = self._column(name)
@@ -208,6 +228,10 @@ class TableOracle(Oracle):
 
     def _around(self, view: View) -> TableOracle:
         return TableOracle(self._rounds, self._rows, moved(self.declared, view), self.purse)
+
+    def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
+        """Written out again in every question."""
+        return self, list(values)
 
     def short(self, length: float) -> TableOracle:
         """In whole numbers, by steps of the rows' length."""

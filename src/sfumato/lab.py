@@ -28,6 +28,7 @@ from sfumato.session import AccountView, BudgetView, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Unpack
 
     from sfumato.curator.columns import Promise
@@ -168,6 +169,10 @@ class Lab:
     def table(self, name: str) -> Table:
         return self._catalog.table(name)
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Snapshots stay where they are until it ends."""
+        return self._catalog.reading()
+
     def tables(self) -> tuple[Table, ...]:
         return tuple(self._catalog.tables().values())
 
@@ -219,7 +224,8 @@ class Lab:
         """Those in a place that cannot be opened now stay leftovers, and nothing else waits for it."""
         for snapshot in self._catalog.contents.leftovers:
             try:
-                self.engine.erase(snapshot)
+                with self._catalog.erasing():
+                    self.engine.erase(snapshot)
             except UsageError as problem:
                 if problem.code not in _UNREACHABLE:
                     raise

@@ -52,7 +52,9 @@ def _together(folder: Path, parts: list[Path], table: Table) -> None:
         connection.execute(f"CREATE TABLE rows AS {' UNION ALL '.join(rows)}")
         if table.unit.column is not None:
             connection.execute(f"CREATE TABLE units AS {' UNION ALL '.join(units)}")
-        connection.execute(f"CREATE TABLE columns AS FROM part0.columns UNION ALL SELECT '{OF}', 'ofwhich'")
+        connection.execute(
+            f"CREATE TABLE columns AS FROM part0.columns UNION ALL SELECT '{OF}', 'ofwhich', {len(parts)}"
+        )
 
 
 def beside(program: Any, parts: int) -> Any:

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server, started for the tests and stopped after them."""
+"""A real PostgreSQL server and a real Spark, started for the tests and stopped after them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from conformance import spark_session
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
@@ -27,6 +29,12 @@ def postgres() -> Iterator[str]:
             yield address
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A session of Spark on this machine. No Spark or no Java is a skip on a desk, and a failure in CI."""
+    yield from spark_session.running()
 
 
 def _missing() -> Any:

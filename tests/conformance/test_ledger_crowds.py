@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
@@ -19,7 +20,7 @@ import pytest
 from tests.conformance.stores import KINDS, Store, store_of
 
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.ledger import Charge, Charged, Ledger, Released, steps
+from sfumato.ledger import Charge, Charged, Ledger, Released, steps, transaction
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def test_random_deaths_lose_nothing_that_was_told(store: Store, ledger: Ledger, 
             del children[victim]
             with suppress(BlockingIOError):
                 told += os.read(reads, 1 << 20)
-    kept = {entry.hash for entry in ledger.entries()}
+    kept = {each.hash for each in ledger.entries()}
     assert {line for line in told.decode().split("\n") if len(line) == 64} <= kept
     verified = ledger.verify()
     assert verified.releases <= verified.charges
@@ -241,6 +242,41 @@ def test_fifty_threads_with_one_key_get_one_charge_and_the_same_bytes(store: Sto
             answers = set(pool.map(work, range(50)))
     assert len(answers) == 1
     assert count(ledger) == (1, 1)
+
+
+def test_fifty_processes_with_one_key_get_one_charge_and_the_same_bytes(
+    store: Store, ledger: Ledger, tmp_path: Path
+) -> None:
+    def work(me: int) -> int:
+        mine = store.open(patience=120)
+        got = mine.charge(ask("q", key="k"))
+        released = mine.release(got, f"by {me}") if isinstance(got, Charged) else got
+        (tmp_path / f"{me}").write_text(released.answer)
+        return 0
+
+    children = [in_child(partial(work, me)) for me in range(50)]
+    assert [outcome(child) for child in children] == [0] * 50
+    assert len({(tmp_path / f"{me}").read_bytes() for me in range(50)}) == 1
+    assert count(ledger) == (1, 1)
+
+
+@pytest.mark.parametrize("years", [-10, 10])
+def test_a_clock_that_is_ten_years_off_changes_nothing(
+    store: Store, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, years: int
+) -> None:
+    answer(ledger, ask("before"))
+
+    def shifted() -> str:
+        return (datetime.now(UTC) + timedelta(days=365 * years)).isoformat(timespec="seconds")
+
+    monkeypatch.setattr(transaction, "now", shifted)
+    answer(ledger, ask("on another day"))
+    monkeypatch.undo()
+    answer(ledger, ask("today"))
+    with closing(store.open()) as reopened:
+        assert reopened.verify().entries == 7
+        assert ledger.find(digest("on another day")).answer == "42"  # type: ignore[union-attr]
+        assert isinstance(reopened.charge(ask("on another day")), Released)
 
 
 @pytest.mark.slow

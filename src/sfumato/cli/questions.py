@@ -1,4 +1,4 @@
-"""What an analyst types: quote, ask, budget, explain."""
+"""What an analyst types: quote, ask, published, budget, explain. And what a steward publishes."""
 
 from __future__ import annotations
 
@@ -74,6 +74,28 @@ def ask(
     show(release, as_json)
     if target is not None:
         release.plot().save(target)
+
+
+@click.command()
+@click.argument("sql")
+@lab_option
+@spend_options
+@as_json
+def publish(sql: str, folder: str, as_json: bool, spend: dict[str, Any]) -> None:
+    """Charge the whole budget once, and let everyone read the answer for nothing."""
+    show(sf.open(folder).publish(sql, **spend), as_json)
+
+
+@click.command()
+@lab_option
+@as_json
+def published(folder: str, as_json: bool) -> None:
+    """What was published, with the answers."""
+    every = sf.open(folder).published()
+    if as_json:
+        show_json([{"question": each.text, "answer": each.read().to_dict()} for each in every])
+    else:
+        print("\n\n".join(f"{each.text}\n{each.read()}" for each in every) or "Nothing was published yet.")
 
 
 @click.command()

@@ -186,8 +186,25 @@ class Catalog:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """One change at a time, over all processes."""
-        with open(self._path.with_suffix(".lock"), "a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._locked(".lock", fcntl.LOCK_EX):
+            yield
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """No snapshot is erased meanwhile. Any number of questions may read."""
+        with self._locked(".reading", fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        """No snapshot is read meanwhile, in any process."""
+        with self._locked(".reading", fcntl.LOCK_EX):
+            yield
+
+    @contextmanager
+    def _locked(self, suffix: str, how: int) -> Iterator[None]:
+        with open(self._path.with_suffix(suffix), "a") as lock:
+            fcntl.flock(lock, how)
             yield
 
     def begin(self, table: Table) -> Table:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines import program as asked
 from sfumato.engines.expressions import BLOCK, Expressions, joined
+from sfumato.engines.reaches import Reaches
 from sfumato.engines.rows import (
     MOST_COUNTED,
     Bounded,
@@ -51,12 +52,23 @@ class Layout:
     """From declared names to stored ones."""
     has_places: bool
     """Whether the rows of a unit are ordered, which they are where it may have several."""
+    reaches: Mapping[str, int] = field(default_factory=dict)
+    """How far from zero the integers of a column are, by its declared name; with these, as many values as can
+    be are computed in 64 bits."""
 
 
 def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """One SELECT. `layouts` knows every snapshot that is read."""
     stored = frozenset(scan.at for scan in scans(program.rows) if isinstance(scan, Scan))
-    return _Compiler(dialect, layouts, _used(program), stored).text(program)
+    return _Compiler(dialect, layouts, _used(program), stored, _reaches(program, layouts)).text(program)
+
+
+def _reaches(program: Asked, layouts: Mapping[str, Layout]) -> Reaches:
+    """Of stored columns alone; other sources may have columns of the same names."""
+    found = [scan for scan in scans(program.rows) if isinstance(scan, Scan)]
+    return Reaches(
+        {(scan.at, name): reach for scan in found for name, reach in layouts[scan.snapshot].reaches.items()}
+    )
 
 
 def _used(program: Asked) -> dict[int, set[str]]:
@@ -90,6 +102,7 @@ class _Compiler:
     used: Mapping[int, set[str]]
     _stored: frozenset[int]
     """The sources whose columns are stored ones."""
+    _reaches: Reaches
     _names: dict[tuple[int, str], str] = field(default_factory=dict)
 
     # ---- what is asked ----
@@ -109,7 +122,7 @@ class _Compiler:
     @text.register
     def _(self, program: asked.Tally) -> str:
         source, value = self._source(program.rows), self._value(program.value)
-        inside = self._inside(program, f"{value} BETWEEN 0 AND {program.size - 1}")
+        inside = self._inside(program, self._below(program.value, program.size))
         place = f"{self._cell(program.keys)} * {program.size} + {value}"
         chosen, grouped = self.dialect.tally(place, program.span)
         return f"SELECT {chosen} FROM {source} {inside} {grouped}".rstrip()  # noqa: S608
@@ -131,8 +144,13 @@ class _Compiler:
 
     def _inside(self, program: asked.Program | asked.Tally, *more: str) -> str:
         """Keys are not missing and not outside: no stored code can make a cell that is not there."""
-        keys = [f"{self._value(key.value)} BETWEEN 0 AND {key.size - 1}" for key in program.keys]
+        keys = [self._below(key.value, key.size) for key in program.keys]
         return f"WHERE {joined('AND', [self._where(program.where), *keys, *more])}"
+
+    def _below(self, value: Value, size: int) -> str:
+        """From 0 to size − 1; engines know the ends of a column, and not those of a sum."""
+        part, shift = _shifted(value)
+        return f"{self._value(part)} BETWEEN {-shift} AND {size - 1 - shift}"
 
     def _cell(self, keys: Sequence[Key]) -> str:
         """The position in the product of the keys, the last fastest."""
@@ -142,11 +160,12 @@ class _Compiler:
         return cell if all(isinstance(key.value, Column) for key in keys) else f"CAST({cell} AS BIGINT)"
 
     def _grouped(self, keys: Sequence[Key]) -> str:
-        """By the stored columns where keys are columns: their small integers group fastest."""
+        """By stored columns where keys are columns, shifted or not: their small integers group fastest."""
         if not keys:
             return self.dialect.everything
-        if all(isinstance(key.value, Column) for key in keys):
-            return "GROUP BY " + ", ".join(self._value(key.value) for key in keys)
+        parts = [_shifted(key.value)[0] for key in keys]
+        if all(isinstance(part, Column) for part in parts):
+            return "GROUP BY " + ", ".join(map(self._value, parts))
         return "GROUP BY 1"
 
     def _sum(self, term: Term) -> str:
@@ -307,7 +326,7 @@ class _Compiler:
 
     @cached_property
     def _expressions(self) -> Expressions:
-        return Expressions(self.dialect, self._name)
+        return Expressions(self.dialect, self._name, self._reaches)
 
     def _value(self, value: Value) -> str:
         return self._expressions.value(value)
@@ -324,6 +343,14 @@ class _Compiler:
         if known is None:
             known = self._names[at, name] = f"r{at}_{name if _ours(name) else f'n{len(self._names)}'}"
         return known
+
+
+def _shifted(value: Value) -> tuple[Value, int]:
+    """A value as another plus a constant."""
+    match value:
+        case Add(part, Constant(int(shift))):
+            return part, shift
+    return value, 0
 
 
 def _ours(name: str) -> bool:

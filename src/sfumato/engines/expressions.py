@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sfumato.engines.reaches import Reaches
 from sfumato.engines.values import (
     WIDEST,
     Add,
@@ -61,6 +62,7 @@ class Expressions:
 
     dialect: Dialect
     name: Name
+    reaches: Reaches = field(default_factory=lambda: Reaches({}))
 
     # ---- integers and texts ----
 
@@ -70,7 +72,7 @@ class Expressions:
             case Column(at, column):
                 return self.name(at, column)
             case Constant(number):
-                return self._constant(number)
+                return self._constant(number, self.dialect.wide)
             case Add() | Multiply() | Divide() | Either():
                 return self._of_two(part)
             case Least() | Greatest():
@@ -79,7 +81,8 @@ class Expressions:
                 known = [None if entry is None else bounded(entry) for entry in entries]
                 return self.dialect.entry(known, self.value(of))
             case Choose(when, then, otherwise):
-                chosen = f"THEN {self._wide(then)} ELSE {self._wide(otherwise)}"
+                one, other = (self._as(each, self._kind(part)) for each in (then, otherwise))
+                chosen = f"THEN {one} ELSE {other}"
                 return f"CASE WHEN {self.condition(when)} {chosen} END"
             case Block(at, count):
                 return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {bounded(count)}) >> 16)"
@@ -87,17 +90,18 @@ class Expressions:
                 return self._of_one(part)
 
     def _of_two(self, part: Add | Multiply | Divide | Either) -> str:
+        kind = self._kind(part)
         match part:
             case Add(left, right):
-                return f"({self._wide(left)} + {self._wide(right)})"
+                return f"({self._as(left, kind)} + {self._as(right, kind)})"
             case Multiply(left, right):
-                return f"({self._wide(left)} * {self._wide(right)})"
+                return f"({self._as(left, kind)} * {self._as(right, kind)})"
             case Divide(left, Constant(int(number))) if number:
-                return self.dialect.divided(self._wide(left), self._constant(number))
+                return self.dialect.divided(self._as(left, kind), self._constant(number, kind))
             case Divide(left, right):
-                return self.dialect.divided(self._wide(left), f"nullif({self._wide(right)}, 0)")
+                return self.dialect.divided(self._as(left, kind), f"nullif({self._as(right, kind)}, 0)")
             case Either(first, second):
-                return f"COALESCE({self._wide(first)}, {self._wide(second)})"
+                return f"COALESCE({self._as(first, kind)}, {self._as(second, kind)})"
 
     def _extreme(self, part: Least | Greatest) -> str:
         """Missing where one is; the engines' own functions would pass over it."""
@@ -118,18 +122,22 @@ class Expressions:
                 here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
                 return f"translate({self.value(text)}, '{here}', '{there}')"
 
-    def _wide(self, part: Value) -> str:
-        text = self.value(part)
-        known = isinstance(part, Constant | Add | Multiply | Divide | Either | Choose)
-        return text if known else self._cast(text)
+    def _kind(self, part: Value) -> str:
+        """The type in which a value is computed."""
+        return "BIGINT" if self.reaches.narrow(part) else self.dialect.wide
 
-    def _constant(self, number: int | None) -> str:
+    def _as(self, part: Value, kind: str) -> str:
+        """In the type of what is computed from it."""
+        if isinstance(part, Constant):
+            return self._constant(part.value, kind)
+        computed = isinstance(part, Add | Multiply | Divide | Either | Choose)
+        text = self.value(part)
+        return text if computed and self._kind(part) == kind else f"CAST({text} AS {kind})"
+
+    def _constant(self, number: int | None, kind: str) -> str:
         if number is not None and abs(number) > WIDEST:
             raise OverflowError("a constant lies beyond 2^120")
-        return self._cast("NULL" if number is None else f"{number:d}")
-
-    def _cast(self, text: str) -> str:
-        return f"CAST({text} AS {self.dialect.wide})"
+        return f"CAST({'NULL' if number is None else f'{number:d}'} AS {kind})"
 
     # ---- conditions ----
 

@@ -18,21 +18,32 @@ if find_spec("sklearn") is None:
     )
 
 from sfumato.learn.accounts import Account
+from sfumato.learn.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from sfumato.learn.cluster import KMeans
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.linear import LinearRegression
 from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.losses import Loss, huber
-from sfumato.learn.naive_bayes import GaussianNB
+from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
+from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
+from sfumato.learn.tree import DecisionTreeClassifier
 
 ESTIMATORS = (
+    "Bins",
+    "CategoricalNB",
     "ConvexERM",
+    "DecisionTreeClassifier",
     "GaussianNB",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "KMeans",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
     "PCA",
+    "StandardScaler",
 )
 """What a file may name; nothing else is ever loaded."""
 
@@ -40,13 +51,20 @@ __all__ = [
     "ESTIMATORS",
     "PCA",
     "Account",
+    "Bins",
+    "CategoricalNB",
     "ConvexERM",
+    "DecisionTreeClassifier",
     "GaussianNB",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
     "Guarantee",
+    "KMeans",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
     "Loss",
+    "StandardScaler",
     "huber",
     "load",
 ]

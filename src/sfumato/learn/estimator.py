@@ -41,6 +41,9 @@ class Private(BaseEstimator):
     aside: ClassVar[Fraction] = Fraction(0)
     """The share of ε, or of ρ, that is spent as pure ε beside Gaussian noise."""
 
+    listed: ClassVar[bool] = False
+    """Whether its features are listed values and not numbers."""
+
     epsilon: Any
     delta: Any
     bounds: Any

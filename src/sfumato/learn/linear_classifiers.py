@@ -46,8 +46,8 @@ class LinearClassifier(PrivateClassifier):
 
     `method` is how it is learnt. "gradient", noisy descent over exact sums, runs everywhere. Textbook forms
     run on own arrays: "output" and "objective" perturbation, both of pure ε, and "gaussian" objective
-    perturbation, of (ε, δ). "auto" takes objective perturbation for two classes and pure ε on own arrays, else
-    descent.
+    perturbation, of (ε, δ). "auto" takes objective perturbation for two classes and pure ε on own
+    arrays, else descent.
     """
 
     coef_: Floats

@@ -80,14 +80,16 @@ class Oracle(ABC):
         terms: Sequence[Value],
         keys: Sequence[Key] = (),
         share: Fraction = ALL,
+        shares: Sequence[Fraction] | None = None,
     ) -> list[list[Answer]]:
         """The same terms by each of these groupings, within the cells of `keys`: a row is once in each.
 
         One answer a term for each grouping; its rows are the cells of the grouping, its columns those of
-        the keys. Every term has the same share of the spend.
+        the keys. `shares` divides the spend among the terms; without it, all have the same.
         """
         spend = part(self.purse.main, share)
-        blocks = tuple(self._repeated(term, len(groupings), Fraction(1, len(terms))) for term in terms)
+        parts = shares or [Fraction(1, len(terms))] * len(terms)
+        blocks = tuple(self._repeated(*each, len(groupings)) for each in zip(terms, parts, strict=True))
         found = self._histograms(tuple(map(tuple, groupings)), blocks, tuple(keys), spend)
         noise = self.noise(blocks, spend)
         return [list(map(_answer, each, noise)) for each in found]
@@ -107,11 +109,15 @@ class Oracle(ABC):
         """The same rows from a public point of view; shortened where that can be done."""
         return self._around(view)
 
+    @abstractmethod
+    def remember(self, values: Sequence[Value]) -> tuple[Oracle, list[Value]]:
+        """The same rows with these values as further columns, so that none is computed again."""
+
     def noise(self, blocks: Sequence[Block], spend: Spend) -> list[Noisy]:
         """What would be added to these blocks; public."""
         return [noisy(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
-    def _repeated(self, term: Value, times: int, share: Fraction) -> Block:
+    def _repeated(self, term: Value, share: Fraction, times: int) -> Block:
         """One term that a row adds to once in each of so many groupings."""
         one = Block.within((term,), self.declared.spans, share)
         return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
@@ -158,6 +164,11 @@ class ArrayOracle(Oracle):
     def _around(self, view: View) -> ArrayOracle:
         found = around(self.declared, self._arrays, view)
         return ArrayOracle(found.declared, self.purse, found.arrays, self._pay)
+
+    def remember(self, values: Sequence[Value]) -> tuple[ArrayOracle, list[Value]]:
+        arrays, columns = self._arrays.with_values(values)
+        declared = replace(self.declared, spans=arrays.spans)
+        return ArrayOracle(declared, self.purse, arrays, self._pay), columns
 
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
         noise = self._paid(blocks, spend)

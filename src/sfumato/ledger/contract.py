@@ -42,6 +42,7 @@ class Charge:
     """A public description for people who read the ledger; nothing is decided by it."""
     key: str | None = None
     """The caller's name for this attempt. It belongs to the accounts that pay: others may use the same."""
+    _about: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accounts", tuple(sorted(self.accounts)))
@@ -52,22 +53,18 @@ class Charge:
         require_utf8(self.key or "")
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
-        write(self.about)
+        object.__setattr__(self, "_about", write(self.about))
 
     @property
     def payers(self) -> str:
         """Who pays, as one text."""
         return payers(self.accounts)
 
-    def fields(self) -> dict[str, Any]:
-        """The body of its entry."""
-        return {
-            "accounts": list(self.accounts),
-            "cost": self.cost.to_dict(),
-            "request": self.request,
-            "about": self.about,
-            "key": self.key,
-        }
+    def body(self, at: str, steps: int | None = None) -> str:
+        """The body of its entry: what `write` makes of all fields, put together from parts that are known."""
+        told = f'{{"about":{self._about},"accounts":{self.payers},"at":"{at}","cost":{written(self.cost)}'
+        run = "" if steps is None else f',"steps":{steps}'
+        return f'{told},"key":{canonical_json(self.key)},"request":"{self.request}"{run}}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +214,12 @@ def is_cost(cost: Cost) -> bool:
     pure = () if cost.pure is None else (cost.pure,)
     amounts = (*pure, *cost.renyi, cost.side)
     return len(cost.renyi) == len(ORDERS) and set(map(type, amounts)) == {int} and min(amounts) >= 0
+
+
+def written(cost: Cost) -> str:
+    """As `canonical_json` writes it, without looking at each number for what it is."""
+    pure = "null" if cost.pure is None else cost.pure
+    return f'{{"pure":{pure},"renyi":[{",".join(map(str, cost.renyi))}],"side":{cost.side}}}'
 
 
 def payers(accounts: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from sfumato.errors import LedgerError
 from sfumato.ledger import tables
 from sfumato.ledger.entry import half_a_character
-from sfumato.ledger.files import Files, identity, require_same
+from sfumato.ledger.files import files, identity, require_same
 from sfumato.ledger.group import busy, unconfirmed
 from sfumato.ledger.shared import Shared
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from sfumato.ledger.files import Identity
+    from sfumato.ledger.files import Files, Identity
     from sfumato.ledger.tables import Connection
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ class Database(Shared):
 
     def require_same_files(self) -> None:
         """What lies at the path is still what the connection has open."""
-        found = Files.at(self._path, self._real)
+        found = files(self._path, self._real)
         require_same(found == self._files, "other files lie at its path than were opened")
 
     def rollback(self, db: sqlite3.Connection) -> None:
@@ -149,8 +149,7 @@ class Database(Shared):
         require_same(identity(self._path) == self._main, "another file lies at its path")
         self._real = os.path.realpath(self._path)
         self._connection, self._waits = _connect(self._real, self._patience), self._patience
-        found = Files.at(self._path, self._real)
-        self._files = Files(self._main, found.log, found.index)
+        self._files = (self._main, *files(self._path, self._real)[1:])
         return self._connection
 
 

@@ -28,9 +28,8 @@ class Entry:
     hash: str
 
     @classmethod
-    def after(cls, seq: int, head: str, kind: Kind, fields: dict[str, Any]) -> Entry:
-        """The entry that follows number `seq`, whose hash is `head`. The time is a note, nothing reads it."""
-        body = write({**fields, "at": _now()})
+    def after(cls, seq: int, head: str, kind: Kind, body: str) -> Entry:
+        """The entry that follows number `seq`, whose hash is `head`."""
         return cls(seq + 1, kind, body, head, seal(seq + 1, kind, body, head))
 
     def summary(self) -> str:
@@ -118,7 +117,8 @@ def _no_floats(literal: str) -> NoReturn:
     raise ValueError("a float has no place in the chain")
 
 
-def _now() -> str:
+def now() -> str:
+    """The time of an entry: a note, which nothing reads."""
     # Whole seconds: the span from charge to release would otherwise tell how long the data took.
     return datetime.now(UTC).isoformat(timespec="seconds")
 

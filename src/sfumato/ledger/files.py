@@ -7,7 +7,6 @@ have a ledger, and a budget, of their own. So device and inode are compared at e
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from sfumato.errors import LedgerError
 
@@ -15,18 +14,13 @@ Identity = tuple[int, int]
 """Device and inode."""
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """The ledger's file, its log and the log's index; none where there is no such file."""
+Files = tuple[Identity | None, Identity | None, Identity | None]
+"""The ledger's file, its log and the log's index; none where there is no such file."""
 
-    main: Identity | None
-    log: Identity | None
-    index: Identity | None
 
-    @classmethod
-    def at(cls, path: str, real: str) -> Files:
-        """`real` is where symbolic links in `path` led on opening: SQLite names the other two after it."""
-        return cls(identity(path), identity(f"{real}-wal"), identity(f"{real}-shm"))
+def files(path: str, real: str) -> Files:
+    """`real` is where symbolic links in `path` led on opening: SQLite names the other two after it."""
+    return identity(path), identity(f"{real}-wal"), identity(f"{real}-shm")
 
 
 def identity(path: str) -> Identity | None:

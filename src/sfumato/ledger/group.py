@@ -8,6 +8,7 @@ Then the first of those who came meanwhile leads.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -30,6 +31,10 @@ LARGEST = 500
 """Jobs in one commit: more would keep other processes from theirs for too long."""
 
 
+PATIENCE = 0.25
+"""Of the time that the last commit took, that the next waits for those who were in it."""
+
+
 class Job(Generic[T]):
     """A thread's work inside a transaction that it may share with others.
 
@@ -39,6 +44,7 @@ class Job(Generic[T]):
     def __init__(self, name: str, wanted: Wanted, work: Callable[[Transaction], T]) -> None:
         self.name = name
         self.wanted = wanted
+        self.thread = threading.get_ident()
         self.wrote = False
         self.leads = False
         self.done = False
@@ -58,6 +64,10 @@ class Job(Generic[T]):
                 raise
             self._error = error
         self.wrote = transaction.head != before
+
+    def again(self) -> None:
+        """Nothing was done."""
+        self._error, self.wrote = None, False
 
     def fail(self, error: BaseException) -> None:
         self._error, self.wrote = error, False
@@ -87,6 +97,11 @@ class Batch:
         """Do all, one after the other."""
         for job in self.jobs:
             job.attempt(transaction)
+
+    def again(self) -> None:
+        self._committing = False
+        for job in self.jobs:
+            job.again()
 
     def written(self) -> None:
         """Their rows are with the database, and nothing is committed."""
@@ -123,6 +138,9 @@ class Group:
         self._mutex = threading.Lock()
         self._queue: deque[Job[Any]] = deque()
         self._led = False
+        self._enough = threading.Condition(self._mutex)
+        self._missing: set[int] = set()
+        self._span = 0.0
 
     def run(self, job: Job[T], lead: Callable[[], None]) -> None:
         """Until the job is done, by this thread or by another. `lead` takes a batch and does it."""
@@ -131,17 +149,34 @@ class Group:
             if not job.leads:
                 job.woken.wait()
             while not job.done:
+                self._gather()
+                start = time.monotonic()
                 lead()
+                self._span = time.monotonic() - start
         finally:
             self._leave(job)
 
     def take(self) -> Batch:
         with self._mutex:
-            return Batch([self._queue.popleft() for _ in range(min(len(self._queue), LARGEST))])
+            batch = Batch([self._queue.popleft() for _ in range(min(len(self._queue), LARGEST))])
+            self._missing = {job.thread for job in batch.jobs}
+            return batch
+
+    def _gather(self) -> None:
+        """Whoever was there last comes back at once if at all: a part of a commit's time is waited for them.
+
+        Else two halves of a crowd would take turns, each waiting for the other's commit.
+        """
+        with self._mutex:
+            if self._missing:
+                self._enough.wait_for(lambda: not self._missing, self._span * PATIENCE)
 
     def _join(self, job: Job[Any]) -> None:
         with self._mutex:
             self._queue.append(job)
+            self._missing.discard(job.thread)
+            if not self._missing:
+                self._enough.notify()
             job.leads = not self._led
             self._led = True
 

@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 _POLL = 0.1
 _BUSY = ("55P03", "40P01", "57014")  # a lock not had in time, a deadlock, a statement that took too long
+_UNDONE = (*_BUSY, "22012")
+"""Told by a server that lives, before the commit."""
 _FULL = ("53100",)
 _DAMAGED = ("XX001", "XX002")
 
@@ -29,6 +31,8 @@ _SETTINGS = (
     "SET client_encoding = 'UTF8'",
     "SET default_transaction_isolation = 'read committed'",
     "SET statement_timeout = 0",
+    "SET enable_seqscan = off",  # a plan made while the tables were small stays when they are not
+    "SET jit = off",
 )
 
 
@@ -44,6 +48,8 @@ class Dressed:
 
 class ServerDatabase(Shared):
     """Opens when first used. `patience` is how many seconds to wait for other writers, and for the server."""
+
+    far = True
 
     def __init__(self, address: str, schema: str, patience: float) -> None:
         super().__init__()
@@ -63,6 +69,7 @@ class ServerDatabase(Shared):
     def reading(self) -> Iterator[Dressed]:
         with self.connected() as db, self._undone(db):
             db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            db.execute("SET LOCAL enable_seqscan = on")  # all of it is read
             yield db
 
     @contextmanager
@@ -73,8 +80,7 @@ class ServerDatabase(Shared):
     def begin(self, db: Any, ask: Callable[[], T]) -> T:
         """In one trip. Each statement sees what was committed before it began, so the lock comes first."""
         with db.raw.pipeline():
-            db.execute("BEGIN")
-            db.execute("SELECT version FROM ledger FOR UPDATE")
+            _lock(db)
             return ask()
 
     def require_text(self, *texts: str) -> None:
@@ -92,13 +98,30 @@ class ServerDatabase(Shared):
         except UnicodeEncodeError:
             raise half_a_character() from None
 
+    def commit_at_once(
+        self, db: Any, expect: Callable[[], None], write: Callable[[], None], seq: int, head: str
+    ) -> bool:
+        def all_of_it() -> None:
+            _lock(db)
+            expect()
+            write()
+
+        try:
+            self.commit(db, all_of_it, seq, head)
+        except driver().errors.DivisionByZero:
+            db.execute("ROLLBACK")
+            return False
+        return True
+
     def commit(self, db: Any, write: Callable[[], None], seq: int, head: str) -> None:
         """In one trip. What others see is on the disk, so after a lost connection it is looked up."""
         try:
             with db.raw.pipeline():
                 write()
                 db.execute("COMMIT")
-        except driver().Error:
+        except driver().Error as error:
+            if error.sqlstate in _UNDONE:
+                raise
             self.close()
             if not self._holds(seq, head):
                 raise
@@ -175,6 +198,11 @@ def driver() -> ModuleType:
     return psycopg  # type: ignore[no-any-return,unused-ignore]
 
 
+def _lock(db: Any) -> None:
+    db.execute("BEGIN")
+    db.execute("SELECT version FROM ledger FOR UPDATE")
+
+
 @lru_cache(maxsize=1024)
 def _marked(sql: str) -> str:
     return sql.replace("?", "%s")
@@ -191,7 +219,8 @@ def _coded(psycopg: ModuleType, error: Any) -> LedgerError:
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return LedgerError(
             "SF-L120",
-            "This role may not do that to the ledger.",
+            "The server does not let this role do that to the ledger.",
+            why="the role lacks a right, or the server's disk is read-only",
             try_="the owner of the schema, to bring an older ledger forward",
         )
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):

@@ -26,6 +26,9 @@ T = TypeVar("T")
 class Shared(ABC):
     """Whose turn it is, and who waits to write. Each kind of database has one connection at a time."""
 
+    far = False
+    """Whether what is remembered is worth a try, to save a trip."""
+
     def __init__(self) -> None:
         self.turn = threading.RLock()
         self.group = Group()
@@ -51,6 +54,12 @@ class Shared(ABC):
     @abstractmethod
     def commit(self, db: Connection, write: Callable[[], None], seq: int, head: str) -> None:
         """Durably, with this as the newest entry, or it raises. What cannot be known is SF-L108."""
+
+    def commit_at_once(
+        self, db: Connection, expect: Callable[[], None], write: Callable[[], None], seq: int, head: str
+    ) -> bool:
+        """Begin, make sure, write and commit, where one trip does it all. Else false, and nothing is done."""
+        return False
 
     @abstractmethod
     def coded(self) -> AbstractContextManager[None]:

@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
@@ -16,6 +17,7 @@ from sfumato.ledger.entry import GENESIS
 from sfumato.ledger.files import require_same
 from sfumato.ledger.group import ILL, Job
 from sfumato.ledger.refusal import shortage, unknown
+from sfumato.ledger.remembered import expect, remembered
 from sfumato.ledger.tables import Wanted
 from sfumato.ledger.transaction import Refused, Transaction, Waiting, wanted
 from sfumato.ledger.verify import checked
@@ -108,11 +110,11 @@ class StoredLedger(ABC):
 
     def draw(self, reserved: Reserved, steps: int = 1) -> int:
         _require_steps(steps)
-        needed = Wanted(charges={reserved.seq: None})
+        needed = Wanted(charges={reserved.seq: reserved})
         return self._write("draw", needed, lambda transaction: transaction.draw(reserved, steps))
 
     def give_back(self, reserved: Reserved) -> Cost:
-        needed = Wanted(dict.fromkeys(reserved.accounts), charges={reserved.seq: None})
+        needed = Wanted(dict.fromkeys(reserved.accounts), charges={reserved.seq: reserved})
         return self._write("return", needed, lambda transaction: transaction.give_back(reserved))
 
     def release(self, charged: Charged, answer: str) -> Released:
@@ -121,7 +123,7 @@ class StoredLedger(ABC):
         committed = commitment(nonce, answer)
         entry = self._write(
             "release",
-            Wanted(charges={charged.seq: None}),
+            Wanted(charges={charged.seq: charged}),
             lambda transaction: transaction.release(charged, committed, nonce, answer),
         )
         released = Released(charged.seq, entry.hash, charged.cost, answer, replayed=False, entry=entry.seq)
@@ -270,10 +272,27 @@ class StoredLedger(ABC):
         with self._database.writing() as db:
             batch = self._database.group.take()
             with batch.ending(), self._database.coded():
-                transaction = Transaction(self._known(db, batch.wanted()))
+                needed = batch.wanted()
+                if self._database.far and self._at_once(db, batch, needed):
+                    return
+                transaction = Transaction(self._known(db, needed))
                 batch.attempt(transaction)
-                if transaction.head != transaction.known.head:
-                    self._commit(db, batch, transaction)
+                if transaction.wrote:
+                    self._database.commit(db, partial(_write, db, batch, transaction), *transaction.head)
+                    self._remember(transaction)
+
+    def _at_once(self, db: Connection, batch: Batch, needed: Wanted) -> bool:
+        """Decide by what is remembered, and make sure of it in the same trip that writes."""
+        known = remembered(needed, self._cached_at, self._cached)
+        if known is None:
+            return False
+        transaction = Transaction(known)
+        batch.attempt(transaction)
+        sure = partial(expect, db, needed, self._cached_at)
+        write = partial(_write, db, batch, transaction)
+        done = transaction.wrote and self._database.commit_at_once(db, sure, write, *transaction.head)
+        self._remember(transaction) if done else batch.again()
+        return done
 
     def _known(self, db: Connection, needed: Wanted) -> Known:
         """Accounts are remembered for as long as nobody else writes."""
@@ -292,15 +311,15 @@ class StoredLedger(ABC):
             known.accounts = tables.accounts(db, needed.accounts)
         return known
 
-    def _commit(self, db: Connection, batch: Batch, transaction: Transaction) -> None:
-        def write() -> None:
-            transaction.pending.write(db)
-            batch.written()
-
-        self._database.commit(db, write, *transaction.head)
+    def _remember(self, transaction: Transaction) -> None:
         alone = transaction.known.head == self._cached_at  # else others write too, and asking is cheaper
         self._cached = {**self._cached, **transaction.known.accounts} if alone else {}
         self._seen = self._cached_at = transaction.head
+
+
+def _write(db: Connection, batch: Batch, transaction: Transaction) -> None:
+    transaction.pending.write(db)
+    batch.written()
 
 
 def _require_steps(steps: int) -> None:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.commitment import commitment
-from sfumato.ledger.contract import Released, is_digest
+from sfumato.ledger.contract import Released, is_digest, written
 from sfumato.ledger.entry import GENESIS, Entry, read
 from sfumato.ledger.verify import Account, Books, account, replay
 from sfumato.privacy.account import NOTHING, Cost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from sfumato.ledger.contract import Charged
 
 _ANSWER = (
     "SELECT c.request, a.charge, e.hash, a.answer, a.seq FROM answers a JOIN entries e ON e.seq = a.seq"
@@ -81,7 +83,8 @@ class Wanted:
     keys: dict[tuple[str, str], None] = field(default_factory=dict)
     """By payers."""
     requests: dict[str, None] = field(default_factory=dict)
-    charges: dict[int, None] = field(default_factory=dict)
+    charges: dict[int, Charged] = field(default_factory=dict)
+    """As whoever asks about them holds them."""
 
     def add(self, other: Wanted) -> None:
         self.accounts |= other.accounts
@@ -136,7 +139,7 @@ class Asked:
 
 def _among(db: Connection, query: str, values: Iterable[Any], ending: str = "") -> Any:
     listed = tuple(values)
-    return db.execute(f"{query} {_marks(len(listed))} {ending}", listed) if listed else ()
+    return db.execute(f"{query} {marks(len(listed))} {ending}", listed) if listed else ()
 
 
 def _keyed(db: Connection, keys: Iterable[tuple[str, str]]) -> Any:
@@ -144,12 +147,12 @@ def _keyed(db: Connection, keys: Iterable[tuple[str, str]]) -> Any:
     payers, names = tuple({payer: None for payer, _ in keys}), tuple({name: None for _, name in keys})
     if not payers:
         return ()
-    query = f"{_KEYED} WHERE c.payers IN {_marks(len(payers))} AND c.key IN {_marks(len(names))}"
+    query = f"{_KEYED} WHERE c.payers IN {marks(len(payers))} AND c.key IN {marks(len(names))}"
     return db.execute(query, (*payers, *names))
 
 
 @lru_cache(maxsize=1024)
-def _marks(count: int) -> str:
+def marks(count: int) -> str:
     return f"({', '.join('?' * count)})"
 
 
@@ -237,7 +240,7 @@ class Pending:
     def write(self, db: Connection) -> None:
         entries = [(each.seq, each.kind, each.body, each.prev, each.hash) for each in self.entries]
         _insert(db, "INSERT INTO entries VALUES", entries)
-        totals = [(name, each.terms, text_of(each.spent)) for name, each in self.accounts.items()]
+        totals = [(name, each.terms, written(each.spent)) for name, each in self.accounts.items()]
         newest = "ON CONFLICT (account) DO UPDATE SET terms = excluded.terms, spent = excluded.spent"
         _insert(db, "INSERT INTO accounts VALUES", totals, newest)
         _insert(db, "INSERT INTO charges VALUES", self.charges)
@@ -249,14 +252,8 @@ class Pending:
 
 def _insert(db: Connection, statement: str, rows: Sequence[tuple[Any, ...]], ending: str = "") -> None:
     if rows:
-        places = ", ".join([_marks(len(rows[0]))] * len(rows))
+        places = ", ".join([marks(len(rows[0]))] * len(rows))
         db.execute(f"{statement} {places} {ending}", [value for row in rows for value in row])
-
-
-def text_of(cost: Cost) -> str:
-    """As `canonical_json` writes it, without looking at each number for what it is."""
-    pure = "null" if cost.pure is None else cost.pure
-    return f'{{"pure":{pure},"renyi":[{",".join(map(str, cost.renyi))}],"side":{cost.side}}}'
 
 
 # ---- checking ----------------------------------------------------------------------------------------------
@@ -266,7 +263,7 @@ def check(db: Connection) -> Books:
     """Replay the chain and hold every other table against it."""
     entries = db.execute("SELECT seq, kind, body, prev, hash FROM entries ORDER BY seq")
     books = replay(Entry(*row) for row in entries)
-    totals = {name: (account.terms, text_of(account.spent)) for name, account in books.accounts.items()}
+    totals = {name: (account.terms, written(account.spent)) for name, account in books.accounts.items()}
     require(_by_first(db.execute("SELECT * FROM accounts")) == totals, "the totals of the accounts")
     require(_by_first(db.execute("SELECT * FROM charges")) == books.charges, "the requests and keys")
     runs = {charge: run.state for charge, run in books.runs.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import LedgerError, PolicyError
 from sfumato.ledger.contract import Charged, Released, Reserved
-from sfumato.ledger.entry import Entry, read
+from sfumato.ledger.entry import Entry, now, read, write
 from sfumato.ledger.refusal import unknown
 from sfumato.ledger.tables import Keyed, Pending, Standing, Wanted
 from sfumato.ledger.verify import account, terms
@@ -50,6 +50,10 @@ class Transaction:
         self.head = known.head
         self.pending = Pending()
 
+    @property
+    def wrote(self) -> bool:
+        return self.head != self.known.head
+
     # ---- accounts ----
 
     def set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
@@ -73,7 +77,7 @@ class Transaction:
         paid = self._paid(charge, charge.cost)
         if isinstance(paid, Refused):
             return paid
-        entry = self._add_charge("charge", charge, charge.fields(), paid)
+        entry = self._add_charge("charge", charge, charge.body(now()), paid)
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released | Waiting | Refused:
@@ -84,7 +88,7 @@ class Transaction:
         paid = self._paid(charge, cost)
         if isinstance(paid, Refused):
             return paid
-        entry = self._add_charge("reserve", charge, {**charge.fields(), "steps": steps}, paid)
+        entry = self._add_charge("reserve", charge, charge.body(now(), steps), paid)
         self.pending.reservations[entry.seq] = steps, 0, 0
         return Reserved(entry.seq, entry.hash, cost, charge.request, charge.accounts, charge.cost, steps)
 
@@ -142,7 +146,10 @@ class Transaction:
     # ---- parts ----
 
     def _append(self, kind: Kind, fields: dict[str, Any]) -> Entry:
-        entry = Entry.after(*self.head, kind, fields)
+        return self._seal(kind, write({**fields, "at": now()}))
+
+    def _seal(self, kind: Kind, body: str) -> Entry:
+        entry = Entry.after(*self.head, kind, body)
         self.head = entry.seq, entry.hash
         self.pending.entries.append(entry)
         return entry
@@ -178,10 +185,8 @@ class Transaction:
             paid[name] = after
         return paid
 
-    def _add_charge(
-        self, kind: Kind, charge: Charge, fields: dict[str, Any], paid: dict[str, Account]
-    ) -> Entry:
-        entry = self._append(kind, fields)
+    def _add_charge(self, kind: Kind, charge: Charge, body: str, paid: dict[str, Account]) -> Entry:
+        entry = self._seal(kind, body)
         self.pending.charges.append((entry.seq, charge.request, charge.payers, charge.key))
         if charge.key is not None:
             self.known.keyed[charge.payers, charge.key] = Keyed(entry.seq, charge.request, None)

@@ -57,6 +57,17 @@ def test_quote_ask_and_ask_again(lab: str) -> None:
     assert left["population:patient_id"]["left_epsilon"] == 0.5  # type: ignore[index]
 
 
+def test_what_is_published_is_charged_once_and_read_for_nothing(lab: str) -> None:
+    assert "Nothing" in run("published", "--lab", lab).stdout
+    paid = _json(run("publish", COUNT, "--lab", lab, "--epsilon", "0.25", "--json"))
+    (read,) = _json(run("published", "--lab", lab, "--json"))  # type: ignore[misc]
+    assert read["question"] == COUNT
+    assert read["answer"]["columns"] == paid["columns"]  # type: ignore[index]
+    assert COUNT in run("published", "--lab", lab).stdout
+    left = _json(run("budget", "--lab", lab, "--json"))
+    assert left["population:patient_id"]["left_epsilon"] == 0.75  # type: ignore[index]
+
+
 @pytest.mark.parametrize("ending", ["png", "svg", "json", "html"])
 def test_ask_draws(lab: str, tmp_path: Path, ending: str) -> None:
     picture = tmp_path / f"answer.{ending}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -71,10 +72,47 @@ def test_a_group_by_stored_columns():
     )
 
 
-def test_a_group_by_something_computed():
+def test_a_group_by_a_shifted_column():
     assert compiled(keys=(Key(Add(WARD, Constant(1)), 4),)).endswith(
-        "WHERE (true) AND ((CAST(r0_n0 AS HUGEINT) + CAST(1 AS HUGEINT)) BETWEEN 0 AND 3) GROUP BY 1"
+        "WHERE (true) AND (r0_n0 BETWEEN -1 AND 2) GROUP BY r0_n0"
     )
+
+
+def test_a_group_by_something_computed():
+    assert compiled(keys=(Key(Multiply(WARD, Constant(2)), 4),)).endswith(
+        "WHERE (true) AND ((CAST(r0_n0 AS HUGEINT) * CAST(2 AS HUGEINT)) BETWEEN 0 AND 3) GROUP BY 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "sql"),
+    [
+        (Multiply(COST, COST), "(CAST(r0_n0 AS BIGINT) * CAST(r0_n0 AS BIGINT))"),
+        (Multiply(COST, Constant(2**40)), "(CAST(r0_n0 AS HUGEINT) * CAST(1099511627776 AS HUGEINT))"),
+        (
+            Multiply(Add(COST, Constant(1)), Constant(2**40)),
+            "(CAST((CAST(r0_n0 AS BIGINT) + CAST(1 AS BIGINT)) AS HUGEINT) * CAST(1099511627776 AS HUGEINT))",
+        ),
+        (
+            Multiply(Constant(0), Constant(2**62)),
+            "(CAST(0 AS HUGEINT) * CAST(4611686018427387904 AS HUGEINT))",
+        ),
+        (Add(WARD, Constant(1)), "(CAST(r0_n0 AS HUGEINT) + CAST(1 AS HUGEINT))"),
+    ],
+)
+def test_what_fits_is_computed_in_64_bits(value, sql):
+    """Of WARD nothing is known here."""
+    layouts = {"visits": replace(LAYOUTS["visits"], reaches={NAME: 2**30})}
+    program = Program(Scan("visits"), ALL, (), (Smallest(value),))
+    assert f"min({sql})" in compile_program(program, layouts, DuckDB())
+
+
+def test_a_count_of_rows_is_not_the_column_of_that_name():
+    """So a bound of the one says nothing of the other."""
+    layouts = {"visits": replace(LAYOUTS["visits"], reaches={"rows": 1})}
+    rows = Column(0, "rows")
+    program = Program(Sizes("visits", 0), ALL, (), (Total(Multiply(rows, rows)),))
+    assert "BIGINT) *" not in compile_program(program, layouts, DuckDB())
 
 
 @pytest.mark.parametrize(
@@ -165,12 +203,13 @@ def _numbered(sql: str) -> str:
 def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at():
     placed = compiled(rows=Bounded(Scan("visits"), ALL, (WARD,), 2, 3), keys=(Key(WARD, 4),))
     assert "row_number() OVER (PARTITION BY unit, r0_n0 ORDER BY place) AS nth_row" in placed
-    assert "dense_rank() OVER (PARTITION BY unit ORDER BY first_row, r0_n0) AS nth_cell" in placed
+    assert "dense_rank() OVER (PARTITION BY unit ORDER BY first_row, r0_n0 NULLS LAST) AS nth_cell" in placed
     assert "WHERE nth_row <= 3" in placed
     assert "WHERE nth_cell <= 2" in placed
     joined = Joined(Scan("stays"), Scan("wards", 1), ((WARD, Column(1, "ward")),))
     without = compiled(rows=Bounded(joined, ALL, (), 2, 3), terms=(Present(Column(1, NAME)),))
-    assert "row_number() OVER (PARTITION BY unit ORDER BY 1, r0_n0, r1_n1, r1_n2) AS nth_row" in without
+    tied = ", ".join(f"{column} NULLS LAST" for column in ("r0_n0", "r1_n1", "r1_n2"))
+    assert f"row_number() OVER (PARTITION BY unit ORDER BY 1, {tied}) AS nth_row" in without
 
 
 @pytest.mark.parametrize(

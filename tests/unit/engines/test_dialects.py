@@ -10,7 +10,8 @@ from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.dialect import DuckDB
 from sfumato.engines.postgres.dialect import PostgreSQL
 from sfumato.engines.program import Counted, Key, Present, Program, Total, Units
-from sfumato.engines.rows import ALL, Bounded, Scan
+from sfumato.engines.rows import ALL, Bounded, PerUnit, Scan
+from sfumato.engines.spark.dialect import Spark
 from sfumato.engines.values import (
     Among,
     AtLeast,
@@ -56,36 +57,65 @@ def compiled(where: Any = ALL, keys: Any = (), terms: Any = COUNT, dialect: Any 
         (Some(()), "false"),
     ],
 )
-@pytest.mark.parametrize("dialect", [DuckDB(), PostgreSQL()])
+@pytest.mark.parametrize("dialect", [DuckDB(), PostgreSQL(), Spark()])
 def test_conditions_are_the_same_everywhere(predicate, sql, dialect):
-    assert f"WHERE ({sql}) GROUP BY" in compiled(predicate, dialect=dialect)
+    assert f"WHERE ({sql}) {dialect.everything}" in compiled(predicate, dialect=dialect)
 
 
 @pytest.mark.parametrize(
-    ("term", "duckdb", "postgres"),
+    ("term", "duckdb", "postgres", "spark"),
     [
-        (Units(), "CAST(count(DISTINCT unit) AS HUGEINT)", "CAST(count(DISTINCT unit) AS NUMERIC)"),
-        (Present(WARD), "CAST(count(r0_n0) AS HUGEINT)", "CAST(count(r0_n0) AS NUMERIC)"),
+        (
+            Units(),
+            "CAST(count(DISTINCT unit) AS HUGEINT)",
+            "CAST(count(DISTINCT unit) AS NUMERIC)",
+            "CAST(count(DISTINCT unit) AS DECIMAL(38, 0))",
+        ),
+        (
+            Present(WARD),
+            "CAST(count(r0_n0) AS HUGEINT)",
+            "CAST(count(r0_n0) AS NUMERIC)",
+            "CAST(count(r0_n0) AS DECIMAL(38, 0))",
+        ),
+        (
+            Total(WARD),
+            "COALESCE(sum(r0_n0), 0)",
+            "COALESCE(sum(r0_n0), 0)",
+            "CAST(sum(shiftright(CAST(r0_n0 AS BIGINT), 21) & 2097151) AS DECIMAL(38, 0)) * 2097152",
+        ),
         (
             Total(Lookup(WARD, (5, None))),
             "sum(CAST('[5, NULL]' AS BIGINT[])[greatest(CAST(r0_n0 AS BIGINT), -1) + 1])",
             "sum((CAST('{5, NULL}' AS BIGINT[]))[CAST(least(greatest(r0_n0, -1), 2) AS INTEGER) + 1])",
+            "get(from_json('[5, null]', 'array<bigint>'), CAST(greatest(least(r0_n0, 2), -1) AS INT))",
         ),
         (
             Total(Divide(WARD, Constant(7))),
             "(CAST(r0_n0 AS HUGEINT) // CAST(7 AS HUGEINT))",
             "div(CAST(r0_n0 AS NUMERIC), CAST(7 AS NUMERIC))",
+            "named_struct('a', CAST(r0_n0 AS DECIMAL(38, 0)), 'b', CAST(7 AS DECIMAL(38, 0)))",
         ),
         (
             Total(Calendar(WARD, "weekday")),
             "isodow(DATE '1970-01-01' + CAST(r0_n0 AS INTEGER))",
             "extract(isodow FROM (DATE '1970-01-01' + CAST(r0_n0 AS INTEGER)))",
+            "(weekday(date_from_unix_date(CAST(r0_n0 AS INT))) + 1)",
         ),
     ],
 )
-def test_each_engine_has_its_own_words_for_some(term, duckdb, postgres):
+def test_each_engine_has_its_own_words_for_some(term, duckdb, postgres, spark):
     assert duckdb in compiled(terms=(term,))
     assert postgres in compiled(terms=(term,), dialect=PostgreSQL())
+    assert spark in compiled(terms=(term,), dialect=Spark())
+
+
+def test_only_stored_columns_are_summed_in_parts():
+    """What is computed may have more than 64 bits."""
+    per_unit = PerUnit(Scan("visits-1"), ALL, (), (Total(COST),), 1)
+    program = Program(per_unit, ALL, (), (Total(Column(1, "f0")),))
+    sql = compile_program(program, {"visits-1": LAYOUT}, Spark())
+    assert "COALESCE(sum(r1_f0), 0)" in sql
+    assert "shiftright(CAST(r0_n0 AS BIGINT), 42)" in sql
 
 
 def test_texts_are_hexadecimal_digits():
@@ -94,9 +124,12 @@ def test_texts_are_hexadecimal_digits():
     assert "IN (convert_from(decode('4f27427269656e', 'hex'), 'UTF8'))" in compiled(
         words, dialect=PostgreSQL()
     )
+    assert "IN (CAST(X'4f27427269656e' AS STRING))" in compiled(words, dialect=Spark())
 
 
-@pytest.mark.parametrize(("pattern", "whole"), [("a\\", "a\\\\"), ("a\\\\", "a\\\\"), ("\\%", "\\%")])
+@pytest.mark.parametrize(
+    ("pattern", "whole"), [("a\\", "a\\\\"), ("a\\\\", "a\\\\"), ("\\%", "\\%"), ("\\a", "a")]
+)
 def test_a_pattern_never_ends_within_an_escape(pattern, whole):
     assert f"from_hex('{whole.encode().hex()}')" in compiled(Matches(WARD, pattern))
 

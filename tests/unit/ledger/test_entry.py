@@ -11,7 +11,7 @@ from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import GENESIS, Charge, Entry
 from sfumato.ledger.commitment import commitment, fresh_nonce
 from sfumato.ledger.contract import is_digest, owners
-from sfumato.ledger.entry import digest, read, seal, write
+from sfumato.ledger.entry import digest, now, read, seal, write
 from sfumato.privacy import NOTHING, Cost
 
 ZEROS = (0,) * 12
@@ -34,14 +34,15 @@ def test_every_field_is_under_the_hash(change: dict[str, object]) -> None:
 
 
 def test_an_entry_follows_the_one_before_and_notes_the_time_in_utc() -> None:
-    entry = Entry.after(4, "b" * 64, "release", {"charge": 3, "commitment": digest("x")})
+    body = write({"charge": 3, "commitment": digest("x"), "at": now()})
+    entry = Entry.after(4, "b" * 64, "release", body)
     assert (entry.seq, entry.prev) == (5, "b" * 64)
     assert entry.hash == seal(5, "release", entry.body, "b" * 64)
     assert read(entry.body)["at"].endswith("+00:00")
 
 
 def test_an_entry_survives_its_export() -> None:
-    entry = Entry.after(0, GENESIS, "grant", {"name": "Zoë \n ε"})
+    entry = Entry.after(0, GENESIS, "grant", write({"name": "Zoë \n ε"}))
     assert Entry.from_json(entry.to_json()) == entry
 
 
@@ -53,6 +54,27 @@ def test_a_line_that_is_no_entry_is_named_as_such(line: str) -> None:
 
 def test_fractions_are_kept_exactly() -> None:
     assert write({"b": Fraction(1, 3), "a": [1, None, True]}) == '{"a":[1,null,true],"b":"1/3"}'
+
+
+@pytest.mark.parametrize("key", [None, 'a "key" \\ \n \u2028 ε'])
+@pytest.mark.parametrize("cost", [Cost(3, (10**40,) * 12, 2**60), Cost(None, ZEROS, 0)])
+@pytest.mark.parametrize("steps", [None, 7])
+def test_the_body_of_a_charge_is_the_canonical_text_of_its_fields(
+    key: str | None, cost: Cost, steps: int | None
+) -> None:
+    about = {"z": ["ε", {"b": 1, "a": None}], "question": 'SELECT "x"'}
+    charge = Charge(("quota:a:b", "population:ä"), cost, digest("q"), about, key)
+    fields = {
+        "accounts": ["population:ä", "quota:a:b"],
+        "cost": cost.to_dict(),
+        "request": digest("q"),
+        "about": about,
+        "key": key,
+        "at": now(),
+    }
+    assert charge.body(str(fields["at"]), steps) == write(
+        fields | ({} if steps is None else {"steps": steps})
+    )
 
 
 @pytest.mark.parametrize("value", [0.5, float("nan"), float("inf"), [{"deep": 1e300}], object(), {1, 2}])
@@ -167,4 +189,4 @@ def test_every_nonce_is_fresh_and_of_one_shape() -> None:
     ],
 )
 def test_the_summary_says_who_and_what(kind: str, fields: dict[str, object], words: str) -> None:
-    assert Entry.after(0, GENESIS, kind, fields).summary() == words  # type: ignore[arg-type]
+    assert Entry.after(0, GENESIS, kind, write(fields)).summary() == words  # type: ignore[arg-type]

@@ -10,14 +10,13 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import Charged, SqliteLedger, entry
+from sfumato.ledger import SqliteLedger
 from sfumato.ledger.entry import digest
 
 if TYPE_CHECKING:
@@ -83,25 +82,3 @@ def test_a_thousand_flipped_bytes(
             continue
         caught += 1
     assert caught > 100
-
-
-@pytest.mark.parametrize("years", [-10, 10])
-def test_a_clock_that_is_ten_years_off_changes_nothing(
-    path: Path,
-    filled: SqliteLedger,
-    ask: Callable[..., Charge],
-    monkeypatch: pytest.MonkeyPatch,
-    years: int,
-) -> None:
-    def shifted() -> str:
-        return (datetime.now(UTC) + timedelta(days=365 * years)).isoformat(timespec="seconds")
-
-    monkeypatch.setattr(entry, "_now", shifted)
-    charged = filled.charge(ask("on another day"))
-    assert isinstance(charged, Charged)
-    filled.release(charged, "42")
-    monkeypatch.undo()
-    filled.charge(ask("today"))
-    assert filled.verify().entries == 10
-    with closing(SqliteLedger.open(path)) as ledger:
-        assert ledger.find(digest("on another day")).answer == "42"  # type: ignore[union-attr]

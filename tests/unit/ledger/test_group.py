@@ -13,6 +13,8 @@ import pytest
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError
 from sfumato.ledger import Charged, Released, SqliteLedger, steps
+from sfumato.ledger.group import Group, Job
+from sfumato.ledger.tables import Wanted
 from sfumato.privacy import Budget
 
 if TYPE_CHECKING:
@@ -226,3 +228,32 @@ def die_among_threads(path: Path, ask: Ask, fatal: str, turn: int, tell: int) ->
     for thread in [threading.Thread(target=work, args=(me,)) for me in range(8)]:
         thread.start()
     signal.pause()
+
+
+def test_those_of_the_last_commit_are_waited_for_and_nobody_else() -> None:
+    """Without it two halves of a crowd take turns, and every commit is of one half."""
+    group, sizes, ready = Group(), list[int](), threading.Event()
+
+    def lead() -> None:
+        batch = group.take()
+        sizes.append(len(batch.jobs))
+        with batch.ending():
+            pass
+
+    def come_back() -> None:
+        group._missing, group._span = {threading.get_ident()}, 120.0
+        ready.set()
+        while not group._queue:
+            threading.Event().wait(0.001)
+        group.run(Job("late", Wanted(), lambda transaction: None), lead)
+
+    late = threading.Thread(target=come_back)
+    late.start()
+    assert ready.wait(30)
+    group.run(Job("early", Wanted(), lambda transaction: None), lead)
+    late.join(30)
+    assert not late.is_alive()
+    assert sizes == [2]
+    group._missing, group._span = {-1}, 0.04  # someone who does not come back
+    group.run(Job("alone", Wanted(), lambda transaction: None), lead)
+    assert sizes == [2, 1]

@@ -1,7 +1,7 @@
 """Preparing a graph: from a list of edges to one row for each node, with its degree.
 
     rows(unit, c0)             a node with a kept edge, numbered in no particular order, and its degree
-    columns(declared, stored)  that `degree` is c0
+    columns(declared, stored, reach)  that `degree` is c0, and nothing of how large it is
 
 Which edges are kept, and why one node cannot change much by it, is in docs/proofs/graphs.md.
 """
@@ -134,5 +134,5 @@ def _store(connection: DuckDBPyConnection, degrees: Codes) -> None:
 
     connection.register("degrees", pyarrow.table({"unit": np.arange(len(degrees)), "c0": degrees}))
     connection.execute("CREATE TABLE snapshot.rows AS SELECT unit, c0 FROM degrees")
-    connection.execute("CREATE TABLE snapshot.columns (declared VARCHAR, stored VARCHAR)")
-    connection.execute("INSERT INTO snapshot.columns VALUES (?, ?)", [DEGREE, "c0"])
+    connection.execute("CREATE TABLE snapshot.columns (declared VARCHAR, stored VARCHAR, reach BIGINT)")
+    connection.execute("INSERT INTO snapshot.columns VALUES (?, ?, NULL)", [DEGREE, "c0"])

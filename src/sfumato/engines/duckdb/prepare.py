@@ -4,7 +4,8 @@
                                       unit; not there where max_rows is 1
     units(unit, person, rows, block)  person is one for the same identifier in all tables of a key, rows is
                                       how many the source had, block is 16 bits of a keyed hash
-    columns(declared, stored)         which of c0, c1, … a declared column is
+    columns(declared, stored, reach)  which of c0, c1, … a declared column is, and how far from zero its
+                                      integers can be
 
 With no unit column there is no table `units`, and rows(unit, block, c0, …) has a block drawn for each row.
 Why the rows kept bound what one unit can change is in docs/proofs/contribution-bounds.md.
@@ -23,7 +24,7 @@ from sfumato.arrow import array
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
+from sfumato.engines.duckdb.stored import as_text, parsed, reach, sql_type, stored, understood
 from sfumato.engines.preparation import Codes, GraphPreparation, Texts
 from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 
@@ -47,7 +48,8 @@ def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, 
                 write_degrees(connection, source, preparation)
             else:
                 _read(connection, source, preparation)
-                _keep(connection, preparation)
+                if preparation.unit is not None:
+                    _keep(connection, preparation)
                 _describe(connection, preparation)
             connection.execute("CHECKPOINT snapshot")
         _settle(built, path)
@@ -64,7 +66,10 @@ def remove(path: Path) -> None:
 
 
 def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation) -> None:
-    """The temporary table `gridded`: the unit as text, and columns c0, c1, … as they will be stored."""
+    """The temporary table `gridded`: the unit as text, and columns c0, c1, … as they will be stored.
+
+    Without a unit column all rows are kept, and this is the stored table already.
+    """
     import duckdb
 
     for i, column in _listed_columns(preparation):
@@ -72,9 +77,11 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
     unit = [] if preparation.unit is None else [preparation.unit]
     wanted = [*unit, *(column.name for column in preparation.columns)]
     with scan(connection, source, wanted) as rows:
-        sql = _gridded(preparation, rows.relation, rows.kinds)
+        gridded = _gridded(preparation, rows.relation, rows.kinds)
         try:
-            connection.execute(sql)
+            connection.execute(
+                f"CREATE TEMP TABLE gridded AS {gridded}" if unit else _every_row(preparation, gridded)
+            )
         except duckdb.OperationalError:
             raise  # the machine's disk or memory, not the source
         except duckdb.Error:
@@ -102,10 +109,10 @@ def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, of, strict=True))]
     parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
     understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    store = [f"{stored(column, _place(i, column), kind)} AS c{i}" for i, column, kind in fields]
     lists = [f"LEFT JOIN list{i} ON read.c{i} = list{i}.value" for i, _ in _listed_columns(preparation)]
     return f"""
-        CREATE TEMP TABLE gridded AS SELECT {", ".join(["unit", *store])}
+        SELECT {", ".join(["unit", *store])}
         FROM (
             SELECT {", ".join(["unit", *understand])}
             FROM (SELECT {", ".join([f"{unit} AS unit", *parse])} FROM {relation})) AS read {" ".join(lists)}
@@ -134,10 +141,7 @@ def _list(codes: Codes) -> Any:
 
 
 def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
-    """The stored tables `rows` and, with a unit column, `units`."""
-    if preparation.unit is None:
-        connection.execute(_every_row(preparation))
-        return
+    """The stored tables `rows` and `units`."""
     connection.execute(_units(preparation))
     connection.execute("""
         CREATE TABLE snapshot.units AS SELECT
@@ -151,14 +155,14 @@ def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
     connection.execute(_single(preparation))
 
 
-def _every_row(preparation: Preparation) -> str:
+def _every_row(preparation: Preparation, gridded: str) -> str:
     """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
     number = "row_number() OVER () - 1"
     drawn = f"CAST(hash({secrets.randbits(62)}, unit) & 65535 AS USMALLINT)"
     names = _names(preparation)
     return f"""
         CREATE TABLE snapshot.rows AS SELECT {", ".join(["unit", f"{drawn} AS block", *names])}
-        FROM (SELECT {", ".join([f"{number} AS unit", *names])} FROM gridded)"""  # noqa: S608
+        FROM (SELECT {", ".join([f"{number} AS unit", *names])} FROM ({gridded}))"""  # noqa: S608
 
 
 def _units(preparation: Preparation) -> str:
@@ -235,9 +239,10 @@ def _names(preparation: Preparation) -> list[str]:
 
 
 def _describe(connection: DuckDBPyConnection, preparation: Preparation) -> None:
-    connection.execute("CREATE TABLE snapshot.columns (declared VARCHAR, stored VARCHAR)")
+    connection.execute("CREATE TABLE snapshot.columns (declared VARCHAR, stored VARCHAR, reach BIGINT)")
     for i, column in enumerate(preparation.columns):
-        connection.execute("INSERT INTO snapshot.columns VALUES (?, ?)", [column.name, f"c{i}"])
+        described = [column.name, f"c{i}", reach(column)]
+        connection.execute("INSERT INTO snapshot.columns VALUES (?, ?, ?)", described)
 
 
 # ---- files: nothing half made is ever found under a snapshot's name ----------------------------------------

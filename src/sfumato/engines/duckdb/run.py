@@ -160,8 +160,11 @@ def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...
 
 
 def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:
-    columns = connection.execute(f"SELECT declared, stored FROM {schema}.columns").fetchall()  # noqa: S608
+    described = f"SELECT declared, stored, reach FROM {schema}.columns"  # noqa: S608
+    columns = connection.execute(described).fetchall()
     there = "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = ?"
     found = connection.execute(there, [schema]).fetchall()
     units = f"{schema}.units" if ("units", "person") in found else None
-    return Layout(f"{schema}.rows", units, dict(columns), ("rows", "place") in found)
+    names = {declared: stored for declared, stored, _ in columns}
+    reaches = {declared: reach for declared, _, reach in columns if reach is not None}
+    return Layout(f"{schema}.rows", units, names, ("rows", "place") in found, reaches)

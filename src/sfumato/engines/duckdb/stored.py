@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 
 def parsed(column: Stored, value: str, kind: Kind) -> str:
-    """First layer: a text, a double, whole seconds, or the parts of a text that is a moment."""
+    """First layer: a text, a double, whole seconds or days, or the parts of a text that is a moment."""
     match column:
         case Grid():
             return _as_number(column.name, value, kind)
         case Moments():
+            if _in_days(column, kind):
+                return _days(value)
             return _parts(value) if kind is Kind.TEXT else _as_seconds(column.name, value, kind)
         case Codes():
             return as_text(value, kind) if are_texts(column) else _as_number(column.name, value, kind)
@@ -43,13 +45,14 @@ def understood(column: Stored, value: str, kind: Kind) -> str:
     return _seconds_of_parts(value) if isinstance(column, Moments) and kind is Kind.TEXT else value
 
 
-def stored(column: Stored, value: str) -> str:
+def stored(column: Stored, value: str, kind: Kind) -> str:
     """Third layer: the integer or the text itself. Of a listed value, `value` is its place in the list."""
     match column:
         case Grid():
             return _or_missing(_on_grid(column, value), column)
         case Moments():
-            return _or_missing(_in_time(column, value), column)
+            place = _known(value, 86_400) if _in_days(column, kind) else _of_seconds(column, value)
+            return _or_missing(_in_time(column, place), column)
         case Codes():
             return _or_missing(value, column)
         case Texts():
@@ -62,6 +65,17 @@ def sql_type(column: Grid | Moments | Codes) -> str:
         size = len(column.values)
         return "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
     return "INTEGER" if column.low >= -(2**31) and column.high < 2**31 else "BIGINT"
+
+
+def reach(column: Stored) -> int | None:
+    """How far from zero its integers can be, by the declaration alone; none for texts."""
+    match column:
+        case Grid(low=low, high=high) | Moments(low=low, high=high):
+            return max(abs(low), abs(high), abs(column.missing or 0))
+        case Codes(values=values):
+            return max(len(values), abs(column.missing or 0))
+        case Texts():
+            return None
 
 
 def _or_missing(stored: str, column: Grid | Moments | Codes) -> str:
@@ -127,18 +141,34 @@ def _clipped(value: str, low: str, high: str, inside: str) -> str:
 # ---- dates and moments -------------------------------------------------------------------------------------
 
 
-def _in_time(moments: Moments, seconds: str) -> str:
-    """Whole days or seconds since 1970, clipped. Counted from the year 1, so that // rounds down."""
-    unit = 1 if moments.seconds else 86_400
-    known = f"CASE WHEN {seconds} >= {YEAR_1} AND {seconds} < {YEAR_10000} THEN {seconds} END"
-    place = f"(({known} - ({YEAR_1})) // {unit} + ({YEAR_1 // unit}))"
+def _in_time(moments: Moments, place: str) -> str:
     return f"CAST({_clipped(place, str(moments.low), str(moments.high), place)} AS {sql_type(moments)})"
+
+
+def _in_days(moments: Moments, kind: Kind) -> bool:
+    """Whether days are wanted and given, so that nothing is divided."""
+    return kind is Kind.DATE and not moments.seconds
+
+
+def _of_seconds(moments: Moments, seconds: str) -> str:
+    """Whole days or seconds since 1970. Counted from the year 1, so that // rounds down."""
+    unit = 1 if moments.seconds else 86_400
+    return f"(({_known(seconds, 1)} - ({YEAR_1})) // {unit} + ({YEAR_1 // unit}))"
+
+
+def _known(count: str, seconds: int) -> str:
+    """In a year that has a date, counted in units of so many seconds; missing otherwise."""
+    return f"CASE WHEN {count} >= {YEAR_1 // seconds} AND {count} < {YEAR_10000 // seconds} THEN {count} END"
+
+
+def _days(value: str) -> str:
+    return f"date_diff('day', DATE '1970-01-01', {value})"
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
     """Whole seconds since 1970 in UTC, rounded down, as a BIGINT; far ones may be missing already."""
     if kind is Kind.DATE:
-        return f"date_diff('day', DATE '1970-01-01', {value}) * 86400"
+        return f"{_days(value)} * 86400"
     if kind is Kind.MOMENT:
         return _of_moment(value)
     raise not_dates(name)

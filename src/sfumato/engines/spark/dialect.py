@@ -31,16 +31,18 @@ class Spark:
         are divided, and what is above the sixth digit first. Each number is bound to a name once.
         """
         high, rest = _quotient("x.a", f"CAST({_SPLIT} AS {self.wide})"), f"x.a % {_SPLIT}"
-        split = f"x -> struct({high} AS high, {rest} AS low, x.b AS b)"
-        again = f"y -> struct({_quotient('y.high', 'y.b')} AS q, (y.high % y.b) * {_SPLIT} + y.low AS v, y.b AS b)"
+        split = f"x -> {_named(high=high, low=rest, b='x.b')}"
+        left_over = f"(y.high % y.b) * {_SPLIT} + y.low"
+        again = f"y -> {_named(q=_quotient('y.high', 'y.b'), v=left_over, b='y.b')}"
         joined = f"z -> CAST(z.q * {_SPLIT} + {_quotient('z.v', 'z.b')} AS {self.wide})"
-        pair = f"array(struct({left} AS a, {right} AS b))"
+        pair = f"array_repeat({_named(a=left, b=right)}, 1)"
         return f"get(transform(transform(transform({pair}, {split}), {again}), {joined}), 0)"
 
     def total(self, column: str) -> str:
         """In three sums of 64 bits; sums of decimals take several times as long."""
         number, mask = f"CAST({column} AS BIGINT)", 2**_LIMB - 1
-        limbs = (f"{number} & {mask}", f"({number} >> {_LIMB}) & {mask}", f"{number} >> {2 * _LIMB}")
+        shifted = [f"shiftright({number}, {bits})" for bits in (_LIMB, 2 * _LIMB)]
+        limbs = (f"{number} & {mask}", f"{shifted[0]} & {mask}", shifted[1])
         low, middle, high = (f"CAST(sum({limb}) AS {self.wide})" for limb in limbs)
         return f"({high} * {2 ** (2 * _LIMB)} + {middle} * {2**_LIMB} + {low})"
 
@@ -67,6 +69,12 @@ def _quotient(left: str, right: str) -> str:
     return f"CAST(({left} - {left} % {right}) / {right} AS {Spark.wide})"
 
 
+def _named(**parts: str) -> str:
+    """Not by the words array and struct, after which Spark no longer reads >> as a shift."""
+    inside = ", ".join(f"'{name}', {part}" for name, part in parts.items())
+    return f"named_struct({inside})"
+
+
 def _listed(entries: Sequence[int | None]) -> str:
-    inside = ", ".join("NULL" if entry is None else f"{entry:d}" for entry in entries)
-    return f"CAST(array({inside}) AS ARRAY<BIGINT>)"
+    inside = ", ".join("null" if entry is None else f"{entry:d}" for entry in entries)
+    return f"from_json('[{inside}]', 'array<bigint>')"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 RELATIONS = ("rows", "units")
 MADE = ("made_source", "made_people")
 _DESCRIPTION = "description"
+_COLUMNS = ".columns"
 
 
 class Place(Protocol):
@@ -64,20 +65,27 @@ class Folder:
         self._making(snapshot).mkdir(mode=0o700)
 
     def write(self, snapshot: str, name: str, rows: DataFrame) -> None:
-        rows.write.parquet(self._making(snapshot, name).as_uri())
+        """With its columns beside it, so that no file is opened to learn them."""
+        folder = self._making(snapshot) / name
+        rows.write.parquet(folder.as_uri())
+        folder.with_suffix(_COLUMNS).write_text(rows.schema.json(), encoding="utf-8")
 
     def read(self, session: SparkSession, snapshot: str, name: str) -> str:
-        """A view in our own session. Its columns are known, so that no file is opened to learn them."""
-        making = self._making(snapshot, name)
-        folder = making if making.exists() else self._whole(snapshot) / name
+        """A view in our own session."""
+        from pyspark.sql.types import StructType
+
+        making = self._making(snapshot)
+        folder = (making if making.exists() else self._whole(snapshot)) / name
+        columns = StructType.fromJson(json.loads(folder.with_suffix(_COLUMNS).read_text(encoding="utf-8")))
         view = f"{stem(str(folder))}_{name}"
-        session.read.parquet(folder.as_uri()).createOrReplaceTempView(view)
+        session.read.schema(columns).parquet(folder.as_uri()).createOrReplaceTempView(view)
         return view
 
     def finish(self, session: SparkSession, snapshot: str, description: dict[str, Any]) -> None:
         making = self._making(snapshot)
         for name in MADE:
             shutil.rmtree(making / name, ignore_errors=True)
+            (making / name).with_suffix(_COLUMNS).unlink(missing_ok=True)
         (making / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
         for path in [*making.rglob("*"), making]:
             _sync(path)
@@ -97,8 +105,8 @@ class Folder:
     def _whole(self, snapshot: str) -> Path:
         return self.path / f"{quote(snapshot, safe='')}.spark"
 
-    def _making(self, snapshot: str, name: str = "") -> Path:
-        return self.path / f"{quote(snapshot, safe='')}.making" / name
+    def _making(self, snapshot: str) -> Path:
+        return self.path / f"{quote(snapshot, safe='')}.making"
 
 
 @dataclass(frozen=True, slots=True)

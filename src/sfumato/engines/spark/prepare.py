@@ -35,9 +35,10 @@ def build(
     try:
         _read(source, place, snapshot)
         _fill_lists(session, preparation, lists)
-        relation = gridded.format(source=place.read(session, snapshot, "made_source"))
-        _refuse_rounded_identifiers(session, preparation, kinds, relation)
-        _keep(session, preparation, relation, place, snapshot)
+        relation = place.read(session, snapshot, "made_source")
+        identifiers = _identifiers(preparation, kinds).format(source=relation)
+        _refuse_rounded_identifiers(session, preparation, kinds, identifiers)
+        _keep(session, preparation, identifiers, gridded.format(source=relation), place, snapshot)
         place.finish(session, snapshot, _description(preparation))
     except BaseException:
         place.erase(session, snapshot)
@@ -85,6 +86,12 @@ def _gridded(preparation: Preparation, kinds: tuple[Kind, ...], lists: dict[int,
         WHERE unit <> ''"""  # noqa: S608
 
 
+def _identifiers(preparation: Preparation, kinds: tuple[Kind, ...]) -> str:
+    """A SELECT over {source} of the units alone, as `_gridded` has them."""
+    unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
+    return f"SELECT unit FROM (SELECT {unit} AS unit FROM {{source}}) WHERE unit <> ''"  # noqa: S608
+
+
 def _place(i: int, column: Stored) -> str:
     return f"list{i}.code" if isinstance(column, Codes) else f"read.c{i}"
 
@@ -113,11 +120,11 @@ def _possible(value: Any) -> bool:
 
 
 def _refuse_rounded_identifiers(
-    session: SparkSession, preparation: Preparation, kinds: tuple[Kind, ...], gridded: str
+    session: SparkSession, preparation: Preparation, kinds: tuple[Kind, ...], identifiers: str
 ) -> None:
     if preparation.unit is None or kinds[0] is not Kind.FLOAT:
         return
-    large = f"SELECT 1 FROM ({gridded}) WHERE abs(CAST(unit AS DOUBLE)) >= {EXACT_BELOW} LIMIT 1"  # noqa: S608
+    large = f"SELECT 1 FROM ({identifiers}) WHERE abs(CAST(unit AS DOUBLE)) >= {EXACT_BELOW} LIMIT 1"  # noqa: S608
     if session.sql(large).toArrow().num_rows:
         raise rounded_identifiers(preparation.unit)
 
@@ -125,12 +132,19 @@ def _refuse_rounded_identifiers(
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
 
 
-def _keep(session: SparkSession, preparation: Preparation, gridded: str, place: Place, snapshot: str) -> None:
+def _keep(
+    session: SparkSession,
+    preparation: Preparation,
+    identifiers: str,
+    gridded: str,
+    place: Place,
+    snapshot: str,
+) -> None:
     """The relations `rows` and, with a unit column, `units`."""
     if preparation.unit is None:
         place.write(snapshot, "rows", session.sql(_every_row(preparation, gridded)))
         return
-    place.write(snapshot, "made_people", session.sql(_people(preparation, gridded)))
+    place.write(snapshot, "made_people", session.sql(_people(preparation, identifiers)))
     people = place.read(session, snapshot, "made_people")
     units = f"SELECT code AS unit, person, of_unit AS rows, block FROM {people}"  # noqa: S608  a name of ours
     place.write(snapshot, "units", session.sql(units))
@@ -147,7 +161,7 @@ def _every_row(preparation: Preparation, gridded: str) -> str:
         FROM (SELECT {numbered} FROM ({gridded}))"""  # noqa: S608
 
 
-def _people(preparation: Preparation, gridded: str) -> str:
+def _people(preparation: Preparation, identifiers: str) -> str:
     """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
     person, secret = key_for(preparation, "person"), key_for(preparation, "unit")
     return f"""
@@ -156,7 +170,7 @@ def _people(preparation: Preparation, gridded: str) -> str:
         FROM (
             SELECT * FROM (
                 SELECT unit, of_unit, md5('{person}:' || unit) AS person, md5('{secret}:' || unit) AS secret
-                FROM (SELECT unit, count(*) AS of_unit FROM ({gridded}) GROUP BY unit))
+                FROM (SELECT unit, count(*) AS of_unit FROM ({identifiers}) GROUP BY unit))
             DISTRIBUTE BY person SORT BY person)"""  # noqa: S608
 
 

@@ -35,6 +35,7 @@ _LONGEST_NUMBER = 2000
 _SPACES = (
     "\u0020\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 )
+_INFINITY = "CAST('Infinity' AS DOUBLE)"
 _LEAST_NORMAL = "CAST('2.2250738585072014e-308' AS DOUBLE)"
 
 
@@ -113,8 +114,8 @@ def _double_as_text(double: str) -> str:
     """Whole numbers as integers, infinite ones by name, others by their shortest digits."""
     bound = f"CAST('{WRITTEN_OUT_BELOW}' AS DOUBLE)"
     return (
-        f"CASE WHEN isnan({double}) THEN NULL WHEN {double} = CAST('inf' AS DOUBLE) THEN 'inf' "
-        f"WHEN {double} = CAST('-inf' AS DOUBLE) THEN '-inf' "
+        f"CASE WHEN {double} IS NULL OR isnan({double}) THEN NULL "
+        f"WHEN {double} = {_INFINITY} THEN 'inf' WHEN {double} = -{_INFINITY} THEN '-inf' "
         f"WHEN abs({double}) < {bound} AND {_is_whole(double)} THEN {_whole_as_text(double)} "
         f"ELSE {_written(double)} END"
     )
@@ -226,7 +227,7 @@ def _as_number(name: str, value: str, kind: Kind) -> str:
 def _number_of_text(text: str) -> str:
     """Digits with an exponent, infinite ones, and words for true and false."""
     clean = f"regexp_replace({text}, {literal(_NOT_READ)}, '')"
-    infinite = f"CASE WHEN contains({text}, '-') THEN CAST('-inf' AS DOUBLE) ELSE CAST('inf' AS DOUBLE) END"
+    infinite = f"CASE WHEN contains({text}, '-') THEN -{_INFINITY} ELSE {_INFINITY} END"
     return (
         f"CASE WHEN length({text}) > {_LONGEST_NUMBER} THEN NULL "
         f"WHEN {_matches(text, _NUMBER)} THEN try_cast({clean} AS DOUBLE) "

@@ -1,0 +1,269 @@
+"""A server whose disk fails, and someone who changes its tables: nothing told is lost, changes are caught."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.conformance import servers
+
+from sfumato.errors import LedgerError
+from sfumato.ledger import Charge, Charged, PostgresLedger, Released, Reserved, Verified, receipts
+from sfumato.privacy import Budget, Pure, price
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.conformance.servers import Server
+
+HERE = Path(__file__).parent
+PEOPLE, ADA = "population:patient_id", "quota:patient_id:ada"
+MILLIONTH = price(Pure(Fraction(1, 10**6)))
+
+
+def digest(name: str) -> str:
+    return sha256(name.encode()).hexdigest()
+
+
+def ask(name: str, **more: Any) -> Charge:
+    return Charge((PEOPLE,), MILLIONTH, digest(name), {"table": "visits"}, **more)
+
+
+# ---- a failing disk ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Callable[[str], None]]]:
+    """A server, and how to say what fails from now on."""
+    servers.running()
+    compiler = shutil.which("cc")
+    if compiler is None or not sys.platform.startswith("linux"):
+        pytest.skip("needs a C compiler on Linux")
+    folder = Path(tmp_path_factory.mktemp("faults"))
+    public = Path("/tmp") / f"faults_{os.getpid()}"  # the server runs as someone else
+    public.mkdir(mode=0o755)
+    library, control = public / "faults.so", public / "control"
+    source = str(HERE / "disk_faults.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), source, "-ldl"], check=True, cwd=folder)
+    os.environ["FAULTS"] = str(control)
+    server = servers.Server.make(loaded=library)
+    server.start()
+
+    def arm(what: str) -> None:
+        control.unlink(missing_ok=True)
+        if what:
+            control.write_text(what)
+            control.chmod(0o644)
+
+    yield server, arm
+    arm("")
+    with suppress(subprocess.CalledProcessError):
+        server.stop()
+    server.remove()
+    shutil.rmtree(public)
+    del os.environ["FAULTS"]
+
+
+def ask_until(
+    done: threading.Event, address: str, schema: str, me: int, told: list[str], said: set[str]
+) -> None:
+    """Each receipt is told once it is held. Opened anew when in doubt."""
+    while not done.is_set():
+        try:
+            with closing(PostgresLedger.open(address, schema=schema, patience=5)) as ledger:
+                while not done.is_set():
+                    charged = ledger.charge(ask(f"{me}: {len(told)} {time.monotonic_ns()}"))
+                    assert isinstance(charged, Charged)
+                    told.append(charged.head)
+                    told.append(ledger.release(charged, "x" * 3000).head)
+        except LedgerError as refusal:
+            said.add(refusal.code)
+        time.sleep(0.02)
+
+
+def healed(server: Server) -> None:
+    """Accepting again: by itself after an error, or by hand where it gave up."""
+    for _ in range(200):
+        with suppress(LedgerError):
+            PostgresLedger.open(server.address, schema="probe", patience=2).close()
+            return
+        with suppress(subprocess.CalledProcessError):
+            server.start()
+        time.sleep(0.1)
+    raise AssertionError("the server does not come back")
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(f"write {errno.ENOSPC}", id="full"),
+        pytest.param(f"write {errno.EROFS}", id="read-only"),
+        pytest.param(f"write {errno.EIO}", id="write error"),
+        pytest.param(f"sync {errno.EIO}", id="sync error"),
+    ],
+)
+def test_a_server_whose_disk_fails(
+    failing: tuple[Server, Callable[[str], None]], fault: str, rounds: int
+) -> None:
+    server, arm = failing
+    schema = f"s{digest(f'{fault} {rounds}')[:12]}"
+    with suppress(Exception):
+        PostgresLedger.create(server.address, schema="probe").close()
+    with closing(PostgresLedger.create(server.address, schema=schema, patience=10)) as ledger:
+        ledger.open_account(PEOPLE, Budget(4))
+    done, told, said = threading.Event(), list[str](), set[str]()
+    arguments = [(done, server.address, schema, me, told, said) for me in range(3)]
+    work = [threading.Thread(target=ask_until, args=each) for each in arguments]
+    for thread in work:
+        thread.start()
+    chance = random.Random(271828)
+    for _ in range(rounds):
+        before = len(told)
+        while len(told) < before + 20:
+            time.sleep(0.01)
+        arm(fault)
+        time.sleep(chance.uniform(0.1, 0.6))
+        arm("")
+        healed(server)
+    done.set()
+    for thread in work:
+        thread.join()
+    with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
+        verified, kept = ledger.verify(), {entry.hash for entry in ledger.entries()}
+        assert set(told) <= kept
+        assert ledger.spent(PEOPLE).pure == verified.charges * 10**6
+        assert verified.releases <= verified.charges
+    assert said
+    assert said <= {"SF-L104", "SF-L105", "SF-L106", "SF-L108", "SF-L120"}
+
+
+# ---- someone with the tables in their hands ----------------------------------------------------------------
+
+COLUMNS = {
+    "ledger": ("version", "identity"),
+    "entries": ("seq", "kind", "body", "prev", "hash"),
+    "accounts": ("account", "terms", "spent"),
+    "charges": ("seq", "request", "payers", "key"),
+    "answers": ("charge", "seq", "nonce", "answer"),
+    "reservations": ("charge", "steps", "drawn", "returned"),
+}
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"flips_{os.getpid()}_{time.monotonic_ns()}"
+
+
+def fill(schema: str) -> PostgresLedger:
+    ledger = PostgresLedger.create(servers.running().address, schema=schema, patience=5)
+    ledger.open_account(PEOPLE, Budget(4, 1e-7))
+    ledger.grant(ADA, Budget(1))
+    for name in ("first", "second"):
+        charged = ledger.charge(ask(name, key=f"key of {name}"))
+        assert isinstance(charged, Charged)
+        ledger.release(charged, f"answer to {name}\nin two lines")
+    reserved = ledger.reserve(ask("run"), 9)
+    assert isinstance(reserved, Reserved)
+    ledger.draw(reserved, 4)
+    ledger.give_back(reserved)
+    return ledger
+
+
+def flipped(value: Any, chance: random.Random) -> Any:
+    """One bit of a text or a number is another. Texts stay texts that the server takes."""
+    if isinstance(value, int):
+        return value ^ (1 << chance.randrange(20))
+    place, bit = chance.randrange(len(value)), 1 << chance.randrange(6)
+    other = chr(max(1, ord(value[place]) ^ bit))
+    return value[:place] + other + value[place + 1 :]
+
+
+def opened(schema: str, before: Verified) -> str:
+    """The code of the refusal, or nothing where the ledger says what it said."""
+    try:
+        with closing(PostgresLedger.open(servers.running().address, schema=schema, patience=5)) as ledger:
+            assert ledger.verify() == before
+    except LedgerError as refusal:
+        return refusal.code
+    return ""
+
+
+@pytest.mark.parametrize("flips", [60, pytest.param(1200, marks=pytest.mark.slow)])
+def test_bits_flipped_in_the_tables_are_caught_or_changed_nothing(schema: str, flips: int) -> None:
+    import psycopg
+
+    address, chance, caught = servers.running().address, random.Random(314159), 0
+    with closing(fill(schema)) as ledger:
+        before = ledger.verify()
+    with psycopg.connect(address, autocommit=True, options=f"-c search_path={schema}") as db:
+        db.execute(
+            "SET session_replication_role = replica"
+        )  # as its owner: no trigger and no key holds them up
+        for _ in range(flips):
+            table = chance.choice(list(COLUMNS))
+            column = chance.choice(COLUMNS[table])
+            rows = db.execute(f"SELECT ctid::text, {column} FROM {table}".encode()).fetchall()
+            place, value = chance.choice(rows)
+            if value is None or value == "":
+                continue
+            update = f"UPDATE {table} SET {column} = %s WHERE ctid = %s RETURNING ctid::text".encode()
+            try:
+                ((moved,),) = db.execute(update, (flipped(value, chance), place)).fetchall()
+            except psycopg.errors.UniqueViolation:
+                continue
+            code = opened(schema, before)
+            assert code in ("SF-L101", "SF-L102", "SF-L103", "SF-L106") or column == "identity"
+            caught += code != ""
+            db.execute(update, (value, moved))
+    assert caught > flips // 2
+    with closing(PostgresLedger.open(address, schema=schema)) as ledger:
+        assert ledger.verify() == before
+
+
+def test_an_old_dump_put_back_is_told_by_a_receipt_and_by_whoever_lives(schema: str, tmp_path: Path) -> None:
+    """As a steward would: the server's own tools, and then the newest receipt."""
+    pytest.importorskip("cryptography", reason="signatures come with the receipts extra")
+    server, key, dump = servers.running(), tmp_path / "key", tmp_path / "dump.sql"
+    fill(schema).close()
+    receipts.Key(key).make()
+    copied = subprocess.run(
+        [shutil.which("pg_dump", path=server.programs) or "pg_dump", "-n", schema, server.address],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    dump.write_text(copied.stdout)
+    with closing(PostgresLedger.open(server.address, schema=schema, key=key, patience=5)) as alive:
+        old = alive.receipt()
+        charged = alive.charge(ask("after the dump"))
+        assert isinstance(charged, Charged)
+        new = alive.release(charged, "42").signed
+        assert new is not None
+        put_back(server, schema, dump)
+        with pytest.raises(LedgerError, match="SF-L112"):
+            alive.charge(ask("to whoever lives"))
+    with closing(PostgresLedger.open(server.address, schema=schema, key=key)) as restored:
+        assert receipts.check(restored, old.to_json()).signed == "signed by this ledger"
+        with pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed by this ledger"):
+            receipts.check(restored, new.to_json())
+        assert isinstance(restored.charge(ask("first")), Released)
+
+
+def put_back(server: Server, schema: str, dump: Path) -> None:
+    psql = shutil.which("psql", path=server.programs) or "psql"
+    for arguments in (["-c", f"DROP SCHEMA {schema} CASCADE"], ["-f", str(dump)]):
+        command = [psql, "-v", "ON_ERROR_STOP=1", "-q", *arguments, server.address]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,0 +1,241 @@
+"""A lab over Spark DataFrames and tables: what it keeps, what it refuses, and how it reads them."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+import sfumato as sf
+from sfumato.cli.main import main
+from sfumato.curator.plan import plan
+from sfumato.curator.spend import Pure
+from sfumato.engines import spark as engine
+from sfumato.engines.program import Counted, Program
+from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.spark import SparkEngine, connection, run
+from sfumato.engines.spark.connection import own_session
+from sfumato.engines.spark.java import shimmed
+from sfumato.engines.spark.run import written
+from sfumato.errors import PolicyError, SfumatoError
+from sfumato.queries.sql import question
+
+VISITS = pa.table({"who": [1, 1, 2, 3, 3, 3], "cost": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "ward": list("AABBAB")})
+SAID: dict[str, Any] = {
+    "unit": sf.Unit("who", max_rows=2, of="people"),
+    "columns": {"cost": sf.between(0, 10), "ward": sf.one_of("A", "B")},
+    "budget": sf.Budget(epsilon=1000),
+}
+COUNT = Program(Scan("visits-1"), ALL, (), (Counted(),))
+
+
+@pytest.fixture
+def frame(spark: Any) -> Any:
+    return spark.createDataFrame(VISITS)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> sf.Lab:
+    return sf.create(tmp_path / "lab")
+
+
+@pytest.fixture
+def in_tables(spark: Any) -> Iterator[str]:
+    """A schema that the steward's session is told to keep snapshots in."""
+    schema = f"kept_{secrets.token_hex(4)}"
+    spark.sql(f"CREATE SCHEMA {schema}")
+    spark.conf.set(engine.SETTING, f"spark_catalog.{schema}")
+    yield schema
+    spark.conf.unset(engine.SETTING)
+
+
+def test_a_question_is_answered_by_spark(lab: sf.Lab, frame: Any) -> None:
+    lab.register("visits", frame, **SAID)
+    answer = lab.session().sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").release(epsilon=500)
+    assert sum(answer.to_arrow()["n"].to_pylist()) == 5
+    kept = sorted(path.name for path in (lab.folder / "snapshots").iterdir())
+    assert kept == ["visits-1.spark"]
+    assert (lab.folder / "snapshots").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_lab_opened_again_needs_no_frame(lab: sf.Lab, frame: Any) -> None:
+    lab.register("visits", frame, **SAID)
+    assert sf.open(lab.folder).engine.run(COUNT).tolist() == [[5]]
+
+
+def test_what_is_dropped_or_replaced_is_gone(lab: sf.Lab, frame: Any) -> None:
+    lab.register("visits", frame, **SAID)
+    lab.advance("visits", frame, max_rows=1)
+    assert [path.name for path in (lab.folder / "snapshots").iterdir()] == ["visits-2.spark"]
+    lab.drop("visits")
+    assert not list((lab.folder / "snapshots").iterdir())
+    assert (lab.folder / "databases.json").read_text() == "{}"
+
+
+def test_snapshots_are_tables_where_the_steward_says_so(
+    lab: sf.Lab, frame: Any, spark: Any, in_tables: str
+) -> None:
+    frame.createOrReplaceTempView("visits_here")
+    lab.register("visits", "spark:visits_here", **SAID)
+    assert len(spark.catalog.listTables(in_tables)) == 3
+    spark.conf.unset(engine.SETTING)
+    assert sf.open(lab.folder).engine.run(COUNT).tolist() == [[5]]
+    assert not list((lab.folder / "snapshots").glob("*"))
+    lab.drop("visits")
+    assert not spark.catalog.listTables(in_tables)
+
+
+def test_tables_of_different_places_are_not_joined(lab: sf.Lab, frame: Any) -> None:
+    lab.register("visits", frame, **SAID)
+    lab.register("stays", VISITS, **SAID)
+    with pytest.raises(PolicyError, match="SF-Q157"):
+        lab.session().sql("SELECT COUNT(*) AS n FROM visits JOIN stays USING (who)").quote(epsilon=1)
+
+
+def _refusal(lab: sf.Lab, source: Any, said: dict[str, Any] = SAID) -> SfumatoError:
+    with pytest.raises(SfumatoError) as refused:
+        lab.register("visits", source, **said)
+    assert not lab.tables()
+    assert not [path for path in lab.folder.rglob("*") if path.suffix in (".spark", ".making")]
+    return refused.value
+
+
+def test_what_cannot_be_registered_is_refused_and_leaves_nothing(lab: sf.Lab, frame: Any) -> None:
+    assert _refusal(lab, "spark:nowhere.visits").code == "SF-C202"
+    assert _refusal(lab, frame, SAID | {"columns": {"no_column": sf.between(0, 1)}}).code == "SF-C203"
+    twice = frame.select("*", frame["cost"].alias("cost"))
+    assert _refusal(lab, twice).code == "SF-C203"
+    lists = frame.selectExpr("who", "ward", "sequence(1, 2) AS cost")
+    assert _refusal(lab, lists).code == "SF-C205"
+    days = frame.selectExpr("who", "ward", "current_date() AS cost")
+    assert _refusal(lab, days).code == "SF-C206"
+    graph = {"unit": sf.Node("who", "ward", max_degree=3), "budget": sf.Budget(9)}
+    assert _refusal(lab, frame, graph).code == "SF-C213"
+
+
+def test_a_frame_that_fails_on_a_row_does_not_show_it(lab: sf.Lab, frame: Any) -> None:
+    failing = frame.selectExpr("who", "ward", "CAST('p42' || ward AS INT) AS cost")
+    refusal = _refusal(lab, failing)
+    assert refusal.code == "SF-C204"
+    assert "p42" not in str(refusal)
+    assert refusal.__suppress_context__
+
+
+def test_a_frame_that_changes_is_read_once(lab: sf.Lab, spark: Any) -> None:
+    drawn = spark.range(400).selectExpr("CAST(rand() * 40 AS INT) AS who", "rand() AS cost", "'A' AS ward")
+    lab.register("visits", drawn, **SAID)
+    rows, units = (
+        sum(own_session(spark).read.parquet(str(path)).count() for path in lab.folder.rglob(name))
+        for name in ("rows", "units")
+    )
+    assert units <= rows <= 2 * units
+
+
+def test_settings_of_the_steward_change_nothing(lab: sf.Lab, spark: Any) -> None:
+    settings = {
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.caseSensitive": "false",
+    }
+    said = {"unit": sf.ROW, "columns": {"at": sf.text()}, "budget": sf.Budget(9)}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        moments = spark.sql("SELECT timestamp_micros(1500000) AS at, 1 AS `At.`").toDF("at", "At.")
+        lab.register("visits", moments, **said)
+        rows = own_session(spark).read.parquet(str(next(lab.folder.rglob("rows")))).toArrow()
+        assert rows["c0"].to_pylist() == ["1970-01-01 00:00:01.5+00"]
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def test_a_cluster_needs_a_schema_for_snapshots(
+    lab: sf.Lab, frame: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = {"spark.master": "k8s://https://cluster", engine.SETTING: None}
+    monkeypatch.setattr(engine, "setting", lambda session, name: away[name])
+    refusal = _refusal(lab, frame)
+    assert refusal.code == "SF-C215"
+    assert engine.SETTING in refusal.facts["try"]
+
+
+def test_without_the_library_its_name_is_said(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    assert _refusal(lab, "spark:visits").code == "SF-C214"
+
+
+def test_the_shell_takes_a_table_of_spark(lab: sf.Lab, frame: Any) -> None:
+    frame.createOrReplaceTempView("visits_of_shell")
+    told = ["table", "add", "visits", "spark:visits_of_shell", "--lab", str(lab.folder), "--unit", "who"]
+    told += ["--max-rows", "2", "--between", "cost", "0", "10", "--epsilon", "4"]
+    assert CliRunner().invoke(main, told, catch_exceptions=False).exit_code == 0
+    assert lab.table("visits").home == "spark:"
+
+
+def test_a_question_ends_after_some_time(
+    lab: sf.Lab, frame: Any, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.register("visits", frame, **SAID)
+    monkeypatch.setattr(connection, "_LONGEST", 1.0)
+    forever = "SELECT CAST(0 AS BIGINT), count(*) FROM range(1000000000000) WHERE hash(id) = 0"
+    monkeypatch.setattr(run, "compile_program", lambda *_: forever)
+    with pytest.raises(Exception, match=r"(?i)cancel|interrupt"):
+        lab.engine.run(COUNT)
+    monkeypatch.undo()
+    assert lab.engine.run(COUNT).tolist() == [[5]]
+
+
+# ---- the plan ----------------------------------------------------------------------------------------------
+
+PLAIN = (
+    "SELECT ward, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY ward",
+    "SELECT COUNT(*) AS n, AVG(cost) AS c FROM visits WHERE cost > 3",
+    "SELECT COUNT(DISTINCT who) AS n FROM visits",
+    "SELECT SUM(c) AS c FROM (SELECT who, SUM(cost) AS c FROM visits GROUP BY who) AS q",
+)
+
+
+def _exchanges(session: Any, sql: str) -> int:
+    """Of the physical plan; what is sent to all once, or to one place at the end, counts too."""
+    return str(session.sql(sql)._jdf.queryExecution().executedPlan().toString()).count("Exchange")
+
+
+def test_the_plan_has_no_exchange_that_the_plain_question_lacks(lab: sf.Lab, frame: Any, spark: Any) -> None:
+    frame.createOrReplaceTempView("visits")
+    lab.register("visits", frame, **SAID)
+    own = own_session(spark)
+    spark_engine = lab.engine._engine("spark:")
+    assert isinstance(spark_engine, SparkEngine)
+    for sql in PLAIN:
+        for step in plan(lab.table, question(sql), Pure(Fraction(1))).steps:
+            ours = _exchanges(own, written(step.program, own, spark_engine.place))
+            assert 0 < ours <= _exchanges(spark, sql), sql
+
+
+# ---- Java --------------------------------------------------------------------------------------------------
+
+
+def test_the_shim_leaves_one_module_out_and_nothing_else(tmp_path: Path) -> None:
+    java = tmp_path / "its java"
+    java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    java.chmod(0o700)
+    told = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "--add-modules=java.sql", "", "*"]
+    ran = subprocess.run([shimmed(java) / "bin" / "java", *told], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["-Xmx1g", "a b", "--add-modules=java.sql", "", "*"]
+
+
+def test_no_java_is_said(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sfumato.engines.spark import java
+
+    monkeypatch.setattr(java, "_of_the_system", lambda: False)
+    monkeypatch.setattr(java, "_of_the_wheel", lambda: None)
+    assert _refusal(lab, "spark:visits").code == "SF-C216"
