@@ -63,9 +63,9 @@ def drawn(name: str, count: int, seed: int) -> tuple[Floats, NDArray[np.int64]]:
     return found[:count], labels[:count]
 
 
-def posed(X: Floats, y: NDArray[np.int64]) -> Problem:
+def posed(points: Floats, y: NDArray[np.int64]) -> Problem:
     joint = OfMargins(LOGISTIC, 2)
-    return Problem(joint, X, joint.marks(y), SHRINK * len(X), 1.0)
+    return Problem(joint, points, joint.marks(y), SHRINK * len(points), 1.0)
 
 
 def tilted(problem: Problem, start: Floats, tilts: Floats) -> Floats:
@@ -94,14 +94,14 @@ def folded(count: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
 
 def measured(name: str, rows: int, epsilons: tuple[float, ...], restarts: int) -> list[Point]:
     """With so many rows to learn from, four fifths of all."""
-    X, y = drawn(name, rows * FOLDS // (FOLDS - 1), seed=rows)
+    points, y = drawn(name, rows * FOLDS // (FOLDS - 1), seed=rows)
     errors: dict[tuple[float, str], list[Floats]] = {}
-    for learn, test in folded(len(X)):
-        problem = posed(X[learn], y[learn])
+    for learn, test in folded(len(points)):
+        problem = posed(points[learn], y[learn])
         level = problem.minimum(np.zeros((1, DIMENSIONS)))[0][0]
 
         def wrong(weights: Floats, test: NDArray[np.int64] = test) -> Floats:
-            guessed = X[test] @ np.atleast_2d(weights).T > 0
+            guessed = points[test] @ np.atleast_2d(weights).T > 0
             return np.asarray((guessed != (y[test] == 1)[:, None]).mean(axis=0), dtype=np.float64)
 
         for epsilon in epsilons:

@@ -130,7 +130,7 @@ def tilt_of(problem: Problem, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def log_density(problem: Problem, tilt: Tilted, weights: Floats, shape: str) -> Floats:
-    """Of the minimiser, where the tilt is Laplace's or Gauss's; in one dimension spherical noise is Laplace's."""
+    """Of the minimiser, where the tilt is Gaussian or, as spherical noise of one number is, Laplace's."""
     at, curve = tilt_of(replace(problem, penalty=tilt.penalty), weights)
     if shape == "laplace":
         return -np.abs(at) / tilt.scale - math.log(2 * tilt.scale) + np.log(curve)

@@ -30,7 +30,7 @@ def learning_curves(
 ) -> Chart:
     """Error against what grows, with a band of `spread` to either side."""
     middle, width = numbers(error), numbers(spread)
-    columns = {
+    columns: dict[str, list[Any]] = {
         "panel": list(map(text, panels)),
         "method": list(map(text, methods)),
         "x": numbers(x),
@@ -51,7 +51,11 @@ def learning_curves(
         "data": {"values": rows(columns)},
         "facet": {"field": "panel", "type": "nominal", "title": None, "sort": None},
         "columns": 2,
-        "spec": {"width": WIDTH, "height": HEIGHT, "layer": [_band(place, colour, up), _line(place, colour, up)]},
+        "spec": {
+            "width": WIDTH,
+            "height": HEIGHT,
+            "layer": [part(place, colour, up) for part in (_band, _line)],
+        },
     }
     return chart(body, title=title)
 
