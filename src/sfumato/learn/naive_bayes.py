@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.curator.statistics import COUNT, Add, Block, Constant, Key, Multiply
@@ -187,6 +188,7 @@ class CategoricalNB(PrivateClassifier):
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
         rows, labels = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
+        check_classification_targets(labels)
         self.classes_ = np.array(declared_classes(self.classes))
         return rows, labels
 
