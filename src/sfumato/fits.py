@@ -15,6 +15,7 @@ from sfumato.curator.layers import Layers, fineness, shortened
 from sfumato.curator.lowered import coarser, number
 from sfumato.curator.lowering import source
 from sfumato.curator.relation import Aliased, Name, Table
+from sfumato.curator.selections import chosen
 from sfumato.curator.statistics import (
     Add,
     Column,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from sfumato.learn.estimator import Private
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
+    from sfumato.noise import TopK
     from sfumato.privacy.events import Event
 
 _MOST_LISTED = 1000
@@ -247,11 +249,18 @@ class TableOracle(Oracle):
         return TableOracle(self._rounds, rows, declared, self.purse)
 
     def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
-        layers = Layers(self._rows)
+        """Computed once in every question."""
+        layers, known = Layers(self._rows), dict[int, tuple[int, int]]()
         columns = layers.add(values)
-        spans = {name: span(each, self.declared.spans) for name, each in zip(columns, values, strict=True)}
+        spans = {at: span(each, self.declared.spans, known) for at, each in zip(columns, values, strict=True)}
         declared = replace(self.declared, spans={**self.declared.spans, **spans})
         return TableOracle(self._rounds, layers.source, declared, self.purse), list(columns)
+
+    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+        plan = chosen(self._rows, terms, mechanism, spend)
+        (places,) = self._rounds.pay(plan, self.purse)
+        found: list[int] = places
+        return found
 
     def short(self, length: float) -> TableOracle:
         return self._around(View(length))

@@ -22,6 +22,7 @@ from sfumato.learn.boosting import GradientBoostingClassifier, GradientBoostingR
 from sfumato.learn.cluster import KMeans
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.itemsets import AssociationRules, FrequentItemsets
 from sfumato.learn.linear import LinearRegression
 from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.losses import Loss, huber
@@ -31,10 +32,12 @@ from sfumato.learn.saving import load
 from sfumato.learn.tree import DecisionTreeClassifier
 
 ESTIMATORS = (
+    "AssociationRules",
     "Bins",
     "CategoricalNB",
     "ConvexERM",
     "DecisionTreeClassifier",
+    "FrequentItemsets",
     "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
@@ -51,10 +54,12 @@ __all__ = [
     "ESTIMATORS",
     "PCA",
     "Account",
+    "AssociationRules",
     "Bins",
     "CategoricalNB",
     "ConvexERM",
     "DecisionTreeClassifier",
+    "FrequentItemsets",
     "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
