@@ -77,9 +77,6 @@ def test_every_module_but_the_learners_imports_without_extras() -> None:
     """Learners are scikit-learn's in kind, and are imported when they are first named."""
     others = (name for name in modules() if not f"{name}.".startswith(("sfumato.learn.", "sfumato.fits.")))
     assert loaded_after("\n".join(f"import {name}" for name in others)).isdisjoint(OPTIONAL)
-    learners = set(OPTIONAL) - {"sklearn"}
-    loaded = loaded_after("import sfumato.learn, sfumato.fits")
-    assert loaded & set(OPTIONAL) <= {"sklearn"}, loaded & learners
 
 
 @pytest.mark.parametrize("name", list(modules()))
