@@ -21,13 +21,16 @@ from sfumato.learn.accounts import Account
 from sfumato.learn.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from sfumato.learn.cluster import KMeans
 from sfumato.learn.decomposition import PCA
+from sfumato.learn.evaluation import Evaluation, Measured, evaluate
 from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.kernel import KernelSVC
 from sfumato.learn.linear import LinearRegression
 from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.losses import Loss, huber
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
+from sfumato.learn.search import Search
 from sfumato.learn.tree import DecisionTreeClassifier
 
 ESTIMATORS = (
@@ -39,6 +42,7 @@ ESTIMATORS = (
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "KMeans",
+    "KernelSVC",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
@@ -55,16 +59,21 @@ __all__ = [
     "CategoricalNB",
     "ConvexERM",
     "DecisionTreeClassifier",
+    "Evaluation",
     "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "Guarantee",
     "KMeans",
+    "KernelSVC",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
     "Loss",
+    "Measured",
+    "Search",
     "StandardScaler",
+    "evaluate",
     "huber",
     "load",
 ]
