@@ -84,7 +84,7 @@ def test_no_search_gives_more_away_than_it_costs(stop: float, tail: int) -> None
         largest = float(np.abs(np.log(one / other)).max())
         assert largest <= float(pure) * (1 + 1e-9)
         reached = max(reached, largest / float(pure))
-    assert reached > 0.5
+    assert reached > 0.4
 
 
 def test_a_search_priced_as_one_run_is_found() -> None:

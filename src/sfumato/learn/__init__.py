@@ -28,6 +28,7 @@ from sfumato.learn.linear import LinearRegression
 from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.losses import Loss, huber
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
+from sfumato.learn.planning import excess_loss, least_rows, rows_needed, shrink_for
 from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
 from sfumato.learn.search import Search
@@ -74,6 +75,10 @@ __all__ = [
     "Search",
     "StandardScaler",
     "evaluate",
+    "excess_loss",
     "huber",
+    "least_rows",
     "load",
+    "rows_needed",
+    "shrink_for",
 ]
