@@ -157,7 +157,7 @@ class _Compiler:
         cell = "CAST(0 AS BIGINT)"
         for key in keys:
             cell = f"({cell} * {key.size} + {self._value(key.value)})"
-        return cell if all(isinstance(key.value, Column) for key in keys) else f"CAST({cell} AS BIGINT)"
+        return cell if all(map(self._is_stored, keys)) else f"CAST({cell} AS BIGINT)"
 
     def _grouped(self, keys: Sequence[Key]) -> str:
         """By stored columns where keys are columns, shifted or not: their small integers group fastest."""
@@ -167,6 +167,10 @@ class _Compiler:
         if all(isinstance(part, Column) for part in parts):
             return "GROUP BY " + ", ".join(map(self._value, parts))
         return "GROUP BY 1"
+
+    def _is_stored(self, key: Key) -> bool:
+        """Computed columns are wide, and a cell's number is not."""
+        return isinstance(key.value, Column) and key.value.at in self._stored
 
     def _sum(self, term: Term) -> str:
         if isinstance(term, asked.Units):
