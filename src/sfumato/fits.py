@@ -30,10 +30,12 @@ from sfumato.curator.statistics import (
     spread,
     tabled,
 )
+from sfumato.curator.transactions import transactions
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn.declared import ONE, Declared, Feature, Labels, View
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.oracle import Oracle
+from sfumato.learn.transactions import declared as sets
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import shown, whole
@@ -76,10 +78,14 @@ def fit(
             try_="scikit-learn's own estimators",
         )
     bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
-    names = _names(features)
-    declared = Catalogued(bounded).declared(
-        names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
-    )
+    names: Sequence[Any] = _names(features)
+    if estimator.reads_sets:
+        bounded, names, columns = transactions(rows, names)
+        declared, each = sets(names, columns), rows.max_rows
+    else:
+        declared = Catalogued(bounded).declared(
+            names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+        )
     rounds = Rounds(desk, type(estimator).__name__)
     oracle = TableOracle(rounds, bounded, declared, estimator.purse())
     estimator.begin(names, declared)

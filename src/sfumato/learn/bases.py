@@ -53,12 +53,7 @@ def _cliques(
 
 
 def subsets(basis: Items) -> Iterator[tuple[Items, int]]:
-    """Every itemset of a basis that is not empty, and the number whose binary digits say which items it has."""
+    """Every itemset of a basis that is not empty, and the number whose binary digits say which items it is."""
     for length in range(1, len(basis) + 1):
         for places in itertools.combinations(range(len(basis)), length):
             yield tuple(basis[place] for place in places), sum(2**place for place in places)
-
-
-def above(code: int, size: int) -> list[int]:
-    """The numbers of all itemsets that hold this one."""
-    return [each for each in range(2**size) if each & code == code]

@@ -1,8 +1,8 @@
 """How many transactions each of many conditions holds in, where a transaction weighs only so much in all.
 
-A transaction that meets at most m conditions counts fully in each; one that meets more counts less in each, so
-that what it adds in all stays what m conditions add. By how much less is a public function of how many it
-meets. Which m is best follows from a noisy histogram of those numbers.
+A transaction that meets at most m conditions counts fully in each; one that meets more counts less in each,
+so that what it adds in all stays what m conditions add. By how much less is a public function of how many
+it meets. Which m is best follows from a noisy histogram of those numbers.
 
 Because : docs/proofs/itemsets.md#capped-counts
 """

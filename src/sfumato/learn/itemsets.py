@@ -197,13 +197,13 @@ def _splits(itemset: Items, found: Mined) -> list[tuple[Items, Items]]:
 _CONFIDENCE = 0.95
 
 
-def _ratio(
-    above: list[Estimate], below: list[Estimate], most: float
-) -> tuple[float, tuple[float, float]]:
+def _ratio(above: list[Estimate], below: list[Estimate], most: float) -> tuple[float, tuple[float, float]]:
     """A quotient of products of counts, and an interval for it. A count is 1 at least where it divides."""
     each = 1 - (1 - _CONFIDENCE) / (len(above) + len(below))
     high, low = ([_ends(part, each) for part in parts] for parts in (above, below))
-    value = math.prod(max(part.count, 0.0) for part in above) / math.prod(max(part.count, 1.0) for part in below)
+    value = math.prod(max(part.count, 0.0) for part in above) / math.prod(
+        max(part.count, 1.0) for part in below
+    )
     least = math.prod(ends[0] for ends in high) / math.prod(max(ends[1], 1.0) for ends in low)
     largest = math.prod(ends[1] for ends in high) / math.prod(max(ends[0], 1.0) for ends in low)
     return min(value, most), (min(least, most), min(largest, most))

@@ -69,12 +69,13 @@ def mined(oracle: Oracle, k: int) -> Mined:
         return Mined(_one_basis(oracle, items, held, seen, k), seen.rows)
     each = _items(oracle, items, held, seen, min(len(items), 2 * k))
     known: dict[Items, Estimate] = {(place,): each.estimate(place) for place in range(len(items))}
-    found = Mined(known, seen.rows)
-    leading = [place for (place,) in found.leading(min(k, len(items)))]
-    if len(leading) > 1:
-        pairs = _pairs(oracle, items, leading, found)
-        known |= _looked_at_again(oracle, items, known, pairs, k)
-    return found
+    first = Mined(known, seen.rows)
+    leading = [place for (place,) in first.leading(min(k, len(items)))]
+    if len(leading) < 2:
+        return first
+    pairs, once = _pairs(oracle, items, leading, first)
+    again, twice = _looked_at_again(oracle, items, known, pairs, k)
+    return Mined(known | again, blended([seen.rows, once, *twice]))
 
 
 # ---- few items a transaction -------------------------------------------------------------------------------
@@ -90,20 +91,20 @@ def _items(oracle: Oracle, items: Sequence[Value], held: Size, seen: Sizes, amon
 
 def _pairs(
     oracle: Oracle, items: Sequence[Value], leading: Sequence[int], found: Mined
-) -> dict[Items, Estimate]:
-    """All pairs of the leading items."""
+) -> tuple[dict[Items, Estimate], Estimate]:
+    """All pairs of the leading items; and how many transactions there are, once more."""
     columns = [items[place] for place in leading]
     oracle, (many,) = oracle.remember([total(columns)])
     held = Size(many, tuple(math.comb(size, 2) for size in range(len(columns) + 1)))
     typical = max(1.0, found.known[leading[-1],].count)
-    chosen = cap(oracle, held, sizes(oracle, held, _THIRD), typical, _PAIRS)
+    seen = sizes(oracle, held, _THIRD)
+    chosen = cap(oracle, held, seen, typical, _PAIRS)
     oracle, (weight,) = oracle.remember([chosen.weight])
     weighted = [Multiply(each, weight) for each in columns]
     both = list(combinations(range(len(leading)), 2))
     got = counts(oracle, [Multiply(weighted[i], columns[j]) for i, j in both], chosen, _PAIRS)
-    return {
-        tuple(sorted((leading[i], leading[j]))): got.estimate(at) for at, (i, j) in enumerate(both)
-    }
+    both_of = {tuple(sorted((leading[i], leading[j]))): got.estimate(at) for at, (i, j) in enumerate(both)}
+    return both_of, seen.rows
 
 
 def _looked_at_again(
@@ -112,8 +113,8 @@ def _looked_at_again(
     known: dict[Items, Estimate],
     pairs: dict[Items, Estimate],
     k: int,
-) -> dict[Items, Estimate]:
-    """Bases of the pairs that may be frequent, and items that may or may not be."""
+) -> tuple[dict[Items, Estimate], list[Estimate]]:
+    """Bases of the pairs that may be frequent, and items that may be; and how many transactions there are."""
     every = sorted((each.count for each in (*known.values(), *pairs.values())), reverse=True)
     place = every[min(k, len(every)) - 1]
     likely = sorted((each for each in pairs), key=lambda each: (-pairs[each].count, each))[:k]
@@ -125,9 +126,9 @@ def _looked_at_again(
     ]
     close = sorted(close, key=lambda item: -known[item,].count)[: 2 * k]
     if not edges and not close:
-        return {}
-    again = _Bins(bases(edges, _MOST_BINS), tuple(close)).counted(oracle, items, max(1.0, place))
-    return {each: blended([*parts, *_before(known, each)]) for each, parts in again.items()}
+        return {}, []
+    again, rows = _Bins(bases(edges, _MOST_BINS), tuple(close)).counted(oracle, items, max(1.0, place))
+    return {each: blended([*parts, *_before(known, each)]) for each, parts in again.items()}, [rows]
 
 
 def _before(known: dict[Items, Estimate], itemset: Items) -> list[Estimate]:
@@ -144,20 +145,27 @@ class _Bins:
     bases: list[Items]
     alone: Items
 
-    def counted(self, oracle: Oracle, items: Sequence[Value], typical: float) -> dict[Items, list[Estimate]]:
+    def counted(
+        self, oracle: Oracle, items: Sequence[Value], typical: float
+    ) -> tuple[dict[Items, list[Estimate]], Estimate]:
         numbers = [_number([items[each] for each in basis]) for basis in self.bases]
         oracle, places = oracle.remember(numbers)
         single = [items[each] for each in self.alone]
         touched = [Lookup(at, _two_or_more(basis)) for at, basis in zip(places, self.bases, strict=True)]
         oracle, (met,) = oracle.remember([total([*touched, *single])])
         held = Size(met, tuple(range(len(touched) + len(single) + 1)))
-        chosen = cap(oracle, held, sizes(oracle, held, _THIRD), typical, _BINS)
+        seen = sizes(oracle, held, _THIRD)
+        chosen = cap(oracle, held, seen, typical, _BINS)
         oracle, (weight,) = oracle.remember([chosen.weight])
         terms = [
-            *(term for at, basis in zip(places, self.bases, strict=True) for term in _bins(at, basis, weight)),
+            *(
+                term
+                for at, basis in zip(places, self.bases, strict=True)
+                for term in _bins(at, basis, weight)
+            ),
             *(Multiply(each, weight) for each in single),
         ]
-        return self._read(counts(oracle, terms, chosen, _BINS))
+        return self._read(counts(oracle, terms, chosen, _BINS)), seen.rows
 
     def _read(self, got: Counts) -> dict[Items, list[Estimate]]:
         found: dict[Items, list[Estimate]] = {}

@@ -25,7 +25,9 @@ def listed_items(items: Any) -> list[Any]:
     names = list(items)
     if not names or len(set(names)) < len(names):
         raise UsageError(
-            "SF-E120", "items are the names of all items there can be, each once.", try_='items=["tea", "jam"]'
+            "SF-E120",
+            "items are the names of all items there can be, each once.",
+            try_='items=["tea", "jam"]',
         )
     return names
 
