@@ -13,6 +13,7 @@ _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 class DuckDB:
     wide = "HUGEINT"
     everything = "GROUP BY ()"
+    escape = " ESCAPE '\\'"
 
     def total(self, column: str) -> str:
         return f"sum({column})"
@@ -22,7 +23,7 @@ class DuckDB:
         kind = "USMALLINT" if span < 2**16 else "UINTEGER" if span < 2**32 else "BIGINT"
         return f"CAST({place} AS {kind})", ""
 
-    def divided(self, left: str, right: str) -> str:
+    def divided(self, left: str, right: str, kind: str) -> str:
         return f"({left} // {right})"
 
     def entry(self, entries: Sequence[int | None], place: str) -> str:

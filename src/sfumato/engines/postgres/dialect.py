@@ -13,6 +13,7 @@ _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 class PostgreSQL:
     wide = "NUMERIC"
     everything = "GROUP BY ()"
+    escape = " ESCAPE '\\'"
 
     def total(self, column: str) -> str:
         return f"sum({column})"
@@ -20,7 +21,7 @@ class PostgreSQL:
     def tally(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
 
-    def divided(self, left: str, right: str) -> str:
+    def divided(self, left: str, right: str, kind: str) -> str:
         """By div, which is exact; / rounds after some digits."""
         return f"div({left}, {right})"
 

@@ -21,14 +21,19 @@ _LIMB = 21
 class Spark:
     wide = "DECIMAL(38, 0)"
     everything = "HAVING true"
+    escape = ""
 
     def tally(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
 
-    def divided(self, left: str, right: str) -> str:
-        """Quotients of decimals have six digits after the point, rounded, and 32 before it. So only multiples
+    def divided(self, left: str, right: str, kind: str) -> str:
+        """By div in 64 bits, where it is exact.
+
+        Quotients of decimals have six digits after the point, rounded, and 32 before it. So only multiples
         are divided, and what is above the sixth digit first. Each number is bound to a name once.
         """
+        if kind != self.wide:
+            return f"({left} div {right})"
         high, rest = _quotient("x.a", f"CAST({_SPLIT} AS {self.wide})"), f"x.a % {_SPLIT}"
         split = f"x -> {_named(high=high, low=rest, b='x.b')}"
         left_over = f"(y.high % y.b) * {_SPLIT} + y.low"
