@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.domains import Listed, Numbers, Texts
+from sfumato.curator.domains import Listed, Numbers, Texts, countable
 from sfumato.curator.expressions import expression
 from sfumato.curator.gate import decode
+from sfumato.curator.layers import Layers, fineness, shortened
 from sfumato.curator.lowered import coarser, number
 from sfumato.curator.lowering import source
 from sfumato.curator.relation import Aliased, Name, Table
+from sfumato.curator.selections import chosen
 from sfumato.curator.statistics import (
     Add,
     Column,
@@ -23,13 +26,16 @@ from sfumato.curator.statistics import (
     Multiply,
     kept,
     priced,
+    span,
     spread,
     tabled,
 )
+from sfumato.curator.transactions import transactions
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.learn.declared import ONE, Declared, Feature, Labels
+from sfumato.learn.declared import ONE, Declared, Feature, Labels, View
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.oracle import Oracle
+from sfumato.learn.transactions import declared as sets
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import shown, whole
@@ -43,12 +49,16 @@ if TYPE_CHECKING:
     from sfumato.curator.lowering import Source
     from sfumato.curator.priced import Payable, Priced
     from sfumato.curator.spend import Spend
-    from sfumato.curator.statistics import Block, Key, Value
+    from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk
-    from sfumato.learn.declared import View
     from sfumato.learn.estimator import Private
     from sfumato.learn.purse import Purse
+    from sfumato.learn.slopes import Slopes
+    from sfumato.noise import TopK
     from sfumato.privacy.events import Event
+
+_MOST_LISTED = 1000
+"""Values of one feature that are counted one by one."""
 
 
 def fit(
@@ -68,8 +78,14 @@ def fit(
             try_="scikit-learn's own estimators",
         )
     bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
-    names = _names(features)
-    declared = Catalogued(bounded).declared(names, target, classifies=hasattr(estimator, "classes"))
+    names: Sequence[Any] = _names(features)
+    if estimator.reads_sets:
+        bounded, names, columns = transactions(rows, names)
+        declared, each = sets(names, columns), rows.max_rows
+    else:
+        declared = Catalogued(bounded).declared(
+            names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+        )
     rounds = Rounds(desk, type(estimator).__name__)
     oracle = TableOracle(rounds, bounded, declared, estimator.purse())
     estimator.begin(names, declared)
@@ -103,8 +119,10 @@ class Catalogued:
 
     rows: Source
 
-    def declared(self, features: Sequence[str], target: str | None, classifies: bool) -> Declared:
-        found = tuple(map(self._feature, features))
+    def declared(
+        self, features: Sequence[str], target: str | None, *, classifies: bool, listed: bool
+    ) -> Declared:
+        found = tuple(map(self._listed if listed else self._feature, features))
         named = (*features, *([target] if target else ()))
         spans = dict(map(self._span, named))
         return Declared(found, self._target(target, classifies), spans)
@@ -125,6 +143,19 @@ class Catalogued:
         middle = domain.step * (domain.low + domain.high) / 2 + lost
         half = domain.step * max(1, domain.high - domain.low) / 2
         return Feature(name, value, max(1, domain.high - domain.low), float(middle), float(half))
+
+    def _listed(self, name: str) -> Feature:
+        """A value by its place in the list; rows where it is missing count nowhere for it."""
+        part = self._column(name)
+        domain = part.domain
+        if isinstance(domain, Texts) or not countable(domain) or domain.size > _MOST_LISTED:
+            raise PolicyError(
+                "SF-E112",
+                f"The values of '{name}' are not listed.",
+                try_="sf.one_of(…) when the table is registered, or GaussianNB for numbers",
+            )
+        value = Add(part.value, Constant(-domain.low)) if domain.low else part.value
+        return Feature(name, value, max(1, domain.size - 1), 0.0, 1.0, tuple(domain.shown()))
 
     def _labels(self, name: str) -> Labels:
         part = self._column(name)
@@ -157,15 +188,31 @@ def _shifted(value: Value, domain: Numbers) -> Value:
 
 
 def moved(declared: Declared, view: View) -> Declared:
-    """The same columns, measured from a public point; not shortened, so that the price is that of the box."""
+    """The same columns, measured from a public point."""
     centre = view.point(len(declared.features)).tolist()
     features = tuple(map(_from, declared.features, centre))
     target = declared.target
     if isinstance(target, Feature):
-        target = _cut(_from(target, view.target_centre), view.target_reach)
-    one = max(1, round(view.one * ONE))
-    constant = Feature("one", Constant(one), one, 0.0, view.one) if view.one else None
+        target = _from(target, view.target_centre)
+    constant = Feature("one", Constant(round(view.one * ONE)), ONE, 0.0, 1.0) if view.one else None
     return replace(declared, features=features, target=target, one=constant)
+
+
+def short(rows: Source, declared: Declared, length: float, reach: float) -> tuple[Source, Declared]:
+    """Rows no longer than so many halves, in whole numbers, by steps of length; targets go with them."""
+    layers, norm = Layers(rows), max(1, math.floor(length * ONE))
+    vector = [*([declared.one] if declared.one else []), *declared.features]
+    target = [declared.target] if isinstance(declared.target, Feature) else []
+    every = [*vector, *target]
+    values, bounds = [each.value for each in every], [each.bound for each in every]
+    columns = shortened(layers, values, bounds, norm, ONE, beside=len(target))
+    found = [_on_common_grid(*each, min(norm, ONE)) for each in zip(vector, columns, strict=False)]
+    spans = dict.fromkeys(columns, (-ONE, ONE))
+    goal: Feature | Labels | None = declared.target
+    if target:
+        goal = _cut(_on_common_grid(target[0], columns[-1], ONE), reach)
+    features, one = (found[1:], found[0]) if declared.one else (found, None)
+    return layers.source, Declared(tuple(features), goal, {**declared.spans, **spans}, norm, one)
 
 
 def _from(feature: Feature, centre: float) -> Feature:
@@ -180,6 +227,12 @@ def _cut(feature: Feature, reach: float) -> Feature:
     bound = max(1, round(reach * feature.bound))
     value = Greatest(Least(feature.value, Constant(bound)), Constant(-bound))
     return replace(feature, value=value, bound=bound, half=feature.half * bound / feature.bound)
+
+
+def _on_common_grid(feature: Feature, column: Column, bound: int = ONE) -> Feature:
+    """ONE steps stand for what 2^16 / (fineness · bound) of a half is; none reaches beyond the bound."""
+    ratio = fineness(feature.bound) * feature.bound / 2**16
+    return replace(feature, value=column, bound=bound, half=feature.half / ratio * bound / ONE)
 
 
 # ---- the oracle --------------------------------------------------------------------------------------------
@@ -198,7 +251,31 @@ class TableOracle(Oracle):
         self.replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
 
     def _around(self, view: View) -> TableOracle:
-        return TableOracle(self._rounds, self._rows, moved(self.declared, view), self.purse)
+        rows, declared = short(self._rows, moved(self.declared, view), view.length, view.target_reach)
+        return TableOracle(self._rounds, rows, declared, self.purse)
+
+    def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
+        """Computed once in every question."""
+        layers, known = Layers(self._rows), dict[int, tuple[int, int]]()
+        columns = layers.add(values)
+        spans = {at: span(each, self.declared.spans, known) for at, each in zip(columns, values, strict=True)}
+        declared = replace(self.declared, spans={**self.declared.spans, **spans})
+        return TableOracle(self._rounds, layers.source, declared, self.purse), list(columns)
+
+    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+        plan = chosen(self._rows, terms, mechanism, spend)
+        (places,) = self._rounds.pay(plan, self.purse)
+        found: list[int] = places
+        return found
+
+    def short(self, length: float) -> TableOracle:
+        return self._around(View(length))
+
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+        layers = Layers(self._rows)
+        block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
+        (answer,) = self._rounds.pay(priced(layers.source, (), (block,), spend), self.purse)
+        return np.array(answer, dtype=object)
 
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
         (answer,) = self._rounds.pay(priced(self._rows, keys, blocks, spend), self.purse)

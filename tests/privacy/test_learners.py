@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,18 @@ import pytest
 
 from sfumato import audit
 from sfumato.curator.statistics import Block
-from sfumato.learn import PCA, GaussianNB, LinearRegression
+from sfumato.learn import (
+    PCA,
+    Bins,
+    CategoricalNB,
+    DecisionTreeClassifier,
+    GaussianNB,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    KMeans,
+    LinearRegression,
+    StandardScaler,
+)
 from sfumato.learn import moments as moments_room
 from sfumato.privacy.events import Pure, Sequential
 
@@ -43,10 +55,15 @@ def neighbours(targets: list[float], rows: int = 60, features: int = 4) -> Itera
 
 def learned(estimator: Any) -> dict[str, Any]:
     return {
-        name: value
-        for name, value in vars(estimator).items()
-        if name.endswith("_") and name != "guarantee_" and isinstance(value, np.ndarray | float | int)
+        name: value for name, value in vars(estimator).items() if name.endswith("_") and name != "guarantee_"
     }
+
+
+_BOOST: dict[str, Any] = {"bounds": BOUNDS, "trees": 12, "depth": 2}
+
+
+def _boosted(**given: Any) -> GradientBoostingClassifier:
+    return GradientBoostingClassifier(**_BOOST, **given)
 
 
 CASES: list[tuple[Any, list[float]]] = [
@@ -54,6 +71,16 @@ CASES: list[tuple[Any, list[float]]] = [
     (lambda **spend: GaussianNB(row_norm=1.0, classes=[0, 1], **spend), [0.0, 1.0]),
     (lambda **spend: PCA(2, bounds=BOUNDS, **spend), [0.0]),
     (lambda **spend: PCA(2, row_norm=1.0, **spend), [0.0]),
+    (lambda **spend: KMeans(3, bounds=BOUNDS, **spend), [0.0]),
+    (lambda **spend: KMeans(2, row_norm=1.0, **spend), [0.0]),
+    (lambda **spend: StandardScaler(bounds=BOUNDS, **spend), [0.0]),
+    (lambda **spend: Bins(3, bounds=BOUNDS, **spend), [0.0]),
+    (lambda **spend: DecisionTreeClassifier(bounds=BOUNDS, classes=[0, 1], max_depth=3, **spend), [0.0, 1.0]),
+    (lambda **spend: _boosted(classes=[0, 1], **spend), [0.0, 1.0]),
+    (lambda **spend: _boosted(classes=[0, 1, 2], **spend), [0.0, 1.0, 2.0, 3.0]),
+    (lambda **spend: _boosted(classes=[0, 1], additive=True, **spend), [0.0, 1.0]),
+    (lambda **spend: GradientBoostingRegressor(**_BOOST, target_bounds=BOUNDS, **spend), [-HUGE, HUGE]),
+    (lambda **spend: CategoricalNB(categories=[[-1.0, 1.0, HUGE]] * 4, classes=[0, 1], **spend), [0.0, 1.0]),
 ]
 LINES: list[Any] = [
     lambda **spend: LinearRegression(bounds=BOUNDS, target_bounds=BOUNDS, **spend),
@@ -103,6 +130,22 @@ def test_a_matrix_priced_for_half_its_reach_is_found(monkeypatch: pytest.MonkeyP
     program = lambda data: learned(PCA(2, bounds=BOUNDS, epsilon=1.0, delta=1e-6).fit(*data))  # noqa: E731
     claim = Sequential(PCA(epsilon=1.0, delta=1e-6).purse().events)
     assert audit.replay(program, neighbours([0.0]), claim=claim).violates
+
+
+def test_a_centre_whose_deviations_are_not_cut_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.learn.cells.clipped", lambda value, reach: value)
+    program = lambda data: learned(KMeans(2, bounds=BOUNDS, epsilon=1.0, delta=1e-6).fit(*data))  # noqa: E731
+    claim = Sequential(KMeans(epsilon=1.0, delta=1e-6).purse().events)
+    assert audit.replay(program, neighbours([0.0]), claim=claim).violates
+
+
+def test_shares_that_were_swapped_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a library whose k-means gave its sums the part that was meant for its counts."""
+    swapped = Fraction(1, 2), Fraction(25, 100), Fraction(25, 100), Fraction(35, 100)
+    for name, share in zip(("_START", "_CELLS", "_INSIDE", "_LLOYD"), swapped, strict=True):
+        monkeypatch.setattr(f"sfumato.learn.cluster.{name}", share)
+    program = lambda data: learned(KMeans(2, bounds=BOUNDS, epsilon=1.0).fit(*data))  # noqa: E731
+    assert audit.replay(program, neighbours([0.0], rows=4000), claim=1.0).violates
 
 
 def test_bounds_that_are_measured_are_found() -> None:

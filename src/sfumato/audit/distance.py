@@ -21,8 +21,7 @@ from sfumato.noise.subsample import BlockMean, BlockMedian
 from sfumato.noise.top_k import TopK
 from sfumato.privacy import events
 from sfumato.privacy.events import Event, group
-
-_GRID = 2**20  # of an l2 norm that is no whole number; it is rounded up
+from sfumato.privacy.sensitivity import root_up
 
 
 @singledispatch
@@ -33,8 +32,8 @@ def distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
 
 @distance.register
 def _(mechanism: Gaussian, first: Any, second: Any) -> Fraction | int:
-    square = sum(step * step for step in _steps(first, second))
-    return Fraction(math.isqrt(square * _GRID**2 - 1) + 1, _GRID) if square else 0
+    """Rounded as prices are, so that what is just reached is not passed."""
+    return root_up(Fraction(sum(step * step for step in _steps(first, second))))
 
 
 @distance.register

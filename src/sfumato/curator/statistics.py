@@ -41,6 +41,7 @@ from sfumato.engines.values import (
     Value,
 )
 from sfumato.noise import Gaussian, Laplace
+from sfumato.noise.scales import SMALLEST
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.sensitivity import root_up
@@ -192,7 +193,7 @@ class Noisy:
         if isinstance(self.noise, Gaussian):
             return float(self.noise.sigma)
         rate = float(1 / self.noise.scale)
-        return math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate)
+        return max(1e-12, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +228,9 @@ def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
     l1, l2_squared, share = block.l1 * times, block.l2_squared * times**2, part(spend, block.share)
     noise: Noise
     if isinstance(share, Pure):
-        noise = Laplace(l1 / share.epsilon)
+        noise = Laplace(max(SMALLEST, l1 / share.epsilon))
     else:
-        noise = Gaussian(root_up(l2_squared * share.multiplier**2))
+        noise = Gaussian(max(SMALLEST, root_up(l2_squared * share.multiplier**2)))
     return Noisy(len(block.terms), l1, l2_squared, noise)
 
 

@@ -17,6 +17,7 @@ from sfumato.engines.reaches import Reaches
 from sfumato.engines.rows import (
     MOST_COUNTED,
     Bounded,
+    Computed,
     Counted,
     Joined,
     Largest,
@@ -65,9 +66,25 @@ def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dial
 def _reaches(program: Asked, layouts: Mapping[str, Layout]) -> Reaches:
     """Of stored columns alone; other sources may have columns of the same names."""
     found = [scan for scan in scans(program.rows) if isinstance(scan, Scan)]
-    return Reaches(
-        {(scan.at, name): reach for scan in found for name, reach in layouts[scan.snapshot].reaches.items()}
-    )
+    columns = {
+        (scan.at, name): reach for scan in found for name, reach in layouts[scan.snapshot].reaches.items()
+    }
+    reaches = Reaches(columns)
+    for layer in _layers(program.rows):
+        for place, value in enumerate(layer.values):
+            if reaches.narrow(value):
+                columns[layer.at, f"v{place}"] = reaches.bound(value)
+    return reaches
+
+
+def _layers(rows: Rows) -> list[Computed]:
+    """Rows with computed columns, the innermost first."""
+    match rows:
+        case Computed(inner):
+            return [*_layers(inner), rows]
+        case PerUnit(inner) | Bounded(inner):
+            return _layers(inner)
+    return []
 
 
 def _used(program: Asked) -> dict[int, set[str]]:
@@ -156,7 +173,7 @@ class _Compiler:
         cell = "CAST(0 AS BIGINT)"
         for key in keys:
             cell = f"({cell} * {key.size} + {self._value(key.value)})"
-        return cell if all(isinstance(key.value, Column) for key in keys) else f"CAST({cell} AS BIGINT)"
+        return cell if all(map(self._is_stored, keys)) else f"CAST({cell} AS BIGINT)"
 
     def _grouped(self, keys: Sequence[Key]) -> str:
         """By stored columns where keys are columns, shifted or not: their small integers group fastest."""
@@ -166,6 +183,10 @@ class _Compiler:
         if all(isinstance(part, Column) for part in parts):
             return "GROUP BY " + ", ".join(map(self._value, parts))
         return "GROUP BY 1"
+
+    def _is_stored(self, key: Key) -> bool:
+        """Computed columns are wide, and a cell's number is not."""
+        return isinstance(key.value, Column) and key.value.at in self._stored
 
     def _sum(self, term: Term) -> str:
         if isinstance(term, asked.Units):
@@ -193,7 +214,7 @@ class _Compiler:
         text = self._value(value)
         stored = isinstance(value, Column) and value.at in self._stored
         narrow = stored or self._reaches.narrow(value)
-        return f"COALESCE({self.dialect.total(text) if narrow else f'sum({text})'}, 0)"
+        return f"COALESCE({self.dialect.total(text, narrow)}, 0)"
 
     # ---- where rows come from ----
 
@@ -274,6 +295,17 @@ class _Compiler:
         )
         return f"SELECT {kept} FROM ({grouped}) AS grouped WHERE nth_cell <= {rows.groups:d}"  # noqa: S608
 
+    @_relation.register
+    def _(self, rows: Computed) -> str:
+        columns = [f"{self._typed(value)} AS r{rows.at}_v{i}" for i, value in enumerate(rows.values)]
+        chosen = ", ".join([*self._kept(rows.rows), *columns])
+        return f"SELECT {chosen} FROM {self._source(rows.rows)}{self.dialect.fence}"  # noqa: S608
+
+    def _typed(self, value: Value) -> str:
+        return (
+            f"CAST({self._value(value)} AS {'BIGINT' if self._reaches.narrow(value) else self.dialect.wide})"
+        )
+
     def _renumbered(self, relation: str, right: Rows, left: Rows) -> str:
         """Units of another snapshot by the numbers of ours, through what both know a person by."""
         theirs, ours = _home(right), _home(left)
@@ -302,6 +334,8 @@ class _Compiler:
                 return keys + [name for name in figures if name[len(f"r{rows.at}_") :] in self.used[rows.at]]
             case Bounded():
                 return self._columns(rows.rows)
+            case Computed():
+                return self._columns(rows.rows) + [f"r{rows.at}_v{i}" for i in range(len(rows.values))]
 
     def _placed(self, rows: Rows) -> bool:
         match rows:
@@ -311,7 +345,7 @@ class _Compiler:
                 return False
             case Joined(left):
                 return self._placed(left)
-            case PerUnit(inner) | Bounded(inner):
+            case PerUnit(inner) | Bounded(inner) | Computed(inner):
                 return self._placed(inner)
 
     # ---- values ----
@@ -346,8 +380,8 @@ def _shifted(value: Value) -> tuple[Value, int]:
 
 
 def _ours(name: str) -> bool:
-    """Whether a column is one that a source of units made: k0, f12."""
-    return name[:1] in ("k", "f") and name[1:].isdecimal() and name.isascii()
+    """Whether a column is one that a source of rows made: k0, f12, v3."""
+    return name[:1] in ("k", "f", "v") and name[1:].isdecimal() and name.isascii()
 
 
 def _number(rows: Rows) -> int:
@@ -356,7 +390,7 @@ def _number(rows: Rows) -> int:
             return at
         case Joined(left) | Bounded(left):
             return _number(left)
-        case PerUnit():
+        case PerUnit() | Computed():
             return rows.at
 
 
@@ -365,5 +399,5 @@ def _home(rows: Rows) -> str:
     match rows:
         case Scan(snapshot) | Sizes(snapshot):
             return snapshot
-        case Joined(left) | PerUnit(left) | Bounded(left):
+        case Joined(left) | PerUnit(left) | Bounded(left) | Computed(left):
             return _home(left)

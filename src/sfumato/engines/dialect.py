@@ -17,6 +17,9 @@ class Dialect(Protocol):
     everything: str
     """What stands in the place of GROUP BY where all rows are one group."""
 
+    fence: str
+    """What keeps a subquery's values from being written out again wherever they are used."""
+
     def tally(self, place: str, span: int) -> tuple[str, str]:
         """What is selected of rows at a place below `span`, and how they are grouped: the place of every row,
         or each place that occurs and how often."""
@@ -24,8 +27,8 @@ class Dialect(Protocol):
     escape: str
     """What stands behind a pattern in which a backslash makes the next character itself."""
 
-    def total(self, column: str) -> str:
-        """The sum of a stored column, or of what is computed in 64 bits; missing where all are."""
+    def total(self, value: str, narrow: bool) -> str:
+        """A sum; missing where all are. What is narrow is a stored column or computed in 64 bits."""
 
     def divided(self, left: str, right: str, kind: str) -> str:
         """A quotient without its fraction, of integers of this type; missing parts give a missing one."""

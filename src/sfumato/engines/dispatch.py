@@ -1,4 +1,4 @@
-"""All the engines of a lab: a snapshot lies where its source was: a database, Spark, or a file of ours."""
+"""All the engines of a lab: a snapshot lies in a database or in Spark, where its source was, or in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rows come from: snapshots, joined, summed up by unit, or cut to a bounded number a unit.
+"""Where rows come from: snapshots, joined, summed up by unit, cut to a bounded number a unit, or widened.
 
 Every source of rows knows each row's unit. Its columns are addressed by the source's number, `at`.
 """
@@ -108,7 +108,16 @@ class Bounded:
     rows_each: int
 
 
-Rows = Scan | Sizes | Joined | PerUnit | Bounded
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The same rows with further columns v0, v1, …, each computed once however often it is used."""
+
+    rows: Rows
+    values: tuple[Value, ...]
+    at: int
+
+
+Rows = Scan | Sizes | Joined | PerUnit | Bounded | Computed
 
 ALL = Every()
 """The condition that every row satisfies."""
@@ -121,5 +130,5 @@ def scans(rows: Rows) -> tuple[Scan | Sizes, ...]:
             return (rows,)
         case Joined(left, right):
             return (*scans(left), *scans(right))
-        case PerUnit(inner) | Bounded(inner):
+        case PerUnit(inner) | Bounded(inner) | Computed(inner):
             return scans(inner)

@@ -74,6 +74,16 @@ class Arrays:
         scan = _Scan(self, ())
         return [scan.by(keys).totals(terms) for keys in groupings]
 
+    def with_values(self, values: Sequence[Value]) -> tuple[Arrays, list[Value]]:
+        """The same columns, and these values as further ones."""
+        scan, first = _Scan(self, ()), len(self._columns)
+        names = [Column(3, f"v{first + place}") for place in range(len(values))]
+        columns = {
+            name: scan.value(value).astype(np.float64) for name, value in zip(names, values, strict=True)
+        }
+        spans = {name: span(value, self.spans) for name, value in zip(names, values, strict=True)}
+        return Arrays({**self._columns, **columns}, {**self.spans, **spans}), list(names)
+
     def column(self, column: Column) -> Doubles:
         return self._columns[column]
 

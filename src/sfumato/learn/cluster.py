@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sfumato.curator.statistics import COUNT, Add, Block, Constant, Key, Lookup, Multiply, part
 from sfumato.learn.cells import corner, deviation, nearest
 from sfumato.learn.estimator import Private
-from sfumato.learn.moments import plain
+from sfumato.learn.spread import Spread, spread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _START, _CELLS, _INSIDE, _LLOYD = Fraction(15, 100), Fraction(25, 100), Fraction(25, 100), Fraction(35, 100)
 _HALF = Fraction(1, 2)
-_USUAL = 0.35
-"""The deviation of a feature, in bounds, where nothing is known of it."""
 _MOST_BITS = 10
 _POINTS = 8
 """By so many points each cell of the summary is drawn."""
@@ -84,8 +82,7 @@ class KMeans(ClusterMixin, TransformerMixin, Private):
     def _learn(self, oracle: Oracle) -> None:
         clusters, rounds = whole(self.n_clusters, "n_clusters"), whole(self.rounds, "rounds")
         rng = check_random_state(self.random_state)
-        spread = _spread(oracle)
-        summary = _summary(oracle, spread)
+        summary = _summary(oracle, spread(oracle, _START))
         centres, deviations = _clustered(summary, clusters, rng)
         for _ in range(rounds):
             centres, counts = _lloyd(oracle, centres, deviations, _LLOYD / rounds)
@@ -120,36 +117,6 @@ def _total(rows: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
-    """How many rows there are, and the mean and deviation of each feature, in bounds."""
-
-    rows: float
-    mean: Floats
-    deviation: Floats
-
-
-def _spread(oracle: Oracle) -> _Spread:
-    declared = oracle.declared
-    squares = [
-        Add(Multiply(each.value, each.value), Constant(-(each.bound**2 // 2))) for each in declared.features
-    ]
-    blocks = [
-        Block((COUNT,), 1, 1, Fraction(1, 10)),
-        plain(declared.features, declared.norm, Fraction(5, 10)),
-        Block.within(squares, declared.spans, Fraction(4, 10)),
-    ]
-    counts, sums, second = oracle.sums(blocks, share=_START)
-    rows = max(1.0, float(counts.values[0, 0]))
-    mean = sums.values[:, 0] / declared.bounds / rows
-    noise = sums.deviation / float(declared.bounds.min()) / rows
-    mean = np.clip(mean * max(0.0, 1 - len(mean) * noise**2 / float(mean @ mean + 1e-300)), -0.9, 0.9)
-    square = second.values[:, 0] / declared.bounds**2 / rows + 0.5 - mean**2
-    unsure = (second.deviation / float(declared.bounds.min()) ** 2 / rows) ** 2
-    square = (square * _USUAL**4 + _USUAL**2 * unsure) / (_USUAL**4 + unsure)
-    return _Spread(rows, mean, np.sqrt(np.clip(square, 0.01, 1.0)))
-
-
-@dataclass(frozen=True, slots=True)
 class _Summary:
     """Cells that hold rows: how many, their mean and deviation, in bounds."""
 
@@ -173,26 +140,26 @@ class _Cells:
         return np.flatnonzero(self.counts > self.noise * math.sqrt(2 * math.log(2 * len(self.counts) + 1)))
 
 
-def _summary(oracle: Oracle, spread: _Spread) -> _Summary:
-    cells = _counted(oracle, spread)
+def _summary(oracle: Oracle, found: Spread) -> _Summary:
+    cells = _counted(oracle, found)
     if not len(cells.heavy):
-        return _Summary(np.ones(1), spread.mean[None, :], spread.deviation[None, :] / 2)
-    return _inside(oracle, spread, cells)
+        return _Summary(np.ones(1), found.mean[None, :], found.deviation[None, :] / 2)
+    return _inside(oracle, found, cells)
 
 
-def _counted(oracle: Oracle, spread: _Spread) -> _Cells:
+def _counted(oracle: Oracle, known: Spread) -> _Cells:
     """In the features that vary most, as many as the noise leaves room for."""
     features = oracle.declared.features
     (noise,) = oracle.noise([Block((COUNT,), 1, 1)], part(oracle.purse.main, _CELLS))
-    room = int(math.log2(max(2.0, spread.rows / (8 * noise.deviation))))
+    room = int(math.log2(max(2.0, known.rows / (8 * noise.deviation))))
     bits = max(1, min(len(features), _MOST_BITS, room))
-    chosen = np.argsort(-spread.deviation, kind="stable")[:bits]
-    cell = corner([features[at] for at in chosen], spread.mean[chosen].tolist())
+    chosen = np.argsort(-known.deviation, kind="stable")[:bits]
+    cell = corner([features[at] for at in chosen], known.mean[chosen].tolist())
     (answer,) = oracle.sums([Block((COUNT,), 1, 1)], [Key(cell, 2**bits)], share=_CELLS)
     return _Cells(cell, chosen, answer.values[0], answer.deviation)
 
 
-def _inside(oracle: Oracle, spread: _Spread, cells: _Cells) -> _Summary:
+def _inside(oracle: Oracle, known: Spread, cells: _Cells) -> _Summary:
     """The mean and the deviation of the rows in each heavy cell, measured from the mean of all.
 
     What a cell's place says of them is known already, and is kept as far as the noise reaches.
@@ -201,10 +168,10 @@ def _inside(oracle: Oracle, spread: _Spread, cells: _Cells) -> _Summary:
     places = np.full(len(cells.counts), -1)
     places[heavy] = np.arange(len(heavy))
     key = Key(Lookup(cells.value, tuple(places.tolist())), len(heavy))
-    reaches = _reaches(declared, 3 * spread.deviation)
+    reaches = _reaches(declared, 3 * known.deviation)
     values = [
         deviation(each, Constant(0), [float(mean)], reach)
-        for each, mean, reach in zip(declared.features, spread.mean, reaches, strict=True)
+        for each, mean, reach in zip(declared.features, known.mean, reaches, strict=True)
     ]
     squares = [
         Add(Multiply(value, value), Constant(-(reach**2 // 2)))
@@ -215,22 +182,22 @@ def _inside(oracle: Oracle, spread: _Spread, cells: _Cells) -> _Summary:
     )
     kept = np.maximum(cells.counts[heavy], 1.0)[:, None]
     bounds, smallest = declared.bounds, float(declared.bounds.min())
-    guess, width = _guess(spread, cells)
+    guess, width = _guess(known, cells)
     means = _blend(sums.values.T / bounds / kept, sums.deviation / smallest / kept, guess, width)
     half = np.array([float(reach**2 // 2) for reach in reaches]) / bounds**2
     found = second.values.T / bounds**2 / kept + half - means**2
     square = _blend(found, second.deviation / smallest**2 / kept, width**2, width**2)
-    limit = spread.deviation**2
+    limit = known.deviation**2
     return _Summary(
-        kept[:, 0], np.clip(means + spread.mean, -1, 1), np.sqrt(np.clip(square, 0.01 * limit, limit))
+        kept[:, 0], np.clip(means + known.mean, -1, 1), np.sqrt(np.clip(square, 0.01 * limit, limit))
     )
 
 
-def _guess(spread: _Spread, cells: _Cells) -> tuple[Floats, Floats]:
+def _guess(known: Spread, cells: _Cells) -> tuple[Floats, Floats]:
     """Where the rows of each heavy cell lie if features are normal: off the mean, and how widely."""
-    sides = np.zeros((len(cells.heavy), len(spread.mean)))
+    sides = np.zeros((len(cells.heavy), len(known.mean)))
     sides[:, cells.chosen] = 2.0 * ((cells.heavy[:, None] >> np.arange(len(cells.chosen))) & 1) - 1
-    return 0.8 * sides * spread.deviation, np.where(sides == 0, 1.0, 0.6) * spread.deviation
+    return 0.8 * sides * known.deviation, np.where(sides == 0, 1.0, 0.6) * known.deviation
 
 
 def _blend(found: Floats, noise: Floats, guess: Floats, width: Floats) -> Floats:

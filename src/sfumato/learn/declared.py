@@ -38,6 +38,8 @@ class Feature:
     bound: int
     middle: float
     half: float
+    categories: tuple[Any, ...] = ()
+    """The values that its integers from 0 on stand for, where it is listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,39 @@ def given(
         for name, middle, half in zip(names, frame.middles, frame.halves, strict=True)
     )
     return Given(Declared(features, target, spans, frame.norm), Arrays(columns, spans))
+
+
+def listed_categories(categories: Any, features: int) -> list[list[Any]]:
+    """The values of each feature, from lists of them or from how many there are."""
+    try:
+        found = [list(range(each)) if isinstance(each, int) else list(each) for each in categories]
+    except TypeError:
+        found = []
+    if len(found) != features or not all(found):
+        raise UsageError(
+            "SF-E115",
+            "Say which values each feature can have.",
+            why="values that are collected from the data would give away who is alone with one",
+            try_='categories=[["A", "B", "C"], 12]',
+        )
+    return found
+
+
+def given_listed(X: Any, categories: Sequence[Sequence[Any]], labels: tuple[Any, Sequence[Any]]) -> Given:  # noqa: N803
+    """Rows of own arrays whose features are listed, with their labels and classes."""
+    names = [Column(0, f"x{place}") for place in range(len(categories))]
+    columns = {
+        name: codes(X[:, place], values).astype(np.float64)
+        for place, (name, values) in enumerate(zip(names, categories, strict=True))
+    }
+    columns[LABELS] = codes(*labels).astype(np.float64)
+    sizes = {name: (-1, len(values) - 1) for name, values in zip(names, categories, strict=True)}
+    spans = {**sizes, LABELS: (-1, len(labels[1]) - 1)}
+    features = tuple(
+        Feature(name.name, name, max(1, len(values) - 1), 0.0, 1.0, tuple(values))
+        for name, values in zip(names, categories, strict=True)
+    )
+    return Given(Declared(features, Labels(LABELS, tuple(labels[1])), spans), Arrays(columns, spans))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,12 @@ class Private(BaseEstimator):
     aside: ClassVar[Fraction] = Fraction(0)
     """The share of ε, or of ρ, that is spent as pure ε beside Gaussian noise."""
 
+    listed: ClassVar[bool] = False
+    """Whether its features are listed values and not numbers."""
+
+    reads_sets: ClassVar[bool] = False
+    """Whether it learns from what a unit has in all its rows together, as a set."""
+
     epsilon: Any
     delta: Any
     bounds: Any

@@ -1,4 +1,4 @@
-"""Naive Bayes from noisy counts, sums and sums of squares of each class, one scan.
+"""Naive Bayes from noisy counts, or sums and sums of squares, of each class; one scan.
 
 Because : docs/proofs/learners.md
 """
@@ -10,15 +10,21 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.curator.statistics import COUNT, Add, Block, Constant, Key, Multiply
-from sfumato.learn.declared import Labels
+from sfumato.learn.declared import Labels, codes, given_listed, listed_categories
+from sfumato.learn.estimator import declared_classes
+from sfumato.learn.moments import plain
 from sfumato.learn.supervised import PrivateClassifier
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from sfumato.learn.declared import Declared
+    from sfumato.learn.declared import Declared, Given
     from sfumato.learn.oracle import Oracle
 
     Floats = NDArray[np.float64]
@@ -87,14 +93,13 @@ def _by_class(declared: Declared) -> Key:
 
 def _blocks(declared: Declared) -> list[Block]:
     """Squares are measured from half their largest value, which halves what a row adds to them."""
-    values = [feature.value for feature in declared.features]
     centred = [
         Add(Multiply(feature.value, feature.value), Constant(-(feature.bound**2 // 2)))
         for feature in declared.features
     ]
     return [
-        Block.within((COUNT,), declared.spans, _COUNTS),
-        Block.within(values, declared.spans, _SUMS),
+        Block((COUNT,), 1, 1, _COUNTS),
+        plain(declared.features, declared.norm, _SUMS),
         Block.within(centred, declared.spans, _SQUARES),
     ]
 
@@ -113,3 +118,85 @@ def _spread(variances: Floats, rows: Floats, noise: Floats) -> Floats:
     floor = np.maximum(1e-4, np.sqrt(error))
     found: Floats = np.clip(own * variances + (1 - own) * pooled, floor, 1.0)
     return found
+
+
+# ---- listed features ---------------------------------------------------------------------------------------
+
+
+class CategoricalNB(PrivateClassifier):
+    """Classes whose features are independent and take listed values.
+
+    On own arrays `categories` lists the values of each feature, or says how many there are, from 0 on.
+    Behind the curator they are those that the steward listed. What is not listed counts nowhere.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/learners.md#naive-bayes
+    Assumes  : the categories and the classes are public.
+    """
+
+    listed = True
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        categories: Any = None,
+        classes: Any = None,
+        alpha: Any = 1.0,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.categories = categories
+        self.classes = classes
+        self.alpha = alpha
+        self.budget = budget
+
+    def _given(self, rows: Any, target: Any) -> Given:
+        self.categories_ = listed_categories(self.categories, rows.shape[1])
+        return given_listed(rows, self.categories_, labels=(target, self.classes_.tolist()))
+
+    def begin(self, features: Sequence[str], declared: Declared) -> None:
+        super().begin(features, declared)
+        self.categories_ = [list(each.categories) for each in declared.features]
+
+    def _learn(self, oracle: Oracle) -> None:
+        declared = oracle.declared
+        groupings = [[Key(each.value, len(each.categories))] for each in declared.features]
+        found = [each[0].values for each in oracle.histograms(groupings, [COUNT], [_by_class(declared)])]
+        rows = np.maximum(np.mean([each.sum(axis=0) for each in found], axis=0), 1.0)
+        smooth = float(self.alpha)
+        self.class_count_ = rows
+        self.class_prior_ = rows / rows.sum()
+        self.feature_prob_ = []
+        for each in found:
+            kept = np.maximum(each, 0.0) + smooth
+            self.feature_prob_.append(kept / kept.sum(axis=0))
+
+    def _log_scores(self, rows: Any) -> Floats:
+        scores = np.tile(np.log(self.class_prior_), (len(rows), 1))
+        for place, (values, shares) in enumerate(zip(self.categories_, self.feature_prob_, strict=True)):
+            at = codes(rows[:, place], values)
+            scores += np.where(at[:, None] >= 0, np.log(shares)[np.maximum(at, 0)], 0.0)
+        return scores
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
+        rows, labels = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
+        check_classification_targets(labels)
+        self.classes_ = np.array(declared_classes(self.classes))
+        return rows, labels
+
+    def _rows(self, X: Any) -> Any:  # noqa: N803
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=None, ensure_all_finite=False, reset=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.statistics import Block, Key, Noisy, noisy, part
-from sfumato.learn.declared import around
+from sfumato.learn.declared import View, around
+from sfumato.learn.slopes import Rows, plain
+from sfumato.noise import TopK
 from sfumato.privacy.events import Sequential
 
 if TYPE_CHECKING:
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Value
     from sfumato.learn.arrays import Arrays
-    from sfumato.learn.declared import Declared, View
+    from sfumato.learn.declared import Declared
     from sfumato.learn.purse import Purse
+    from sfumato.learn.slopes import Slopes
     from sfumato.privacy.events import Event
 
     Pay = Callable[[Event], None]
@@ -78,27 +81,53 @@ class Oracle(ABC):
         terms: Sequence[Value],
         keys: Sequence[Key] = (),
         share: Fraction = ALL,
+        shares: Sequence[Fraction] | None = None,
     ) -> list[list[Answer]]:
         """The same terms by each of these groupings, within the cells of `keys`: a row is once in each.
 
         One answer a term for each grouping; its rows are the cells of the grouping, its columns those of
-        the keys. Every term has the same share of the spend.
+        the keys. `shares` divides the spend among the terms; without it, all have the same.
         """
         spend = part(self.purse.main, share)
-        blocks = tuple(self._repeated(term, len(groupings), Fraction(1, len(terms))) for term in terms)
+        parts = shares or [Fraction(1, len(terms))] * len(terms)
+        blocks = tuple(self._repeated(*each, len(groupings)) for each in zip(terms, parts, strict=True))
         found = self._histograms(tuple(map(tuple, groupings)), blocks, tuple(keys), spend)
         noise = self.noise(blocks, spend)
         return [list(map(_answer, each, noise)) for each in found]
+
+    def slopes(self, asked: Slopes, share: Fraction = ALL) -> Answer:
+        """The slopes of a loss at public weights, from one scan; the rows are to be shortened before."""
+        spend = part(self.purse.main, share)
+        (noise,) = self.noise([asked.block(self.declared)], spend)
+        found = np.asarray(self._slopes(asked, noise, spend), dtype=np.float64)
+        return Answer(found.reshape(asked.weights.shape), noise.deviation)
+
+    @abstractmethod
+    def short(self, length: float) -> Oracle:
+        """The same rows, none longer than this: in halves of their bounds, for every feature the same."""
 
     def around(self, view: View) -> Oracle:
         """The same rows from a public point of view; shortened where that can be done."""
         return self._around(view)
 
+    @abstractmethod
+    def remember(self, values: Sequence[Value]) -> tuple[Oracle, list[Value]]:
+        """The same rows with these values as further columns, so that none is computed again."""
+
+    def top(self, terms: Sequence[Value], k: int, share: Fraction = ALL) -> list[int]:
+        """The places of the k terms with the greatest sums, where a row adds 0 or 1 to each; by pure ε."""
+        spend = part(self.purse.main, share)
+        mechanism = TopK(spend.choice(), k, self.rows_per_unit, monotone=not self.replaced)
+        return self._top(tuple(terms), mechanism, spend)
+
+    @abstractmethod
+    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
+
     def noise(self, blocks: Sequence[Block], spend: Spend) -> list[Noisy]:
         """What would be added to these blocks; public."""
         return [noisy(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
-    def _repeated(self, term: Value, times: int, share: Fraction) -> Block:
+    def _repeated(self, term: Value, share: Fraction, times: int) -> Block:
         """One term that a row adds to once in each of so many groupings."""
         one = Block.within((term,), self.declared.spans, share)
         return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
@@ -118,6 +147,10 @@ class Oracle(ABC):
         """The noisy integers of each block's term for each grouping."""
 
     @abstractmethod
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+        """The noisy integers, features fastest."""
+
+    @abstractmethod
     def _around(self, view: View) -> Oracle: ...
 
 
@@ -128,10 +161,24 @@ class ArrayOracle(Oracle):
         super().__init__(declared, purse)
         self._arrays = arrays
         self._pay = pay
+        self._matrix: Rows | None = None
+
+    def short(self, length: float) -> ArrayOracle:
+        return self._around(View(length))
+
+    def plain(self, event: Event) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The rows themselves and their classes, for textbook forms; charged for what those promise."""
+        self._pay(event)
+        return plain(self.declared, self._arrays)
 
     def _around(self, view: View) -> ArrayOracle:
         found = around(self.declared, self._arrays, view)
         return ArrayOracle(found.declared, self.purse, found.arrays, self._pay)
+
+    def remember(self, values: Sequence[Value]) -> tuple[ArrayOracle, list[Value]]:
+        arrays, columns = self._arrays.with_values(values)
+        declared = replace(self.declared, spans=arrays.spans)
+        return ArrayOracle(declared, self.purse, arrays, self._pay), columns
 
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
         noise = self._paid(blocks, spend)
@@ -155,6 +202,16 @@ class ArrayOracle(Oracle):
         ends = np.cumsum([one.shape[1] for one in exact])[:-1]
         parts = [np.split(each, ends) for each in long]
         return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
+
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+        self._pay(noise.event())
+        if self._matrix is None or not self._matrix.suits(asked):
+            self._matrix = Rows.of(self.declared, self._arrays, asked)
+        return noise.release(asked.exact(self._matrix))
+
+    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+        self._pay(mechanism.event())
+        return mechanism.release(self._arrays.sums((), terms)[:, 0])
 
     def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:
         """Charged before anything is summed."""

@@ -36,6 +36,8 @@ class Purse:
     epsilon: Fraction | None
     delta: Fraction
     rho: Fraction | None
+    whole: events.Event | None = None
+    """The price, where it is none of sums: that of a textbook form."""
 
     @classmethod
     def of(cls, amounts: Mapping[str, Any], aside: Fraction) -> Purse:
@@ -70,6 +72,8 @@ class Purse:
     @property
     def events(self) -> tuple[events.Event, ...]:
         """The price of the whole, as it is if `main` is spent as such."""
+        if self.whole is not None:
+            return (self.whole,)
         first = () if self.aside is None else (events.Pure(self.aside.epsilon),)
         return (*first, event_of(self.main))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sfumato.errors import UsageError
@@ -28,6 +29,7 @@ class PrivateClassifier(ClassifierMixin, Private):
         rows, labels = validate_data(
             self, X, y, dtype=np.float64, ensure_all_finite=False, multi_output=False
         )
+        check_classification_targets(labels)
         self.classes_ = np.array(declared_classes(self.classes))
         return rows, labels
 

@@ -208,8 +208,8 @@ def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at()
     assert "WHERE nth_cell <= 2" in placed
     joined = Joined(Scan("stays"), Scan("wards", 1), ((WARD, Column(1, "ward")),))
     without = compiled(rows=Bounded(joined, ALL, (), 2, 3), terms=(Present(Column(1, NAME)),))
-    order = "1, r0_n0 NULLS LAST, r1_n1 NULLS LAST, r1_n2 NULLS LAST"
-    assert f"row_number() OVER (PARTITION BY unit ORDER BY {order}) AS nth_row" in without
+    tied = ", ".join(f"{column} NULLS LAST" for column in ("r0_n0", "r1_n1", "r1_n2"))
+    assert f"row_number() OVER (PARTITION BY unit ORDER BY 1, {tied}) AS nth_row" in without
 
 
 @pytest.mark.parametrize(

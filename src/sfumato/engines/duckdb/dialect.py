@@ -14,9 +14,10 @@ class DuckDB:
     wide = "HUGEINT"
     everything = "GROUP BY ()"
     escape = " ESCAPE '\\'"
+    fence = ""
 
-    def total(self, column: str) -> str:
-        return f"sum({column})"
+    def total(self, value: str, narrow: bool) -> str:
+        return f"sum({value})"
 
     def tally(self, place: str, span: int) -> tuple[str, str]:
         """Row by row: to hand rows over and sort them takes less time than to count them."""

@@ -14,9 +14,10 @@ class PostgreSQL:
     wide = "NUMERIC"
     everything = "GROUP BY ()"
     escape = " ESCAPE '\\'"
+    fence = " OFFSET 0"
 
-    def total(self, column: str) -> str:
-        return f"sum({column})"
+    def total(self, value: str, narrow: bool) -> str:
+        return f"sum({value})"
 
     def tally(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"

@@ -22,6 +22,7 @@ class Spark:
     wide = "DECIMAL(38, 0)"
     everything = "HAVING true"
     escape = ""
+    fence = ""
 
     def tally(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
@@ -42,9 +43,11 @@ class Spark:
         pair = f"array_repeat({_named(a=left, b=right)}, 1)"
         return f"get(transform(transform(transform({pair}, {split}), {again}), {joined}), 0)"
 
-    def total(self, column: str) -> str:
+    def total(self, value: str, narrow: bool) -> str:
         """In three sums of 64 bits; sums of decimals take several times as long."""
-        number, mask = f"CAST({column} AS BIGINT)", 2**_LIMB - 1
+        if not narrow:
+            return f"sum(CAST({value} AS {self.wide}))"
+        number, mask = f"CAST({value} AS BIGINT)", 2**_LIMB - 1
         shifted = [f"shiftright({number}, {bits})" for bits in (_LIMB, 2 * _LIMB)]
         limbs = (f"{number} & {mask}", f"{shifted[0]} & {mask}", shifted[1])
         low, middle, high = (f"CAST(sum({limb}) AS {self.wide})" for limb in limbs)

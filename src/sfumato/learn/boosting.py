@@ -1,0 +1,375 @@
+"""Gradient boosting from noisy sums of gradients: splits are drawn without data, leaves are measured.
+
+Because : docs/proofs/learners.md#boosting
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sfumato.curator.spend import Rounded
+from sfumato.curator.statistics import (
+    COUNT,
+    Add,
+    Among,
+    Block,
+    Choose,
+    Constant,
+    Divide,
+    Key,
+    Lookup,
+    Multiply,
+    part,
+)
+from sfumato.errors import UsageError
+from sfumato.learn.cells import bins, clipped, corner
+from sfumato.learn.declared import Feature, Labels
+from sfumato.learn.spread import Spread, spread
+from sfumato.learn.supervised import PrivateClassifier, PrivateRegressor
+from sfumato.privacy.exact import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.curator.statistics import Value
+    from sfumato.learn.declared import Declared
+    from sfumato.learn.oracle import Oracle
+
+    Floats = NDArray[np.float64]
+
+_START = Fraction(8, 100)
+_SLOPES, _CURVES = Fraction(8, 10), Fraction(2, 10)
+_UNIT = 2**10
+"""Scores and gradients are kept in so many steps of one."""
+_LIMIT = 8 * _UNIT
+"""Scores are cut off at ± 8: odds of three thousand to one."""
+_COARSE = 16
+_WIDEST = 2.0
+_TOGETHER = 10
+"""So many trees share one scan and are fitted to the same gradients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A tree whose levels ask one thing each: which features, from where on, and in bounds."""
+
+    features: tuple[int, ...]
+    thresholds: tuple[float, ...]
+    additive: bool
+    """All thresholds belong to one feature, and cells are what lies between them."""
+
+    @property
+    def cells(self) -> int:
+        return len(self.thresholds) + 1 if self.additive else 2 ** len(self.thresholds)
+
+    def value(self, declared: Declared) -> Value:
+        if self.additive:
+            feature = declared.features[self.features[0]]
+            return bins(feature.value, [round(at * feature.bound) for at in self.thresholds])
+        return corner([declared.features[at] for at in self.features], self.thresholds)
+
+
+class Boosting:
+    """What both estimators share: parts are drawn, their leaves measured, and the scores move on."""
+
+    trees: Any
+    depth: Any
+    learning_rate: Any
+    additive: Any
+    random_state: Any
+
+    parts_: list[dict[str, Any]]
+    _signal: ClassVar[float] = 0.01
+    """How much of a row is seen in the slope of a leaf, as a rule: it says how many trees there can be."""
+
+    def _learn(self, oracle: Oracle) -> None:
+        rng = check_random_state(self.random_state)
+        known = spread(oracle, _START)
+        plan = self._plan(oracle, known)
+        scores: list[Value] = [Constant(each) for each in self._first(oracle)]
+        found: list[dict[str, Any]] = []
+        for _ in range(plan.rounds):
+            parts = [_drawn(rng, known, plan, self.additive) for _ in range(plan.together)]
+            leaves = self._leaves(oracle, parts, scores, plan)
+            found += [_kept(each, leaf, oracle.declared) for each, leaf in zip(parts, leaves, strict=True)]
+            oracle, scores = oracle.remember(_moved(oracle.declared, parts, leaves, scores))
+        self.parts_ = found
+        self.rounds_, self.depth_ = plan.rounds, plan.depth
+
+    def _plan(self, oracle: Oracle, known: Spread) -> Plan:
+        """How many trees, and how deep: as the noisy number of rows allows, unless it is said."""
+        (noise,) = oracle.noise([Block((COUNT,), 1, 1)], part(oracle.purse.main, 1 - _START))
+        share = known.rows / noise.deviation * self._signal
+        room = share**2 if isinstance(oracle.purse.main, Rounded) else 2 * share
+        trees = max(4, min(200, int(room))) if self.trees is None else whole(self.trees, "trees")
+        depth = (
+            (4 if trees >= 50 else 3 if trees >= 16 else 2)
+            if self.depth is None
+            else whole(self.depth, "depth")
+        )
+        if depth > 6:
+            raise UsageError("SF-E114", "Trees are at most 6 levels deep.", try_="depth=4")
+        together = min(trees, _TOGETHER)
+        rounds = -(-trees // together)
+        rate = 1.5 / together if self.learning_rate is None else float(self.learning_rate)
+        return Plan(rounds, together, depth, rate, (1 - _START) / rounds)
+
+    def _leaves(
+        self, oracle: Oracle, parts: Sequence[Part], scores: Sequence[Value], plan: Plan
+    ) -> list[Floats]:
+        """The step of each leaf for each score: slopes over curvatures, held back as far as noise reaches."""
+        slopes, curves = self._gradients(oracle.declared, scores)
+        groupings = [[Key(each.value(oracle.declared), each.cells)] for each in parts]
+        kinds = len(slopes)
+        shares = [_SLOPES / kinds] * kinds + [_CURVES / kinds] * kinds
+        answers = oracle.histograms(groupings, [*slopes, *curves], share=plan.share, shares=shares)
+        return [
+            np.column_stack([_step(each[k], each[kinds + k], plan.rate) for k in range(kinds)])
+            for each in answers
+        ]
+
+    @abstractmethod
+    def _first(self, oracle: Oracle) -> list[int]:
+        """The scores before the first round."""
+
+    @abstractmethod
+    def _gradients(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """Slopes and curvatures of the loss, in steps."""
+
+    def _scores(self, rows: Floats) -> Floats:
+        found = np.zeros((len(rows), self._width())) + self._start()
+        for each in self.parts_:
+            found += each["leaves"][_cell(rows, each)]
+        return found
+
+    def _width(self) -> int:
+        return int(self.parts_[0]["leaves"].shape[1])
+
+    def _start(self) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    rounds: int
+    together: int
+    depth: int
+    rate: float
+    share: Fraction
+    """Of the spend, for one round."""
+
+
+def _drawn(rng: Any, known: Spread, plan: Plan, additive: bool) -> Part:
+    """Features and thresholds by public coins, where the private spread says that rows lie."""
+    if additive:
+        at = int(rng.randint(len(known.mean)))
+        places = known.mean[at] + known.deviation[at] * np.linspace(-1.8, 1.8, 2**plan.depth - 1)
+        return Part((at,), tuple(np.unique(np.clip(places, -1, 1)).tolist()), True)
+    depth = min(plan.depth, len(known.mean))
+    chosen = rng.choice(len(known.mean), depth, replace=False)
+    places = known.mean[chosen] + 0.7 * known.deviation[chosen] * rng.normal(size=depth)
+    return Part(tuple(chosen.tolist()), tuple(np.clip(places, -1, 1).tolist()), False)
+
+
+def _step(slope: Any, curve: Any, rate: float) -> Floats:
+    steps = slope.values[:, 0] / (np.maximum(curve.values[:, 0], 0.0) + slope.deviation)
+    found: Floats = np.rint(np.clip(steps, -_WIDEST, _WIDEST) * rate * _UNIT) / _UNIT
+    return found
+
+
+def _moved(
+    declared: Declared, parts: Sequence[Part], leaves: Sequence[Floats], scores: Sequence[Value]
+) -> list[Value]:
+    """Each score after the round, cut off at its limit."""
+    cells = [each.value(declared) for each in parts]
+    found = []
+    for place, score in enumerate(scores):
+        moved = score
+        for cell, leaf in zip(cells, leaves, strict=True):
+            steps = np.rint(leaf[:, place] * _UNIT).astype(int)
+            moved = Add(moved, Lookup(cell, tuple(steps.tolist())))
+        found.append(clipped(moved, _LIMIT))
+    return found
+
+
+def _kept(each: Part, leaves: Floats, declared: Declared) -> dict[str, Any]:
+    """What a prediction needs, in the features' own measure; cuts half a step lower, as rows are rounded."""
+    wanted = each.features * len(each.thresholds) if each.additive else each.features
+    named = [declared.features[at] for at in wanted]
+    cuts = [
+        feature.middle + feature.half * (round(at * feature.bound) - 0.5) / feature.bound
+        for feature, at in zip(named, each.thresholds, strict=True)
+    ]
+    return {
+        "features": np.array(wanted),
+        "cuts": np.array(cuts),
+        "leaves": leaves,
+        "additive": each.additive,
+        "middle": np.array([feature.middle for feature in named]),
+    }
+
+
+def _cell(rows: Floats, each: dict[str, Any]) -> NDArray[np.int64]:
+    values = rows[:, each["features"]]
+    above = np.where(np.isnan(values), each["middle"], values) >= each["cuts"]
+    weights = np.ones(above.shape[1], dtype=int) if each["additive"] else 1 << np.arange(above.shape[1])
+    found: NDArray[np.int64] = above @ weights
+    return found
+
+
+# ---- the two estimators ------------------------------------------------------------------------------------
+
+
+class GradientBoostingClassifier(Boosting, PrivateClassifier):
+    """Trees with drawn splits and measured leaves, for declared classes; each class against the others.
+
+    `additive=True` gives one feature to each tree, so that `shape` shows what each feature does.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/learners.md#boosting
+    Assumes  : the bounds and the classes are public.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        classes: Any = None,
+        trees: Any = None,
+        depth: Any = None,
+        learning_rate: Any = None,
+        additive: Any = False,
+        random_state: Any = 0,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.classes = classes
+        self.trees = trees
+        self.depth = depth
+        self.learning_rate = learning_rate
+        self.additive = additive
+        self.random_state = random_state
+        self.budget = budget
+
+    def _first(self, oracle: Oracle) -> list[int]:
+        return [0] * _scored(oracle.declared)
+
+    def _gradients(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """Of the logistic loss: whether it is the class less its chance, and chance times its opposite."""
+        label = declared.target.value if isinstance(declared.target, Labels) else None
+        if label is None:
+            raise AssertionError(declared.target)
+        chances = 1 / (1 + np.exp(-(np.arange(2 * _LIMIT // _COARSE + 1) * _COARSE - _LIMIT) / _UNIT))
+        minus = tuple(np.rint(-chances * _UNIT).astype(int).tolist())
+        curve = tuple(np.rint(chances * (1 - chances) * _UNIT).astype(int).tolist())
+        slopes: list[Value] = []
+        curves: list[Value] = []
+        for place, score in enumerate(scores):
+            at = Divide(Add(score, Constant(_LIMIT)), Constant(_COARSE))
+            wanted = 1 if len(scores) == 1 else place
+            truth = Choose(Among(label, (wanted,)), Constant(_UNIT), Constant(0))
+            slopes.append(_known(label, declared, Add(truth, Lookup(at, minus))))
+            curves.append(_known(label, declared, Lookup(at, curve)))
+        return slopes, curves
+
+    def _log_scores(self, rows: Floats) -> Floats:
+        scores = self._scores(rows)
+        if scores.shape[1] == 1:
+            return np.column_stack([np.zeros(len(rows)), scores[:, 0]])
+        found: Floats = -np.logaddexp(0.0, -scores)
+        return found
+
+
+def _known(label: Value, declared: Declared, value: Value) -> Value:
+    """Nothing for a row whose label is not declared."""
+    classes = len(declared.target.classes) if isinstance(declared.target, Labels) else 0
+    return Choose(Among(label, tuple(range(classes))), value, Constant(0))
+
+
+def _scored(declared: Declared) -> int:
+    classes = len(declared.target.classes) if isinstance(declared.target, Labels) else 0
+    return 1 if classes == 2 else classes
+
+
+class GradientBoostingRegressor(Boosting, PrivateRegressor):
+    """Trees with drawn splits and measured leaves, for a number; large residuals are cut off.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/learners.md#boosting
+    Assumes  : the bounds of features and target are public.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        target_bounds: Any = None,
+        trees: Any = None,
+        depth: Any = None,
+        learning_rate: Any = None,
+        additive: Any = False,
+        random_state: Any = 0,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.trees = trees
+        self.depth = depth
+        self.learning_rate = learning_rate
+        self.additive = additive
+        self.random_state = random_state
+        self.budget = budget
+
+    _signal = 0.003
+
+    def _learn(self, oracle: Oracle) -> None:
+        target = oracle.declared.target
+        if not isinstance(target, Feature):
+            raise AssertionError(target)
+        self.target_ = np.array([target.middle, target.half])
+        super()._learn(oracle)
+
+    def _first(self, oracle: Oracle) -> list[int]:
+        return [0]
+
+    def _gradients(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """Of half the square, less what is far off: the residual, and 1. A target's bound is one unit."""
+        target = declared.target
+        if not isinstance(target, Feature):
+            raise AssertionError(target)
+        scaled = Divide(
+            Multiply(Add(target.value, Constant(target.bound)), Constant(_UNIT)), Constant(target.bound)
+        )
+        residual = Add(Add(scaled, Constant(-_UNIT)), Multiply(scores[0], Constant(-1)))
+        return [clipped(residual, _UNIT // 4)], [Constant(_UNIT)]
+
+    def predict(self, X: Any) -> Floats:  # noqa: N803
+        scores = np.clip(self._scores(self._rows(X))[:, 0], -1.0, 1.0)
+        found: Floats = self.target_[0] + self.target_[1] * scores
+        return found

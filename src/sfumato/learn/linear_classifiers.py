@@ -1,0 +1,311 @@
+"""Linear classifiers: logistic regression, support vectors with a rounded hinge, any convex loss of margins.
+
+Because : docs/proofs/convex.md
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import PolicyError, UsageError
+from sfumato.learn import textbook
+from sfumato.learn.descent import Descent
+from sfumato.learn.guarantee import EXACT, IDEALISED
+from sfumato.learn.losses import LOGISTIC, huber, named
+from sfumato.learn.oracle import ArrayOracle
+from sfumato.learn.problems import Chances, OfMargins
+from sfumato.learn.residuals import Grid, Margins, Softmax
+from sfumato.learn.supervised import PrivateClassifier
+from sfumato.privacy.exact import exact, positive, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.learn.declared import Declared
+    from sfumato.learn.descent import Found
+    from sfumato.learn.losses import Loss
+    from sfumato.learn.oracle import Oracle
+    from sfumato.learn.problems import Joint
+    from sfumato.learn.purse import Purse
+    from sfumato.learn.residuals import Residual
+
+    Floats = NDArray[np.float64]
+
+_LENGTH = 0.25
+"""Rows are cut to so much of the diagonal, and to 1 at least: where features spread, most are longer."""
+_PULL = 0.32
+"""A row pulls at most so much where there are two classes; √2 times as much in all where there are more."""
+_METHODS = ("auto", "gradient", "output", "objective", "gaussian")
+
+
+class LinearClassifier(PrivateClassifier):
+    """Scores that are linear in features, and the class with the highest.
+
+    `method` is how it is learnt. "gradient", noisy descent over exact sums, runs everywhere. Textbook forms
+    run on own arrays: "output" and "objective" perturbation, both of pure ε, and "gaussian" objective
+    perturbation, of (ε, δ). "auto" takes objective perturbation for two classes and pure ε on own
+    arrays, else descent.
+    """
+
+    coef_: Floats
+    intercept_: Floats
+    method_: str
+    delta: Any
+    rho: Any
+    method: Any
+    penalty: Any
+    rows: Any
+    steps: Any
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _residual(self, one: int) -> Residual:
+        classes = len(self.classes_)
+        return Margins(self._loss(), Grid(one), _pull(classes) * self._loss().steepness, classes)
+
+    def _joint(self) -> Joint:
+        return OfMargins(self._loss(), len(self.classes_))
+
+    # ---- which form ----
+
+    def _form(self) -> str:
+        """By what is public: how the spend was typed, and how many classes there are."""
+        if self.method not in _METHODS:
+            raise UsageError("SF-E131", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
+        if self.method != "auto":
+            return str(self.method)
+        pure = self.delta is None and self.rho is None
+        two = self.classes is not None and len(self.classes) == 2
+        return "objective" if pure and two else "gradient"
+
+    def purse(self) -> Purse:
+        purse, form = super().purse(), self._form()
+        return purse if form == "gradient" else textbook.priced(purse, form)
+
+    @property
+    def arithmetic(self) -> str:  # type: ignore[override]
+        """What `guarantee_` says of it."""
+        return EXACT if self.method_ == "gradient" else IDEALISED
+
+    def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:  # noqa: N803
+        self.method_ = self._form()
+        return super()._checked(X, y)
+
+    def begin(self, features: Any, declared: Declared) -> None:
+        """Behind the curator there is descent alone."""
+        super().begin(features, declared)
+        self.method_ = "gradient"
+        if self.method not in ("auto", "gradient"):
+            raise PolicyError(
+                "SF-E132",
+                "Textbook forms of perturbation run on own arrays only.",
+                why="what a solver does to their noise in floating point is not proven to hide a row",
+                try_='method="gradient"',
+            )
+
+    # ---- learning ----
+
+    def _learn(self, oracle: Oracle) -> None:
+        declared = oracle.declared
+        length = 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
+        short = oracle.short(length)
+        if isinstance(short, ArrayOracle) and self.method_ != "gradient":
+            found = textbook.learned(short, self._joint(), self.method_, self._penalty() or None)
+        else:
+            found = Descent(self._residual, self._penalty(), self._rows_declared(), self._steps()).run(short)
+        self._keep(found, declared, short.declared)
+
+    def _penalty(self) -> float:
+        found = 0.0 if self.penalty is None else float(exact(self.penalty, "penalty"))
+        if found < 0:
+            raise UsageError("SF-E133", "penalty is not negative.", try_="penalty=1.0")
+        return found
+
+    def _rows_declared(self) -> float | None:
+        return None if self.rows is None else float(positive(self.rows, "rows"))
+
+    def _steps(self) -> int | None:
+        return None if self.steps is None else whole(self.steps, "steps")
+
+    def _keep(self, found: Found, declared: Declared, short: Declared) -> None:
+        """In the features' own measure; how rows are cut and shortened is kept beside."""
+        units = short.halves / short.bounds * found.norm
+        self.coef_ = found.weights[:, :-1] / units
+        self.intercept_ = found.weights[:, -1] * found.constant - self.coef_ @ declared.middles
+        self.middles_ = declared.middles
+        self.halves_ = declared.halves
+        self.units_ = units
+        self.n_iter_ = found.steps
+
+    # ---- what was learnt ----
+
+    def decision_function(self, X: Any) -> Floats:  # noqa: N803
+        scores = self._scores(self._rows(X))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _scores(self, rows: Floats) -> Floats:
+        """Of rows as they would have been learnt from: within bounds, and no longer than any of those."""
+        centred = np.where(np.isnan(rows), 0.0, np.clip(rows - self.middles_, -self.halves_, self.halves_))
+        lengths = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
+        origin = self.intercept_ + self.coef_ @ self.middles_
+        found: Floats = centred @ self.coef_.T / np.maximum(lengths, 1.0) + origin
+        return found
+
+    def _log_scores(self, rows: Floats) -> Floats:
+        scores = self._scores(rows)
+        return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
+
+
+class LogisticRegression(LinearClassifier):
+    """Logistic regression of two classes, and of more by their joint chances.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/convex.md
+    Assumes  : the bounds and the classes are public, and the number of rows where it is declared.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        row_norm: Any = None,
+        classes: Any = None,
+        method: Any = "auto",
+        penalty: Any = None,
+        rows: Any = None,
+        steps: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.method = method
+        self.penalty = penalty
+        self.rows = rows
+        self.steps = steps
+        self.budget = budget
+
+    def _loss(self) -> Loss:
+        return LOGISTIC
+
+    def _residual(self, one: int) -> Residual:
+        if len(self.classes_) == 2:
+            return super()._residual(one)
+        return Softmax(Grid(one), _pull(len(self.classes_)), len(self.classes_))
+
+    def _joint(self) -> Joint:
+        return super()._joint() if len(self.classes_) == 2 else Chances(len(self.classes_))
+
+
+class _Unlikely(LinearClassifier):
+    """Scores that are no chances."""
+
+    @property
+    def predict_proba(self) -> Any:
+        raise AttributeError("scores of margins are no chances: decision_function gives them")
+
+
+class LinearSVC(_Unlikely):
+    """Support vectors with a hinge that is rounded off within `width` of its corner.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/convex.md
+    Assumes  : the bounds and the classes are public, and the number of rows where it is declared.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        row_norm: Any = None,
+        classes: Any = None,
+        width: Any = 0.5,
+        method: Any = "auto",
+        penalty: Any = None,
+        rows: Any = None,
+        steps: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.width = width
+        self.method = method
+        self.penalty = penalty
+        self.rows = rows
+        self.steps = steps
+        self.budget = budget
+
+    def _loss(self) -> Loss:
+        return huber(self.width)
+
+
+class ConvexERM(_Unlikely):
+    """Any convex loss of margins whose steepness and curvature are declared (`sf.learn.Loss`).
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/convex.md
+    Assumes  : the bounds and the classes are public, and the number of rows where it is declared;
+               the loss is as steep and as curved as it says.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        row_norm: Any = None,
+        classes: Any = None,
+        loss: Any = "logistic",
+        method: Any = "auto",
+        penalty: Any = None,
+        rows: Any = None,
+        steps: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.loss = loss
+        self.method = method
+        self.penalty = penalty
+        self.rows = rows
+        self.steps = steps
+        self.budget = budget
+
+    def _loss(self) -> Loss:
+        return named(self.loss)
+
+
+def _pull(classes: int) -> float:
+    return _PULL if classes == 2 else _PULL * math.sqrt(2)

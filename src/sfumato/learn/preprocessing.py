@@ -1,0 +1,147 @@
+"""Scaling and binning by private statistics.
+
+Because : docs/proofs/learners.md#scalers-and-bins
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+
+from sfumato.curator.statistics import COUNT, Add, Block, Constant, Divide, Key, Multiply
+from sfumato.learn.estimator import Private
+from sfumato.learn.moments import plain
+from sfumato.privacy.exact import whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.learn.declared import Feature
+    from sfumato.learn.oracle import Oracle
+
+    Floats = NDArray[np.float64]
+
+_COUNTS, _SUMS, _SQUARES = Fraction(1, 10), Fraction(5, 10), Fraction(4, 10)
+_FINE = 64
+"""So many equal parts of the bounds are counted to find where bins should end."""
+
+
+class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
+    """Features less their private mean, in private deviations.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/learners.md#scalers-and-bins
+    Assumes  : the bounds are public.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        row_norm: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.budget = budget
+
+    def _learn(self, oracle: Oracle) -> None:
+        declared = oracle.declared
+        squares = [
+            Add(Multiply(each.value, each.value), Constant(-(each.bound**2 // 2)))
+            for each in declared.features
+        ]
+        blocks = [
+            Block((COUNT,), 1, 1, _COUNTS),
+            plain(declared.features, declared.norm, _SUMS),
+            Block.within(squares, declared.spans, _SQUARES),
+        ]
+        counts, sums, second = oracle.sums(blocks)
+        rows = max(1.0, float(counts.values[0, 0]))
+        mean = np.clip(sums.values[:, 0] / declared.bounds / rows, -1.0, 1.0)
+        noise = second.deviation / declared.bounds**2 / rows
+        variance = np.clip(second.values[:, 0] / declared.bounds**2 / rows + 0.5 - mean**2, 1e-4, 1.0)
+        self.mean_ = mean * declared.halves + declared.middles
+        self.var_ = np.maximum(variance, np.minimum(noise, 1.0)) * declared.halves**2
+        self.scale_ = np.sqrt(self.var_)
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        found: Floats = (self._rows(X) - self.mean_) / self.scale_
+        return found
+
+    def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
+        found: Floats = np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_
+        return found
+
+
+class Bins(OneToOneFeatureMixin, TransformerMixin, Private):
+    """Features as the numbers of bins that hold about equally many rows, from noisy counts.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/learners.md#scalers-and-bins
+    Assumes  : the bounds are public.
+    """
+
+    def __init__(
+        self,
+        n_bins: Any = 8,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.n_bins = n_bins
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.budget = budget
+
+    def _learn(self, oracle: Oracle) -> None:
+        wanted, declared = whole(self.n_bins, "n_bins"), oracle.declared
+        widths = [2 * each.bound // _FINE + 1 for each in declared.features]
+        keys = [[_part(each, width)] for each, width in zip(declared.features, widths, strict=True)]
+        found = oracle.histograms(keys, [COUNT])
+        shares = np.arange(1, wanted) / wanted
+        self.edges_ = np.array(
+            [
+                each.middle + each.half * _edges(counts.values[:, 0], width / each.bound, shares)
+                for each, width, (counts,) in zip(declared.features, widths, found, strict=True)
+            ]
+        )
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        rows = self._rows(X)
+        columns = [np.searchsorted(edges, rows[:, at], side="right") for at, edges in enumerate(self.edges_)]
+        return np.column_stack(columns).astype(np.float64)
+
+
+def _part(feature: Feature, width: int) -> Key:
+    """Which of the equal parts, so many steps wide, a feature lies in."""
+    place = Divide(Add(feature.value, Constant(feature.bound)), Constant(width))
+    return Key(place, 2 * feature.bound // width + 1)
+
+
+def _edges(counts: Floats, width: float, shares: Floats) -> Floats:
+    """Where so many shares of the rows lie below, in bounds; within a part rows are spread evenly."""
+    total = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0.0) + 1e-9)])
+    ends = -1 + width * np.arange(len(total))
+    found: Floats = np.minimum(np.interp(shares * total[-1], total, ends), 1.0)
+    return found

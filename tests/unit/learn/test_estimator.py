@@ -1,0 +1,191 @@
+"""What every estimator does with what it is given, who pays, copies and files."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import sfumato as sf
+from sfumato.errors import BudgetError, PolicyError, UsageError
+from sfumato.learn import (
+    ESTIMATORS,
+    PCA,
+    Account,
+    CategoricalNB,
+    DecisionTreeClassifier,
+    GaussianNB,
+    GradientBoostingClassifier,
+    KMeans,
+    LinearRegression,
+    load,
+)
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(400, 3)) * 0.3
+Y = (X[:, 0] > 0).astype(int)
+GIVEN: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1)}
+
+
+def naive(**more: Any) -> GaussianNB:
+    return GaussianNB(**{**GIVEN, "classes": [0, 1], **more})
+
+
+# ---- nothing is guessed ----
+
+
+@pytest.mark.parametrize(
+    ("estimator", "code"),
+    [
+        (GaussianNB(epsilon=1, classes=[0, 1]), "SF-E101"),
+        (GaussianNB(epsilon=1, classes=[0, 1], bounds=(1, -1)), "SF-E102"),
+        (GaussianNB(epsilon=1, classes=[0, 1], bounds=([0, 0], [1, 1])), "SF-E102"),
+        (GaussianNB(epsilon=1, classes=[0, 1], bounds=3), "SF-E102"),
+        (GaussianNB(bounds=(-1, 1), classes=[0, 1]), "SF-E103"),
+        (GaussianNB(delta=1e-6, bounds=(-1, 1), classes=[0, 1]), "SF-E103"),
+        (GaussianNB(epsilon=1, bounds=(-1, 1)), "SF-E104"),
+        (GaussianNB(epsilon=1, bounds=(-1, 1), classes=[0]), "SF-E104"),
+        (LinearRegression(epsilon=1, bounds=(-1, 1)), "SF-E105"),
+        (PCA(7, epsilon=1, bounds=(-1, 1)), "SF-E113"),
+        (DecisionTreeClassifier(**GIVEN, classes=[0, 1], max_depth=20), "SF-E114"),
+        (GradientBoostingClassifier(**GIVEN, classes=[0, 1], depth=9), "SF-E114"),
+        (CategoricalNB(epsilon=1, classes=[0, 1], categories=[2, 2]), "SF-E115"),
+        (GaussianNB(epsilon=1, rho=1, bounds=(-1, 1), classes=[0, 1]), "SF-N109"),
+    ],
+)
+def test_what_is_missing_is_refused(estimator: Any, code: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        estimator.fit(X, Y)
+    assert refused.value.code == code
+
+
+def test_labels_that_are_not_declared_count_nowhere() -> None:
+    strange = np.where(np.arange(400) < 200, Y, 7)
+    model = naive(epsilon=1000).fit(X, strange)
+    assert model.classes_.tolist() == [0, 1]
+    assert 150 < model.class_count_.sum() < 250
+
+
+def test_missing_counts_as_the_middle_and_what_is_outside_as_the_bound() -> None:
+    rows = np.array([[np.nan], [np.inf], [-np.inf], [50.0]] * 500)
+    model = GaussianNB(epsilon=1e4, bounds=(0, 10), classes=[0, 1]).fit(rows, np.zeros(2000, dtype=int))
+    assert model.theta_[0, 0] == pytest.approx((5 + 10 + 0 + 10) / 4, abs=0.05)
+
+
+def test_a_long_row_counts_as_long_as_it_may() -> None:
+    rows = np.vstack([np.full((500, 2), 1e6), np.zeros((500, 2))])
+    model = GaussianNB(epsilon=1e4, row_norm=1.0, classes=[0, 1]).fit(rows, np.zeros(1000, dtype=int))
+    assert np.linalg.norm(model.theta_[0]) == pytest.approx(0.5, abs=0.01)
+
+
+# ---- what is promised ----
+
+
+def test_the_guarantee_says_all_of_it() -> None:
+    text = str(naive().fit(X, Y).guarantee_)
+    assert "one row, which is added or removed" in text
+    assert "ε = 1, δ = 1e-06" in text
+    assert "if replaced" in text
+    assert "exact" in text
+    assert str(GaussianNB(rho=0.5, bounds=(-1, 1), classes=[0, 1]).fit(X, Y).guarantee_).count("ρ = 0.5") == 1
+
+
+# ---- copies make no budget ----
+
+
+def test_clones_are_counted_together() -> None:
+    first = naive()
+    first.fit(X, Y)
+    second = clone(first).fit(X, Y)
+    third = copy.deepcopy(second).fit(X, Y)
+    assert not first.guarantee_.others
+    assert second.guarantee_.others.startswith("2 fits")
+    assert third.guarantee_.others.startswith("3 fits")
+
+
+def test_a_search_is_counted() -> None:
+    search = GridSearchCV(naive(delta=None), {"epsilon": [1.0, 2.0]}, cv=3).fit(X, Y)
+    assert "7 fits" in search.best_estimator_.guarantee_.others
+
+
+def test_a_search_charges_every_fit(tmp_path: Path) -> None:
+    account = Account(tmp_path / "fits.ledger", epsilon=8)
+    GridSearchCV(naive(delta=None, budget=account), {"epsilon": [0.5, 1.0]}, cv=3, refit=False).fit(X, Y)
+    assert float(account.left) == pytest.approx(8 - 3 * 0.5 - 3 * 1.0)
+
+
+def test_a_search_beyond_the_budget_is_refused(tmp_path: Path) -> None:
+    account = Account(tmp_path / "fits.ledger", epsilon=2)
+    search = GridSearchCV(naive(delta=None, budget=account), {"epsilon": [1.0]}, cv=5, error_score="raise")
+    with pytest.raises(BudgetError) as refused:
+        search.fit(X, Y)
+    assert refused.value.code == "SF-B101"
+    assert float(account.left) == 0
+
+
+def test_a_pickled_estimator_pays_or_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError) as refused:
+        pickle.loads(pickle.dumps(naive())).fit(X, Y)
+    assert refused.value.code == "SF-E107"
+    account = Account(tmp_path / "fits.ledger", epsilon=3)
+    again = pickle.loads(pickle.dumps(naive(delta=None, budget=account))).fit(X, Y)
+    assert float(again.budget.left) == float(account.left) == 2
+    fitted = pickle.loads(pickle.dumps(naive().fit(X, Y)))
+    assert fitted.predict(X).shape == (400,)
+
+
+def test_a_copy_of_an_account_is_the_account(tmp_path: Path) -> None:
+    account = Account(tmp_path / "fits.ledger", epsilon=3, delta=1e-6)
+    assert copy.copy(account) is account
+    assert copy.deepcopy(account) is account
+    assert clone(naive(budget=account)).budget is account
+    naive(budget=account).fit(X, Y)
+    assert Account(tmp_path / "fits.ledger").left == account.left
+    with pytest.raises(UsageError):
+        Account(tmp_path / "other.ledger")
+
+
+# ---- files ----
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        naive(),
+        LinearRegression(**GIVEN, target_bounds=(0, 1)),
+        PCA(2, **GIVEN),
+        KMeans(2, **GIVEN),
+        DecisionTreeClassifier(**GIVEN, classes=[0, 1], max_depth=2),
+        GradientBoostingClassifier(**GIVEN, classes=[0, 1], trees=5),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_saved_model_is_the_model(model: Any, tmp_path: Path) -> None:
+    model.fit(X, Y)
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    used = "predict" if hasattr(model, "predict") else "transform"
+    assert np.array_equal(getattr(again, used)(X), getattr(model, used)(X))
+    assert again.guarantee_ == model.guarantee_
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.npz"
+    file.write_bytes(pickle.dumps(naive()))
+    with pytest.raises(UsageError) as refused:
+        load(file)
+    assert refused.value.code == "SF-E108"
+    np.savez(file, model=np.frombuffer(b'{"kind": "os", "version": 1}', dtype=np.uint8))
+    with pytest.raises(UsageError) as refused:
+        load(file)
+    assert refused.value.code == "SF-E108"
+
+
+def test_every_estimator_is_found() -> None:
+    assert all(hasattr(sf.learn, name) and name in sf.learn.__all__ for name in ESTIMATORS)

@@ -1,0 +1,134 @@
+"""Slopes in whole numbers: engines and NumPy agree, and no row reaches further than it is priced for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.curator.layers import Layers, fineness, shortened, total
+from sfumato.curator.lowering import Source
+from sfumato.engines.duckdb import DuckDBEngine
+from sfumato.engines.preparation import Grid, Preparation
+from sfumato.engines.program import Counted, Program, Total
+from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.values import AtLeast, Column, Multiply
+from sfumato.learn.arrays import Arrays
+from sfumato.learn.declared import ONE, Declared, Feature, Labels
+from sfumato.learn.losses import LOGISTIC, huber
+from sfumato.learn.residuals import STEPS, Margins, Residual, Softmax
+from sfumato.learn.residuals import Grid as Scores
+from sfumato.learn.slopes import Rows, Slopes
+
+FEATURES, ROWS = 5, 400
+NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]
+LABEL = Column(0, "y")
+SCORE = Scores(256 * ONE)
+RESIDUALS: list[Residual] = [
+    Margins(LOGISTIC, SCORE, 0.3, 2),
+    Margins(huber(), SCORE, 1.0, 2),
+    Margins(huber(0.1), SCORE, 0.7, 4),
+    Softmax(SCORE, 0.45, 4),
+    Softmax(SCORE, 5.0, 4),
+]
+
+
+def drawn(bound: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = rng.integers(-bound, bound + 1, (ROWS, FEATURES))
+    X[0], X[1], X[2] = bound, -bound, 0
+    return X, rng.integers(-1, 5, ROWS)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> DuckDBEngine:
+    """Labels from −1 to 4, of which 0 to 3 are declared, and some are missing."""
+    X, y = drawn(ONE)
+    engine = DuckDBEngine(tmp_path_factory.mktemp("lab"))
+    columns: dict[str, Any] = {name.name: X[:, place] for place, name in enumerate(NAMES)}
+    columns["y"] = pa.array([None if label == 4 else int(label) for label in y], pa.int64())
+    grids = (*(Grid(name.name, -ONE, ONE, 0) for name in NAMES), Grid("y", -1, 4, 0))
+    engine.prepare(pa.table(columns), Preparation(None, 1, grids, b"k"), "t")
+    return engine
+
+
+def layers() -> Layers:
+    unknown: Any = None
+    return Layers(Source(Scan("t"), ALL, unknown, unknown, 1, (), 1))
+
+
+def told(engine: DuckDBEngine, grown: Layers, terms: list[Any]) -> np.ndarray:
+    found = engine.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
+    return np.array(found.tolist(), dtype=np.int64)[:, 0]
+
+
+def declared(bound: int, norm: int, classes: int) -> Declared:
+    features = tuple(Feature(name.name, name, bound, 0.0, 1.0) for name in NAMES)
+    return Declared(features, Labels(LABEL, tuple(range(classes))), {}, norm)
+
+
+def arrays(X: np.ndarray, y: np.ndarray) -> Arrays:
+    columns = {name: X[:, place].astype(float) for place, name in enumerate(NAMES)}
+    return Arrays({**columns, LABEL: y.astype(float)}, {})
+
+
+def asked(residual: Residual, seed: int = 5) -> Slopes:
+    weights = np.random.default_rng(seed).normal(0, 2 * 256, (residual.outputs, FEATURES + 1))
+    return Slopes(np.rint(weights).astype(np.int64), residual, 400)
+
+
+@pytest.mark.parametrize("residual", RESIDUALS)
+def test_an_engine_and_numpy_agree(engine: DuckDBEngine, residual: Any) -> None:
+    X, y = drawn(ONE)
+    y = np.where(y < residual.classes, y, -1)
+    known = declared(ONE, 3 * ONE, residual.classes)
+    slopes = asked(residual)
+    grown = layers()
+    terms = slopes.lowered(known, grown.add)
+    expected = slopes.exact(Rows.of(known, arrays(X, y), slopes))
+    assert told(engine, grown, terms).tolist() == expected.ravel().tolist()
+    assert np.abs(expected).sum() > 0
+
+
+@pytest.mark.parametrize("residual", RESIDUALS)
+def test_no_row_pulls_further_than_priced(residual: Any) -> None:
+    known = declared(ONE, 3 * ONE, residual.classes)
+    corners = np.array(np.meshgrid(*[[-ONE, ONE]] * FEATURES)).reshape(FEATURES, -1).T
+    longest = 0.0
+    for seed in range(20):
+        slopes = asked(residual, seed)
+        for label in range(-1, residual.classes):
+            rows = Rows.of(known, arrays(corners, np.full(len(corners), label)), slopes)
+            pulls = residual.of(rows.matrix @ slopes.weights.T.astype(float), rows.marks)
+            parts = np.linalg.norm(pulls, axis=1) * np.linalg.norm(rows.matrix, axis=1)
+            longest = max(longest, float(parts.max()))
+            assert label >= 0 or not pulls.any()
+            assert np.array_equal(pulls, np.rint(pulls))
+    block = slopes.block(known)
+    assert longest**2 <= block.l2_squared
+    assert block.l1**2 >= block.l2_squared * slopes.weights.size
+    reached = residual.longest if residual.longest < STEPS else STEPS
+    assert longest > 0.5 * reached * ONE * np.sqrt(FEATURES)
+
+
+def test_rows_are_shortened_to_what_is_priced(engine: DuckDBEngine) -> None:
+    X, _ = drawn(ONE)
+    squares = []
+    for norm in (1, 1000, ONE, 2 * ONE, 10 * ONE):
+        grown = layers()
+        columns = shortened(grown, NAMES, [ONE, ONE, ONE, ONE, ONE], norm, ONE)
+        (squared,) = grown.add([total([Multiply(each, each) for each in columns])])
+        longer = Program(grown.source.rows, AtLeast(squared, norm * norm + 1), (), (Counted(),))
+        assert engine.run(longer).tolist() == [[0]]
+        squares.append(told(engine, grown, [squared])[0])
+    lengths = (X.astype(float) ** 2).sum(axis=1)
+    assert squares == sorted(squares)
+    assert squares[-1] == lengths.sum()
+    assert squares[2] > 0.95 * np.minimum(lengths, ONE**2).sum()
+
+
+def test_features_of_different_bounds_are_made_alike() -> None:
+    for bound in (1, 7, 100, 5000, 8191):
+        assert 0.85 < fineness(bound) * bound / 2**16 <= 1
