@@ -15,6 +15,7 @@ from sfumato.curator.layers import Layers, fineness, shortened
 from sfumato.curator.lowered import coarser, number
 from sfumato.curator.lowering import source
 from sfumato.curator.relation import Aliased, Name, Table
+from sfumato.curator.selections import chosen
 from sfumato.curator.statistics import (
     Add,
     Column,
@@ -25,13 +26,16 @@ from sfumato.curator.statistics import (
     Multiply,
     kept,
     priced,
+    span,
     spread,
     tabled,
 )
+from sfumato.curator.transactions import transactions
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.learn.declared import ONE, Declared, Feature, Labels
+from sfumato.learn.declared import ONE, Declared, Feature, Labels, View
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.oracle import Oracle
+from sfumato.learn.transactions import declared as sets
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import shown, whole
@@ -47,10 +51,10 @@ if TYPE_CHECKING:
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk
-    from sfumato.learn.declared import View
     from sfumato.learn.estimator import Private
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
+    from sfumato.noise import TopK
     from sfumato.privacy.events import Event
 
 _MOST_LISTED = 1000
@@ -74,10 +78,14 @@ def fit(
             try_="scikit-learn's own estimators",
         )
     bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
-    names = _names(features)
-    declared = Catalogued(bounded).declared(
-        names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
-    )
+    names: Sequence[Any] = _names(features)
+    if estimator.reads_sets:
+        bounded, names, columns = transactions(rows, names)
+        declared, each = sets(names, columns), rows.max_rows
+    else:
+        declared = Catalogued(bounded).declared(
+            names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+        )
     rounds = Rounds(desk, type(estimator).__name__)
     oracle = TableOracle(rounds, bounded, declared, estimator.purse())
     estimator.begin(names, declared)
@@ -180,15 +188,31 @@ def _shifted(value: Value, domain: Numbers) -> Value:
 
 
 def moved(declared: Declared, view: View) -> Declared:
-    """The same columns, measured from a public point; not shortened, so that the price is that of the box."""
+    """The same columns, measured from a public point."""
     centre = view.point(len(declared.features)).tolist()
     features = tuple(map(_from, declared.features, centre))
     target = declared.target
     if isinstance(target, Feature):
-        target = _cut(_from(target, view.target_centre), view.target_reach)
-    one = max(1, round(view.one * ONE))
-    constant = Feature("one", Constant(one), one, 0.0, view.one) if view.one else None
+        target = _from(target, view.target_centre)
+    constant = Feature("one", Constant(round(view.one * ONE)), ONE, 0.0, 1.0) if view.one else None
     return replace(declared, features=features, target=target, one=constant)
+
+
+def short(rows: Source, declared: Declared, length: float, reach: float) -> tuple[Source, Declared]:
+    """Rows no longer than so many halves, in whole numbers, by steps of length; targets go with them."""
+    layers, norm = Layers(rows), max(1, math.floor(length * ONE))
+    vector = [*([declared.one] if declared.one else []), *declared.features]
+    target = [declared.target] if isinstance(declared.target, Feature) else []
+    every = [*vector, *target]
+    values, bounds = [each.value for each in every], [each.bound for each in every]
+    columns = shortened(layers, values, bounds, norm, ONE, beside=len(target))
+    found = [_on_common_grid(*each, min(norm, ONE)) for each in zip(vector, columns, strict=False)]
+    spans = dict.fromkeys(columns, (-ONE, ONE))
+    goal: Feature | Labels | None = declared.target
+    if target:
+        goal = _cut(_on_common_grid(target[0], columns[-1], ONE), reach)
+    features, one = (found[1:], found[0]) if declared.one else (found, None)
+    return layers.source, Declared(tuple(features), goal, {**declared.spans, **spans}, norm, one)
 
 
 def _from(feature: Feature, centre: float) -> Feature:
@@ -205,10 +229,10 @@ def _cut(feature: Feature, reach: float) -> Feature:
     return replace(feature, value=value, bound=bound, half=feature.half * bound / feature.bound)
 
 
-def _on_common_grid(feature: Feature, column: Column) -> Feature:
-    """ONE steps stand for what fineness · bound / 2^16 of a half is."""
+def _on_common_grid(feature: Feature, column: Column, bound: int = ONE) -> Feature:
+    """ONE steps stand for what 2^16 / (fineness · bound) of a half is; none reaches beyond the bound."""
     ratio = fineness(feature.bound) * feature.bound / 2**16
-    return replace(feature, value=column, bound=ONE, half=feature.half / ratio)
+    return replace(feature, value=column, bound=bound, half=feature.half / ratio * bound / ONE)
 
 
 # ---- the oracle --------------------------------------------------------------------------------------------
@@ -227,21 +251,25 @@ class TableOracle(Oracle):
         self.replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
 
     def _around(self, view: View) -> TableOracle:
-        return TableOracle(self._rounds, self._rows, moved(self.declared, view), self.purse)
+        rows, declared = short(self._rows, moved(self.declared, view), view.length, view.target_reach)
+        return TableOracle(self._rounds, rows, declared, self.purse)
 
     def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
-        """Written out again in every question."""
-        return self, list(values)
+        """Computed once in every question."""
+        layers, known = Layers(self._rows), dict[int, tuple[int, int]]()
+        columns = layers.add(values)
+        spans = {at: span(each, self.declared.spans, known) for at, each in zip(columns, values, strict=True)}
+        declared = replace(self.declared, spans={**self.declared.spans, **spans})
+        return TableOracle(self._rounds, layers.source, declared, self.purse), list(columns)
+
+    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+        plan = chosen(self._rows, terms, mechanism, spend)
+        (places,) = self._rounds.pay(plan, self.purse)
+        found: list[int] = places
+        return found
 
     def short(self, length: float) -> TableOracle:
-        """In whole numbers, by steps of the rows' length."""
-        layers, features = Layers(self._rows), self.declared.features
-        norm = max(1, math.floor(length * ONE))
-        bounds = [each.bound for each in features]
-        columns = shortened(layers, [each.value for each in features], bounds, norm, ONE)
-        found = tuple(map(_on_common_grid, features, columns))
-        declared = replace(self.declared, features=found, norm=norm)
-        return TableOracle(self._rounds, layers.source, declared, self.purse)
+        return self._around(View(length))
 
     def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
         layers = Layers(self._rows)

@@ -41,20 +41,22 @@ def fineness(bound: int) -> int:
 
 
 def shortened(
-    layers: Layers, values: Sequence[Value], bounds: Sequence[int], norm: int, one: int
+    layers: Layers, values: Sequence[Value], bounds: Sequence[int], norm: int, one: int, beside: int = 0
 ) -> list[Column]:
     """A row's integers on a common grid, where `one` stands for 1, as a vector no longer than `norm`.
 
     A value v within ±bound becomes v·fineness(bound)·one / 2¹⁶. Rows are told apart by their squared length
     in 1,024 steps, and multiplied by what makes the longest of their step as long as `norm`. Rounding is
-    towards nothing, so it lengthens none.
+    towards nothing, so it lengthens none. The last values, as many as are `beside` the vector, are multiplied
+    with it and do not count in its length.
     """
     fine = layers.add(
         [Multiply(v, Constant(fineness(bound))) for v, bound in zip(values, bounds, strict=True)]
     )
-    reach = sum((fineness(bound) * bound) ** 2 for bound in bounds)
+    inner = len(fine) - beside
+    reach = sum((fineness(bound) * bound) ** 2 for bound in bounds[:inner])
     step = reach // _LENGTHS + 1
-    (length,) = layers.add([total([Multiply(each, each) for each in fine])])
+    (length,) = layers.add([total([Multiply(each, each) for each in fine[:inner]])])
     entries = tuple(_factor((place + 1) * step, norm, one) for place in range(_LENGTHS))
     (factor,) = layers.add([Lookup(Divide(length, Constant(step)), entries)])
     return layers.add([toward_zero(Multiply(each, factor), _FINE * _FINE) for each in fine])

@@ -66,9 +66,25 @@ def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dial
 def _reaches(program: Asked, layouts: Mapping[str, Layout]) -> Reaches:
     """Of stored columns alone; other sources may have columns of the same names."""
     found = [scan for scan in scans(program.rows) if isinstance(scan, Scan)]
-    return Reaches(
-        {(scan.at, name): reach for scan in found for name, reach in layouts[scan.snapshot].reaches.items()}
-    )
+    columns = {
+        (scan.at, name): reach for scan in found for name, reach in layouts[scan.snapshot].reaches.items()
+    }
+    reaches = Reaches(columns)
+    for layer in _layers(program.rows):
+        for place, value in enumerate(layer.values):
+            if reaches.narrow(value):
+                columns[layer.at, f"v{place}"] = reaches.bound(value)
+    return reaches
+
+
+def _layers(rows: Rows) -> list[Computed]:
+    """Rows with computed columns, the innermost first."""
+    match rows:
+        case Computed(inner):
+            return [*_layers(inner), rows]
+        case PerUnit(inner) | Bounded(inner):
+            return _layers(inner)
+    return []
 
 
 def _used(program: Asked) -> dict[int, set[str]]:
@@ -157,7 +173,7 @@ class _Compiler:
         cell = "CAST(0 AS BIGINT)"
         for key in keys:
             cell = f"({cell} * {key.size} + {self._value(key.value)})"
-        return cell if all(isinstance(key.value, Column) for key in keys) else f"CAST({cell} AS BIGINT)"
+        return cell if all(map(self._is_stored, keys)) else f"CAST({cell} AS BIGINT)"
 
     def _grouped(self, keys: Sequence[Key]) -> str:
         """By stored columns where keys are columns, shifted or not: their small integers group fastest."""
@@ -167,6 +183,10 @@ class _Compiler:
         if all(isinstance(part, Column) for part in parts):
             return "GROUP BY " + ", ".join(map(self._value, parts))
         return "GROUP BY 1"
+
+    def _is_stored(self, key: Key) -> bool:
+        """Computed columns are wide, and a cell's number is not."""
+        return isinstance(key.value, Column) and key.value.at in self._stored
 
     def _sum(self, term: Term) -> str:
         if isinstance(term, asked.Units):
@@ -276,9 +296,14 @@ class _Compiler:
 
     @_relation.register
     def _(self, rows: Computed) -> str:
-        columns = [f"{self._value(value)} AS r{rows.at}_v{i}" for i, value in enumerate(rows.values)]
+        columns = [f"{self._typed(value)} AS r{rows.at}_v{i}" for i, value in enumerate(rows.values)]
         chosen = ", ".join([*self._kept(rows.rows), *columns])
         return f"SELECT {chosen} FROM {self._source(rows.rows)}{self.dialect.fence}"  # noqa: S608
+
+    def _typed(self, value: Value) -> str:
+        return (
+            f"CAST({self._value(value)} AS {'BIGINT' if self._reaches.narrow(value) else self.dialect.wide})"
+        )
 
     def _renumbered(self, relation: str, right: Rows, left: Rows) -> str:
         """Units of another snapshot by the numbers of ours, through what both know a person by."""

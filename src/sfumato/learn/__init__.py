@@ -23,6 +23,7 @@ from sfumato.learn.cluster import KMeans
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.evaluation import Evaluation, Measured, evaluate
 from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.itemsets import AssociationRules, FrequentItemsets
 from sfumato.learn.kernel import KernelSVC
 from sfumato.learn.linear import LinearRegression
 from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
@@ -35,10 +36,12 @@ from sfumato.learn.search import Search
 from sfumato.learn.tree import DecisionTreeClassifier
 
 ESTIMATORS = (
+    "AssociationRules",
     "Bins",
     "CategoricalNB",
     "ConvexERM",
     "DecisionTreeClassifier",
+    "FrequentItemsets",
     "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
@@ -56,11 +59,13 @@ __all__ = [
     "ESTIMATORS",
     "PCA",
     "Account",
+    "AssociationRules",
     "Bins",
     "CategoricalNB",
     "ConvexERM",
     "DecisionTreeClassifier",
     "Evaluation",
+    "FrequentItemsets",
     "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.curator.statistics import COUNT, Add, Block, Constant, Key, Multiply
 from sfumato.learn.declared import Labels, codes, given_listed, listed_categories
 from sfumato.learn.estimator import declared_classes
+from sfumato.learn.moments import plain
 from sfumato.learn.supervised import PrivateClassifier
 
 if TYPE_CHECKING:
@@ -92,14 +93,13 @@ def _by_class(declared: Declared) -> Key:
 
 def _blocks(declared: Declared) -> list[Block]:
     """Squares are measured from half their largest value, which halves what a row adds to them."""
-    values = [feature.value for feature in declared.features]
     centred = [
         Add(Multiply(feature.value, feature.value), Constant(-(feature.bound**2 // 2)))
         for feature in declared.features
     ]
     return [
-        Block.within((COUNT,), declared.spans, _COUNTS),
-        Block.within(values, declared.spans, _SUMS),
+        Block((COUNT,), 1, 1, _COUNTS),
+        plain(declared.features, declared.norm, _SUMS),
         Block.within(centred, declared.spans, _SQUARES),
     ]
 

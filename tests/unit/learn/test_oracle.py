@@ -1,0 +1,236 @@
+"""The same sums from own arrays and from an engine; noise as priced; and fits behind the curator."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.curator.lowering import source
+from sfumato.curator.relation import Aliased, Table
+from sfumato.curator.spend import Rounded
+from sfumato.curator.statistics import (
+    COUNT,
+    Add,
+    Block,
+    Column,
+    Constant,
+    Divide,
+    Key,
+    Lookup,
+    Multiply,
+    priced,
+    span,
+    spread,
+    tabled,
+)
+from sfumato.errors import BudgetError, PolicyError
+from sfumato.learn.arrays import Arrays
+from sfumato.learn.cells import bins, clipped, corner, deviation, nearest
+from sfumato.learn.declared import ONE, Feature, shortened
+from sfumato.learn.moments import gram
+
+A, B, C = (Column(0, name) for name in "abc")
+SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}
+FEATURES = [Feature("a", A, 9, 0.0, 9.0), Feature("b", B, 9, 0.0, 9.0)]
+CENTRES = np.array([[-0.5, 0.1], [0.6, 0.6], [0.0, -0.7]])
+SPEND = Rounded(Fraction(1), "")
+
+TERMS = [
+    COUNT,
+    A,
+    Multiply(A, B),
+    Multiply(Multiply(A, Constant(7)), B),
+    Add(Multiply(A, A), Constant(-40)),
+    Divide(Add(A, Constant(9)), Constant(4)),
+    Lookup(C, (5, -3, 11)),
+    corner(FEATURES, [0.1, -0.3]),
+    bins(A, [-4, 0, 3]),
+    nearest(FEATURES, CENTRES),
+    deviation(FEATURES[0], C, [0.5, 0.0, -0.5], 6),
+    clipped(Multiply(A, B), 20),
+    *gram(FEATURES, None, Fraction(1)).terms,
+]
+KEYS: list[list[Key]] = [
+    [],
+    [Key(C, 3)],
+    [Key(nearest(FEATURES, CENTRES), 3), Key(C, 2)],
+    [Key(Add(A, Constant(3)), 5)],
+]
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(11)
+    return {
+        "a": rng.integers(-9, 10, 500),
+        "b": rng.integers(-9, 10, 500),
+        "c": rng.integers(0, 3, 500),
+        "who": np.arange(500) // 2,
+    }
+
+
+@pytest.fixture(scope="module")
+def lab(rows: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
+    made = sf.create(tmp_path_factory.mktemp("lab") / "lab")
+    columns = {"a": sf.between(-9, 9, step=1), "b": sf.between(-9, 9, step=1), "c": sf.one_of(0, 1, 2)}
+    budget = sf.Budget(epsilon=100, delta=1e-6)
+    made.register("all", pa.table(rows), unit=sf.ROW, columns=columns, budget=budget)
+    made.register("people", pa.table(rows), unit=sf.Unit("who", max_rows=2), columns=columns, budget=budget)
+    return made
+
+
+@pytest.fixture
+def arrays(rows: dict[str, np.ndarray]) -> Arrays:
+    return Arrays({each: rows[each.name].astype(float) for each in SPANS}, SPANS)
+
+
+def table(lab: sf.Lab, name: str) -> Any:
+    return source(Aliased(Table(name), name), lab.table)
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=len)
+def test_arrays_and_engines_agree(lab: sf.Lab, arrays: Arrays, keys: list[Key]) -> None:
+    plan = priced(table(lab, "all"), keys, [Block.within(TERMS, SPANS)], SPEND)
+    found = lab.engine.run(plan.steps[0].program)
+    assert np.array_equal(found.astype(int), arrays.sums(keys, TERMS).astype(int))
+
+
+def test_histograms_agree(lab: sf.Lab, arrays: Arrays) -> None:
+    groupings = [[Key(C, 3)], [Key(bins(A, [-4, 0, 3]), 4), Key(C, 2)]]
+    terms, keys = [COUNT, B], [Key(corner(FEATURES, [0.0, 0.0]), 4)]
+    plan = tabled(
+        table(lab, "all"),
+        groupings,
+        keys,
+        [Block.within([term], SPANS, Fraction(1, 2)) for term in terms],
+        SPEND,
+    )
+    exact = lab.engine.run(plan.steps[0].program)
+    found = spread(exact.tolist(), groupings, keys, 2)
+    for each, grouping in zip(found, groupings, strict=True):
+        direct = arrays.sums([*grouping, *keys], terms)
+        for block, wanted in zip(each, direct, strict=True):
+            assert np.array_equal(block.astype(int).ravel(), wanted)
+
+
+def test_no_value_leaves_its_span(arrays: Arrays) -> None:
+    for term in TERMS[1:]:
+        low, high = span(term, SPANS)
+        found = arrays.with_values([term])[0].column(Column(3, "v3"))
+        assert low <= found.min()
+        assert found.max() <= high
+
+
+def test_wide_numbers_are_summed_exactly() -> None:
+    wide = Column(0, "w")
+    values = np.full(1000, float(2**40))
+    big = Arrays({wide: values}, {wide: (0, 2**40)})
+    squares = big.sums([], [Multiply(wide, Constant(2**20)), wide])
+    assert [int(each) for each in squares[:, 0]] == [1000 * 2**60, 1000 * 2**40]
+
+
+def test_shortened_rows_are_within_their_norm() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(7, 5000)) * 10.0 ** rng.integers(-8, 9, 5000)
+    found, _ = shortened(rows, norm=3 * ONE)
+    assert np.array_equal(found, np.rint(found))
+    assert int((found.astype(int) ** 2).sum(axis=0).max()) <= (3 * ONE) ** 2
+
+
+# ---- behind the curator ----
+
+
+def test_a_regression_behind_the_curator_is_the_one_of_own_arrays(tmp_path: Path) -> None:
+    """Rows are shortened by other rules, and say the same."""
+    rng = np.random.default_rng(4)
+    X = np.clip(rng.normal(size=(4000, 3)) * [1.0, 20.0, 0.05], [-4, -80, -0.2], [4, 80, 0.2])
+    y = np.clip(X @ [1.0, 0.05, 10.0] + 2 + rng.normal(size=4000) * 0.1, -6, 10)
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
+    columns = {"a": sf.between(-4, 4), "b": sf.between(-80, 80), "c": sf.between(-0.2, 0.2)}
+    lab = sf.create(tmp_path / "lab")
+    budget = sf.Budget(epsilon=100, delta=1e-6)
+    lab.register("t", table, unit=sf.ROW, columns={**columns, "y": sf.between(-6, 10)}, budget=budget)
+    given = {"epsilon": 20, "delta": 1e-7}
+    behind = lab.session().fit(
+        sf.learn.LinearRegression(**given), table="t", features=["a", "b", "c"], target="y"
+    )
+    bounds = ([-4, -80, -0.2], [4, 80, 0.2])
+    own = sf.learn.LinearRegression(**given, bounds=bounds, target_bounds=(-6, 10)).fit(X, y)
+    assert behind.coef_ == pytest.approx([1.0, 0.05, 10.0], rel=0.05)
+    assert own.coef_ == pytest.approx([1.0, 0.05, 10.0], rel=0.05)
+    assert (behind.intercept_, own.intercept_) == pytest.approx((2, 2), abs=0.1)
+
+
+def test_one_row_of_a_unit_counts_unless_more_are_paid_for(lab: sf.Lab) -> None:
+    model = sf.learn.StandardScaler(epsilon=10)
+    one = lab.session().fit(model, table="people", features=["a", "b"])
+    assert "one who, which is added" in str(one.guarantee_)
+    two = lab.session().fit(
+        sf.learn.StandardScaler(epsilon=10), table="people", features=["a", "b"], rows_per_unit=2
+    )
+    assert "one who with up to 2 rows" in str(two.guarantee_)
+
+
+def test_a_fit_is_charged_and_the_same_again_is_free(tmp_path: Path, rows: dict[str, np.ndarray]) -> None:
+    lab = sf.create(tmp_path / "lab")
+    columns = {"a": sf.between(-9, 9, step=1), "b": sf.between(-9, 9, step=1), "c": sf.one_of(0, 1, 2)}
+    lab.register("all", pa.table(rows), unit=sf.ROW, columns=columns, budget=sf.Budget(epsilon=3))
+    s = lab.session()
+
+    def fit() -> Any:
+        return s.fit(sf.learn.KMeans(2, epsilon=2), table="all", features=["a", "b"])
+
+    first = fit()
+    left = s.budget.accounts[0].left_epsilon
+    assert left == pytest.approx(1)
+    assert np.array_equal(fit().cluster_centers_, first.cluster_centers_)
+    assert s.budget.accounts[0].left_epsilon == left
+    entries = len(list(lab.ledger.entries()))
+    with pytest.raises(BudgetError):
+        s.fit(sf.learn.KMeans(2, epsilon=2.5), table="all", features=["a", "b"])
+    assert len(list(lab.ledger.entries())) == entries
+
+
+FITS = [
+    (sf.learn.GaussianNB(epsilon=5), "c"),
+    (sf.learn.CategoricalNB(epsilon=5), "c"),
+    (sf.learn.LinearRegression(epsilon=50, delta=1e-6), "b"),
+    (sf.learn.PCA(1, epsilon=5, delta=1e-6), None),
+    (sf.learn.Bins(3, epsilon=5), None),
+    (sf.learn.DecisionTreeClassifier(epsilon=5, max_depth=2), "c"),
+    (sf.learn.GradientBoostingClassifier(epsilon=5, trees=6, depth=2), "c"),
+    (sf.learn.GradientBoostingRegressor(epsilon=5, trees=6, depth=2), "b"),
+]
+
+
+@pytest.mark.parametrize(("model", "target"), FITS, ids=lambda each: type(each).__name__)
+def test_every_learner_runs_behind_the_curator(lab: sf.Lab, model: Any, target: str | None) -> None:
+    features = ["a"] if target == "b" else ["a", "b"]
+    fitted = lab.session().fit(model, table="people", features=features, target=target)
+    X = pd.DataFrame({"a": [1.0, -3.0], "b": [2.0, 4.0]})[features]
+    shown = fitted.predict(X) if target else fitted.transform(X)
+    assert len(shown) == 2
+    assert np.isfinite(np.asarray(shown, dtype=float)).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "features", "target", "code"),
+    [
+        (sf.learn.GaussianNB(epsilon=1), ["a"], "b", "SF-E111"),
+        (sf.learn.GaussianNB(epsilon=1), ["nothing"], "c", "SF-Q107"),
+        (sf.learn.PCA(1, epsilon=1), ["who"], None, "SF-Q107"),
+    ],
+)
+def test_what_the_catalog_does_not_say_is_refused(
+    lab: sf.Lab, model: Any, features: list[str], target: str | None, code: str
+) -> None:
+    with pytest.raises(PolicyError) as refused:
+        lab.session().fit(model, table="people", features=features, target=target)
+    assert refused.value.code == code
