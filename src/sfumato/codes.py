@@ -76,6 +76,7 @@ CODES: dict[str, str] = {
     "SF-E138": "What is evaluated is a fitted classifier: its classes say which cells are counted.",
     "SF-E139": "An interval holds with a confidence above 0 and below 1.",
     "SF-E140": "Random waves of a kernel are cosines, which are not among what every engine computes alike.",
+    "SF-E141": "Behind the curator a model is evaluated where engines can compute its scores: a linear classifier that was fitted on columns of the same names, bounds and classes.",
     # budgets and quotas
     "SF-B101": "The population's budget does not hold this question any more. Ask with less, or ask again something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "The analyst's own quota does not hold this question. The steward may grant more; the population's budget is the limit for everyone.",

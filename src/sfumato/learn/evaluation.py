@@ -89,56 +89,90 @@ def evaluate(
     Because  : docs/proofs/search.md#evaluation
     Assumes  : the model and its classes are public, or were paid for.
     """
-    if not hasattr(model, "classes_"):
-        raise UsageError("SF-E138", "Only fitted classifiers are evaluated.", try_="model.fit(X, y) first")
-    if not 0 < confidence < 1:
-        raise UsageError("SF-E139", "confidence lies between 0 and 1.", try_="confidence=0.95")
-    named = {"epsilon": epsilon, "delta": delta, "rho": rho}
-    purse = Purse.of({name: value for name, value in named.items() if value is not None}, Fraction(0))
+    measure, purse = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
     if budget is not None:
         budget.require(purse.events)
         budget.charge(Sequential(purse.events), "evaluate")
-    sheet = _Sheet(model, np.asarray(X), np.asarray(y), float(ndtri(0.5 + confidence / 2)))
-    return sheet.filled(purse, whole(bins, "bins"))
+    rows = _Rows(model, X, codes(np.asarray(y), measure.classes))
+    found, scored = rows.counted(measure, purse.main)
+    return measure.read(found, scored, Guarantee.of(purse))
+
+
+def spent(epsilon: Any, delta: Any, rho: Any) -> Purse:
+    named = {"epsilon": epsilon, "delta": delta, "rho": rho}
+    return Purse.of({name: value for name, value in named.items() if value is not None}, Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
-class _Sheet:
-    model: Any
-    rows: NDArray[Any]
-    labels: NDArray[Any]
-    z: float
+class Counts:
+    """Noisy numbers of rows, and the deviation of the noise of each."""
 
-    def filled(self, purse: Purse, bins: int) -> Evaluation:
-        """For two classes half of the spend is for scores."""
-        classes = tuple(self.model.classes_.tolist())
-        share = Fraction(1, 2) if len(classes) == 2 else Fraction(1)
-        true = codes(self.labels, classes)
-        cells = true * len(classes) + codes(self.model.predict(self.rows), classes)
-        found, deviation = _counted(np.where(true < 0, -1, cells), len(classes) ** 2, part(purse.main, share))
-        table = found.reshape(len(classes), len(classes))
+    table: NDArray[np.int64]
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is measured, all of it public."""
+
+    classes: tuple[Any, ...]
+    bins: int
+    z: float
+    """How many deviations an interval reaches to either side."""
+
+    @classmethod
+    def of(cls, model: Any, confidence: float, bins: int) -> Measure:
+        if not hasattr(model, "classes_"):
+            raise UsageError(
+                "SF-E138", "Only fitted classifiers are evaluated.", try_="model.fit(X, y) first"
+            )
+        if not 0 < confidence < 1:
+            raise UsageError("SF-E139", "confidence lies between 0 and 1.", try_="confidence=0.95")
+        z = float(ndtri(0.5 + confidence / 2))
+        return cls(tuple(model.classes_.tolist()), whole(bins, "bins"), z)
+
+    @property
+    def shares(self) -> tuple[Fraction, Fraction]:
+        """Of the spend: for the confusion matrix, and for scores by class, where there are two."""
+        return (Fraction(1, 2), Fraction(1, 2)) if len(self.classes) == 2 else (Fraction(1), Fraction(0))
+
+    def read(self, found: Counts, scored: Counts | None, guarantee: Guarantee) -> Evaluation:
+        """What follows from the counts."""
         auc: Measured | None = None
         calibration: tuple[tuple[float, Measured], ...] = ()
-        if len(classes) == 2:
-            auc, calibration = self._scored(true, bins, part(purse.main, 1 - share))
-        return Evaluation(
-            classes, table, deviation, self._accuracy(table, deviation), auc, calibration, Guarantee.of(purse)
-        )
+        if scored is not None:
+            lower, upper = scored.table.astype(np.float64)
+            auc = _auc(lower, upper, scored.deviation, self.z)
+            calibration = _calibrated(lower, upper, scored.deviation, self.z)
+        accuracy = _accuracy(found, self.z)
+        return Evaluation(self.classes, found.table, found.deviation, accuracy, auc, calibration, guarantee)
 
-    def _accuracy(self, table: NDArray[np.int64], deviation: float) -> Measured:
-        """By how the share of the diagonal changes with each count."""
-        size, rows = len(table), max(1.0, float(table.sum()))
-        share = min(1.0, max(0.0, float(np.trace(table)) / rows))
-        spread = math.sqrt(size * (1 - share) ** 2 + (size**2 - size) * share**2) / rows
-        return Measured.within(share, deviation * spread, self.z)
 
-    def _scored(
-        self, true: NDArray[np.int64], bins: int, spend: Spend
-    ) -> tuple[Measured, tuple[tuple[float, Measured], ...]]:
-        places = np.clip(np.floor(self._chances() * bins), 0, bins - 1).astype(np.int64)
-        found, deviation = _counted(np.where(true < 0, -1, true * bins + places), 2 * bins, spend)
-        lower, upper = found.reshape(2, bins).astype(np.float64)
-        return _auc(lower, upper, deviation, self.z), _calibrated(lower, upper, deviation, self.z)
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Own rows, with the places of their classes."""
+
+    model: Any
+    rows: Any
+    true: NDArray[np.int64]
+
+    def counted(self, measure: Measure, spend: Spend) -> tuple[Counts, Counts | None]:
+        size = len(measure.classes)
+        guessed = codes(self.model.predict(self.rows), measure.classes)
+        first, second = measure.shares
+        found = self._counts(guessed, (size, size), part(spend, first))
+        if not second:
+            return found, None
+        places = np.clip(np.floor(self._chances() * measure.bins), 0, measure.bins - 1).astype(np.int64)
+        return found, self._counts(places, (2, measure.bins), part(spend, second))
+
+    def _counts(self, places: NDArray[np.int64], shape: tuple[int, int], spend: Spend) -> Counts:
+        """A row is in one cell, or in none."""
+        noise = noisy(Block((), 1, 1), spend, 1, False)
+        inside = self.true >= 0
+        cells = self.true[inside] * shape[1] + places[inside]
+        exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
+        return Counts(noise.release(exact).reshape(shape), noise.deviation)
 
     def _chances(self) -> Floats:
         """Of the second class; scores that are no chances are made to lie between 0 and 1."""
@@ -150,11 +184,12 @@ class _Sheet:
         return np.nan_to_num(found, nan=0.5)
 
 
-def _counted(cells: NDArray[np.int64], size: int, spend: Spend) -> tuple[NDArray[np.int64], float]:
-    """A row is in one cell, or in none."""
-    noise = noisy(Block((), 1, 1), spend, 1, False)
-    exact = np.bincount(cells[cells >= 0], minlength=size).astype(np.int64)
-    return noise.release(exact), noise.deviation
+def _accuracy(found: Counts, z: float) -> Measured:
+    """The share of the diagonal, and by how it changes with each count."""
+    size, rows = len(found.table), max(1.0, float(found.table.sum()))
+    share = min(1.0, max(0.0, float(np.trace(found.table)) / rows))
+    spread = math.sqrt(size * (1 - share) ** 2 + (size**2 - size) * share**2) / rows
+    return Measured.within(share, found.deviation * spread, z)
 
 
 def _auc(lower: Floats, upper: Floats, deviation: float, z: float) -> Measured:
