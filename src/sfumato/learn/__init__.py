@@ -27,6 +27,8 @@ from sfumato.learn.linear import LinearRegression
 from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.losses import Loss, huber
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
+from sfumato.learn.neighbors import NearestNeighbors
+from sfumato.learn.perceptron import Perceptron
 from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
 from sfumato.learn.tree import DecisionTreeClassifier
@@ -46,6 +48,8 @@ ESTIMATORS = (
     "LinearSVC",
     "LogisticRegression",
     "PCA",
+    "NearestNeighbors",
+    "Perceptron",
     "StandardScaler",
 )
 """What a file may name; nothing else is ever loaded."""
@@ -69,6 +73,8 @@ __all__ = [
     "LinearSVC",
     "LogisticRegression",
     "Loss",
+    "NearestNeighbors",
+    "Perceptron",
     "StandardScaler",
     "huber",
     "load",
