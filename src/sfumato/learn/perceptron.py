@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Missed:
     def marks(self, codes: Codes) -> Floats:
         """1 for a row's own class, −1 for the other where two share a score; missing for rows of no class."""
         own = np.arange(1, 2) if self.outputs == 1 else np.arange(self.classes)
-        found = (codes[:, None] == own).astype(np.float64)
+        found: Floats = (codes[:, None] == own).astype(np.float64)
         if self.outputs == 1:
             found = 2 * found - 1
         found[(codes < 0) | (codes >= self.classes)] = np.nan
@@ -74,9 +74,11 @@ class Missed:
 
     def of(self, scores: Floats, marks: Floats) -> Floats:
         if self.outputs == 1:
-            return np.where(scores * marks <= 0, -marks, 0.0)
-        won = (np.arange(self.classes) == scores.argmax(axis=1)[:, None]).astype(np.float64)
-        return np.nan_to_num(won - marks) * self.unit
+            pulls: Floats = np.where(scores * marks <= 0, -marks, 0.0)
+        else:
+            won = np.arange(self.classes) == scores.argmax(axis=1)[:, None]
+            pulls = np.nan_to_num(won - marks) * self.unit
+        return pulls
 
     def lowered(self, scores: Sequence[Value], label: Value, grow: Grow) -> list[Value]:
         if self.outputs == 1:
@@ -124,7 +126,7 @@ class Perceptron(LinearClassifier):
     Assumes  : the bounds and the classes are public.
     """
 
-    method: ClassVar[str] = "gradient"
+    method: Any = "gradient"
 
     def __init__(
         self,
