@@ -15,6 +15,7 @@ from sfumato.curator.layers import Layers, fineness, shortened
 from sfumato.curator.lowered import coarser, number
 from sfumato.curator.lowering import source
 from sfumato.curator.relation import Aliased, Name, Table
+from sfumato.curator.selections import chosen
 from sfumato.curator.statistics import (
     Add,
     Column,
@@ -29,10 +30,12 @@ from sfumato.curator.statistics import (
     spread,
     tabled,
 )
+from sfumato.curator.transactions import transactions
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn.declared import ONE, Declared, Feature, Labels, View
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.oracle import Oracle
+from sfumato.learn.transactions import declared as sets
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import shown, whole
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from sfumato.learn.estimator import Private
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
+    from sfumato.noise import TopK
     from sfumato.privacy.events import Event
 
 _MOST_LISTED = 1000
@@ -66,6 +70,31 @@ def fit(
     rows_per_unit: int,
 ) -> Any:
     """Learn from a table; the estimator comes back fitted."""
+    rows = private_rows(desk, table)
+    bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
+    names: Sequence[Any] = _names(features)
+    if estimator.reads_sets:
+        bounded, names, columns = transactions(rows, names)
+        declared, each = sets(names, columns), rows.max_rows
+    else:
+        declared = Catalogued(bounded).declared(
+            names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+        )
+    rounds = Rounds(desk, type(estimator).__name__)
+    oracle = TableOracle(rounds, bounded, declared, estimator.purse())
+    estimator.begin(names, declared)
+    estimator._learn(oracle)
+    estimator.guarantee_ = Guarantee.of(
+        oracle.purse,
+        unit=protected(rows, each),
+        neighbours=rows.table.neighbours,
+        arithmetic=estimator.arithmetic,
+    )
+    return estimator
+
+
+def private_rows(desk: Desk, table: str) -> Source:
+    """The rows of a table with someone to protect in it."""
     rows = source(Aliased(Table(table), table), desk.lab.table)
     if rows.table.is_public:
         raise PolicyError(
@@ -73,24 +102,13 @@ def fit(
             f"'{rows.table.name}' is public: there is no one to protect in it.",
             try_="scikit-learn's own estimators",
         )
-    bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
-    names = _names(features)
-    declared = Catalogued(bounded).declared(
-        names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
-    )
-    rounds = Rounds(desk, type(estimator).__name__)
-    oracle = TableOracle(rounds, bounded, declared, estimator.purse())
-    estimator.begin(names, declared)
-    estimator._learn(oracle)
+    return rows
+
+
+def protected(rows: Source, each: int) -> str:
+    """Who is, in words."""
     unit = rows.table.unit.column or "row"
-    protected = f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
-    estimator.guarantee_ = Guarantee.of(
-        oracle.purse,
-        unit=protected,
-        neighbours=rows.table.neighbours,
-        arithmetic=estimator.arithmetic,
-    )
-    return estimator
+    return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
 
 
 def _names(features: Any) -> tuple[str, ...]:
@@ -247,11 +265,18 @@ class TableOracle(Oracle):
         return TableOracle(self._rounds, rows, declared, self.purse)
 
     def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
-        layers = Layers(self._rows)
+        """Computed once in every question."""
+        layers, known = Layers(self._rows), dict[int, tuple[int, int]]()
         columns = layers.add(values)
-        spans = {name: span(each, self.declared.spans) for name, each in zip(columns, values, strict=True)}
+        spans = {at: span(each, self.declared.spans, known) for at, each in zip(columns, values, strict=True)}
         declared = replace(self.declared, spans={**self.declared.spans, **spans})
         return TableOracle(self._rounds, layers.source, declared, self.purse), list(columns)
+
+    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+        plan = chosen(self._rows, terms, mechanism, spend)
+        (places,) = self._rounds.pay(plan, self.purse)
+        found: list[int] = places
+        return found
 
     def short(self, length: float) -> TableOracle:
         return self._around(View(length))
@@ -282,14 +307,14 @@ class TableOracle(Oracle):
 class Rounds:
     """The rounds of one fit, each paid at the desk."""
 
-    def __init__(self, desk: Desk, name: str) -> None:
-        self._desk, self._name, self._done = desk, name, 0
+    def __init__(self, desk: Desk, name: str, verb: str = "fit") -> None:
+        self._desk, self._name, self._verb, self._done = desk, name, verb, 0
 
     def pay(self, plan: Priced, purse: Purse) -> list[Any]:
         if not self._done:
             self._require_whole(plan, purse)
         self._done += 1
-        return decode(self._desk.pay(plan, f"fit {self._name}, round {self._done}").answer)
+        return decode(self._desk.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
 
     def _require_whole(self, first: Payable, purse: Purse) -> None:
         """A fit that was done before is free, round by round."""
@@ -299,7 +324,7 @@ class Rounds:
         if standing.left_after is None:
             raise BudgetError(
                 "SF-B101",
-                f"Not enough privacy budget to fit {self._name} on '{first.table.name}'.",
+                f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                 asked=str(purse),
                 left=f"one question of up to ε = {shown(standing.left)}",
                 why="all rounds of a fit are to be paid for, and none is begun in vain",

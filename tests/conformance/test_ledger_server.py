@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conformance import servers
 
-from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger import Charge, Charged, PostgresLedger
+from sfumato.errors import LedgerError, PolicyError, UsageError
+from sfumato.ledger import Charge, Charged, PostgresLedger, Released
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -203,3 +204,73 @@ def test_receipts_need_a_key(server: Server, schema: str) -> None:
         with pytest.raises(UsageError, match="SF-L310"):
             ledger.receipt()
         assert ledger.holds(ledger.verify().head) == 1
+
+
+def test_what_is_remembered_is_made_sure_of(server: Server, schema: str) -> None:
+    """Two who write in turns, each with a memory of how things were, are as one."""
+    with (
+        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as one,
+        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as other,
+    ):
+        for number in range(6):
+            assert isinstance(one.charge(keyed(f"alone {number}")), Charged)
+        theirs = other.charge(keyed("theirs"))
+        assert isinstance(theirs, Charged)
+        other.release(theirs, "42")
+        replayed = one.charge(keyed("theirs"))
+        assert isinstance(replayed, Released)
+        assert replayed.answer == "42"
+        for number in range(3):
+            assert isinstance(one.charge(keyed(f"alone again {number}")), Charged)
+        used = Charge((PEOPLE,), MILLIONTH, "0" * 64, {}, key="theirs")
+        with pytest.raises(PolicyError, match="SF-L204"):
+            one.charge(used)
+        mine = one.charge(keyed("mine"))
+        assert isinstance(mine, Charged)
+        one.release(mine, "43")
+        with pytest.raises(LedgerError, match="SF-L109"):
+            one.release(mine, "44")
+        assert one.charge(keyed("mine")) == other.charge(keyed("mine"))
+        assert one.spent(PEOPLE) == other.spent(PEOPLE) == MILLIONTH * 11
+        assert other.verify().charges == 11
+
+
+def keyed(name: str) -> Charge:
+    return replace(ask(name), key=name)
+
+
+class Lost:
+    """A connection whose server commits, and is gone before it says so."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    @contextmanager
+    def pipeline(self) -> Iterator[None]:
+        with self.raw.pipeline():
+            yield
+        self.raw.close()
+        self.raw.execute("SELECT 1")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_commit_whose_word_was_lost_is_looked_up(server: Server, schema: str, alone: bool) -> None:
+    """It counts once, whether it took one trip or two."""
+    with closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as ledger:
+        for number in range(3 if alone else 0):
+            ledger.charge(ask(f"before {number}"))
+        commit = ledger._database._committed
+
+        def lost(db: Any, *arguments: Any) -> bool:
+            db.raw = Lost(db.raw)
+            return bool(commit(db, *arguments))
+
+        ledger._database._committed = lost  # type: ignore[method-assign]
+        charged = ledger.charge(keyed("lost"))
+        ledger._database._committed = commit  # type: ignore[method-assign]
+        assert isinstance(charged, Charged)
+        ledger.release(charged, "42")
+        assert ledger.verify().charges == 1 + 3 * alone

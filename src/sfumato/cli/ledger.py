@@ -1,4 +1,4 @@
-"""What an auditor types: ledger list, verify, export, key, receipt, check-receipt, backup, restore."""
+"""What an auditor types: ledger list, verify, export, keys, receipts, copies, and where the ledger went."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from sfumato.curator.lowered import Lowered, coarser, number, shifted
 from sfumato.curator.measurement import Covariance, Mean, Quantile, Variance
 from sfumato.curator.priced import Priced, truncation
 from sfumato.curator.summands import Summand, summands
-from sfumato.engines.program import Counted, Key, Program, Tally, Units
+from sfumato.engines.program import Counted, Key, Program, Tally, Total, Units
 from sfumato.engines.rows import Scan, Sizes
 from sfumato.engines.values import Block
 from sfumato.errors import PolicyError
@@ -25,12 +25,15 @@ from sfumato.noise import BlockMedian, TopK
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sfumato.curator.lowering import Source
     from sfumato.curator.relation import Expression
     from sfumato.curator.spend import Spend
     from sfumato.engines.program import Tallied
+    from sfumato.engines.values import Value
     from sfumato.privacy.events import Event
 
 
@@ -52,6 +55,26 @@ class Top:
 
     def release(self, exact: NDArray[Any]) -> list[int]:
         return self.mechanism.release(exact[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The places of the greatest of several sums."""
+
+    program: Program
+    mechanism: TopK
+
+    def event(self) -> Event:
+        return self.mechanism.event()
+
+    def release(self, exact: NDArray[Any]) -> list[int]:
+        return self.mechanism.release(exact[:, 0])
+
+
+def chosen(source: Source, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Priced:
+    """The places of the greatest sums of terms, to which a row adds no more than the mechanism is told."""
+    program = Program(source.rows, source.where, (), tuple(map(Total, terms)))
+    return Priced(source.table, spend, (Best(program, mechanism),), truncation(source.table))
 
 
 def listed(source: Source, column: Expression) -> tuple[Lowered, Listed | Numbers | Periods]:

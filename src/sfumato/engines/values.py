@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WIDEST = 2**120
-"""What a value on the way to another may reach, and a constant: engines compute in 128 bits."""
+"""What a value on the way to another may reach, and a constant: engines compute in 128 bits, or in fewer
+where reaches.py says so."""
 
 # ---- integers ----------------------------------------------------------------------------------------------
 

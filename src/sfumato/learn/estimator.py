@@ -44,6 +44,9 @@ class Private(BaseEstimator):
     listed: ClassVar[bool] = False
     """Whether its features are listed values and not numbers."""
 
+    reads_sets: ClassVar[bool] = False
+    """Whether it learns from what a unit has in all its rows together, as a set."""
+
     epsilon: Any
     delta: Any
     bounds: Any

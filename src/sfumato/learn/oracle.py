@@ -19,6 +19,7 @@ import numpy as np
 from sfumato.curator.statistics import Block, Key, Noisy, noisy, part
 from sfumato.learn.declared import View, around
 from sfumato.learn.slopes import Rows, plain
+from sfumato.noise import TopK
 from sfumato.privacy.events import Sequential
 
 if TYPE_CHECKING:
@@ -113,6 +114,15 @@ class Oracle(ABC):
     def remember(self, values: Sequence[Value]) -> tuple[Oracle, list[Value]]:
         """The same rows with these values as further columns, so that none is computed again."""
 
+    def top(self, terms: Sequence[Value], k: int, share: Fraction = ALL) -> list[int]:
+        """The places of the k terms with the greatest sums, where a row adds 0 or 1 to each; by pure ε."""
+        spend = part(self.purse.main, share)
+        mechanism = TopK(spend.choice(), k, self.rows_per_unit, monotone=not self.replaced)
+        return self._top(tuple(terms), mechanism, spend)
+
+    @abstractmethod
+    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
+
     def noise(self, blocks: Sequence[Block], spend: Spend) -> list[Noisy]:
         """What would be added to these blocks; public."""
         return [noisy(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
@@ -198,6 +208,10 @@ class ArrayOracle(Oracle):
         if self._matrix is None or not self._matrix.suits(asked):
             self._matrix = Rows.of(self.declared, self._arrays, asked)
         return noise.release(asked.exact(self._matrix))
+
+    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+        self._pay(mechanism.event())
+        return mechanism.release(self._arrays.sums((), terms)[:, 0])
 
     def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:
         """Charged before anything is summed."""

@@ -159,13 +159,13 @@ class Group:
     def take(self) -> Batch:
         with self._mutex:
             batch = Batch([self._queue.popleft() for _ in range(min(len(self._queue), LARGEST))])
-            self._missing = {job.thread for job in batch.jobs}
+            self._missing = {job.thread for job in batch.jobs} if len(batch.jobs) > 1 else set()
             return batch
 
     def _gather(self) -> None:
-        """Whoever was there last comes back at once if at all: a part of a commit's time is waited for them.
+        """A crowd that shared a commit comes back at once if at all: a part of its time is waited for them.
 
-        Else two halves of a crowd would take turns, each waiting for the other's commit.
+        Else two halves of the crowd would take turns, each waiting for the other's commit.
         """
         with self._mutex:
             if self._missing:

@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 _POLL = 0.1
 _BUSY = ("55P03", "40P01", "57014")  # a lock not had in time, a deadlock, a statement that took too long
-_UNDONE = (*_BUSY, "22012")
-"""Told by a server that lives, before the commit."""
 _FULL = ("53100",)
 _DAMAGED = ("XX001", "XX002")
 
@@ -79,9 +77,13 @@ class ServerDatabase(Shared):
 
     def begin(self, db: Any, ask: Callable[[], T]) -> T:
         """In one trip. Each statement sees what was committed before it began, so the lock comes first."""
-        with db.raw.pipeline():
-            _lock(db)
-            return ask()
+        try:
+            with db.raw.pipeline():
+                _lock(db)
+                return ask()
+        except driver().Error:
+            self.close()  # after a pipeline that broke off, the driver is wrong about what was prepared
+            raise
 
     def require_text(self, *texts: str) -> None:
         if any("\0" in text for text in texts):
@@ -99,32 +101,36 @@ class ServerDatabase(Shared):
             raise half_a_character() from None
 
     def commit_at_once(
-        self, db: Any, expect: Callable[[], None], write: Callable[[], None], seq: int, head: str
+        self, db: Any, expect: Callable[[], Any], write: Callable[[], None], seq: int, head: str
     ) -> bool:
+        found: list[Any] = []
+
         def all_of_it() -> None:
             _lock(db)
-            expect()
+            found.append(expect())
             write()
 
-        try:
-            self.commit(db, all_of_it, seq, head)
-        except driver().errors.DivisionByZero:
-            db.execute("ROLLBACK")
-            return False
-        return True
+        told = self._committed(db, all_of_it, seq, head)
+        return not told or tuple(found[0].fetchone()) == ("on",)
 
     def commit(self, db: Any, write: Callable[[], None], seq: int, head: str) -> None:
-        """In one trip. What others see is on the disk, so after a lost connection it is looked up."""
+        self._committed(db, write, seq, head)
+
+    def _committed(self, db: Any, write: Callable[[], None], seq: int, head: str) -> bool:
+        """In one trip. What others see is on the disk, so after a lost connection it is looked up.
+
+        Whether the server itself told; if not, the entry was found there. Else it raises.
+        """
         try:
             with db.raw.pipeline():
                 write()
                 db.execute("COMMIT")
         except driver().Error as error:
-            if error.sqlstate in _UNDONE:
-                raise
             self.close()
-            if not self._holds(seq, head):
+            if error.sqlstate in _BUSY or not self._holds(seq, head):
                 raise
+            return False
+        return True
 
     def close(self) -> None:
         with self.turn:

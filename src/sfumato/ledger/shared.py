@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from sfumato.ledger.group import Group
@@ -56,9 +56,12 @@ class Shared(ABC):
         """Durably, with this as the newest entry, or it raises. What cannot be known is SF-L108."""
 
     def commit_at_once(
-        self, db: Connection, expect: Callable[[], None], write: Callable[[], None], seq: int, head: str
+        self, db: Connection, expect: Callable[[], Any], write: Callable[[], None], seq: int, head: str
     ) -> bool:
-        """Begin, make sure, write and commit, where one trip does it all. Else false, and nothing is done."""
+        """Begin, make sure, write and commit, where one trip does it all. Else false, and nothing is done.
+
+        What is written depends on what `expect` finds, so that no statement fails.
+        """
         return False
 
     @abstractmethod

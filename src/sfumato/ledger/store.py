@@ -17,7 +17,7 @@ from sfumato.ledger.entry import GENESIS
 from sfumato.ledger.files import require_same
 from sfumato.ledger.group import ILL, Job
 from sfumato.ledger.refusal import shortage, unknown
-from sfumato.ledger.remembered import expect, remembered
+from sfumato.ledger.remembered import SURE, expect, remembered
 from sfumato.ledger.tables import Wanted
 from sfumato.ledger.transaction import Refused, Transaction, Waiting, wanted
 from sfumato.ledger.verify import checked
@@ -289,7 +289,7 @@ class StoredLedger(ABC):
         transaction = Transaction(known)
         batch.attempt(transaction)
         sure = partial(expect, db, needed, self._cached_at)
-        write = partial(_write, db, batch, transaction)
+        write = partial(_write, db, batch, transaction, SURE)
         done = transaction.wrote and self._database.commit_at_once(db, sure, write, *transaction.head)
         self._remember(transaction) if done else batch.again()
         return done
@@ -317,8 +317,8 @@ class StoredLedger(ABC):
         self._seen = self._cached_at = transaction.head
 
 
-def _write(db: Connection, batch: Batch, transaction: Transaction) -> None:
-    transaction.pending.write(db)
+def _write(db: Connection, batch: Batch, transaction: Transaction, condition: str = "") -> None:
+    transaction.pending.write(db, condition)
     batch.written()
 
 

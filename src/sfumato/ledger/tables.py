@@ -7,7 +7,7 @@ written at once, so that a server far away is waited for twice and not for each 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import LedgerError, UsageError
@@ -237,23 +237,31 @@ class Pending:
     answers: list[tuple[int, int, str, str]] = field(default_factory=list)
     reservations: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
-    def write(self, db: Connection) -> None:
-        entries = [(each.seq, each.kind, each.body, each.prev, each.hash) for each in self.entries]
-        _insert(db, "INSERT INTO entries VALUES", entries)
+    def write(self, db: Connection, condition: str = "") -> None:
+        """All rows, or none where a condition is given and does not hold."""
+        into = partial(_insert, db, condition)
+        into("entries", [(each.seq, each.kind, each.body, each.prev, each.hash) for each in self.entries])
         totals = [(name, each.terms, written(each.spent)) for name, each in self.accounts.items()]
-        newest = "ON CONFLICT (account) DO UPDATE SET terms = excluded.terms, spent = excluded.spent"
-        _insert(db, "INSERT INTO accounts VALUES", totals, newest)
-        _insert(db, "INSERT INTO charges VALUES", self.charges)
-        _insert(db, "INSERT INTO answers VALUES", self.answers)
+        into("accounts", totals, "(account) DO UPDATE SET terms = excluded.terms, spent = excluded.spent")
+        into("charges", self.charges)
+        into("answers", self.answers)
         runs = [(charge, *state) for charge, state in self.reservations.items()]
-        newest = "ON CONFLICT (charge) DO UPDATE SET drawn = excluded.drawn, returned = excluded.returned"
-        _insert(db, "INSERT INTO reservations VALUES", runs, newest)
+        into(
+            "reservations",
+            runs,
+            "(charge) DO UPDATE SET drawn = excluded.drawn, returned = excluded.returned",
+        )
 
 
-def _insert(db: Connection, statement: str, rows: Sequence[tuple[Any, ...]], ending: str = "") -> None:
-    if rows:
-        places = ", ".join([marks(len(rows[0]))] * len(rows))
-        db.execute(f"{statement} {places} {ending}", [value for row in rows for value in row])
+def _insert(
+    db: Connection, condition: str, table: str, rows: Sequence[tuple[Any, ...]], conflict: str = ""
+) -> None:
+    if not rows:
+        return
+    given = f"VALUES {', '.join([marks(len(rows[0]))] * len(rows))}"
+    source = f"SELECT * FROM ({given}) AS given {condition}" if condition else given  # noqa: S608 - no values
+    ending = f"ON CONFLICT {conflict}" if conflict else ""
+    db.execute(f"INSERT INTO {table} {source} {ending}", [value for row in rows for value in row])
 
 
 # ---- checking ----------------------------------------------------------------------------------------------

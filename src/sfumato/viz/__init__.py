@@ -6,6 +6,7 @@ from sfumato.viz.curves import belief_curve, steps, tradeoff_curve
 from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
 from sfumato.viz.intervals import bars, grouped_bars
+from sfumato.viz.learning import learning_curves
 from sfumato.viz.tables import definition_table, html_table
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "heatmap",
     "histogram_errors",
     "html_table",
+    "learning_curves",
     "steps",
     "tradeoff_curve",
 ]

@@ -230,7 +230,8 @@ def test_rows_without_a_unit_column_have_blocks_drawn_anew(store):
         store.prepare(source, asked, "t")
         assert store.read("SELECT count(DISTINCT unit), min(unit), max(unit) FROM rows") == [(5000, 0, 4999)]
         drawn.append([block for (block,) in store.read("SELECT block FROM rows ORDER BY unit")])
-    assert drawn[0] != drawn[1]
+    moved = {one ^ other for one, other in zip(*drawn, strict=True)}
+    assert len(moved) > 4500  # another key is not a relabelling of the blocks; 4,814 are expected here too
     halves = sum(block >= 2**15 for block in drawn[0])
     assert abs(halves - 2500) < 6 * 1250**0.5
     assert len(set(drawn[0])) > 4500  # of 65,536; 4,814 are expected

@@ -24,8 +24,8 @@ from sfumato.arrow import array
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.stored import as_text, parsed, reach, sql_type, stored, understood
-from sfumato.engines.preparation import Codes, GraphPreparation, Texts
+from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
+from sfumato.engines.preparation import Codes, GraphPreparation, Texts, reach
 from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 
 if TYPE_CHECKING:
@@ -156,9 +156,13 @@ def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
 
 
 def _every_row(preparation: Preparation, gridded: str) -> str:
-    """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
+    """Each row is a unit. Its block is drawn, as good as by fair coins, with keys that are then forgotten.
+
+    They go into what is hashed. A key that is hashed beside the number only moves all blocks alike.
+    """
     number = "row_number() OVER () - 1"
-    drawn = f"CAST(hash({secrets.randbits(62)}, unit) & 65535 AS USMALLINT)"
+    first, second = (f"CAST({secrets.randbits(64)} AS UBIGINT)" for _ in range(2))
+    drawn = f"CAST(hash(xor(hash(xor(CAST(unit AS UBIGINT), {first})), {second})) & 65535 AS USMALLINT)"
     names = _names(preparation)
     return f"""
         CREATE TABLE snapshot.rows AS SELECT {", ".join(["unit", f"{drawn} AS block", *names])}

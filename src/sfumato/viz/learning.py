@@ -1,0 +1,76 @@
+"""How error falls: with more rows, or with more ε; one line a method, one panel a setting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sfumato.viz.chart import Chart, chart
+from sfumato.viz.columns import numbers, rows, same_length, text
+from sfumato.viz.theme import PALETTE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+WIDTH: Final = 330
+HEIGHT: Final = 260
+
+
+def learning_curves(
+    panels: Sequence[Any],
+    methods: Sequence[Any],
+    x: ArrayLike,
+    error: ArrayLike,
+    spread: ArrayLike,
+    *,
+    title: str,
+    across: str,
+    up: str = "error",
+) -> Chart:
+    """Error against what grows, with a band of `spread` to either side."""
+    middle, width = numbers(error), numbers(spread)
+    columns: dict[str, list[Any]] = {
+        "panel": list(map(text, panels)),
+        "method": list(map(text, methods)),
+        "x": numbers(x),
+        "error": middle,
+        "low": [max(0.0, (m or 0.0) - (w or 0.0)) for m, w in zip(middle, width, strict=True)],
+        "high": [(m or 0.0) + (w or 0.0) for m, w in zip(middle, width, strict=True)],
+    }
+    same_length(columns)
+    names = list(dict.fromkeys(columns["method"]))
+    colour = {
+        "field": "method",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": names, "range": list(PALETTE[: len(names)])},
+    }
+    place = {"field": "x", "type": "quantitative", "title": across}
+    body = {
+        "data": {"values": rows(columns)},
+        "facet": {"field": "panel", "type": "nominal", "title": None, "sort": None},
+        "columns": 2,
+        "spec": {
+            "width": WIDTH,
+            "height": HEIGHT,
+            "layer": [part(place, colour, up) for part in (_band, _line)],
+        },
+    }
+    return chart(body, title=title)
+
+
+def _band(place: dict[str, Any], colour: dict[str, Any], up: str) -> dict[str, Any]:
+    height = {"field": "low", "type": "quantitative", "title": up}
+    return {
+        "mark": {"type": "area", "opacity": 0.25},
+        "encoding": {"x": place, "y": height, "y2": {"field": "high"}, "color": colour},
+    }
+
+
+def _line(place: dict[str, Any], colour: dict[str, Any], up: str) -> dict[str, Any]:
+    height = {"field": "error", "type": "quantitative", "title": up}
+    return {
+        "mark": {"type": "line", "point": True, "strokeWidth": 2.5},
+        "encoding": {"x": place, "y": height, "color": colour},
+    }

@@ -1,0 +1,321 @@
+"""Linear classifiers on worst-case neighbours: descent is replayed, textbook forms are audited by densities.
+
+With one weight, what a textbook form releases has a density that can be written down, so the largest ratio of
+two neighbours' densities, and the δ between them, are integrals and no statistics. Rows are as long as 100.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfumato import audit
+from sfumato.curator.statistics import Block
+from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression, perturbation
+from sfumato.learn.losses import LOGISTIC, Loss, huber
+from sfumato.learn.perturbation import (
+    ADD_REMOVE,
+    Neighbouring,
+    Tilted,
+    gaussian_tilt,
+    objective_tilt,
+    output_scale,
+)
+from sfumato.learn.problems import OfMargins, Problem
+from sfumato.learn.slopes import Slopes
+from sfumato.privacy.events import Sequential
+
+BOUNDS = (-1.0, 1.0)
+HUGE = 1e6
+SPENDS = [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}]
+FEATURES = 4
+
+Data = tuple[np.ndarray, np.ndarray]
+Floats = np.ndarray
+
+
+# ---- noisy descent -----------------------------------------------------------------------------------------
+
+
+def neighbours(classes: int) -> Iterator[tuple[Data, Data]]:
+    """A table with and without one row that reaches far, both ways round."""
+    rng = np.random.default_rng(7)
+    X, y = rng.uniform(-1.2, 1.2, (60, FEATURES)), rng.integers(0, classes, 60)
+    signs = np.where(np.arange(FEATURES) % 2, -1.0, 1.0)
+    for row in (np.full(FEATURES, HUGE), signs * HUGE, np.eye(FEATURES)[0] * HUGE, np.full(FEATURES, np.nan)):
+        for label in (0, classes - 1, classes):
+            more = np.vstack([X, row]), np.append(y, label)
+            yield (X, y), more
+            yield more, (X, y)
+
+
+MAKERS: list[Callable[..., Any]] = [
+    lambda **given: LogisticRegression(bounds=BOUNDS, **given),
+    lambda **given: LogisticRegression(row_norm=1.0, **given),
+    lambda **given: LinearSVC(bounds=BOUNDS, **given),
+    lambda **given: ConvexERM(bounds=BOUNDS, loss=huber(0.1), penalty=1.0, **given),
+]
+
+
+def descended(make: Callable[..., Any], classes: int, spend: dict[str, float]) -> audit.Replayed:
+    def made() -> Any:
+        return make(classes=list(range(classes)), method="gradient", steps=4, **spend)
+
+    def program(data: Data) -> list[Floats]:
+        fitted = made().fit(*data)
+        return [fitted.coef_, fitted.intercept_]
+
+    return audit.replay(program, neighbours(classes), claim=Sequential(made().purse().events))
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("make", MAKERS)
+def test_descent_keeps_its_price(make: Callable[..., Any], classes: int, spend: dict[str, float]) -> None:
+    found = descended(make, classes, spend)
+    assert found.finding is None
+    assert found.reached > 0.5
+
+
+def test_slopes_priced_for_half_their_reach_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Slopes.block
+
+    def planted(self: Slopes, *given: Any) -> Block:
+        block = honest(self, *given)
+        return Block(block.terms, block.l1 // 2, block.l2_squared // 4)
+
+    monkeypatch.setattr(Slopes, "block", planted)
+    assert descended(MAKERS[0], 2, SPENDS[1]).violates
+
+
+# ---- textbook forms, with one weight -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A problem of one weight without and with one more row."""
+
+    without: Problem
+    beside: Problem
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter((self.without, self.beside))
+
+
+def pairs(longest: float, penalty: float, loss: Loss = LOGISTIC) -> Iterator[Pair]:
+    joint = OfMargins(loss, 2)
+    for rows in ([], [0.3 * longest, -longest], [longest] * 20):
+        for row, label in ((longest, 1), (longest, 0), (0.5 * longest, 1)):
+            X = np.array([*rows, row]).reshape(-1, 1)
+            y = np.array([*([1, 0, 1] * 7)[: len(rows)], label])
+            whole = Problem(joint, X, joint.marks(y), penalty, longest)
+            yield Pair(replace(whole, rows=whole.rows[:-1], marks=whole.marks[:-1]), whole)
+
+
+def tilt_of(problem: Problem, weights: Floats) -> tuple[Floats, Floats]:
+    """Which tilt has its minimum at each of these weights, and how curved the problem is there."""
+    scores, marks = weights[:, None] * problem.rows[:, 0], problem.marks[:, 0]
+    pulls = problem.joint.pulls(scores, marks)
+    step = 1e-6
+    curve = (problem.joint.pulls(scores + step, marks) - problem.joint.pulls(scores - step, marks)) / (
+        2 * step
+    )
+    tilt = -(pulls @ problem.rows[:, 0]) - problem.penalty * weights
+    return tilt, curve @ problem.rows[:, 0] ** 2 + problem.penalty
+
+
+def log_density(problem: Problem, tilt: Tilted, weights: Floats, shape: str) -> Floats:
+    """Of the minimiser, where the tilt is Gaussian or, as spherical noise of one number is, Laplace's."""
+    at, curve = tilt_of(replace(problem, penalty=tilt.penalty), weights)
+    if shape == "laplace":
+        return -np.abs(at) / tilt.scale - math.log(2 * tilt.scale) + np.log(curve)
+    return -((at / tilt.scale) ** 2) / 2 - math.log(tilt.scale * math.sqrt(2 * math.pi)) + np.log(curve)
+
+
+def grid(pair: Pair, tilt: Tilted) -> Floats:
+    """Dense around nothing, where slopes turn, even around the rest, and far enough for nearly all tilts."""
+    pull = pair.beside.longest * len(pair.beside.rows)
+    near = np.geomspace(1e-7 / pair.beside.longest, 60 * (tilt.scale + pull) / tilt.penalty, 3000)
+    even = np.linspace(-1, 1, 8001) * (12 * tilt.scale + pull) / tilt.penalty
+    return np.unique(np.concatenate([-near, near, even]))
+
+
+def largest_ratio(pair: Pair, tilt: Tilted) -> float:
+    weights = grid(pair, tilt)
+    one, other = (log_density(each, tilt, weights, "laplace") for each in pair)
+    return float(np.abs(one - other).max())
+
+
+def delta_between(pair: Pair, tilt: Tilted, epsilon: float) -> float:
+    weights = grid(pair, tilt)
+    one, other = (np.exp(log_density(each, tilt, weights, "gauss")) for each in pair)
+    assert np.trapezoid(one, weights) == pytest.approx(1, abs=2e-3)
+    factor = math.exp(epsilon)
+    ways = (np.maximum(one - factor * other, 0), np.maximum(other - factor * one, 0))
+    return max(float(np.trapezoid(way, weights)) for way in ways)
+
+
+SETTINGS = [(1.0, 1.0), (1.0, 0.01), (100.0, 100.0), (100.0, 1.0), (0.1, 1.0)]
+LOSSES = [LOGISTIC, huber(0.5), huber(0.05)]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize(("longest", "penalty"), SETTINGS)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_objective_perturbation_keeps_its_price(
+    loss: Loss, longest: float, penalty: float, epsilon: float
+) -> None:
+    ratios = [
+        largest_ratio(pair, objective_tilt(pair.beside, epsilon)) for pair in pairs(longest, penalty, loss)
+    ]
+    assert max(ratios) <= epsilon * (1 + 1e-6)
+    assert max(ratios) > 0.4 * epsilon
+
+
+@pytest.mark.parametrize(("longest", "penalty"), SETTINGS)
+def test_a_replaced_row_is_hidden_too(longest: float, penalty: float) -> None:
+    ratios = []
+    for pair in pairs(longest, penalty):
+        tilt = objective_tilt(pair.beside, 1.0, Neighbouring(replaced=True))
+        turned = replace(pair.beside, rows=np.vstack([pair.without.rows, [[-longest]]]))
+        ratios.append(largest_ratio(Pair(turned, pair.beside), tilt))
+    assert max(ratios) <= 1 + 1e-6
+    assert max(ratios) > 0.4
+
+
+def library_tilt(problem: Problem, epsilon: float, neighbouring: Neighbouring = ADD_REMOVE) -> Tilted:
+    """What a library does: the determinant's part from c·R/Λ, where rows of length R need c·R²/Λ."""
+    wrong = replace(problem, longest=math.sqrt(problem.longest))
+    honest = objective_tilt(wrong, epsilon, neighbouring)
+    return Tilted(honest.scale * problem.longest / wrong.longest, honest.penalty)
+
+
+def old_tilt(problem: Problem, epsilon: float, neighbouring: Neighbouring = ADD_REMOVE) -> Tilted:
+    """The form of 2008: no determinant at all."""
+    return Tilted(problem.longest / epsilon, problem.penalty)
+
+
+@pytest.mark.parametrize("planted", [library_tilt, old_tilt])
+def test_a_determinant_forgotten_at_long_rows_is_found(planted: Callable[..., Tilted]) -> None:
+    assert max(largest_ratio(pair, planted(pair.beside, 1.0)) for pair in pairs(100.0, 100.0)) > 2.5
+
+
+def test_a_library_that_forgets_is_caught_from_outside() -> None:
+    """By samples alone, as anyone could: ours passes at the same row, at one false alarm in a million."""
+    pair = next(iter(pairs(100.0, 100.0)))
+    assert audit.run(
+        minimisers(pair, library_tilt(pair.beside, 1.0)), 1.0, samples=60_000, alpha=1e-6
+    ).violates
+    assert not audit.run(
+        minimisers(pair, objective_tilt(pair.beside, 1.0)), 1.0, samples=60_000, alpha=1e-6
+    ).violates
+
+
+def minimisers(pair: Pair, tilt: Tilted) -> tuple[Any, Any]:
+    """Many at once, by halving: the slope of a tilted problem grows with the weight."""
+
+    def sampler(problem: Problem) -> Callable[[int], Floats]:
+        convex = replace(problem, penalty=tilt.penalty)
+
+        def drawn(count: int) -> Floats:
+            tilts = np.random.default_rng().laplace(0, tilt.scale, count)
+            low, high = np.full(count, -1e4), np.full(count, 1e4)
+            for _ in range(60):
+                middle = (low + high) / 2
+                above = tilt_of(convex, middle)[0] < tilts
+                low, high = np.where(above, low, middle), np.where(above, middle, high)
+            return (low + high) / 2
+
+        return drawn
+
+    return sampler(pair.without), sampler(pair.beside)
+
+
+def test_halving_finds_what_the_solver_finds() -> None:
+    for pair in pairs(3.0, 0.5):
+        for tilt in (-4.0, 0.01, 7.0):
+            found, steep = pair.beside.minimum(np.array([[tilt]]))
+            assert steep < 1e-9
+            assert tilt_of(pair.beside, found[0])[0][0] == pytest.approx(tilt, abs=1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize(("longest", "penalty"), SETTINGS)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_gaussian_tilts_keep_their_price(loss: Loss, longest: float, penalty: float, epsilon: float) -> None:
+    delta = 1e-3  # large enough for an integral to see it
+    for pair in pairs(longest, penalty, loss):
+        assert delta_between(pair, gaussian_tilt(pair.beside, epsilon, delta), epsilon) <= delta * 1.02
+
+
+def test_a_gaussian_tilt_without_its_determinant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OfMargins, "log_det", lambda self, ratio: 0.0)
+    found = [delta_between(p, gaussian_tilt(p.beside, 1.0, 1e-3), 1.0) for p in pairs(100.0, 100.0)]
+    assert max(found) > 0.01
+
+
+@pytest.mark.parametrize(("longest", "penalty"), SETTINGS)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_no_row_moves_a_minimiser_further_than_output_noise_covers(
+    loss: Loss, longest: float, penalty: float
+) -> None:
+    level = np.zeros((1, 1))
+    moved = [
+        (float(abs(pair.without.minimum(level)[0] - pair.beside.minimum(level)[0]).item()), pair)
+        for pair in pairs(longest, penalty, loss)
+    ]
+    assert all(distance <= output_scale(pair.beside) * (1 + 1e-9) for distance, pair in moved)
+
+
+def test_a_minimum_of_several_scores_moves_no_further() -> None:
+    from sfumato.learn.problems import Chances
+
+    rng = np.random.default_rng(1)
+    for joint in (Chances(4), OfMargins(huber(), 4)):
+        X = rng.normal(size=(30, 3))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        y = rng.integers(-1, 4, 30)
+        whole = Problem(joint, X, joint.marks(y), 0.5, 1.0)
+        less = replace(whole, rows=X[1:], marks=whole.marks[1:])
+        level = np.zeros((4, 3))
+        (one, steep), (other, _) = whole.minimum(level), less.minimum(level)
+        assert steep < 1e-9
+        assert np.linalg.norm(one - other) <= output_scale(whole)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_determinants_grow_no_further_than_is_said(classes: int) -> None:
+    from sfumato.learn.problems import Chances, Joint
+
+    rng = np.random.default_rng(2)
+    joints: list[Joint] = [Chances(classes), OfMargins(LOGISTIC, classes), OfMargins(huber(0.1), classes)]
+    for joint in joints:
+        most = 0.0
+        for _ in range(300):
+            penalty, length = float(rng.choice([0.01, 1.0, 30.0])), float(rng.choice([0.1, 1.0, 50.0]))
+            X = rng.normal(size=(3, 2))
+            X *= length / np.linalg.norm(X, axis=1, keepdims=True)
+            marks = joint.marks(rng.integers(0, classes, 3))
+            whole = Problem(joint, X, marks, penalty, length)
+            less = replace(whole, rows=X[1:], marks=marks[1:])
+            weights = rng.normal(size=(joint.outputs, 2)) * rng.choice([0.0, 0.1, 1.0]) / length
+            grown = np.linalg.slogdet(whole._curve(weights))[1] - np.linalg.slogdet(less._curve(weights))[1]
+            allowed = joint.log_det(length**2 / penalty)
+            assert -1e-9 <= grown <= allowed * (1 + 1e-6) + 1e-9
+            most = max(most, float(grown / allowed))
+        assert most > 0.3
+
+
+def test_noise_has_the_length_and_the_directions_it_is_said_to_have() -> None:
+    """Γ(p, scale) has the mean p·scale and the variance p·scale²; five deviations are one in a million."""
+    drawn = np.array([perturbation.spherical((2, 3), 0.5) for _ in range(4000)])
+    lengths = np.linalg.norm(drawn.reshape(4000, -1), axis=1)
+    assert abs(lengths.mean() - 3.0) < 5 * math.sqrt(6 * 0.25 / 4000)
+    assert abs(lengths.var() - 1.5) < 5 * 1.5 * math.sqrt((2 + 6 / 6) / 4000)
+    middle = drawn.reshape(4000, -1).mean(axis=0)
+    assert (np.abs(middle) < 5 * math.sqrt((1.5 + 9) / 6 / 4000)).all()

@@ -1,0 +1,73 @@
+"""Frequent itemsets, replayed on worst-case neighbours: the same noisy answers lead the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfumato import audit
+from sfumato.learn import AssociationRules, FrequentItemsets
+from sfumato.learn.capped import Cap
+from sfumato.privacy.events import Sequential
+
+SPENDS = [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}]
+ITEMS = 14
+
+
+def extremes() -> list[np.ndarray]:
+    """Transactions that hold everything, nothing, one item, half of all, huge numbers, and missing ones."""
+    one, half = np.zeros(ITEMS), (np.arange(ITEMS) % 2).astype(float)
+    one[0] = 1
+    return [np.ones(ITEMS), np.zeros(ITEMS), one, half, np.full(ITEMS, 1e300), np.full(ITEMS, np.nan)]
+
+
+def neighbours(density: float, rows: int = 300) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """A table with and without one extreme transaction, both ways round."""
+    chances = density * 2 / np.arange(1, ITEMS + 1) ** 0.5
+    X = (np.random.default_rng(7).random((rows, ITEMS)) < chances).astype(float)
+    for row in extremes():
+        more = np.vstack([X, row])
+        yield X, more
+        yield more, X
+
+
+def learned(model: Any) -> dict[str, Any]:
+    rules = [str(rule) for rule in getattr(model, "rules_", [])]
+    return {"itemsets": list(map(str, model.itemsets_)), "counts": model.counts_, "rules": rules}
+
+
+def audited(make: Any, spend: dict[str, float], density: float) -> Any:
+    claim = Sequential(make(**spend).purse().events)
+    return audit.replay(lambda X: learned(make(**spend).fit(X)), neighbours(density), claim=claim)
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
+@pytest.mark.parametrize("density", [0.1, 0.3, 3.0], ids=["sparse", "usual", "dense"])
+@pytest.mark.parametrize("make", [lambda **spend: AssociationRules(8, **spend)])
+def test_itemsets_keep_their_price(make: Any, spend: dict[str, float], density: float) -> None:
+    found = audited(make, spend, density)
+    assert found.finding is None
+    assert found.reached > 0.9
+
+
+def test_transactions_that_are_not_weighed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted mistake: every transaction counts fully, at the price of a capped one."""
+    honest = Cap.weight
+    full = property(lambda self: honest.fget(Cap(self.size, tuple(256 for _ in self.weights), self.lost)))  # type: ignore[attr-defined]
+    monkeypatch.setattr(Cap, "weight", full)
+    assert audited(lambda **spend: FrequentItemsets(8, **spend), {"epsilon": 0.2}, 0.1).violates
+
+
+def test_items_read_off_the_data_are_found() -> None:
+    def program(X: np.ndarray) -> dict[str, Any]:
+        seen = np.flatnonzero(np.nansum(X, axis=0))
+        names = [str(place) for place in seen]
+        rows = [[str(place) for place in np.flatnonzero(row > 0)] for row in X]
+        return learned(FrequentItemsets(3, items=names, epsilon=1.0).fit(rows))
+
+    X = np.zeros((50, ITEMS))
+    X[:, :4] = 1
+    assert audit.replay(program, [(X, np.vstack([X, np.ones(ITEMS)]))], claim=1.0).violates
