@@ -58,6 +58,7 @@ CODES: dict[str, str] = {
     "SF-E109": "Only numbers, texts, lists and arrays can be saved in a model.",
     "SF-E110": "Features are named by their columns, each once.",
     "SF-E111": "A classifier's target is a column whose values the steward listed, so that the classes are known before any label is read.",
+    "SF-E116": "What one feature does can be shown where every tree asks about one feature alone. Trees of several have no such shape.",
     "SF-E115": "A learner of listed values is told which there are: a list for each feature, or a number of them from 0 on.",
     "SF-E114": "Trees are kept shallow: with more leaves each holds too few rows for its noise.",
     "SF-E120": "The items that transactions can hold are declared, each once; what else is in a transaction counts nowhere. Which items occur would give away a transaction that is alone with one.",

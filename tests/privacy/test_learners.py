@@ -155,3 +155,32 @@ def test_bounds_that_are_measured_are_found() -> None:
         return learned(GaussianNB(bounds=bounds, classes=[0, 1], epsilon=1.0).fit(X, y))
 
     assert audit.replay(program, neighbours([0.0, 1.0]), claim=1.0).violates
+
+
+# ---- from outside ----
+
+ALPHA = 1e-6
+
+
+def outputs(row: list[float]) -> Any:
+    """Means and scales that were learned from two rows, one of them this."""
+
+    def sampler(count: int) -> np.ndarray:
+        X = np.array([[0.0], row])
+        fits = (StandardScaler(epsilon=1.0, bounds=BOUNDS).fit(X) for _ in range(count))
+        return np.array([np.concatenate([fit.mean_, fit.scale_]) for fit in fits])
+
+    return sampler
+
+
+def test_an_audit_from_outside_finds_nothing() -> None:
+    """A row far outside its bounds, or one that is missing: these are two neighbours of a common one."""
+    target = outputs([HUGE]), outputs([np.nan])
+    assert not audit.run(target, claim=2.0, samples=1500, alpha=ALPHA).violates
+
+
+def test_an_audit_from_outside_finds_shares_of_more_than_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_COUNTS", "_SUMS", "_SQUARES"):
+        monkeypatch.setattr(f"sfumato.learn.preprocessing.{name}", Fraction(20))
+    target = outputs([HUGE]), outputs([np.nan])
+    assert audit.run(target, claim=2.0, samples=1500, alpha=ALPHA).violates

@@ -7,6 +7,7 @@ is in it, so nothing that scikit-learn does with an estimator makes budget.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -86,13 +87,13 @@ class Tally:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._fits: list[Sequence[Event]] = []
+        self._fits: Counter[tuple[Event, ...]] = Counter()
 
-    def add(self, events: Sequence[Event]) -> list[Sequence[Event]]:
-        """All so far, with this one."""
+    def add(self, events: tuple[Event, ...]) -> Counter[tuple[Event, ...]]:
+        """How often each price was paid so far, with this one."""
         with self._lock:
-            self._fits.append(events)
-            return list(self._fits)
+            self._fits[events] += 1
+            return self._fits.copy()
 
 
 def travelled() -> PolicyError:

@@ -94,6 +94,7 @@ class _Scan:
     def __init__(self, arrays: Arrays, keys: Sequence[Key]) -> None:
         self._arrays = arrays
         self._values: dict[int, Any] = {}
+        self._stacks: dict[tuple[Column, ...], Doubles] = {}
         self._held: list[Any] = []  # identities are only good while what they name is held
         self._spans: dict[int, tuple[int, int]] = {}
         self.by(keys)
@@ -197,10 +198,29 @@ class _Scan:
                 return np.array(entries, dtype=np.int64)[self.value(of)]
             case Choose(condition, then, otherwise):
                 return np.where(self.condition(condition), self.value(then), self.value(otherwise))
+            case Add() if self._is_linear(value):
+                return self._combined(value)
             case Add() | Multiply() | Divide() | Least() | Greatest():
                 right = value.right.value if isinstance(value.right, Constant) else self.value(value.right)
                 return _OF_TWO[type(value)](self.value(value.left), right)
         raise TypeError(type(value).__name__)
+
+    def _is_linear(self, value: Add) -> bool:
+        """Whether it is a sum of at least four columns with public weights, exact in doubles on the way."""
+        weights = _weights(value)
+        if weights is None or len(weights) <= 4:
+            return False
+        return self._reach(value) + abs(weights.get(None, 0)) < _EXACT // 4
+
+    def _combined(self, value: Add) -> Ints:
+        """As one product of a vector and a matrix."""
+        weights = dict(_weights(value) or {})
+        constant = weights.pop(None, 0)
+        columns = tuple(name for name in weights if name is not None)
+        if columns not in self._stacks:
+            self._stacks[columns] = np.array([self._arrays.column(name) for name in columns])
+        found = np.array([float(weights[name]) for name in columns]) @ self._stacks[columns]
+        return found.astype(np.int64) + constant
 
     def condition(self, predicate: Predicate) -> Any:
         if id(predicate) not in self._values:
@@ -235,6 +255,25 @@ def _factored(part: Value) -> tuple[Value, int]:
         case Multiply(inner, Constant(int(number))):
             return inner, number
     return part, 1
+
+
+def _weights(value: Value) -> dict[Column | None, int] | None:
+    """Of a sum of columns, the weight of each, and under None what is added; None where it is no such sum."""
+    found: dict[Column | None, int] = {}
+    parts = [value]
+    while parts:
+        match parts.pop():
+            case Add(left, right):
+                parts += [left, right]
+            case Column() as column:
+                found[column] = found.get(column, 0) + 1
+            case Multiply(Column() as column, Constant(int(number))):
+                found[column] = found.get(column, 0) + number
+            case Constant(int(number)):
+                found[None] = found.get(None, 0) + number
+            case _:
+                return None
+    return found
 
 
 def _sum(values: Ints, reach: int) -> int:

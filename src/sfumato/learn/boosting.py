@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sfumato import viz
 from sfumato.curator.spend import Rounded
 from sfumato.curator.statistics import (
     COUNT,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sfumato.curator.statistics import Value
     from sfumato.learn.declared import Declared
     from sfumato.learn.oracle import Oracle
+    from sfumato.viz import Chart
 
     Floats = NDArray[np.float64]
 
@@ -149,6 +151,25 @@ class Boosting:
         for each in self.parts_:
             found += each["leaves"][_cell(rows, each)]
         return found
+
+    def shape(self, feature: int, score: int = 0) -> tuple[Floats, Floats]:
+        """What one feature adds to a score, of an additive model: from each cut on, and below the first."""
+        mine = [each for each in self.parts_ if each["additive"] and each["features"][0] == feature]
+        if not mine:
+            raise UsageError(
+                "SF-E116", "This feature has no shape of its own.", try_="additive=True when it is fitted"
+            )
+        cuts = np.unique(np.concatenate([each["cuts"] for each in mine]))
+        places = np.concatenate([[cuts[0] - 1.0], cuts])[:, None] * np.ones((1, feature + 1))
+        found = sum(each["leaves"][_cell(places, each), score] for each in mine)
+        return cuts, np.asarray(found, dtype=np.float64)
+
+    def plot(self, feature: int, score: int = 0) -> Chart:
+        """The shape of one feature, as steps."""
+        cuts, values = self.shape(feature, score)
+        names = getattr(self, "feature_names_in_", None)
+        name = f"feature {feature}" if names is None else str(names[feature])
+        return viz.steps(cuts.tolist(), values.tolist(), x=name, y="what it adds to the score")
 
     def _width(self) -> int:
         return int(self.parts_[0]["leaves"].shape[1])

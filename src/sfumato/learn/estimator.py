@@ -107,7 +107,7 @@ class Private(BaseEstimator):
                 raise travelled()
             fits = self._tally().add(purse.events)
             yield purse, lambda event: None
-            promised = replace(promised, others=together(fits, purse.delta) if len(fits) > 1 else "")
+            promised = replace(promised, others=together(fits, purse.delta))
         self.guarantee_ = promised
 
     def _tally(self) -> Tally:

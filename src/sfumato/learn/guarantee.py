@@ -10,11 +10,11 @@ from sfumato import viz
 from sfumato.curator.spend import Pure
 from sfumato.privacy import composition, events
 from sfumato.privacy.conversion import renyi_epsilon
-from sfumato.privacy.events import Sequential
+from sfumato.privacy.events import Repeated, Sequential
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections import Counter
     from fractions import Fraction
 
     from sfumato.learn.purse import Purse
@@ -77,13 +77,15 @@ class Guarantee:
         return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {self.rho:.4g}"
 
 
-def together(fits: Sequence[Sequence[Event]], delta: Fraction) -> str:
-    """Several fits on the same rows, in words."""
-    every = Sequential(tuple(event for fit in fits for event in fit))
+def together(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
+    """Several fits on the same rows, in words; nothing where there was one."""
+    if fits.total() == 1:
+        return ""
+    every = Sequential(tuple(Repeated(Sequential(fit), times) for fit, times in fits.items()))
     pure = every.pure()
     total = float(pure) if pure is not None else renyi_epsilon(every, delta) if delta else math.inf
     found = "" if math.isinf(total) else f": {_words(total, float(delta))}"
-    return f"{len(fits)} fits of this estimator and its clones so far, if on the same rows{found}"
+    return f"{fits.total()} fits of this estimator and its clones so far, if on the same rows{found}"
 
 
 def _replaced(purse: Purse) -> str:

@@ -2,7 +2,7 @@
 
 from sfumato.viz.account import budget_bar, budget_bars
 from sfumato.viz.chart import Chart, checked_target
-from sfumato.viz.curves import belief_curve, tradeoff_curve
+from sfumato.viz.curves import belief_curve, steps, tradeoff_curve
 from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
 from sfumato.viz.intervals import bars, grouped_bars
@@ -22,5 +22,6 @@ __all__ = [
     "histogram_errors",
     "html_table",
     "learning_curves",
+    "steps",
     "tradeoff_curve",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from sfumato.viz.chart import Chart, chart
 from sfumato.viz.columns import Rows, numbers, rows
 from sfumato.viz.theme import MUTED, PALETTE
@@ -36,6 +38,19 @@ def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, epsilon: 
     }
     subtitle = f"ε = {epsilon:.4g}: odds change by a factor of at most e^ε"
     return chart(_square(band, _line(ends, across, up, _GREY)), title=_BELIEF, subtitle=subtitle)
+
+
+def steps(cuts: ArrayLike, values: ArrayLike, *, x: str, y: str) -> Chart:
+    """A function that is constant between cuts: one value below the first, and one from each on."""
+    at: list[float] = np.asarray(cuts, dtype=float).tolist()
+    height = numbers(values)
+    wide = (at[-1] - at[0]) / 10 or 1.0
+    points = rows({"x": [at[0] - wide, *at, at[-1] + wide], "y": [*height, height[-1]]})
+    close = {"zero": False, "nice": False}
+    across = {"field": "x", "type": "quantitative", "title": x, "scale": close}
+    up = {"field": "y", "type": "quantitative", "title": y}
+    mark = {"color": PALETTE[0], "strokeWidth": 2.5, "interpolate": "step-after"}
+    return chart({"width": SIDE, "height": SIDE, **_line(points, across, up, mark)}, title=f"{y}, by {x}")
 
 
 _TEST: Final = "What a test for one person can do"

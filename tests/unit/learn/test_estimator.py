@@ -189,3 +189,25 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
 
 def test_every_estimator_is_found() -> None:
     assert all(hasattr(sf.learn, name) and name in sf.learn.__all__ for name in ESTIMATORS)
+
+
+# ---- pictures ----
+
+
+def test_an_additive_model_shows_what_a_feature_does() -> None:
+    model = GradientBoostingClassifier(
+        epsilon=100, delta=1e-6, bounds=(-1, 1), classes=[0, 1], trees=30, additive=True
+    ).fit(X, Y)
+    cuts, values = model.shape(0)
+    assert len(values) == len(cuts) + 1
+    assert values[-1] > 0 > values[0]
+    assert "feature 0" in model.plot(0).title
+    whole = sum(float(model.shape(at)[1][-1]) for at in range(3))
+    assert model._scores(np.full((1, 3), 1.0))[0, 0] == pytest.approx(whole)
+
+
+def test_deep_trees_have_no_shape_of_one_feature() -> None:
+    model = GradientBoostingClassifier(**GIVEN, classes=[0, 1], trees=4).fit(X, Y)
+    with pytest.raises(UsageError) as refused:
+        model.shape(0)
+    assert refused.value.code == "SF-E116"
