@@ -1,4 +1,4 @@
-"""Slopes of losses, computed in layers of columns, are the same in DuckDB, in PostgreSQL and in NumPy."""
+"""Slopes of losses, computed in layers of columns, are the same on every engine and in NumPy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from conformance.both_engines import Both
+from conformance.with_spark import Beside
 from sfumato.curator.layers import Layers, shortened
 from sfumato.curator.lowering import Source
 from sfumato.engines.preparation import Grid, Preparation
@@ -37,15 +38,23 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
     return X, rng.integers(-1, 4, 80)
 
 
-@pytest.fixture
-def both(tmp_path: Path, postgres: str, rows: tuple[np.ndarray, np.ndarray]) -> Both:
+def prepared(engines: Any, rows: tuple[np.ndarray, np.ndarray]) -> Any:
     X, y = rows
-    both = Both.at(tmp_path, postgres)
     columns: dict[str, Any] = {name.name: X[:, place] for place, name in enumerate(NAMES)}
     columns["y"] = pa.array([None if label == 3 else int(label) for label in y], pa.int64())
     grids = (*(Grid(name.name, -ONE, ONE, 0) for name in NAMES), Grid("y", -1, 4, 0))
-    both.prepare(pa.table(columns), Preparation(None, 1, grids, b"k"), "t")
-    return both
+    engines.prepare(pa.table(columns), Preparation(None, 1, grids, b"k"), "t")
+    return engines
+
+
+@pytest.fixture
+def both(tmp_path: Path, postgres: str, rows: tuple[np.ndarray, np.ndarray]) -> Both:
+    return prepared(Both.at(tmp_path, postgres), rows)
+
+
+@pytest.fixture
+def beside(tmp_path: Path, spark: Any, rows: tuple[np.ndarray, np.ndarray]) -> Beside:
+    return prepared(Beside.at(tmp_path, spark), rows)
 
 
 def layers() -> Layers:
@@ -53,21 +62,29 @@ def layers() -> Layers:
     return Layers(Source(Scan("t"), ALL, unknown, unknown, 1, (), 1))
 
 
-def test_slopes_are_the_same_integers(both: Both, rows: tuple[np.ndarray, np.ndarray]) -> None:
+def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], residual: Any) -> None:
     X, y = rows
     columns = {name: X[:, place].astype(float) for place, name in enumerate(NAMES)}
     features = tuple(Feature(name.name, name, ONE, 0.0, 1.0) for name in NAMES)
-    for residual in RESIDUALS:
-        known = Declared(features, Labels(LABEL, tuple(range(residual.classes))), {}, 2 * ONE)
-        labels = np.where(y < residual.classes, y, -1).astype(float)
-        weights = np.random.default_rng(5).normal(0, 500, (residual.outputs, 4))
-        slopes = Slopes(np.rint(weights).astype(np.int64), residual, 400)
-        grown = layers()
-        terms = slopes.lowered(known, grown.add)
-        duck, postgres = both.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
-        expected = slopes.exact(Rows.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
-        assert duck == postgres
-        assert [int(each) for (each,) in duck] == expected.ravel().tolist()
+    known = Declared(features, Labels(LABEL, tuple(range(residual.classes))), {}, 2 * ONE)
+    labels = np.where(y < residual.classes, y, -1).astype(float)
+    weights = np.random.default_rng(5).normal(0, 500, (residual.outputs, 4))
+    slopes = Slopes(np.rint(weights).astype(np.int64), residual, 400)
+    grown = layers()
+    terms = slopes.lowered(known, grown.add)
+    duck, other = engines.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
+    expected = slopes.exact(Rows.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
+    assert duck == other
+    assert [int(each) for (each,) in duck] == expected.ravel().tolist()
+
+
+@pytest.mark.parametrize("residual", RESIDUALS)
+def test_slopes_are_the_same_integers(both: Both, rows: tuple[np.ndarray, np.ndarray], residual: Any) -> None:
+    compare(both, rows, residual)
+
+
+def test_slopes_are_the_same_integers_on_spark(beside: Beside, rows: tuple[np.ndarray, np.ndarray]) -> None:
+    compare(beside, rows, RESIDUALS[-1])
 
 
 def test_rows_are_shortened_alike(both: Both) -> None:
