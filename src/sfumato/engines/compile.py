@@ -213,7 +213,8 @@ class _Compiler:
     def _total(self, value: Value) -> str:
         text = self._value(value)
         stored = isinstance(value, Column) and value.at in self._stored
-        return f"COALESCE({self.dialect.total(text) if stored else f'sum({text})'}, 0)"
+        narrow = stored or self._reaches.narrow(value)
+        return f"COALESCE({self.dialect.total(text, narrow)}, 0)"
 
     # ---- where rows come from ----
 

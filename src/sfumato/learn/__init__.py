@@ -29,6 +29,8 @@ from sfumato.learn.linear import LinearRegression
 from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.losses import Loss, huber
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
+from sfumato.learn.neighbors import NearestNeighbors
+from sfumato.learn.perceptron import Perceptron
 from sfumato.learn.planning import excess_loss, least_rows, rows_needed, shrink_for
 from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
@@ -51,6 +53,8 @@ ESTIMATORS = (
     "LinearSVC",
     "LogisticRegression",
     "PCA",
+    "NearestNeighbors",
+    "Perceptron",
     "StandardScaler",
 )
 """What a file may name; nothing else is ever loaded."""
@@ -77,6 +81,8 @@ __all__ = [
     "LogisticRegression",
     "Loss",
     "Measured",
+    "NearestNeighbors",
+    "Perceptron",
     "Search",
     "StandardScaler",
     "evaluate",

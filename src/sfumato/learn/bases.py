@@ -53,7 +53,7 @@ def _cliques(
 
 
 def subsets(basis: Items) -> Iterator[tuple[Items, int]]:
-    """Every itemset of a basis that is not empty, and the number whose binary digits say which items it is."""
+    """Every itemset of a basis that is not empty, and the number whose binary digits say which it is."""
     for length in range(1, len(basis) + 1):
         for places in itertools.combinations(range(len(basis)), length):
             yield tuple(basis[place] for place in places), sum(2**place for place in places)

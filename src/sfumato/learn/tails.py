@@ -14,14 +14,15 @@ def half_width(deviation: float, step: float, confidence: Any) -> float:
 
     `step` is the deviation of the largest of the Laplace noises that it is the sum of, or 0 for Gaussian
     noise. One Laplace noise strays beyond t scales with chance e^(−t). Of several the moment generating
-    function is at most that of variance / step² equal ones, and Chernoff's bound follows.
+    function is at most that of variance / step² equal ones, and Chernoff's bound follows. Noise is drawn on a
+    grid of whole numbers or finer, for which a twelfth and 1 are added.
     """
     rare = float(1 - share(confidence))
     if not step:
         return deviation * NormalDist().inv_cdf(1 - rare / 2)
-    parts, scale = (deviation / step) ** 2, step / math.sqrt(2)
+    parts, scale = (deviation / step) ** 2, math.sqrt(step**2 / 2 + 1 / 12)
     if parts < 1 + 1e-9:
-        return scale * math.log(1 / rare)
+        return scale * math.log(1 / rare) + 1
     return scale * _chernoff(parts, math.log(2 / rare))
 
 

@@ -1,0 +1,185 @@
+"""The perceptron from noisy sums of the rows it gets wrong.
+
+Blum, Dwork, McSherry and Nissim, Practical Privacy: The SuLQ Framework, 2005: weights move by the sum of all
+rows that are on the wrong side, and that sum is a noisy answer. No row is ever seen.
+
+Because : docs/proofs/perceptron.md
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.spend import Pure
+from sfumato.curator.statistics import Among, AtMost, Choose, Constant, Every, Less, Multiply, Not
+from sfumato.learn.descent import Found
+from sfumato.learn.linear_classifiers import LinearClassifier
+from sfumato.learn.slopes import Slopes
+from sfumato.privacy.exact import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.curator.statistics import Predicate, Value
+    from sfumato.learn.oracle import Oracle
+    from sfumato.learn.residuals import Grow
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int64]
+
+_FINE = 2**12
+"""Weights, of length 1, are whole numbers of 1 / so many: only their direction decides."""
+_CONSTANT = 0.5
+"""What is the same in all rows, beside features of length up to 1."""
+_ROUNDS, _ROUNDS_PURE = 20, 4
+_LENGTH = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A row that is on the wrong side pulls the score that won down and its own up; others pull nothing.
+
+    Two classes share one score. The pulls of more have the length √2 in all: 70·√2 < 99.
+    """
+
+    classes: int
+
+    @property
+    def outputs(self) -> int:
+        return 1 if self.classes == 2 else self.classes
+
+    @property
+    def unit(self) -> int:
+        return 1 if self.classes == 2 else 70
+
+    @property
+    def longest(self) -> int:
+        return 1 if self.classes == 2 else 99
+
+    def marks(self, codes: Codes) -> Floats:
+        """1 for a row's own class, −1 for the other where two share a score; missing for rows of no class."""
+        own = np.arange(1, 2) if self.outputs == 1 else np.arange(self.classes)
+        found: Floats = (codes[:, None] == own).astype(np.float64)
+        if self.outputs == 1:
+            found = 2 * found - 1
+        found[(codes < 0) | (codes >= self.classes)] = np.nan
+        return found
+
+    def of(self, scores: Floats, marks: Floats) -> Floats:
+        if self.outputs == 1:
+            pulls: Floats = np.where(scores * marks <= 0, -marks, 0.0)
+        else:
+            won = np.arange(self.classes) == scores.argmax(axis=1)[:, None]
+            pulls = np.nan_to_num(won - marks) * self.unit
+        return pulls
+
+    def lowered(self, scores: Sequence[Value], label: Value, grow: Grow) -> list[Value]:
+        if self.outputs == 1:
+            return [self._of_two(scores[0], label)]
+        (won,) = grow([_winner(scores)])
+        return [self._of_many(won, label, place) for place in range(self.classes)]
+
+    def _of_two(self, score: Value, label: Value) -> Value:
+        """The second class is to have a score above 0, the first one below."""
+        second = Every((Among(label, (1,)), AtMost(score, 0)))
+        first = Every((Among(label, (0,)), AtMost(Multiply(score, Constant(-1)), 0)))
+        return Choose(second, Constant(-1), Choose(first, Constant(1), Constant(0)))
+
+    def _of_many(self, won: Value, label: Value, place: int) -> Value:
+        """Which class is its own matters only where there is one."""
+        others = tuple(each for each in range(self.classes) if each != place)
+        wrongly = Every((Among(won, (place,)), Among(label, others)))
+        lacking = Every((Among(label, (place,)), Among(won, others)))
+        return Choose(wrongly, Constant(self.unit), Choose(lacking, Constant(-self.unit), Constant(0)))
+
+
+def _winner(scores: Sequence[Value]) -> Value:
+    """The place of the highest score; the first of equals."""
+    found: Value = Constant(len(scores) - 1)
+    for place in reversed(range(len(scores) - 1)):
+        found = Choose(_highest(scores, place), Constant(place), found)
+    return found
+
+
+def _highest(scores: Sequence[Value], place: int) -> Predicate:
+    """No later score is higher; earlier ones were asked before."""
+    return Every(tuple(Not(Less(scores[place], other)) for other in scores[place + 1 :]))
+
+
+class Perceptron(LinearClassifier):
+    """Weights that move by the noisy sum of all rows they get wrong, round by round, and are averaged.
+
+    For teaching, and as a baseline: `LogisticRegression` and `LinearSVC` learn more from the same budget.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit; each round has the same share.
+    Because  : docs/proofs/perceptron.md
+    Assumes  : the bounds and the classes are public.
+    """
+
+    method: Any = "gradient"
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        row_norm: Any = None,
+        classes: Any = None,
+        rounds: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.rounds = rounds
+        self.budget = budget
+
+    @property
+    def predict_proba(self) -> Any:
+        raise AttributeError("a perceptron's scores are no chances: decision_function gives them")
+
+    def _learn(self, oracle: Oracle) -> None:
+        declared = oracle.declared
+        length = 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
+        short = oracle.short(length)
+        norm = short.declared.norm or 1
+        usual = _ROUNDS_PURE if isinstance(oracle.purse.main, Pure) else _ROUNDS
+        rounds = usual if self.rounds is None else whole(self.rounds, "rounds")
+        constant = max(1, round(_CONSTANT * norm))
+        weights = _walked(short, Missed(len(self.classes_)), constant, rounds)
+        self._keep(Found(weights, constant / norm, norm, 0.0, rounds), declared, short.declared)
+
+
+def _walked(oracle: Oracle, missed: Missed, constant: int, rounds: int) -> Floats:
+    """The average of all weights on the way, each as long as 1 in all.
+
+    Steps grow shorter, so that the many rows that are wrong at first do not throw weights from side to side.
+    """
+    shape = missed.outputs, len(oracle.declared.features) + 1
+    weights, average = np.zeros(shape), np.zeros(shape)
+    for done in range(rounds):
+        whole_ = np.rint(_direction(weights) * _FINE).astype(np.int64)
+        answer = oracle.slopes(Slopes(whole_, missed, constant), Fraction(1, rounds))
+        weights = weights - answer.values / (done + 1)
+        average += _direction(weights)
+    return _direction(average)
+
+
+def _direction(weights: Floats) -> Floats:
+    found: Floats = weights / max(float(np.linalg.norm(weights)), 1e-300)
+    return found
