@@ -6,14 +6,18 @@ two neighbours' densities, and the δ between them, are integrals and no statist
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import sfumato as sf
 from sfumato import audit
 from sfumato.curator.statistics import Block
 from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression, perturbation
@@ -91,6 +95,43 @@ def test_slopes_priced_for_half_their_reach_are_found(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Slopes, "block", planted)
     assert descended(MAKERS[0], 2, SPENDS[1]).violates
+
+
+def person(rows: int) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """A table without and with a person of so many rows, all of them as far out as bounds allow."""
+    rng = np.random.default_rng(3)
+    names = [f"x{place}" for place in range(3)]
+    data: dict[str, Any] = {name: rng.uniform(-1, 1, 30) for name in names}
+    less = pa.table({**data, "kind": rng.choice(["a", "b"], 30), "who": np.arange(30) // rows})
+    for label in ("a", "b", "unknown"):
+        far = {name: np.full(rows, HUGE) for name in names}
+        more = pa.table({**far, "kind": [label] * rows, "who": np.full(rows, 99)})
+        yield less, pa.concat_tables([less, more])
+        yield pa.concat_tables([less, more]), less
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_descent_behind_the_curator_keeps_its_price(tmp_path: Path, rows: int) -> None:
+    """Every table has a lab of its own, so that no answer is one that was paid for before."""
+    spend = {"epsilon": 1.0, "delta": 1e-6}
+    features = [f"x{place}" for place in range(3)]
+    labs = itertools.count()
+
+    def program(table: pa.Table) -> list[Floats]:
+        lab = sf.create(tmp_path / f"lab{next(labs)}")
+        columns = {**{name: sf.between(-1, 1) for name in features}, "kind": sf.one_of("a", "b")}
+        unit = sf.Unit("who", max_rows=rows, of="people")
+        lab.register("points", table, unit=unit, columns=columns, budget=sf.Budget(epsilon=9, delta=1e-5))
+        model = LogisticRegression(**spend, steps=2)
+        fitted = lab.session().fit(
+            model, table="points", features=features, target="kind", rows_per_unit=rows
+        )
+        return [fitted.coef_, fitted.intercept_]
+
+    claim = Sequential(LogisticRegression(**spend).purse().events)
+    found = audit.replay(program, person(rows), claim=claim)
+    assert found.finding is None
+    assert found.reached > 0.5
 
 
 # ---- textbook forms, with one weight -----------------------------------------------------------------------

@@ -39,8 +39,10 @@ _SURE = 0.5
 _FEWEST, _MOST = 12, 45
 _FEWEST_PURE, _MOST_PURE = 2, 20
 _NOISE = 6.0
-_STEP = 4.5
-_MOMENTUM = 0.7
+_STEP, _MOMENTUM = 4.5, 0.62
+"""Of several scores; the step grows with the root of their number, since chances of more are flatter."""
+_STEP_OF_ONE, _MOMENTUM_OF_ONE = 26.0, 0.75
+"""One score stands for the difference of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +120,15 @@ class _Path:
 
     @property
     def stride(self) -> float:
-        """Longer for more classes, whose chances are flatter; one score stands for the difference of two."""
         outputs = self.start.residual.outputs
-        return _STEP * (4 if outputs == 1 else math.sqrt(outputs))
+        return _STEP_OF_ONE if outputs == 1 else _STEP * math.sqrt(outputs)
 
     def walk(self, steps: int, rows: float, penalty: float) -> Floats:
         """Steps for the mean slope of all rows; shorter and without momentum where noise would lead."""
         shape, clear = self.start.weights.shape, self.clear(rows)
         weights, later, speed = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         pace = self.stride * clear / rows
-        momentum = _MOMENTUM * clear**4
+        momentum = (_MOMENTUM_OF_ONE if len(weights) == 1 else _MOMENTUM) * clear**4
         scale = pace / (STEPS * self.norm)
         for step in range(steps):
             ahead = weights - momentum * speed

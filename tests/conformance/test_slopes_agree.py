@@ -1,0 +1,95 @@
+"""Slopes of losses, computed in layers of columns, are the same on every engine and in NumPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from conformance.both_engines import Both
+from conformance.with_spark import Beside
+from sfumato.curator.layers import Layers, shortened
+from sfumato.curator.lowering import Source
+from sfumato.engines.preparation import Grid, Preparation
+from sfumato.engines.program import Program, Total
+from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.values import Column
+from sfumato.learn.arrays import Arrays
+from sfumato.learn.declared import ONE, Declared, Feature, Labels
+from sfumato.learn.losses import LOGISTIC, huber
+from sfumato.learn.residuals import Grid as Scores
+from sfumato.learn.residuals import Margins, Softmax
+from sfumato.learn.slopes import Rows, Slopes
+
+NAMES = [Column(0, f"x{place}") for place in range(3)]
+LABEL = Column(0, "y")
+SCORE = Scores(256 * ONE)
+RESIDUALS = [Margins(LOGISTIC, SCORE, 0.3, 2), Margins(huber(), SCORE, 0.7, 3), Softmax(SCORE, 0.45, 3)]
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = rng.integers(-ONE, ONE + 1, (80, 3))
+    X[0], X[1], X[2] = ONE, -ONE, 0
+    return X, rng.integers(-1, 4, 80)
+
+
+def prepared(engines: Any, rows: tuple[np.ndarray, np.ndarray]) -> Any:
+    X, y = rows
+    columns: dict[str, Any] = {name.name: X[:, place] for place, name in enumerate(NAMES)}
+    columns["y"] = pa.array([None if label == 3 else int(label) for label in y], pa.int64())
+    grids = (*(Grid(name.name, -ONE, ONE, 0) for name in NAMES), Grid("y", -1, 4, 0))
+    engines.prepare(pa.table(columns), Preparation(None, 1, grids, b"k"), "t")
+    return engines
+
+
+@pytest.fixture
+def both(tmp_path: Path, postgres: str, rows: tuple[np.ndarray, np.ndarray]) -> Both:
+    return prepared(Both.at(tmp_path, postgres), rows)
+
+
+@pytest.fixture
+def beside(tmp_path: Path, spark: Any, rows: tuple[np.ndarray, np.ndarray]) -> Beside:
+    return prepared(Beside.at(tmp_path, spark), rows)
+
+
+def layers() -> Layers:
+    unknown: Any = None
+    return Layers(Source(Scan("t"), ALL, unknown, unknown, 1, (), 1))
+
+
+def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], residual: Any) -> None:
+    X, y = rows
+    columns = {name: X[:, place].astype(float) for place, name in enumerate(NAMES)}
+    features = tuple(Feature(name.name, name, ONE, 0.0, 1.0) for name in NAMES)
+    known = Declared(features, Labels(LABEL, tuple(range(residual.classes))), {}, 2 * ONE)
+    labels = np.where(y < residual.classes, y, -1).astype(float)
+    weights = np.random.default_rng(5).normal(0, 500, (residual.outputs, 4))
+    slopes = Slopes(np.rint(weights).astype(np.int64), residual, 400)
+    grown = layers()
+    terms = slopes.lowered(known, grown.add)
+    duck, other = engines.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
+    expected = slopes.exact(Rows.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
+    assert duck == other
+    assert [int(each) for (each,) in duck] == expected.ravel().tolist()
+
+
+@pytest.mark.parametrize("residual", RESIDUALS)
+def test_slopes_are_the_same_integers(both: Both, rows: tuple[np.ndarray, np.ndarray], residual: Any) -> None:
+    compare(both, rows, residual)
+
+
+def test_slopes_are_the_same_integers_on_spark(beside: Beside, rows: tuple[np.ndarray, np.ndarray]) -> None:
+    compare(beside, rows, RESIDUALS[-1])
+
+
+def test_rows_are_shortened_alike(both: Both) -> None:
+    for norm in (100, ONE, 3 * ONE):
+        grown = layers()
+        columns = shortened(grown, NAMES, [ONE] * 3, norm, ONE)
+        duck, postgres = both.run(Program(grown.source.rows, ALL, (), tuple(map(Total, columns))))
+        assert duck == postgres
