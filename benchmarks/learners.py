@@ -1,12 +1,13 @@
-"""Test scores of the learners that only ask for sums, over ε, beside scikit-learn's and beside what is asked for.
+"""Test scores of learners that only ask for sums, over ε, beside scikit-learn's and what is asked for.
 
     python benchmarks/learners.py [--seeds 20] [--study "naive Bayes"] [--plot learners.png]
 
-Features are scaled to [−1, 1] by fixed bounds that are given as bounds=(-1, 1); 70/30 splits by seed; δ = 1e-6 and
-add/remove, and pure ε beside it. For k-means the score is the inertia over that of scikit-learn's best of ten
-runs, so lower is better; for principal components it is the variance that five of them hold over the most that
-five can hold. "time" is CPU seconds of one fit at ε = 1 over those of scikit-learn's own. Where a score is
-asked for, a cell that falls short of it by more than two standard errors is marked with "!".
+Features are scaled to [−1, 1] by fixed bounds that are given as bounds=(-1, 1); 70/30 splits by seed; δ =
+1e-6 and add/remove, and pure ε beside it. For k-means the score is the inertia over that of scikit-learn's
+best of ten runs, so lower is better; for principal components it is the variance that five of them hold
+over the most that five can hold. "time" is CPU seconds of one fit at ε = 1 over those of scikit-learn's
+own. Where a score is asked for, a cell that falls short of it by more than two standard errors is marked
+with "!".
 """
 
 from __future__ import annotations

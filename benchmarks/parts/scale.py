@@ -15,8 +15,8 @@ CORES = 1000
 _HEAD = """# What larger tables cost on Spark
 
 `python benchmarks/spark.py --page docs/scale.md` wrote this page: every figure is measured, or derived from
-measured ones as said here. The measurements ran on a Spark of two cores on one machine that had other work
-too, so that processor time is the figure to trust; the clock is beside it.
+measured ones as said here. The measurements ran on a Spark of two cores on one machine; where it had
+other work, processor time is the figure to trust, and the clock is beside it.
 """
 _SLOPES = """
 ## Slopes

@@ -44,6 +44,7 @@ CODES: dict[str, str] = {
     "SF-N322": "A covariance has a row and a column for each number of the answer, and the same value on both sides of the diagonal.",
     "SF-N323": "μ of Gaussian DP belongs to Gaussian noise and composes exactly. For other events a central-limit μ is only an approximation, which can promise too much; their trade-off curve is computed instead.",
     "SF-N324": "Rényi divergences are asked for at finite orders above 1. The limits are the mean loss at 1 and the pure ε at infinity.",
+    "SF-N325": "A search is the best of a random number of runs, each of which has a Rényi curve and no δ of its own; the number is drawn by a chance to stop between 0 and 1.",
     # learning
     "SF-E100": "Learners follow scikit-learn's manner and need it installed; it comes with the extra `learn`. Nothing else of sfumato needs it.",
     "SF-E101": "A learner on one's own arrays is told what rows can be: bounds for each feature, or the longest row. Rows outside are moved to the nearer bound. Bounds measured on the data would depend on single rows.",
@@ -70,6 +71,12 @@ CODES: dict[str, str] = {
     "SF-E133": "A penalty pulls weights to nothing and is not negative.",
     "SF-E134": "Objective perturbation is of pure ε. With a δ, its Gaussian form needs less noise.",
     "SF-E135": "The proof of Gaussian objective perturbation uses that all a row pulls is along its features, which holds for one score.",
+    "SF-E136": "A search is paid for as a whole, in ε or in ε and δ. With a δ its runs are paid for in ρ, which the estimator has to know.",
+    "SF-E137": "A search takes its settings from lists, one for each parameter, which are public.",
+    "SF-E138": "What is evaluated is a fitted classifier: its classes say which cells are counted.",
+    "SF-E139": "An interval holds with a confidence above 0 and below 1.",
+    "SF-E140": "Random waves of a kernel are cosines, which are not among what every engine computes alike.",
+    "SF-E141": "Behind the curator a model is evaluated where engines can compute its scores: a linear classifier that was fitted on columns of the same names, bounds and classes.",
     # budgets and quotas
     "SF-B101": "The population's budget does not hold this question any more. Ask with less, or ask again something that was released before, which is free. A budget is never refilled.",
     "SF-B102": "The analyst's own quota does not hold this question. The steward may grant more; the population's budget is the limit for everyone.",

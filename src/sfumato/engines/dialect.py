@@ -24,11 +24,14 @@ class Dialect(Protocol):
         """What is selected of rows at a place below `span`, and how they are grouped: the place of every row,
         or each place that occurs and how often."""
 
-    def total(self, column: str) -> str:
-        """The sum of a stored column, in any type; missing where all are."""
+    escape: str
+    """What stands behind a pattern in which a backslash makes the next character itself."""
 
-    def divided(self, left: str, right: str) -> str:
-        """A quotient of wide integers without its fraction; missing parts give a missing one."""
+    def total(self, value: str, narrow: bool) -> str:
+        """A sum; missing where all are. What is narrow is a stored column or computed in 64 bits."""
+
+    def divided(self, left: str, right: str, kind: str) -> str:
+        """A quotient without its fraction, of integers of this type; missing parts give a missing one."""
 
     def entry(self, entries: Sequence[int | None], place: str) -> str:
         """The entry of a list at a place from 0; missing outside."""

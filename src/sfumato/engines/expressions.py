@@ -97,9 +97,9 @@ class Expressions:
             case Multiply(left, right):
                 return f"({self._as(left, kind)} * {self._as(right, kind)})"
             case Divide(left, Constant(int(number))) if number:
-                return self.dialect.divided(self._as(left, kind), self._constant(number, kind))
+                return self.dialect.divided(self._as(left, kind), self._constant(number, kind), kind)
             case Divide(left, right):
-                return self.dialect.divided(self._as(left, kind), f"nullif({self._as(right, kind)}, 0)")
+                return self.dialect.divided(self._as(left, kind), f"nullif({self._as(right, kind)}, 0)", kind)
             case Either(first, second):
                 return f"COALESCE({self._as(first, kind)}, {self._as(second, kind)})"
 
@@ -168,7 +168,7 @@ class Expressions:
                 return f"{text} IN ({', '.join(spelled)})" if spelled else _none(text)
             case Matches(_, pattern):
                 known = self.dialect.spelled(_closed(pattern))
-                return _none(text) if known is None else f"{text} LIKE {known} ESCAPE '\\'"
+                return _none(text) if known is None else f"{text} LIKE {known}{self.dialect.escape}"
 
     def _of_conditions(self, predicate: Not | Every | Some) -> str:
         match predicate:

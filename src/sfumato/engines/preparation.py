@@ -49,6 +49,17 @@ class Texts:
 Stored = Grid | Moments | Codes | Texts
 
 
+def reach(column: Stored) -> int | None:
+    """How far from zero its integers can be, by the declaration alone; none for texts."""
+    match column:
+        case Grid(low=low, high=high) | Moments(low=low, high=high):
+            return max(abs(low), abs(high), abs(column.missing or 0))
+        case Codes(values=values):
+            return max(len(values), abs(column.missing or 0))
+        case Texts():
+            return None
+
+
 @dataclass(frozen=True, slots=True)
 class Preparation:
     """How a source becomes a snapshot: each unit keeps its first `max_rows` rows in a keyed hash order.

@@ -46,6 +46,17 @@ class Reaches:
         """Whether the value fits, and all that it is computed from."""
         return bool(self.columns) and self._of(part) < NARROW
 
+    def bound(self, part: Value) -> int:
+        """How far from zero the value itself is, which may be less far than what it is computed from."""
+        match part:
+            case Divide(one, Constant(int(number))) if number > 0:
+                return self.bound(one) // number
+            case Multiply(one, other):
+                return self.bound(one) * self.bound(other)
+            case Choose(_, one, other):
+                return max(self.bound(one), self.bound(other))
+        return self._of(part)
+
     def _of(self, part: Value) -> int:
         """By the object, of which each is looked at once however deep it lies."""
         found = self._known.get(id(part))

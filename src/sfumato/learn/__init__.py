@@ -21,16 +21,20 @@ from sfumato.learn.accounts import Account
 from sfumato.learn.boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from sfumato.learn.cluster import KMeans
 from sfumato.learn.decomposition import PCA
+from sfumato.learn.evaluation import Evaluation, Measured, evaluate
 from sfumato.learn.guarantee import Guarantee
 from sfumato.learn.itemsets import AssociationRules, FrequentItemsets
+from sfumato.learn.kernel import KernelSVC
 from sfumato.learn.linear import LinearRegression
 from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.losses import Loss, huber
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
+from sfumato.learn.planning import excess_loss, least_rows, rows_needed, shrink_for
 from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
+from sfumato.learn.search import Search
 from sfumato.learn.tree import DecisionTreeClassifier
 
 ESTIMATORS = (
@@ -44,6 +48,7 @@ ESTIMATORS = (
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "KMeans",
+    "KernelSVC",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
@@ -63,19 +68,28 @@ __all__ = [
     "CategoricalNB",
     "ConvexERM",
     "DecisionTreeClassifier",
+    "Evaluation",
     "FrequentItemsets",
     "GaussianNB",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "Guarantee",
     "KMeans",
+    "KernelSVC",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
     "Loss",
+    "Measured",
     "NearestNeighbors",
     "Perceptron",
+    "Search",
     "StandardScaler",
+    "evaluate",
+    "excess_loss",
     "huber",
+    "least_rows",
     "load",
+    "rows_needed",
+    "shrink_for",
 ]

@@ -88,9 +88,9 @@ def together(fits: Sequence[Sequence[Event]], delta: Fraction) -> str:
 
 def _replaced(purse: Purse) -> str:
     """Replacing is removing one and adding another: twice the sensitivity of every sum."""
-    if isinstance(purse.whole, events.ApproxDP):
-        epsilon, delta = float(purse.whole.epsilon), float(purse.whole.delta)
-        return _words(2 * epsilon, (1 + math.exp(epsilon)) * delta)
+    if purse.whole is not None and purse.epsilon is not None and purse.delta:
+        epsilon = float(purse.epsilon)
+        return _words(2 * epsilon, (1 + math.exp(epsilon)) * float(purse.delta))
     if purse.rho is not None:
         return f"ρ = {float(4 * purse.rho):.4g}"
     if isinstance(purse.main, Pure) or purse.epsilon is None:

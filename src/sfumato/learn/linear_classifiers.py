@@ -111,8 +111,7 @@ class LinearClassifier(PrivateClassifier):
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        length = 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
-        short = oracle.short(length)
+        short = oracle.short(length_of(declared))
         if isinstance(short, ArrayOracle) and self.method_ != "gradient":
             found = textbook.learned(short, self._joint(), self.method_, self._penalty() or None)
         else:
@@ -154,6 +153,19 @@ class LinearClassifier(PrivateClassifier):
         origin = self.intercept_ + self.coef_ @ self.middles_
         found: Floats = centred @ self.coef_.T / np.maximum(lengths, 1.0) + origin
         return found
+
+    def whole_weights(self, short: Declared, one: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Weights of shortened whole features, and what is added, where `one` stands for a score of 1."""
+        steps = short.halves / short.bounds
+        origin = self.intercept_ + self.coef_ @ self.middles_
+        return np.rint(self.coef_ * steps * one).astype(np.int64), np.rint(origin * one).astype(np.int64)
+
+    def suits(self, short: Declared) -> bool:
+        """Whether these rows are cut and shortened as those that it was learnt from."""
+        norm = float(short.norm or 0)
+        return self.units_.shape == short.halves.shape and np.allclose(
+            self.units_, short.halves / short.bounds * norm
+        )
 
     def _log_scores(self, rows: Floats) -> Floats:
         scores = self._scores(rows)
@@ -305,6 +317,11 @@ class ConvexERM(_Unlikely):
 
     def _loss(self) -> Loss:
         return named(self.loss)
+
+
+def length_of(declared: Declared) -> float:
+    """How long rows may be, in halves of their bounds; public."""
+    return 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
 
 
 def _pull(classes: int) -> float:

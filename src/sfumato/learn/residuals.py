@@ -119,9 +119,7 @@ class Margins:
         margins = scores * marks
         margins += self.grid.half * self.grid.step
         margins *= 1 / self.grid.step
-        np.maximum(margins, 0, out=margins)
-        np.minimum(margins, len(self.table) - 1, out=margins)
-        pulls: Floats = np.take(self.table, margins.astype(np.int64))
+        pulls: Floats = np.take(self.table, margins.astype(np.int64), mode="clip")
         pulls *= marks
         return pulls if self.outputs == 1 else _Short(self).of(pulls)
 

@@ -38,9 +38,9 @@ class Account:
     def after(self, cost: Cost) -> Account | None:
         """The account once this is spent too; none where its filters refuse."""
         total = self.spent + cost
-        return (
-            Account(self.terms, self.kind, self.budget, self.caps, total) if self.caps.holds(total) else None
-        )
+        if not self.caps.holds(total):
+            return None
+        return Account(self.terms, self.kind, self.budget, self.caps, total)
 
     def returned(self, cost: Cost) -> Account:
         """The account once this much of it is given back. No pure ε once is none for ever."""

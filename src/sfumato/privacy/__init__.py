@@ -16,6 +16,7 @@ from sfumato.privacy.curves import Tradeoff, posterior, posterior_curve, tradeof
 from sfumato.privacy.deployments import DEPLOYMENTS, Deployment, beside
 from sfumato.privacy.events import (
     ApproxDP,
+    BestOf,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -44,6 +45,7 @@ __all__ = [
     "ORDERS",
     "ROW",
     "ApproxDP",
+    "BestOf",
     "Budget",
     "Caps",
     "Cost",

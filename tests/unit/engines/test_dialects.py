@@ -114,7 +114,7 @@ def test_only_stored_columns_are_summed_in_parts():
     per_unit = PerUnit(Scan("visits-1"), ALL, (), (Total(COST),), 1)
     program = Program(per_unit, ALL, (), (Total(Column(1, "f0")),))
     sql = compile_program(program, {"visits-1": LAYOUT}, Spark())
-    assert "COALESCE(sum(r1_f0), 0)" in sql
+    assert "COALESCE(sum(CAST(r1_f0 AS DECIMAL(38, 0))), 0)" in sql
     assert "shiftright(CAST(r0_n0 AS BIGINT), 42)" in sql
 
 

@@ -238,3 +238,45 @@ def test_check_estimator(kind: Any) -> None:
         warnings.simplefilter("ignore", UserWarning)
         found = check_estimator(estimator, expected_failed_checks=IMPOSSIBLE)
     assert sum(each["status"] == "passed" for each in found) > 30
+
+
+# ---- evaluation behind the curator -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC])
+def test_a_model_is_evaluated_behind_the_curator(tmp_path: Path, kind: Any) -> None:
+    """Every unit has one row, so noisy counts are near those of the rows themselves."""
+    rng = np.random.default_rng(5)
+    for classes in (2, 3):
+        X, y = blobs(classes, 900)
+        X = np.clip(X + rng.normal(0, 0.3, X.shape), -1, 1)  # so that a good part is wrong
+        names, words = [f"x{place}" for place in range(4)], np.array(["a", "b", "c"])[:classes]
+        columns: dict[str, Any] = {name: X[:, place] for place, name in enumerate(names)}
+        lab = sf.create(tmp_path / f"lab{classes}")
+        lab.register(
+            "points",
+            pa.table({**columns, "kind": words[y]}),
+            unit=sf.ROW,
+            columns={**{name: sf.between(-1, 1) for name in names}, "kind": sf.one_of(*words.tolist())},
+            budget=sf.Budget(epsilon=200, delta=1e-5),
+        )
+        s = lab.session()
+        model = s.fit(kind(epsilon=4.0, delta=1e-6, steps=6), table="points", features=names, target="kind")
+        measured = s.evaluate(model, table="points", target="kind", epsilon=40.0)
+        frame = pd.DataFrame(X, columns=names)
+        assert abs(measured.accuracy.value - model.score(frame, words[y])) < 0.02
+        exact = pd.crosstab(words[y], model.predict(frame)).reindex(columns=words, fill_value=0).to_numpy()
+        assert np.abs(measured.confusion - exact).max() <= 12
+        assert (measured.auc is None) == (classes == 3)
+        if measured.auc is not None:
+            mine = sf.learn.evaluate(model, frame, words[y], epsilon=40.0)
+            assert mine.auc is not None
+            assert abs(measured.auc.value - mine.auc.value) < 0.02
+
+
+def test_models_of_other_columns_are_not_evaluated(lab: sf.Lab) -> None:
+    X, y = blobs(3, 200)
+    outside = LogisticRegression(**SPEND, **given(3)).fit(X, y)
+    with pytest.raises(PolicyError) as problem:
+        lab.session().evaluate(outside, table="points", target="kind", epsilon=1.0)
+    assert problem.value.code == "SF-E141"

@@ -11,6 +11,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy import (
     ORDERS,
     ApproxDP,
+    BestOf,
     DiscreteLaplace,
     Event,
     Exponential,
@@ -197,6 +198,7 @@ ALL: list[Event] = [
     Grouped(Sequential([Laplace(2), ApproxDP(1, 1e-9)]), 3),
     Sampled(Gaussian(1), 0.01),
     Sampled.fixed(RandomizedResponse(1), 3, 100),
+    BestOf(Gaussian(5), 0.1, 1),
 ]
 
 

@@ -13,17 +13,18 @@ _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 class DuckDB:
     wide = "HUGEINT"
     everything = "GROUP BY ()"
+    escape = " ESCAPE '\\'"
     fence = ""
 
-    def total(self, column: str) -> str:
-        return f"sum({column})"
+    def total(self, value: str, narrow: bool) -> str:
+        return f"sum({value})"
 
     def tally(self, place: str, span: int) -> tuple[str, str]:
         """Row by row: to hand rows over and sort them takes less time than to count them."""
         kind = "USMALLINT" if span < 2**16 else "UINTEGER" if span < 2**32 else "BIGINT"
         return f"CAST({place} AS {kind})", ""
 
-    def divided(self, left: str, right: str) -> str:
+    def divided(self, left: str, right: str, kind: str) -> str:
         return f"({left} // {right})"
 
     def entry(self, entries: Sequence[int | None], place: str) -> str:

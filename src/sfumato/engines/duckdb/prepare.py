@@ -24,8 +24,8 @@ from sfumato.arrow import array
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.stored import as_text, parsed, reach, sql_type, stored, understood
-from sfumato.engines.preparation import Codes, GraphPreparation, Texts
+from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
+from sfumato.engines.preparation import Codes, GraphPreparation, Texts, reach
 from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 
 if TYPE_CHECKING:

@@ -67,17 +67,6 @@ def sql_type(column: Grid | Moments | Codes) -> str:
     return "INTEGER" if column.low >= -(2**31) and column.high < 2**31 else "BIGINT"
 
 
-def reach(column: Stored) -> int | None:
-    """How far from zero its integers can be, by the declaration alone; none for texts."""
-    match column:
-        case Grid(low=low, high=high) | Moments(low=low, high=high):
-            return max(abs(low), abs(high), abs(column.missing or 0))
-        case Codes(values=values):
-            return max(len(values), abs(column.missing or 0))
-        case Texts():
-            return None
-
-
 def _or_missing(stored: str, column: Grid | Moments | Codes) -> str:
     if column.missing is None:
         return stored

@@ -13,15 +13,16 @@ _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 class PostgreSQL:
     wide = "NUMERIC"
     everything = "GROUP BY ()"
+    escape = " ESCAPE '\\'"
     fence = " OFFSET 0"
 
-    def total(self, column: str) -> str:
-        return f"sum({column})"
+    def total(self, value: str, narrow: bool) -> str:
+        return f"sum({value})"
 
     def tally(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
 
-    def divided(self, left: str, right: str) -> str:
+    def divided(self, left: str, right: str, kind: str) -> str:
         """By div, which is exact; / rounds after some digits."""
         return f"div({left}, {right})"
 

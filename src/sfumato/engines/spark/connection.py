@@ -6,18 +6,14 @@ neither the meaning of our SQL nor its text.
 
 from __future__ import annotations
 
-import secrets
 import warnings
-from contextlib import contextmanager
-from threading import Lock, Timer
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.spark.java import require_java
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
 _OURS = {
@@ -28,12 +24,10 @@ _OURS = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.default": "parquet",
 }
-_LONGEST = 600.0
-"""Seconds after which a question is ended."""
 _turn = Lock()
 _sessions: dict[str, SparkSession] = {}
 
@@ -56,20 +50,6 @@ def own_session(base: SparkSession) -> SparkSession:
             for name, value in _OURS.items():
                 _sessions[key].conf.set(name, value)
         return _sessions[key]
-
-
-@contextmanager
-def limited(session: SparkSession) -> Iterator[None]:
-    """What this thread asks of Spark within is ended after some time."""
-    tag = f"sfumato-{secrets.token_hex(8)}"
-    end = Timer(_LONGEST, session.interruptTag, [tag])
-    session.addTag(tag)
-    end.start()
-    try:
-        yield
-    finally:
-        end.cancel()
-        session.removeTag(tag)
 
 
 def setting(session: SparkSession, name: str) -> str | None:

@@ -21,15 +21,20 @@ _LIMB = 21
 class Spark:
     wide = "DECIMAL(38, 0)"
     everything = "HAVING true"
+    escape = ""
     fence = ""
 
     def tally(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
 
-    def divided(self, left: str, right: str) -> str:
-        """Quotients of decimals have six digits after the point, rounded, and 32 before it. So only multiples
+    def divided(self, left: str, right: str, kind: str) -> str:
+        """By div in 64 bits, where it is exact.
+
+        Quotients of decimals have six digits after the point, rounded, and 32 before it. So only multiples
         are divided, and what is above the sixth digit first. Each number is bound to a name once.
         """
+        if kind != self.wide:
+            return f"({left} div {right})"
         high, rest = _quotient("x.a", f"CAST({_SPLIT} AS {self.wide})"), f"x.a % {_SPLIT}"
         split = f"x -> {_named(high=high, low=rest, b='x.b')}"
         left_over = f"(y.high % y.b) * {_SPLIT} + y.low"
@@ -38,9 +43,11 @@ class Spark:
         pair = f"array_repeat({_named(a=left, b=right)}, 1)"
         return f"get(transform(transform(transform({pair}, {split}), {again}), {joined}), 0)"
 
-    def total(self, column: str) -> str:
+    def total(self, value: str, narrow: bool) -> str:
         """In three sums of 64 bits; sums of decimals take several times as long."""
-        number, mask = f"CAST({column} AS BIGINT)", 2**_LIMB - 1
+        if not narrow:
+            return f"sum(CAST({value} AS {self.wide}))"
+        number, mask = f"CAST({value} AS BIGINT)", 2**_LIMB - 1
         shifted = [f"shiftright({number}, {bits})" for bits in (_LIMB, 2 * _LIMB)]
         limbs = (f"{number} & {mask}", f"{shifted[0]} & {mask}", shifted[1])
         low, middle, high = (f"CAST(sum({limb}) AS {self.wide})" for limb in limbs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.preparation import Codes, Texts
+from sfumato.engines.preparation import Codes, Texts, reach
 from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 from sfumato.engines.spark.sources import Kind, scan
 from sfumato.engines.spark.stored import as_text, parsed, stored, understood
@@ -242,6 +242,9 @@ def _description(preparation: Preparation) -> dict[str, Any]:
     has_units = preparation.unit is not None
     return {
         "columns": {column.name: f"c{i}" for i, column in enumerate(preparation.columns)},
+        "reaches": {
+            column.name: reach(column) for column in preparation.columns if reach(column) is not None
+        },
         "units": has_units,
         "places": has_units and preparation.max_rows > 1,
     }

@@ -9,7 +9,6 @@ import numpy as np
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tally
 from sfumato.engines.rows import scans
-from sfumato.engines.spark.connection import limited
 from sfumato.engines.spark.dialect import Spark
 
 if TYPE_CHECKING:
@@ -25,9 +24,7 @@ _SMALL = 2**63
 
 def answer(program: Asked, session: SparkSession, place: Place) -> Any:
     """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
-    sql = written(program, session, place)
-    with limited(session):
-        found = session.sql(sql).toArrow()
+    found = session.sql(written(program, session, place)).toArrow()
     return shaped(program, [column.to_pylist() for column in found.columns])
 
 
@@ -72,4 +69,5 @@ def _dense(cells: Sequence[int], sums: Sequence[Sequence[Any]], size: int) -> An
 def _layout(session: SparkSession, place: Place, snapshot: str) -> Layout:
     said = place.description(session, snapshot)
     units = place.read(session, snapshot, "units") if said["units"] else None
-    return Layout(place.read(session, snapshot, "rows"), units, said["columns"], said["places"])
+    rows = place.read(session, snapshot, "rows")
+    return Layout(rows, units, said["columns"], said["places"], said["reaches"])

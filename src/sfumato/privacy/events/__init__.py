@@ -1,5 +1,6 @@
 """What happened to the data, as frozen values. An event never shrinks and knows its own price."""
 
+from sfumato.privacy.events.best_of import BestOf
 from sfumato.privacy.events.composite import Parallel, Repeated, Sequential
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.events.grouped import Grouped, group
@@ -19,6 +20,7 @@ from sfumato.privacy.events.tags import from_dict
 
 __all__ = [
     "ApproxDP",
+    "BestOf",
     "DiscreteLaplace",
     "Event",
     "Exponential",

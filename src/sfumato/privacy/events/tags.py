@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.privacy.events import simple
+from sfumato.privacy.events.best_of import BestOf
 from sfumato.privacy.events.composite import Parallel, Repeated, Sequential
 from sfumato.privacy.events.event import INNER
 from sfumato.privacy.events.grouped import Grouped
@@ -34,6 +35,7 @@ EVENTS: dict[str, type[Event]] = {
         Repeated,
         Grouped,
         Sampled,
+        BestOf,
     )
 }
 

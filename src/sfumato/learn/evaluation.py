@@ -1,0 +1,219 @@
+"""How good a model is, as charged measurements: noisy counts of rows, and what follows from them.
+
+Because : docs/proofs/search.md#evaluation
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from sfumato.curator.statistics import Block, noisy, part
+from sfumato.errors import UsageError
+from sfumato.learn.declared import codes
+from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.purse import Purse
+from sfumato.privacy.events import Sequential
+from sfumato.privacy.exact import whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.curator.spend import Spend
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A number, and between which ends the noise leaves it in `confidence` of all cases."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def within(cls, value: float, deviation: float, z: float) -> Measured:
+        """Of a share, from 0 to 1."""
+        low, middle, high = (min(1.0, max(0.0, value + side * z * deviation)) for side in (-1, 0, 1))
+        return cls(middle, low, high)
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What noisy counts say of a model. Intervals are for the noise."""
+
+    classes: tuple[Any, ...]
+    confusion: NDArray[np.int64]
+    """Noisy numbers of rows: one row a true class, one column a predicted one."""
+    deviation: float
+    """Of the noise of each."""
+    accuracy: Measured
+    auc: Measured | None
+    """For two classes: the chance that a row of the second scores higher than one of the first."""
+    calibration: tuple[tuple[float, Measured], ...]
+    """For two classes: the predicted chance of the second, and how often it was so; where rows stand out."""
+    guarantee: Guarantee
+
+    def __str__(self) -> str:
+        lines = [f"accuracy  {self.accuracy}"] + ([f"AUC       {self.auc}"] if self.auc else [])
+        return "\n".join([*lines, str(self.guarantee)])
+
+
+def evaluate(
+    model: Any,
+    X: Any,  # noqa: N803
+    y: Any,
+    *,
+    epsilon: Any = None,
+    delta: Any = None,
+    rho: Any = None,
+    budget: Any = None,
+    confidence: float = 0.95,
+    bins: int = 20,
+) -> Evaluation:
+    """Measure a fitted classifier on one's own rows, none of which it needs to have seen.
+
+    Privacy
+    -------
+    Protects : one row, add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for all that is measured.
+    Because  : docs/proofs/search.md#evaluation
+    Assumes  : the model and its classes are public, or were paid for.
+    """
+    measure, purse = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
+    if budget is not None:
+        budget.require(purse.events)
+        budget.charge(Sequential(purse.events), "evaluate")
+    rows = _Rows(model, X, codes(np.asarray(y), measure.classes))
+    found, scored = rows.counted(measure, purse.main)
+    return measure.read(found, scored, Guarantee.of(purse))
+
+
+def spent(epsilon: Any, delta: Any, rho: Any) -> Purse:
+    named = {"epsilon": epsilon, "delta": delta, "rho": rho}
+    return Purse.of({name: value for name, value in named.items() if value is not None}, Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Noisy numbers of rows, and the deviation of the noise of each."""
+
+    table: NDArray[np.int64]
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is measured, all of it public."""
+
+    classes: tuple[Any, ...]
+    bins: int
+    z: float
+    """How many deviations an interval reaches to either side."""
+
+    @classmethod
+    def of(cls, model: Any, confidence: float, bins: int) -> Measure:
+        if not hasattr(model, "classes_"):
+            raise UsageError(
+                "SF-E138", "Only fitted classifiers are evaluated.", try_="model.fit(X, y) first"
+            )
+        if not 0 < confidence < 1:
+            raise UsageError("SF-E139", "confidence lies between 0 and 1.", try_="confidence=0.95")
+        z = float(ndtri(0.5 + confidence / 2))
+        return cls(tuple(model.classes_.tolist()), whole(bins, "bins"), z)
+
+    @property
+    def shares(self) -> tuple[Fraction, Fraction]:
+        """Of the spend: for the confusion matrix, and for scores by class, where there are two."""
+        return (Fraction(1, 2), Fraction(1, 2)) if len(self.classes) == 2 else (Fraction(1), Fraction(0))
+
+    def read(self, found: Counts, scored: Counts | None, guarantee: Guarantee) -> Evaluation:
+        """What follows from the counts."""
+        auc: Measured | None = None
+        calibration: tuple[tuple[float, Measured], ...] = ()
+        if scored is not None:
+            lower, upper = scored.table.astype(np.float64)
+            auc = _auc(lower, upper, scored.deviation, self.z)
+            calibration = _calibrated(lower, upper, scored.deviation, self.z)
+        accuracy = _accuracy(found, self.z)
+        return Evaluation(self.classes, found.table, found.deviation, accuracy, auc, calibration, guarantee)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Own rows, with the places of their classes."""
+
+    model: Any
+    rows: Any
+    true: NDArray[np.int64]
+
+    def counted(self, measure: Measure, spend: Spend) -> tuple[Counts, Counts | None]:
+        size = len(measure.classes)
+        guessed = codes(self.model.predict(self.rows), measure.classes)
+        first, second = measure.shares
+        found = self._counts(guessed, (size, size), part(spend, first))
+        if not second:
+            return found, None
+        places = np.clip(np.floor(self._chances() * measure.bins), 0, measure.bins - 1).astype(np.int64)
+        return found, self._counts(places, (2, measure.bins), part(spend, second))
+
+    def _counts(self, places: NDArray[np.int64], shape: tuple[int, int], spend: Spend) -> Counts:
+        """A row is in one cell, or in none."""
+        noise = noisy(Block((), 1, 1), spend, 1, False)
+        inside = self.true >= 0
+        cells = self.true[inside] * shape[1] + places[inside]
+        exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
+        return Counts(noise.release(exact).reshape(shape), noise.deviation)
+
+    def _chances(self) -> Floats:
+        """Of the second class; scores that are no chances are made to lie between 0 and 1."""
+        if hasattr(self.model, "predict_proba"):
+            found: Floats = np.asarray(self.model.predict_proba(self.rows))[:, 1]
+        else:
+            scores = np.clip(self.model.decision_function(self.rows), -500, 500)
+            found = 1 / (1 + np.exp(-scores))
+        return np.nan_to_num(found, nan=0.5)
+
+
+def _accuracy(found: Counts, z: float) -> Measured:
+    """The share of the diagonal, and by how it changes with each count."""
+    size, rows = len(found.table), max(1.0, float(found.table.sum()))
+    share = min(1.0, max(0.0, float(np.trace(found.table)) / rows))
+    spread = math.sqrt(size * (1 - share) ** 2 + (size**2 - size) * share**2) / rows
+    return Measured.within(share, found.deviation * spread, z)
+
+
+def _auc(lower: Floats, upper: Floats, deviation: float, z: float) -> Measured:
+    """Pairs in one bin count half. Its noise by how it changes with each count."""
+    lower, upper = np.maximum(lower, 0.0), np.maximum(upper, 0.0)
+    below, above = max(1.0, float(lower.sum())), max(1.0, float(upper.sum()))
+    under = (np.cumsum(lower) - lower / 2) / below
+    over = (upper[::-1].cumsum()[::-1] - upper / 2) / above
+    value = float(upper @ under) / above
+    spread = math.hypot(
+        float(np.linalg.norm(under - value)) / above, float(np.linalg.norm(over - value)) / below
+    )
+    return Measured.within(value, deviation * spread, z)
+
+
+def _calibrated(
+    lower: Floats, upper: Floats, deviation: float, z: float
+) -> tuple[tuple[float, Measured], ...]:
+    """Bins with fewer rows than their noise has deviations are left out, which noisy counts decide."""
+    found = []
+    for place, (no, yes) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
+        rows = no + yes
+        if rows > 3 * math.sqrt(2) * deviation:
+            share = min(1.0, max(0.0, yes / rows))
+            spread = deviation * math.hypot(share, 1 - share) / rows
+            found.append(((place + 0.5) / len(lower), Measured.within(share, spread, z)))
+    return tuple(found)

@@ -1,0 +1,106 @@
+"""Support vectors with a Gaussian kernel: random Fourier features, of one length by construction.
+
+No support vector is ever released: what is learnt are weights of public random waves.
+
+Because : docs/proofs/convex.md#kernels
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import PolicyError
+from sfumato.learn.declared import Frame, given
+from sfumato.learn.linear_classifiers import LinearSVC
+from sfumato.privacy.exact import positive, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.learn.declared import Declared, Given
+
+    Floats = NDArray[np.float64]
+
+
+class KernelSVC(LinearSVC):
+    """Support vectors with the kernel exp(−gamma·‖x − x'‖²), features measured in halves of their bounds.
+
+    `waves` random directions make twice as many features; `seed` chooses them and is public. For own arrays.
+
+    Privacy
+    -------
+    Protects : one row, add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/convex.md#kernels
+    Assumes  : the bounds, the classes and the seed are public, and the seed was not chosen by the data.
+    """
+
+    def __init__(
+        self,
+        *,
+        gamma: Any = 1.0,
+        waves: Any = 100,
+        seed: Any = 0,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        row_norm: Any = None,
+        classes: Any = None,
+        width: Any = 0.5,
+        method: Any = "auto",
+        penalty: Any = None,
+        rows: Any = None,
+        steps: Any = None,
+        budget: Any = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            bounds=bounds,
+            row_norm=row_norm,
+            classes=classes,
+            width=width,
+            method=method,
+            penalty=penalty,
+            rows=rows,
+            steps=steps,
+            budget=budget,
+        )
+        self.gamma = gamma
+        self.waves = waves
+        self.seed = seed
+
+    def _given(self, rows: Floats, target: Any) -> Given:
+        frame = self._frame(rows.shape[1])
+        directions = np.random.default_rng(self.seed).normal(
+            0.0,
+            math.sqrt(2 * float(positive(self.gamma, "gamma"))),
+            (whole(self.waves, "waves"), rows.shape[1]),
+        )
+        self.origin_, self.directions_ = frame.middles, directions / frame.halves
+        self.low_, self.high_ = frame.middles - frame.halves, frame.middles + frame.halves
+        waves = self._waves(rows)
+        return given(waves, Frame.of(waves.shape[1], None, 1.0), labels=(target, self.classes_.tolist()))
+
+    def begin(self, features: Any, declared: Declared) -> None:
+        raise PolicyError(
+            "SF-E140",
+            "Kernels are learnt on own arrays only.",
+            why="engines compute no waves that are the same everywhere",
+            try_="sf.learn.LinearSVC",
+        )
+
+    def _waves(self, rows: Floats) -> Floats:
+        """cos and sin of each direction, over √waves: of length 1, whatever the row."""
+        inside = np.where(np.isnan(rows), self.origin_, np.clip(rows, self.low_, self.high_))
+        turns = (inside - self.origin_) @ self.directions_.T
+        found: Floats = np.hstack([np.cos(turns), np.sin(turns)]) / math.sqrt(len(self.directions_))
+        return found
+
+    def _rows(self, X: Any) -> Floats:  # noqa: N803
+        return self._waves(super()._rows(X))

@@ -1,0 +1,211 @@
+"""Private hyper-parameter search: a random number of runs, each of a setting at random, and the best of them.
+
+Because : docs/proofs/search.md
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from sfumato.curator.spend import Pure, Rounded
+from sfumato.curator.statistics import Block, noisy
+from sfumato.errors import UsageError
+from sfumato.learn.declared import ONE, box
+from sfumato.learn.estimator import Private
+from sfumato.learn.purse import Purse, event_of
+from sfumato.noise.bits import OS, below
+from sfumato.privacy.conversion import renyi_epsilon
+from sfumato.privacy.events import BestOf, Parallel, Sequential
+from sfumato.privacy.exact import whole
+from sfumato.privacy.sensitivity import root_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.curator.spend import Spend
+    from sfumato.privacy.events import Event
+
+_TESTED = 4
+"""One row in so many is kept to compare by."""
+_HALVINGS = 40
+_QUALITY = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What each run may cost, so that the best of all costs what was typed."""
+
+    amounts: dict[str, Any]
+    """Of a fit: as its parameters."""
+    score: Spend
+    event: BestOf
+
+
+class Search(Private):
+    """The best setting of an estimator, for the price of a few fits however many are tried.
+
+    `grid` lists values for each parameter. A run takes one of all combinations at random, learns from three
+    rows in four and is scored on the rest: accuracy of a classifier, squared error of a regressor. There are
+    `runs` of them on average; how many there are is drawn at random, and not told.
+
+    Privacy
+    -------
+    Protects : one row, add/remove.
+    Costs    : epsilon, or (epsilon, delta), for all runs and the choice.
+    Because  : docs/proofs/search.md
+    Assumes  : the estimator keeps its own price, the settings in the grid are public, and how long the search
+               takes is not observed.
+    """
+
+    best_estimator_: Any
+
+    def __init__(
+        self,
+        estimator: Any,
+        grid: Any,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        runs: Any = 10,
+        budget: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.grid = grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.runs = runs
+        self.budget = budget
+
+    # ---- what it costs ----
+
+    def purse(self) -> Purse:
+        return replace(super().purse(), whole=self.plan().event)
+
+    def plan(self) -> Plan:
+        """Each run's price, from public facts."""
+        stop, purse = _stop(whole(self.runs, "runs")), super().purse()
+        if purse.epsilon is None:
+            raise UsageError(
+                "SF-E136", "A search is paid for in ε, or in ε and δ.", try_="epsilon=2.0, delta=1e-6"
+            )
+        if not purse.delta:
+            return self._priced({"epsilon": purse.epsilon / 2}, stop)
+        low, high = Fraction(0), purse.epsilon**2
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            plan = self._priced({"rho": middle}, stop)
+            within = renyi_epsilon(plan.event, purse.delta) <= purse.epsilon
+            low, high = (middle, high) if within else (low, middle)
+        return self._priced({"rho": low}, stop)
+
+    def _priced(self, amounts: dict[str, Any], stop: Fraction) -> Plan:
+        """A row is learnt from or scored on, by a coin of its own: the dearer of the two counts."""
+        fit: Event = Sequential(self._made({}, amounts).purse().events)
+        score: Spend
+        if "rho" in amounts:
+            score = Rounded(root_up(1 / (2 * amounts["rho"])) if amounts["rho"] else Fraction(2**30), "")
+        else:
+            score = Pure(amounts["epsilon"])
+        return Plan(amounts, score, BestOf(Parallel([fit, event_of(score)]), stop))
+
+    def _made(self, setting: dict[str, Any], amounts: dict[str, Any]) -> Any:
+        """The estimator with this setting, at this price; a new one, which counts for itself."""
+        params = {**self.estimator.get_params(deep=False), **setting}
+        unpaid = {name: None for name in ("epsilon", "delta", "rho", "budget") if name in params}
+        unknown = [name for name in amounts if name not in params]
+        if unknown:
+            raise UsageError(
+                "SF-E136", "This estimator cannot be searched with a δ.", try_="epsilon=2.0 alone"
+            )
+        return type(self.estimator)(**{**params, **unpaid, **amounts})
+
+    # ---- searching ----
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Charge for all runs, then make them."""
+        settings = _settings(self.grid)
+        with self._paying() as (purse, pay):
+            plan = self.plan()
+            for event in purse.events:
+                pay(event)
+            rows, labels = np.asarray(X), np.asarray(y)
+            tested = _coins(len(rows))
+            best, highest = None, -float("inf")
+            for _ in range(drawn_runs(plan.event.stop)):  # how many there were is no part of the answer
+                setting = settings[below(len(settings), OS)]
+                fitted = self._made(setting, plan.amounts).fit(rows[~tested], labels[~tested])
+                score = _score(fitted, rows[tested], labels[tested], plan.score)
+                if score > highest:
+                    best, highest, self.best_params_ = fitted, score, setting
+        self.best_estimator_, self.best_score_ = best, highest
+        self.n_features_in_ = self.best_estimator_.n_features_in_
+        if hasattr(self.best_estimator_, "classes_"):
+            self.classes_ = self.best_estimator_.classes_
+        self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
+        return self
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def score(self, X: Any, y: Any) -> float:  # noqa: N803
+        check_is_fitted(self)
+        return float(self.best_estimator_.score(X, y))
+
+
+def _settings(grid: Any) -> list[dict[str, Any]]:
+    listed = isinstance(grid, dict) and all(isinstance(each, list | tuple) and each for each in grid.values())
+    if not listed or not grid:
+        raise UsageError("SF-E137", "A grid lists values for parameters.", try_='{"penalty": [0, 1, 10]}')
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+
+def _stop(runs: int) -> Fraction:
+    """The chance to stop with which there are about so many runs; never more."""
+    from sfumato.privacy.events import Gaussian
+
+    low, high = Fraction(1, 2**20), Fraction(1, 2)
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if BestOf(Gaussian(1), middle).mean < runs else (middle, high)
+    return high
+
+
+def drawn_runs(stop: Fraction) -> int:
+    """P(K = k) ∝ (1 − stop)^k / k, exactly: geometric, and kept with the chance 1/k."""
+    while True:
+        runs = 1
+        while below(stop.denominator, OS) >= stop.numerator:
+            runs += 1
+        if below(runs, OS) == 0:
+            return runs
+
+
+def _coins(rows: int) -> NDArray[np.bool_]:
+    """A coin for each row, whatever the others are."""
+    words = OS.words(rows)
+    return np.asarray(words % np.uint64(_TESTED) == 0)
+
+
+def _score(fitted: Any, rows: Any, targets: Any, spend: Spend) -> float:
+    """The noisy sum of how well each row is met, from 0 to 1 and rounded down."""
+    quality = _qualities(fitted, rows, targets) if len(rows) else np.zeros(0)
+    exact = np.array([int(np.floor(np.clip(quality, 0.0, 1.0) * _QUALITY).astype(np.int64).sum())])
+    noise = noisy(Block((), _QUALITY, _QUALITY**2), spend, 1, False)
+    return float(noise.release(exact)[0]) / _QUALITY
+
+
+def _qualities(fitted: Any, rows: Any, targets: Any) -> NDArray[np.float64]:
+    if is_classifier(fitted):
+        return np.asarray(fitted.predict(rows) == targets, dtype=np.float64)
+    lows, highs = box(fitted.target_bounds, 1)
+    clipped = np.clip(np.asarray(targets, dtype=np.float64), lows[0], highs[0])
+    off = (fitted.predict(rows) - clipped) / (highs[0] - lows[0])
+    return np.asarray(1.0 - off**2, dtype=np.float64)

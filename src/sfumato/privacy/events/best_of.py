@@ -1,0 +1,84 @@
+"""The best of a random number of runs: what a private search costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from sfumato.errors import UsageError
+from sfumato.privacy import divergences
+from sfumato.privacy.events.event import Event
+from sfumato.privacy.exact import Number, exact
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sfumato.privacy.divergences import Curve
+    from sfumato.privacy.neighbours import Neighbours
+
+_ORDERS = tuple(1 + 2.0 ** (step / 4) for step in range(-16, 64))
+"""At which the inner curve is read."""
+_FARTHER = tuple(2.0 ** (step / 2) for step in range(13))
+"""Divergences grow with the order, so a bound at a higher one is a bound."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class BestOf(Event):
+    """The best, by a score that each run releases, of K runs of one event.
+
+    K is drawn without looking at data: P(K = k) ∝ (1 − stop)^k where `tail` is 1, and ∝ (1 − stop)^k / k
+    where it is 0. The first has fewer short searches, the second costs less.
+
+    Because : docs/proofs/search.md
+    """
+
+    tag: ClassVar[str] = "best-of"
+    event: Event
+    stop: Fraction
+    tail: int
+
+    def __init__(self, event: Event, stop: Number, tail: int = 0) -> None:
+        object.__setattr__(self, "event", event)
+        object.__setattr__(self, "stop", exact(stop, "stop"))
+        object.__setattr__(self, "tail", tail)
+        if not 0 < self.stop < 1 or self.tail not in (0, 1) or event.side_delta():
+            raise UsageError(
+                "SF-N325",
+                "There is no proven price of this search.",
+                try_="sf.privacy.BestOf(sf.privacy.Gaussian(5), 0.1), each run with no δ of its own",
+            )
+
+    @property
+    def mean(self) -> float:
+        """How many runs there are on average."""
+        stop = float(self.stop)
+        return 1 / stop if self.tail else (1 / stop - 1) / -math.log(stop)
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        return self.event.neighbours
+
+    def pure(self) -> Fraction | None:
+        inner = self.event.pure()
+        return None if inner is None else (2 + self.tail) * inner
+
+    def curve(self) -> Curve:
+        inner, pure = self.event.curve(), self.pure()
+        added = (1 + self.tail) * min(map(self._ratio(inner), _ORDERS))
+        known = [] if pure is None else [divergences.response(float(pure))]
+
+        def bound(order: float) -> float:
+            return inner(order) + added + math.log(self.mean) / (order - 1)
+
+        def least(order: float) -> float:
+            return min(
+                *(bound(order * far) for far in _FARTHER), *(curve(order) for curve in known), math.inf
+            )
+
+        return least
+
+    def _ratio(self, inner: Curve) -> Curve:
+        """How much likelier one table's run is to be beaten than another's, from the curve at an order."""
+        rare = -math.log(float(self.stop))
+        return lambda order: (1 - 1 / order) * inner(order) + rare / order

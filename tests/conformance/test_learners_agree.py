@@ -1,0 +1,131 @@
+"""What learners ask for is the same integers on every engine: products, cells, layers of shortened rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from conformance.both_engines import Both
+from conformance.test_engines_agree import KEY
+from conformance.with_spark import Beside
+from sfumato.curator.domains import Numbers
+from sfumato.curator.lowered import Lowered, coarser, number
+from sfumato.curator.statistics import Add, Column, Constant, Either, Key, Lookup, Multiply
+from sfumato.engines.preparation import Codes, Grid, Preparation
+from sfumato.engines.program import Counted, Program, Total
+from sfumato.engines.rows import ALL, Scan
+from sfumato.fits import moved, short
+from sfumato.learn.cells import bins, clipped, corner, nearest
+from sfumato.learn.declared import ONE, Declared, Feature, View
+from sfumato.learn.moments import cross, gram
+
+A, B, Y = (Column(0, name) for name in "aby")
+C = Column(0, "c")
+
+
+def centred(column: Column, low: int, high: int) -> Feature:
+    """As the catalog's columns become features."""
+    part, domain = number(coarser(Lowered(column, Numbers(low, high)), Numbers(low, high), 8), "it")
+    value = Add(Multiply(part.value, Constant(2)), Constant(-(domain.low + domain.high)))
+    return Feature(column.name, Either(value, Constant(0)), domain.high - domain.low, 0.0, 1.0)
+
+
+FEATURES = (centred(A, -(2**20), 2**20), centred(B, -(2**19), 2**20))
+TARGET = centred(Y, 0, 2**20)
+DECLARED = Declared(FEATURES, TARGET, {A: (-(2**20), 2**20), B: (-(2**19), 2**20), Y: (0, 2**20)})
+PLAIN = [
+    *gram(FEATURES, None, Fraction(1)).terms,
+    *cross(FEATURES, TARGET, None, Fraction(1)).terms,
+    corner(FEATURES, [0.1, -0.2]),
+    bins(FEATURES[0].value, [-900, 0, 17, 800]),
+    clipped(FEATURES[1].value, 300),
+    Lookup(C, (5, -7, 11)),
+]
+CENTRES = np.array([[-0.5, 0.1], [0.6, 0.6], [0.0, -0.7]])
+PROGRAMS: dict[str, Program] = {
+    "plain": Program(Scan("t"), ALL, (), (Counted(), *map(Total, PLAIN))),
+    "cells": Program(
+        Scan("t"), ALL, (Key(nearest(FEATURES, CENTRES), 3), Key(C, 3)), (Counted(), *map(Total, PLAIN[:3]))
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What layers need of a source."""
+
+    rows: Any
+    next_at: int
+
+
+def shortened() -> Program:
+    """Rows around a point, with a constant and a target that go with them."""
+    view = View(0.4, centre=(0.1, -0.3), one=0.3, target_centre=0.2, target_reach=0.5)
+    source: Any = Rows(Scan("t"), 1)
+    rows, declared = short(source, moved(DECLARED, view), view.length, view.target_reach)
+    target: Any = declared.target
+    vector: Any = [declared.one, *declared.features]
+    terms = [*gram(vector, declared.norm, Fraction(1)).terms, *cross(vector, target, 1, Fraction(1)).terms]
+    return Program(rows.rows, ALL, (), tuple(map(Total, terms)))
+
+
+PROGRAMS["shortened"] = shortened()
+
+
+def table() -> pa.Table:
+    rng = np.random.default_rng(8)
+    numbers = {
+        name: pa.array(rng.uniform(-1.2, 1.2, 400), mask=rng.random(400) < 0.05) for name in ("a", "b", "y")
+    }
+    return pa.table({**numbers, "c": rng.integers(0, 4, 400)})
+
+
+def prepared() -> Preparation:
+    grids = (
+        Grid("a", -(2**20), 2**20, -20),
+        Grid("b", -(2**19), 2**20, -20),
+        Grid("y", 0, 2**20, -20),
+        Codes("c", (0.0, 1.0, 2.0)),
+    )
+    return Preparation(None, 1, grids, KEY)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_postgres_sums_the_same(tmp_path: Path, postgres: str, name: str) -> None:
+    both = Both.at(tmp_path, postgres)
+    both.prepare(table(), prepared(), "t")
+    duck, other = both.run(PROGRAMS[name])
+    assert np.array_equal(duck, other)
+    assert np.any(np.asarray(duck) != 0)
+
+
+def test_spark_sums_the_same(tmp_path: Path, spark: Any) -> None:
+    beside = Beside.at(tmp_path, spark)
+    beside.prepare(table(), prepared(), "t")
+    for program in PROGRAMS.values():
+        duck, other = beside.run(program)
+        assert np.array_equal(duck, other)
+
+
+def test_shortened_rows_are_no_longer_than_their_norm(tmp_path: Path, postgres: str) -> None:
+    """The squares of one row, summed, are at most those of the norm."""
+    both = Both.at(tmp_path, postgres)
+    norm = int(0.4 * ONE)
+    for place in range(40):
+        both.duck.prepare(table().slice(place, 1), prepared(), f"one{place}")
+        program = shortened()
+        found = both.duck.run(_of(program, f"one{place}"))[:, 0]
+        assert (int(found[0]) + int(found[3]) + int(found[5])) // 5 <= norm**2
+
+
+def _of(program: Any, snapshot: str) -> Any:
+    """The same program about another snapshot."""
+    if isinstance(program, Scan):
+        return replace(program, snapshot=snapshot)
+    return replace(program, rows=_of(program.rows, snapshot))
