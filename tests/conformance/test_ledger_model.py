@@ -141,7 +141,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
-        self.store = store_of(self.kind, self.folder)
+        self.store = store_of(self.kind, self.folder, durable=False)
         self.ledger = self.store.create(patience=0.001)
         self.reference = Reference()
         self.steps = 0
@@ -299,7 +299,7 @@ class LongPostgresMachine(LedgerMachine):
 
 
 def run(machine: type[LedgerMachine], examples: int, length: int) -> None:
-    servers.running() if machine.kind == "postgres" else None
+    servers.running(False) if machine.kind == "postgres" else None
     chosen = settings(
         max_examples=examples,
         stateful_step_count=length,
@@ -325,4 +325,4 @@ def test_a_hundred_thousand_operations_on_sqlite_agree_with_the_reference() -> N
 
 @pytest.mark.slow
 def test_a_hundred_thousand_operations_on_postgres_agree_with_the_reference() -> None:
-    run(LongPostgresMachine, 1000, 100)
+    run(LongPostgresMachine, 500, 200)

@@ -24,14 +24,13 @@ _BUSY = ("55P03", "40P01", "57014")  # a lock not had in time, a deadlock, a sta
 _FULL = ("53100",)
 _DAMAGED = ("XX001", "XX002")
 
-_SETTINGS = (
-    "SET synchronous_commit = on",
-    "SET client_encoding = 'UTF8'",
-    "SET default_transaction_isolation = 'read committed'",
-    "SET statement_timeout = 0",
-    "SET enable_seqscan = off",  # a plan made while the tables were small stays when they are not
-    "SET jit = off",
-)
+_SETTINGS = {
+    "synchronous_commit": "on",
+    "default_transaction_isolation": r"read\ committed",
+    "statement_timeout": "0",
+    "enable_seqscan": "off",  # a plan made while the tables were small stays when they are not
+    "jit": "off",
+}
 
 
 class Dressed:
@@ -163,21 +162,19 @@ class ServerDatabase(Shared):
                 self.close()
 
     def _open(self) -> Dressed:
-        raw = _closing().connect(
-            self._address,
-            autocommit=True,
-            connect_timeout=max(2, int(self._patience)),
-            options=f"-c search_path={self._schema}",
-            prepare_threshold=3,
+        """With all settings in the first message: a check opens a connection of its own each time."""
+        waits = max(1, int(1000 * self._patience))
+        settings = {**_SETTINGS, "search_path": self._schema, "lock_timeout": str(waits)}
+        return Dressed(
+            _closing().connect(
+                self._address,
+                autocommit=True,
+                connect_timeout=max(2, int(self._patience)),
+                client_encoding="utf8",
+                options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
+                prepare_threshold=3,
+            )
         )
-        dressed = Dressed(raw)
-        try:
-            for setting in (*_SETTINGS, f"SET lock_timeout = {max(1, int(1000 * self._patience))}"):
-                dressed.execute(setting)
-        except Exception:
-            raw.close()
-            raise
-        return dressed
 
 
 @cache
