@@ -136,11 +136,15 @@ def main() -> None:
             found.append(Row.of(name, spend, truth, given.seeds, given.k, transactions))
             print(found[-1], flush=True)
     if given.plot and found:
-        labels = [
-            f"{row.name} {row.spend['epsilon']:g}{'δ' if 'delta' in row.spend else ''}" for row in found
-        ]
-        title = f"Precision of the top {given.k} itemsets, by ε (δ: with δ = 1e-6)"
-        sf.viz.bars(labels, [row.precision for row in found], title=title).save(given.plot)
+        picture(found, given.k).save(given.plot)
+
+
+def picture(found: list[Row], k: int) -> sf.viz.Chart:
+    """One bar a row, with two standard errors to either side."""
+    labels = [f"{row.name} {row.spend['epsilon']:g}{', δ' if 'delta' in row.spend else ''}" for row in found]
+    low, high = ([100 * min(1.0, row.precision + side * row.deviation) for row in found] for side in (-2, 2))
+    values = [100 * row.precision for row in found]
+    return sf.viz.bars(labels, values, low, high, title=f"Top {k} itemsets that are true, by ε", y="%")
 
 
 if __name__ == "__main__":

@@ -179,9 +179,9 @@ def counts(oracle: Oracle, terms: Sequence[Value], chosen: Cap, share: Fraction)
     (answer,) = oracle.sums([chosen.block(terms)], share=share)
     whole = ONE * (1 - min(_MOST_LOST, chosen.lost))
     deviation = answer.deviation / whole
-    return Counts(answer.values[:, 0] / whole, deviation, step(oracle, deviation), chosen.lost)
+    return Counts(answer.values[:, 0] / whole, deviation, step(oracle.purse.main, deviation), chosen.lost)
 
 
-def step(oracle: Oracle, deviation: float) -> float:
-    """Of one noise of the main part of the purse."""
-    return deviation if isinstance(oracle.purse.main, Pure) else 0.0
+def step(spend: Spend, deviation: float) -> float:
+    """Of one noise that was paid for in this way."""
+    return deviation if isinstance(spend, Pure) else 0.0

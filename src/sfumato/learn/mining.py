@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.curator.layers import total
 from sfumato.curator.spend import Pure
-from sfumato.curator.statistics import COUNT, Among, Block, Choose, Constant, Key, Lookup, Multiply
+from sfumato.curator.statistics import COUNT, Among, Block, Choose, Constant, Key, Lookup, Multiply, part
 from sfumato.learn.bases import LONGEST, bases, subsets
 from sfumato.learn.capped import Counts, Estimate, Size, blended, cap, counts, sizes, step
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Value
     from sfumato.learn.bases import Items
     from sfumato.learn.capped import Sizes
@@ -45,6 +46,7 @@ _SLACK = 1.0
 _CLOSE = 3.0
 """And items within so many of it."""
 _MOST_BINS = 2**10
+_ONE = Block((COUNT,), 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,21 +227,28 @@ def _one_basis(
 ) -> dict[Items, Estimate]:
     """The most frequent items, as many as k itemsets of them can be made with room to spare."""
     length = min(len(items), LONGEST, k.bit_length() + 5)
-    basis = tuple(sorted(_most_frequent(oracle, items, held, seen, length)))
+    spend = _sharper(oracle)
+    basis = tuple(sorted(_most_frequent(oracle, items, held, seen, length, spend)))
     number = _number([items[each] for each in basis])
-    (answer,) = oracle.sums([Block((COUNT,), 1, 1)], [Key(number, 2**length)], share=_BASIS)
+    (answer,) = oracle.sums([_ONE], [Key(number, 2**length)], share=_BASIS, out_of=spend)
     bins, deviation = answer.values[0], answer.deviation
-    return _of_basis(basis, bins, Counts(bins, deviation, step(oracle, deviation), 0.0))
+    return _of_basis(basis, bins, Counts(bins, deviation, step(spend, deviation), 0.0))
+
+
+def _sharper(oracle: Oracle) -> Spend:
+    """Where a transaction is in one cell only, Laplace noise may be the smaller: then all is by pure ε."""
+    kinds: list[Spend] = [oracle.purse.alone, oracle.purse.main]
+    return min(kinds, key=lambda each: oracle.noise([_ONE], part(each, _BASIS))[0].deviation)
 
 
 def _most_frequent(
-    oracle: Oracle, items: Sequence[Value], held: Size, seen: Sizes, length: int
+    oracle: Oracle, items: Sequence[Value], held: Size, seen: Sizes, length: int, spend: Spend
 ) -> Sequence[int]:
     """By pure ε, chosen one after the other; with Gaussian noise, counted."""
     if length == len(items):
         return range(length)
-    if isinstance(oracle.purse.main, Pure):
-        return oracle.top(items, length, _LEADING)
+    if isinstance(spend, Pure):
+        return oracle.top(items, length, _LEADING, spend)
     chosen = cap(oracle, held, seen, seen.rows.count * seen.mean / len(items), _LEADING)
     oracle, (weight,) = oracle.remember([chosen.weight])
     got = counts(oracle, [Multiply(each, weight) for each in items], chosen, _LEADING)

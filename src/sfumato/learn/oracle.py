@@ -114,9 +114,11 @@ class Oracle(ABC):
     def remember(self, values: Sequence[Value]) -> tuple[Oracle, list[Value]]:
         """The same rows with these values as further columns, so that none is computed again."""
 
-    def top(self, terms: Sequence[Value], k: int, share: Fraction = ALL) -> list[int]:
+    def top(
+        self, terms: Sequence[Value], k: int, share: Fraction = ALL, out_of: Spend | None = None
+    ) -> list[int]:
         """The places of the k terms with the greatest sums, where a row adds 0 or 1 to each; by pure ε."""
-        spend = part(self.purse.main, share)
+        spend = part(out_of or self.purse.main, share)
         mechanism = TopK(spend.choice(), k, self.rows_per_unit, monotone=not self.replaced)
         return self._top(tuple(terms), mechanism, spend)
 

@@ -77,6 +77,16 @@ def test_what_is_not_declared_counts_nowhere() -> None:
     assert "secret" not in str(vars(model))
 
 
+@pytest.mark.parametrize("transactions", [[], [[]], [["a"]], [["a", "b", "c"]] * 3])
+def test_few_transactions_or_none_are_no_error(transactions: list[list[str]]) -> None:
+    """Whether a fit fails would tell of the data."""
+    for spend in ({"epsilon": 0.1}, {"epsilon": 0.1, "delta": 1e-6}):
+        model = AssociationRules(5, items=["a", "b", "c"], **spend).fit(transactions)
+        assert 1 <= len(model.itemsets_) <= 5
+        assert np.isfinite(model.counts_).all()
+        assert np.isfinite(model.support_).all()
+
+
 def test_many_items_a_transaction_make_one_basis() -> None:
     rng = np.random.default_rng(1)
     matrix = (rng.random((2000, 30)) < np.linspace(0.95, 0.4, 30)).astype(float)
