@@ -95,6 +95,7 @@ def fit(
 
 def private_rows(desk: Desk, table: str) -> Source:
     """The rows of a table with someone to protect in it."""
+    _require_known(estimator)
     rows = source(Aliased(Table(table), table), desk.lab.table)
     if rows.table.is_public:
         raise PolicyError(
@@ -109,6 +110,18 @@ def protected(rows: Source, each: int) -> str:
     """Who is, in words."""
     unit = rows.table.unit.column or "row"
     return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
+
+
+def _require_known(estimator: Any) -> None:
+    """Behind the curator only what was reviewed learns: what an estimator says of its sums is believed."""
+    from sfumato import learn
+
+    if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
+        raise UsageError(
+            "SF-E117",
+            "Only the estimators of sf.learn are fitted behind the curator.",
+            try_="sf.learn.LogisticRegression(epsilon=0.5), or s.oracle(…) for a program of one's own",
+        )
 
 
 def _names(features: Any) -> tuple[str, ...]:
@@ -204,8 +217,14 @@ def moved(declared: Declared, view: View) -> Declared:
     target = declared.target
     if isinstance(target, Feature):
         target = _from(target, view.target_centre)
-    constant = Feature("one", Constant(round(view.one * ONE)), ONE, 0.0, 1.0) if view.one else None
-    return replace(declared, features=features, target=target, one=constant)
+    return replace(declared, features=features, target=target, one=_one(view.one) if view.one else None)
+
+
+def _one(length: float) -> Feature:
+    """What is the same in all rows."""
+    value = round(length * ONE)
+    bound = max(ONE, value)
+    return Feature("one", Constant(value), bound, 0.0, bound / ONE)
 
 
 def short(rows: Source, declared: Declared, length: float, reach: float) -> tuple[Source, Declared]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.learn.declared import Declared, Given
     from sfumato.learn.oracle import Oracle, Pay
+    from sfumato.privacy.events import Event
 
 
 class Private(BaseEstimator):
@@ -105,8 +106,11 @@ class Private(BaseEstimator):
         else:
             if getattr(self, "_travelled", False):
                 raise travelled()
-            fits = self._tally().add(purse.events)
-            yield purse, lambda event: None
+            paid: list[Event] = []
+            try:
+                yield purse, paid.append
+            finally:
+                fits = self._tally().add(tuple(paid))
             promised = replace(promised, others=together(fits, purse.delta))
         self.guarantee_ = promised
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.curator.statistics import Block, noisy, part
 from sfumato.errors import UsageError
@@ -90,10 +91,12 @@ def evaluate(
     Assumes  : the model and its classes are public, or were paid for.
     """
     measure, purse = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
+    labels = column_or_1d(y)
+    check_consistent_length(X, labels)
     if budget is not None:
         budget.require(purse.events)
         budget.charge(Sequential(purse.events), "evaluate")
-    rows = _Rows(model, X, codes(np.asarray(y), measure.classes))
+    rows = _Rows(model, X, codes(labels, measure.classes))
     found, scored = rows.counted(measure, purse.main)
     return measure.read(found, scored, Guarantee.of(purse))
 
@@ -168,8 +171,10 @@ class _Rows:
 
     def _counts(self, places: NDArray[np.int64], shape: tuple[int, int], spend: Spend) -> Counts:
         """A row is in one cell, or in none."""
+        if places.shape != self.true.shape:
+            raise AssertionError("a model says one thing of each row")
         noise = noisy(Block((), 1, 1), spend, 1, False)
-        inside = self.true >= 0
+        inside = (self.true >= 0) & (places >= 0)
         cells = self.true[inside] * shape[1] + places[inside]
         exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
         return Counts(noise.release(exact).reshape(shape), noise.deviation)

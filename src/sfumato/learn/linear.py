@@ -85,8 +85,11 @@ class LinearRegression(PrivateRegressor):
         self.target_bounds_ = np.array([target.middle - target.half, target.middle + target.half])
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
-        rows = self._rows(X)
-        found: Floats = np.clip(rows @ self.coef_ + self.intercept_, *self.target_bounds_)
+        """A row with something missing is met by the middle of the bounds."""
+        with np.errstate(invalid="ignore"):
+            rows = self._rows(X) @ self.coef_ + self.intercept_
+        known = np.nan_to_num(rows, nan=float(self.target_bounds_.mean()))
+        found: Floats = np.clip(known, *self.target_bounds_)
         return found
 
 

@@ -58,6 +58,7 @@ def load(path: str | Path) -> Any:
     for name, value in body["learned"].items():
         if _is_learned(name):
             setattr(estimator, name, _read(value, arrays))
+    estimator.__dict__["_travelled"] = True  # how often the one that was saved was fitted is not known here
     return estimator
 
 

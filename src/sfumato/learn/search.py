@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
 
 from sfumato.curator.spend import Pure, Rounded
 from sfumato.curator.statistics import Block, noisy
@@ -131,11 +137,11 @@ class Search(Private):
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge for all runs, then make them."""
         settings = _settings(self.grid)
+        rows, labels = _checked(X, y)
         with self._paying() as (purse, pay):
             plan = self.plan()
             for event in purse.events:
                 pay(event)
-            rows, labels = np.asarray(X), np.asarray(y)
             tested = _coins(len(rows))
             best, highest = None, -float("inf")
             for _ in range(drawn_runs(plan.event.stop)):  # how many there were is no part of the answer
@@ -158,6 +164,15 @@ class Search(Private):
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y))
+
+
+def _checked(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:  # noqa: N803
+    """A row and a target for each, before any is put aside: a run sees them in parts only."""
+    rows, targets = check_array(X, dtype=None, ensure_all_finite=False), column_or_1d(y)
+    check_consistent_length(rows, targets)
+    if targets.dtype.kind == "f":
+        assert_all_finite(targets, input_name="y")
+    return rows, targets
 
 
 def _settings(grid: Any) -> list[dict[str, Any]]:
@@ -195,9 +210,12 @@ def _coins(rows: int) -> NDArray[np.bool_]:
 
 
 def _score(fitted: Any, rows: Any, targets: Any, spend: Spend) -> float:
-    """The noisy sum of how well each row is met, from 0 to 1 and rounded down."""
+    """The noisy sum of how well each row is met, from 0 to 1 and rounded down; not at all where unknown."""
     quality = _qualities(fitted, rows, targets) if len(rows) else np.zeros(0)
-    exact = np.array([int(np.floor(np.clip(quality, 0.0, 1.0) * _QUALITY).astype(np.int64).sum())])
+    if quality.shape != (len(rows),):
+        raise AssertionError("a row adds one number to the score")
+    known = np.clip(np.nan_to_num(quality, nan=0.0), 0.0, 1.0)
+    exact = np.array([int(np.floor(known * _QUALITY).astype(np.int64).sum())])
     noise = noisy(Block((), _QUALITY, _QUALITY**2), spend, 1, False)
     return float(noise.release(exact)[0]) / _QUALITY
 

@@ -53,7 +53,7 @@ class PrivateClassifier(ClassifierMixin, Private):
 
 
 class PrivateRegressor(RegressorMixin, Private):
-    """Learns a number. Targets are clipped to their declared bounds, missing ones count as the middle."""
+    """Learns a number. Targets are clipped to their declared bounds; on own arrays none may be missing."""
 
     target_bounds: Any
 
