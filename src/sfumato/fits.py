@@ -70,6 +70,7 @@ def fit(
     rows_per_unit: int,
 ) -> Any:
     """Learn from a table; the estimator comes back fitted."""
+    _require_known(estimator)
     rows = private_rows(desk, table)
     bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
     names: Sequence[Any] = _names(features)
@@ -95,7 +96,6 @@ def fit(
 
 def private_rows(desk: Desk, table: str) -> Source:
     """The rows of a table with someone to protect in it."""
-    _require_known(estimator)
     rows = source(Aliased(Table(table), table), desk.lab.table)
     if rows.table.is_public:
         raise PolicyError(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     assert_all_finite,
     check_array,
@@ -33,6 +34,8 @@ from sfumato.privacy.exact import whole
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from sfumato.curator.spend import Spend
@@ -42,6 +45,11 @@ _TESTED = 4
 """One row in so many is kept to compare by."""
 _HALVINGS = 40
 _QUALITY = ONE
+
+
+def _of_best(name: str) -> Callable[[Any], bool]:
+    """Whether the best estimator can do this."""
+    return lambda search: hasattr(getattr(search, "best_estimator_", None), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,14 @@ class Search(Private):
     def predict(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
+
+    @available_if(_of_best("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:  # noqa: N803
+        return self.best_estimator_.predict_proba(X)
+
+    @available_if(_of_best("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:  # noqa: N803
+        return self.best_estimator_.decision_function(X)
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         check_is_fitted(self)

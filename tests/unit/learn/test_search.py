@@ -85,6 +85,16 @@ def test_grids_are_lists(grid: Any) -> None:
     assert problem.value.code == "SF-E137"
 
 
+def test_a_search_does_what_its_best_can() -> None:
+    X, y = blobs(300)
+    found = Search(logistic(), {"steps": [2]}, epsilon=1.0, runs=2)
+    assert not hasattr(found, "predict_proba")
+    found.fit(X, y)
+    assert found.predict_proba(X).shape == (300, 2)
+    assert found.decision_function(X).shape == (300,)
+    assert evaluate(found, X, y, epsilon=1.0).auc is not None
+
+
 def test_the_number_of_runs_is_not_told() -> None:
     found = Search(logistic(), {"steps": [2]}, epsilon=1.0, runs=5).fit(*blobs(100))
     assert not [name for name in vars(found) if "runs" in name and name != "runs"]
