@@ -163,11 +163,11 @@ class Search(Private):
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
-    @available_if(_of_best("predict_proba"))
+    @available_if(_of_best("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         return self.best_estimator_.predict_proba(X)
 
-    @available_if(_of_best("decision_function"))
+    @available_if(_of_best("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:  # noqa: N803
         return self.best_estimator_.decision_function(X)
 
