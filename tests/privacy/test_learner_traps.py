@@ -1,0 +1,123 @@
+"""What one strange row could do to learners: move a score without bound, or decide if there is an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.errors import PolicyError, UsageError
+from sfumato.learn import search
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = 300
+RNG = np.random.default_rng(0)
+POINTS = RNG.uniform(-1, 1, (ROWS, 2))
+SIDES = (POINTS[:, 0] > 0).astype(int)
+
+
+@pytest.fixture
+def first_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coin of the first row falls where it is scored."""
+    coins = search._coins
+
+    def loaded(rows: int) -> Any:
+        found = coins(rows)
+        found[0] = True
+        return found
+
+    monkeypatch.setattr(search, "_coins", loaded)
+
+
+def _search() -> Any:
+    model = sf.learn.LinearRegression(epsilon=1, bounds=(-1, 1), target_bounds=(-1, 1))
+    return sf.learn.Search(model, {"bounds": [(-1, 1)]}, epsilon=20, runs=2)
+
+
+@pytest.mark.usefixtures("first_is_tested")
+@pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf])
+def test_a_row_that_cannot_be_predicted_adds_nothing_to_a_score(strange: float) -> None:
+    points = POINTS.copy()
+    points[0, 0] = strange
+    found = _search().fit(points, POINTS[:, 0] / 2)
+    assert 0 < found.best_score_ < ROWS
+
+
+@pytest.mark.parametrize("strange", [np.nan, np.inf])
+def test_a_target_that_is_no_number_is_refused_before_rows_are_parted(strange: float) -> None:
+    target = POINTS[:, 0] / 2
+    target[0] = strange
+    with pytest.raises(ValueError, match="y"):
+        _search().fit(POINTS, target)
+
+
+def test_a_column_of_labels_is_scored_row_by_row() -> None:
+    model = sf.learn.GaussianNB(epsilon=1, bounds=(-1, 1), classes=[0, 1])
+    found = sf.learn.Search(model, {"bounds": [(-1, 1)]}, epsilon=20, runs=2)
+    with pytest.warns(match="1d"):
+        column = np.asarray(sf.learn.search.column_or_1d(SIDES[:, None], warn=True))
+    assert found.fit(POINTS, SIDES[:, None]).best_score_ < ROWS / 2
+    model.fit(POINTS, column)
+    evaluated = sf.learn.evaluate(model, POINTS, SIDES[:, None], epsilon=100)
+    assert abs(int(evaluated.confusion.sum()) - ROWS) < 10
+    with pytest.raises(ValueError, match="inconsistent"):
+        sf.learn.evaluate(model, POINTS, SIDES[:-1], epsilon=100)
+
+
+def test_a_model_that_predicts_no_class_is_counted_nowhere() -> None:
+    class Odd:
+        classes_ = np.array([0, 1])
+
+        def predict(self, rows: Any) -> Any:
+            return np.where(np.arange(len(rows)) < 5, 7, 0)
+
+        def predict_proba(self, rows: Any) -> Any:
+            return np.full((len(rows), 2), 0.5)
+
+    evaluated = sf.learn.evaluate(Odd(), POINTS, np.zeros(ROWS, dtype=int), epsilon=200)
+    assert abs(int(evaluated.confusion.sum()) - (ROWS - 5)) < 4
+
+
+def test_fits_together_cost_what_they_asked_for() -> None:
+    """Too few rows for a regression: the mean is asked again, for pure ε instead of Gaussian noise."""
+    model = sf.learn.LinearRegression(epsilon=1, delta=1e-6, bounds=(-1, 1), target_bounds=(-1, 1))
+    for _ in range(10):
+        model.fit(POINTS[:30], POINTS[:30, 0])
+    said = float(model.guarantee_.others.split("ε = ")[1].split(",")[0])
+    assert said > 5
+
+
+def test_a_model_out_of_a_file_is_not_fitted_for_nothing(tmp_path: Path) -> None:
+    model = sf.learn.GaussianNB(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(POINTS, SIDES)
+    model.save(tmp_path / "model")
+    with pytest.raises(PolicyError, match="SF-E107"):
+        sf.learn.load(tmp_path / "model").fit(POINTS, SIDES)
+
+
+def test_only_reviewed_estimators_learn_behind_the_curator(tmp_path: Path) -> None:
+    class Own(sf.learn.GaussianNB):  # type: ignore[misc]
+        pass
+
+    lab = sf.create(tmp_path / "lab")
+    lab.register(
+        "t", pa.table({"x": [0.5]}), unit=sf.ROW, columns={"x": sf.between(0, 1)}, budget=sf.Budget(1)
+    )
+    with pytest.raises(UsageError, match="SF-E117"):
+        lab.session().fit(Own(epsilon=1), table="t", features=["x"])
+
+
+def test_many_binary_features_are_learnt_from_behind_the_curator(tmp_path: Path) -> None:
+    features = [f"x{place}" for place in range(30)]
+    points = RNG.integers(0, 2, (2000, 30))
+    columns: dict[str, Any] = {name: sf.between(0, 1, step=1) for name in features} | {"y": sf.between(-2, 3)}
+    lab = sf.create(tmp_path / "lab")
+    source = dict(zip(features, points.T, strict=True)) | {"y": points[:, 0] * 2.0 + points[:, 1] - 1}
+    lab.register("t", pa.table(source), unit=sf.ROW, columns=columns, budget=sf.Budget(10**6))
+    model = sf.learn.LinearRegression(epsilon=1000.0)
+    found = lab.session().fit(model, table="t", features=features, target="y")
+    assert np.allclose(found.coef_[:3], [2, 1, 0], atol=0.1)
