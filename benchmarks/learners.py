@@ -174,21 +174,21 @@ STUDIES = (
     Study(
         "boosting, synthetic",
         synthetic,
-        classified(learn.GradientBoostingClassifier),
-        ensemble.HistGradientBoostingClassifier(max_depth=4),
+        classified(learn.GradientBoosting),
+        ensemble.HistGradientBoosting(max_depth=4),
         (0.78, 0.83, 0.85, 0.87),
     ),
     Study(
         "additive boosting, synthetic",
         synthetic,
-        classified(learn.GradientBoostingClassifier, additive=True),
-        ensemble.HistGradientBoostingClassifier(max_depth=1, max_iter=300),
+        classified(learn.GradientBoosting, additive=True),
+        ensemble.HistGradientBoosting(max_depth=1, max_iter=300),
     ),
     Study(
         "decision tree, synthetic",
         synthetic,
-        classified(learn.DecisionTreeClassifier),
-        tree.DecisionTreeClassifier(max_depth=5),
+        classified(learn.DecisionTree),
+        tree.DecisionTree(max_depth=5),
     ),
 )
 

@@ -15,9 +15,9 @@ from sfumato.learn import (
     PCA,
     Bins,
     CategoricalNB,
-    DecisionTreeClassifier,
+    DecisionTree,
     GaussianNB,
-    GradientBoostingClassifier,
+    GradientBoosting,
     GradientBoostingRegressor,
     KMeans,
     LinearRegression,
@@ -62,8 +62,8 @@ def learned(estimator: Any) -> dict[str, Any]:
 _BOOST: dict[str, Any] = {"bounds": BOUNDS, "trees": 12, "depth": 2}
 
 
-def _boosted(**given: Any) -> GradientBoostingClassifier:
-    return GradientBoostingClassifier(**_BOOST, **given)
+def _boosted(**given: Any) -> GradientBoosting:
+    return GradientBoosting(**_BOOST, **given)
 
 
 CASES: list[tuple[Any, list[float]]] = [
@@ -75,7 +75,7 @@ CASES: list[tuple[Any, list[float]]] = [
     (lambda **spend: KMeans(2, row_norm=1.0, **spend), [0.0]),
     (lambda **spend: StandardScaler(bounds=BOUNDS, **spend), [0.0]),
     (lambda **spend: Bins(3, bounds=BOUNDS, **spend), [0.0]),
-    (lambda **spend: DecisionTreeClassifier(bounds=BOUNDS, classes=[0, 1], max_depth=3, **spend), [0.0, 1.0]),
+    (lambda **spend: DecisionTree(bounds=BOUNDS, classes=[0, 1], max_depth=3, **spend), [0.0, 1.0]),
     (lambda **spend: _boosted(classes=[0, 1], **spend), [0.0, 1.0]),
     (lambda **spend: _boosted(classes=[0, 1, 2], **spend), [0.0, 1.0, 2.0, 3.0]),
     (lambda **spend: _boosted(classes=[0, 1], additive=True, **spend), [0.0, 1.0]),

@@ -18,7 +18,7 @@ if find_spec("sklearn") is None:
     )
 
 from sfumato.learn.accounts import Account
-from sfumato.learn.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from sfumato.learn.boosting import GradientBoosting, GradientBoostingRegressor
 from sfumato.learn.cluster import KMeans
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.evaluation import Evaluation, Measured, evaluate
@@ -35,17 +35,17 @@ from sfumato.learn.planning import excess_loss, least_rows, rows_needed, shrink_
 from sfumato.learn.preprocessing import Bins, StandardScaler
 from sfumato.learn.saving import load
 from sfumato.learn.search import Search
-from sfumato.learn.tree import DecisionTreeClassifier
+from sfumato.learn.tree import DecisionTree
 
 ESTIMATORS = (
     "AssociationRules",
     "Bins",
     "CategoricalNB",
     "ConvexERM",
-    "DecisionTreeClassifier",
+    "DecisionTree",
     "FrequentItemsets",
     "GaussianNB",
-    "GradientBoostingClassifier",
+    "GradientBoosting",
     "GradientBoostingRegressor",
     "KMeans",
     "KernelSVC",
@@ -67,11 +67,11 @@ __all__ = [
     "Bins",
     "CategoricalNB",
     "ConvexERM",
-    "DecisionTreeClassifier",
+    "DecisionTree",
     "Evaluation",
     "FrequentItemsets",
     "GaussianNB",
-    "GradientBoostingClassifier",
+    "GradientBoosting",
     "GradientBoostingRegressor",
     "Guarantee",
     "KMeans",

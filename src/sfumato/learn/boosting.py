@@ -249,7 +249,7 @@ def _cell(rows: Floats, each: dict[str, Any]) -> NDArray[np.int64]:
 # ---- the two estimators ------------------------------------------------------------------------------------
 
 
-class GradientBoostingClassifier(Boosting, PrivateClassifier):
+class GradientBoosting(Boosting, PrivateClassifier):
     """Trees with drawn splits and measured leaves, for declared classes; each class against the others.
 
     `additive=True` gives one feature to each tree, so that `shape` shows what each feature does.

@@ -46,7 +46,7 @@ class Node:
     above: int = -1
 
 
-class DecisionTreeClassifier(PrivateClassifier):
+class DecisionTree(PrivateClassifier):
     """Splits by the gain of information that noisy counts of classes show, level by level.
 
     Privacy

@@ -19,9 +19,9 @@ from sfumato.learn import (
     PCA,
     Account,
     CategoricalNB,
-    DecisionTreeClassifier,
+    DecisionTree,
     GaussianNB,
-    GradientBoostingClassifier,
+    GradientBoosting,
     KMeans,
     LinearRegression,
     load,
@@ -53,8 +53,8 @@ def naive(**more: Any) -> GaussianNB:
         (GaussianNB(epsilon=1, bounds=(-1, 1), classes=[0]), "SF-E104"),
         (LinearRegression(epsilon=1, bounds=(-1, 1)), "SF-E105"),
         (PCA(7, epsilon=1, bounds=(-1, 1)), "SF-E113"),
-        (DecisionTreeClassifier(**GIVEN, classes=[0, 1], max_depth=20), "SF-E114"),
-        (GradientBoostingClassifier(**GIVEN, classes=[0, 1], depth=9), "SF-E114"),
+        (DecisionTree(**GIVEN, classes=[0, 1], max_depth=20), "SF-E114"),
+        (GradientBoosting(**GIVEN, classes=[0, 1], depth=9), "SF-E114"),
         (CategoricalNB(epsilon=1, classes=[0, 1], categories=[2, 2]), "SF-E115"),
         (GaussianNB(epsilon=1, rho=1, bounds=(-1, 1), classes=[0, 1]), "SF-N109"),
     ],
@@ -161,8 +161,8 @@ def test_a_copy_of_an_account_is_the_account(tmp_path: Path) -> None:
         LinearRegression(**GIVEN, target_bounds=(0, 1)),
         PCA(2, **GIVEN),
         KMeans(2, **GIVEN),
-        DecisionTreeClassifier(**GIVEN, classes=[0, 1], max_depth=2),
-        GradientBoostingClassifier(**GIVEN, classes=[0, 1], trees=5),
+        DecisionTree(**GIVEN, classes=[0, 1], max_depth=2),
+        GradientBoosting(**GIVEN, classes=[0, 1], trees=5),
     ],
     ids=lambda each: type(each).__name__,
 )
@@ -195,7 +195,7 @@ def test_every_estimator_is_found() -> None:
 
 
 def test_an_additive_model_shows_what_a_feature_does() -> None:
-    model = GradientBoostingClassifier(
+    model = GradientBoosting(
         epsilon=100, delta=1e-6, bounds=(-1, 1), classes=[0, 1], trees=30, additive=True
     ).fit(X, Y)
     cuts, values = model.shape(0)
@@ -207,7 +207,7 @@ def test_an_additive_model_shows_what_a_feature_does() -> None:
 
 
 def test_deep_trees_have_no_shape_of_one_feature() -> None:
-    model = GradientBoostingClassifier(**GIVEN, classes=[0, 1], trees=4).fit(X, Y)
+    model = GradientBoosting(**GIVEN, classes=[0, 1], trees=4).fit(X, Y)
     with pytest.raises(UsageError) as refused:
         model.shape(0)
     assert refused.value.code == "SF-E116"

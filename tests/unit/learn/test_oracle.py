@@ -204,8 +204,8 @@ FITS = [
     (sf.learn.LinearRegression(epsilon=50, delta=1e-6), "b"),
     (sf.learn.PCA(1, epsilon=5, delta=1e-6), None),
     (sf.learn.Bins(3, epsilon=5), None),
-    (sf.learn.DecisionTreeClassifier(epsilon=5, max_depth=2), "c"),
-    (sf.learn.GradientBoostingClassifier(epsilon=5, trees=6, depth=2), "c"),
+    (sf.learn.DecisionTree(epsilon=5, max_depth=2), "c"),
+    (sf.learn.GradientBoosting(epsilon=5, trees=6, depth=2), "c"),
     (sf.learn.GradientBoostingRegressor(epsilon=5, trees=6, depth=2), "b"),
 ]
 

@@ -14,9 +14,9 @@ from sklearn.utils.estimator_checks import check_estimator
 from sfumato.learn import (
     PCA,
     Bins,
-    DecisionTreeClassifier,
+    DecisionTree,
     GaussianNB,
-    GradientBoostingClassifier,
+    GradientBoosting,
     GradientBoostingRegressor,
     KMeans,
     LinearRegression,
@@ -49,8 +49,8 @@ NAMED = NOISY | dict.fromkeys(("check_estimator_sparse_array", "check_estimator_
 GIVEN: dict[str, Any] = {"epsilon": 1e4, "bounds": (-20, 20)}
 CASES: list[tuple[Any, dict[str, str]]] = [
     (GaussianNB(**GIVEN, classes=[0, 1, 2]), DECLARED),
-    (DecisionTreeClassifier(**GIVEN, classes=[0, 1, 2]), DECLARED),
-    (GradientBoostingClassifier(**GIVEN, classes=[0, 1, 2], trees=20), DECLARED),
+    (DecisionTree(**GIVEN, classes=[0, 1, 2]), DECLARED),
+    (GradientBoosting(**GIVEN, classes=[0, 1, 2], trees=20), DECLARED),
     (GradientBoostingRegressor(**GIVEN, target_bounds=(-4, 4), trees=40), NOISY),
     (LinearRegression(**GIVEN, target_bounds=(-500, 500)), NOISY),
     (PCA(1, **GIVEN), NOISY),
