@@ -175,14 +175,14 @@ STUDIES = (
         "boosting, synthetic",
         synthetic,
         classified(learn.GradientBoosting),
-        ensemble.HistGradientBoosting(max_depth=4),
+        ensemble.HistGradientBoostingClassifier(max_depth=4),
         (0.78, 0.83, 0.85, 0.87),
     ),
     Study(
         "additive boosting, synthetic",
         synthetic,
         classified(learn.GradientBoosting, additive=True),
-        ensemble.HistGradientBoosting(max_depth=1, max_iter=300),
+        ensemble.HistGradientBoostingClassifier(max_depth=1, max_iter=300),
     ),
     Study(
         "decision tree, synthetic",
