@@ -55,7 +55,7 @@ MODELS: list[tuple[Callable[[], Any], list[str], str | None]] = [
     (lambda: sf.learn.PCA(2, **SPEND), ["a", "b", "y"], None),
     (lambda: sf.learn.KMeans(2, **SPEND), ["a", "b"], None),
     (lambda: sf.learn.DecisionTree(**SPEND, max_depth=2), ["a", "b"], "c"),
-    (lambda: sf.learn.GradientBoosting(**SPEND, trees=11, depth=2), ["a", "b"], "c"),
+    (lambda: sf.learn.GradientBoosting(**SPEND, trees=3, depth=2), ["a", "b"], "c"),
     (lambda: sf.learn.GradientBoostingRegressor(**SPEND, trees=11, depth=2), ["a", "b"], "y"),
 ]
 
