@@ -29,6 +29,7 @@ from sfumato.curator.statistics import (
     part,
 )
 from sfumato.errors import UsageError
+from sfumato.learn import progress
 from sfumato.learn.cells import bins, clipped, corner
 from sfumato.learn.declared import Feature, Labels
 from sfumato.learn.spread import Spread, spread
@@ -98,7 +99,7 @@ class Boosting:
         plan = self._plan(oracle, known)
         scores: list[Value] = [Constant(each) for each in self._first(oracle)]
         found: list[dict[str, Any]] = []
-        for _ in range(plan.rounds):
+        for _ in progress.rounds(plan.rounds, "boosting"):
             parts = [_drawn(rng, known, plan, self.additive) for _ in range(plan.together)]
             leaves = self._leaves(oracle, parts, scores, plan)
             found += [_kept(each, leaf, oracle.declared) for each, leaf in zip(parts, leaves, strict=True)]

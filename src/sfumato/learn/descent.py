@@ -16,6 +16,7 @@ import numpy as np
 
 from sfumato.curator.spend import Pure
 from sfumato.curator.statistics import COUNT, Block
+from sfumato.learn import progress
 from sfumato.learn.residuals import STEPS
 from sfumato.learn.slopes import Slopes
 
@@ -130,7 +131,7 @@ class _Path:
         pace = self.stride * clear / rows
         momentum = (_MOMENTUM_OF_ONE if len(weights) == 1 else _MOMENTUM) * clear**4
         scale = pace / (STEPS * self.norm)
-        for step in range(steps):
+        for step in progress.rounds(steps, "descent"):
             ahead = weights - momentum * speed
             slopes = self.oracle.slopes(self._at(ahead), self.share / steps)
             speed = momentum * speed + slopes.values * scale + pace * penalty * ahead

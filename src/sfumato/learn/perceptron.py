@@ -17,6 +17,7 @@ import numpy as np
 
 from sfumato.curator.spend import Pure
 from sfumato.curator.statistics import Among, AtMost, Choose, Constant, Every, Less, Multiply, Not
+from sfumato.learn import progress
 from sfumato.learn.descent import Found
 from sfumato.learn.linear_classifiers import LinearClassifier
 from sfumato.learn.slopes import Slopes
@@ -172,7 +173,7 @@ def _walked(oracle: Oracle, missed: Missed, constant: int, rounds: int) -> Float
     """
     shape = missed.outputs, len(oracle.declared.features) + 1
     weights, average = np.zeros(shape), np.zeros(shape)
-    for done in range(rounds):
+    for done in progress.rounds(rounds, "perceptron"):
         whole_ = np.rint(_direction(weights) * _FINE).astype(np.int64)
         answer = oracle.slopes(Slopes(whole_, missed, constant), Fraction(1, rounds))
         weights = weights - answer.values / (done + 1)

@@ -210,13 +210,19 @@ def _stop(runs: int) -> Fraction:
 
 
 def drawn_runs(stop: Fraction) -> int:
-    """P(K = k) ∝ (1 − stop)^k / k, exactly: geometric, and kept with the chance 1/k."""
-    while True:
-        runs = 1
-        while below(stop.denominator, OS) >= stop.numerator:
+    """P(K = k) ∝ (1 − stop)^k / k, exactly: geometric, and kept with the chance 1/k.
+
+    So many coins are never all needed: the chance is below e^−200.
+    """
+    runs = 1
+    for _ in range(200 * (stop.denominator // stop.numerator + 1) ** 2):
+        if below(stop.denominator, OS) >= stop.numerator:
             runs += 1
-        if below(runs, OS) == 0:
+        elif below(runs, OS) == 0:
             return runs
+        else:
+            runs = 1
+    raise AssertionError("coins that never fall")
 
 
 def _coins(rows: int) -> NDArray[np.bool_]:

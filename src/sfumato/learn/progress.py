@@ -1,0 +1,54 @@
+"""A bar for long fits. It counts rounds, of which there is a public number; rows are never counted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PATIENCE = 1.0
+"""Seconds until a bar is shown at all."""
+
+
+def rounds(count: int, name: str) -> Iterator[int]:
+    """The numbers of so many rounds, with a bar where someone watches and it takes a while."""
+    with _Bar(count, name) as bar:
+        for done in range(count):
+            yield done
+            bar.show(done + 1)
+
+
+class _Bar:
+    def __init__(self, count: int, name: str) -> None:
+        self._count, self._name = count, name
+        self._began = time.monotonic()
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, done: int) -> None:
+        if self._bar is None and _watched() and time.monotonic() - self._began > _PATIENCE:
+            self._bar = self._begun()
+        if self._bar is not None:
+            self._bar.update(0, completed=done)
+
+    def _begun(self) -> Any:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        bar = Progress(console=Console(stderr=True), transient=True)
+        bar.add_task(self._name, total=self._count)
+        bar.start()
+        return bar
+
+    def __exit__(self, *problem: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
