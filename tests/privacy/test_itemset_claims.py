@@ -24,7 +24,7 @@ def extremes() -> list[np.ndarray]:
     return [np.ones(ITEMS), np.zeros(ITEMS), one, half, np.full(ITEMS, 1e300), np.full(ITEMS, np.nan)]
 
 
-def neighbours(density: float, rows: int = 300) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def neighbours(density: float, rows: int = 2000) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """A table with and without one extreme transaction, both ways round."""
     chances = density * 2 / np.arange(1, ITEMS + 1) ** 0.5
     X = (np.random.default_rng(7).random((rows, ITEMS)) < chances).astype(float)
