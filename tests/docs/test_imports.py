@@ -75,7 +75,11 @@ answer.to_arrow(), answer.interval(), str(answer)"""
 
 def test_every_module_but_the_learners_imports_without_extras() -> None:
     """Learners are scikit-learn's in kind, and are imported when they are first named."""
-    others = (name for name in modules() if not f"{name}.".startswith(("sfumato.learn.", "sfumato.fits.")))
+    others = (
+        name
+        for name in modules()
+        if not f"{name}.".startswith(("sfumato.learn.", "sfumato.fits.", "sfumato.measures."))
+    )
     assert loaded_after("\n".join(f"import {name}" for name in others)).isdisjoint(OPTIONAL)
 
 

@@ -185,9 +185,18 @@ def shape(query: Query, spend: dict[str, Any], *, chosen: bool = False) -> dict[
         "pandas": [(name, str(kind)) for name, kind in release.to_pandas().dtypes.items()],
         "polars": str(release.to_polars().schema),
         "words": str(release).splitlines()[0].split(),
-        "receipt": {**release.receipt.to_dict(), "head": len(release.receipt.head)},
+        "receipt": _shape(release.receipt.to_dict()),
         "rows": None if chosen else (answer.num_rows, interval.num_rows),
         "keys": None if chosen else keys(answer, interval),
+    }
+
+
+def _shape(receipt: dict[str, Any]) -> dict[str, Any]:
+    """Hashes and signatures by their length."""
+    hashed = ("head", "public_key", "signature")
+    return {
+        name: _shape(value) if isinstance(value, dict) else len(value) if name in hashed else value
+        for name, value in receipt.items()
     }
 
 
