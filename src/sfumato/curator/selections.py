@@ -45,7 +45,7 @@ _FINEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The places of the values that most rows, or most units, have."""
+    """The places of the greatest sums: one sum in many cells, or many sums in one."""
 
     program: Program
     mechanism: TopK
@@ -54,27 +54,13 @@ class Top:
         return self.mechanism.event()
 
     def release(self, exact: NDArray[Any]) -> list[int]:
-        return self.mechanism.release(exact[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The places of the greatest of several sums."""
-
-    program: Program
-    mechanism: TopK
-
-    def event(self) -> Event:
-        return self.mechanism.event()
-
-    def release(self, exact: NDArray[Any]) -> list[int]:
-        return self.mechanism.release(exact[:, 0])
+        return self.mechanism.release(exact.reshape(-1))
 
 
 def chosen(source: Source, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Priced:
     """The places of the greatest sums of terms, to which a row adds no more than the mechanism is told."""
     program = Program(source.rows, source.where, (), tuple(map(Total, terms)))
-    return Priced(source.table, spend, (Best(program, mechanism),), truncation(source.table))
+    return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table))
 
 
 def listed(source: Source, column: Expression) -> tuple[Lowered, Listed | Numbers | Periods]:
