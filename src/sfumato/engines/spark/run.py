@@ -10,6 +10,7 @@ from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tally
 from sfumato.engines.rows import scans
 from sfumato.engines.spark.dialect import Spark
+from sfumato.engines.spark.spelling import quick
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ def written(program: Asked, session: SparkSession, place: Place) -> str:
     """The program as Spark's SQL, over views of our own session."""
     names = {scan.snapshot for scan in scans(program.rows)}
     layouts = {name: _layout(session, place, name) for name in names}
-    return compile_program(program, layouts, Spark())
+    return quick(compile_program(program, layouts, Spark()))
 
 
 def shaped(program: Asked, columns: list[list[Any]]) -> Any:

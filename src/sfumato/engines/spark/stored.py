@@ -294,7 +294,7 @@ def _seconds_of_parts(parts: str) -> str:
         f"+ {_or_zero(f'{parts}.second')}"
     )
     ahead = f"({_or_zero(f'{parts}.hours')} * 3600 + {_or_zero(f'{parts}.minutes')} * 60)"
-    sign = f"CASE {parts}.sign WHEN '+' THEN 1 WHEN '-' THEN -1 ELSE 0 END"
+    sign = f"CASE WHEN {parts}.sign = '+' THEN 1 WHEN {parts}.sign = '-' THEN -1 ELSE 0 END"
     return f"({days} * 86400 + {clock} - {sign} * {ahead})"
 
 
