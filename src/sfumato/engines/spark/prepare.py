@@ -14,7 +14,7 @@ from sfumato.engines.preparation import Codes, Texts, reach
 from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 from sfumato.engines.spark.sources import Kind, scan
 from sfumato.engines.spark.spelling import quick
-from sfumato.engines.spark.stored import as_text, parsed, stored, understood
+from sfumato.engines.spark.stored import LAYERS, as_text
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def _gridded(preparation: Preparation, kinds: tuple[Kind, ...], lists: dict[int,
     first = 0 if preparation.unit is None else 1
     unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, kinds[first:], strict=False))]
-    parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
-    understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    parse = [f"{LAYERS.parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    understand = [f"{LAYERS.understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    store = [f"{LAYERS.stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
     joins = [f"LEFT JOIN {view} AS list{i} ON read.c{i} = list{i}.value" for i, view in lists.items()]
     small = ", ".join(f"list{i}" for i in lists)
     return f"""
