@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tally
 from sfumato.engines.rows import scans
+from sfumato.engines.spark.connection import limited
 from sfumato.engines.spark.dialect import Spark
 from sfumato.engines.spark.spelling import quick
 
@@ -25,7 +26,8 @@ _SMALL = 2**63
 
 def answer(program: Asked, session: SparkSession, place: Place) -> Any:
     """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
-    found = session.sql(written(program, session, place)).toArrow()
+    with limited(session):
+        found = session.sql(written(program, session, place)).toArrow()
     return shaped(program, [column.to_pylist() for column in found.columns])
 
 
