@@ -7,7 +7,8 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from sfumato.engines.spark.java import require_java
 from sfumato.errors import UsageError
 
 
-def running() -> Iterator[Any]:
+def running(more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
     """A session, started once. No Spark or no Java is a skip on a desk, and a failure in CI."""
     if importlib.util.find_spec("pyspark") is None:
         _missing()
@@ -27,7 +28,7 @@ def running() -> Iterator[Any]:
     folder = tempfile.mkdtemp(prefix="sfspark")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a pandas that is newer than Spark knows
-        session = _started(folder)
+        session = _started(folder, more)
     try:
         yield session
     finally:
@@ -42,7 +43,7 @@ def _missing() -> None:
     pytest.skip(reason)
 
 
-def _started(folder: str) -> Any:
+def _started(folder: str, more: Mapping[str, str]) -> Any:
     """For many small questions: few tasks, and a Java that does not optimise what runs once."""
     from pyspark.sql import SparkSession
 
@@ -58,6 +59,6 @@ def _started(folder: str) -> Any:
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[2]")
-    for name, value in settings.items():
+    for name, value in {**settings, **more}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
