@@ -66,7 +66,7 @@ def test_spark_connect_has_the_same_integers_and_ends_what_is_late() -> None:
         said = _said(_program("remote", port), _environment())
     assert said["kind"] == "pyspark.sql.connect.session"
     assert said["programs"] >= 4
-    assert said["late"] == "SparkConnectGrpcException"
+    assert said["late"].endswith("Exception")  # and not in months
 
 
 def _without_java(folder: Path) -> str:

@@ -6,6 +6,7 @@ neither the meaning of our SQL nor its text.
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import warnings
@@ -73,6 +74,13 @@ def own_session(base: SparkSession) -> SparkSession:
             for name, value in _OURS.items():
                 _sessions[key].conf.set(name, value)
         return _sessions[key]
+
+
+@atexit.register
+def _close() -> None:
+    """Before threads end: a session of Spark Connect that is closed later waits for one of them for ever."""
+    for session in filter(_is_remote, _sessions.values()):
+        session.client.close()
 
 
 @contextmanager
