@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from sfumato.curator import catalog
     from sfumato.curator.lowered import Lowered
-    from sfumato.curator.lowering import Source
     from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk
