@@ -15,7 +15,7 @@ from sfumato.curator.layers import Layers, fineness, shortened
 from sfumato.curator.lowered import coarser, number
 from sfumato.curator.lowering import source
 from sfumato.curator.relation import Aliased, Name, Table
-from sfumato.curator.selections import chosen
+from sfumato.curator.selections import chosen, ranks
 from sfumato.curator.statistics import (
     Add,
     Column,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lowered import Lowered
     from sfumato.curator.lowering import Source
     from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.selections import Ranked
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk
@@ -291,7 +292,14 @@ class TableOracle(Oracle):
         declared = replace(self.declared, spans={**self.declared.spans, **spans})
         return TableOracle(self._rounds, layers.source, declared, self.purse), list(columns)
 
-    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+    def _quantiles(
+        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+    ) -> list[list[list[int]]]:
+        (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.purse)
+        found: list[list[list[int]]] = answer
+        return found
+
+    def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
         plan = chosen(self._rows, terms, mechanism, spend)
         (places,) = self._rounds.pay(plan, self.purse)
         found: list[int] = places

@@ -21,6 +21,7 @@ from sfumato.learn import (
     GradientBoostingRegressor,
     KMeans,
     LinearRegression,
+    RobustScaler,
     StandardScaler,
 )
 from sfumato.learn import moments as moments_room
@@ -101,6 +102,16 @@ def test_a_learner_keeps_its_price(make: Any, targets: list[float], spend: dict[
     found = audited(make, spend, make(**spend).purse().events, targets)
     assert found.finding is None
     assert found.reached > 0.5
+
+
+def test_quantiles_keep_their_price() -> None:
+    """The exponential mechanism is within its price only where a row moves scores both ways."""
+    make = RobustScaler(epsilon=1.0, bounds=BOUNDS)
+    found = audited(
+        lambda **spend: RobustScaler(bounds=BOUNDS, **spend), SPENDS[0], make.purse().events, [0.0]
+    )
+    assert found.finding is None
+    assert found.reached > 0.3
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.priced import Priced, truncation
 from sfumato.curator.spend import Pure, Rounded
-from sfumato.engines.program import Counted, Key, Program, Total
+from sfumato.engines.program import Counted, Key, Program, Tallied, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
     Add,
@@ -81,6 +81,7 @@ __all__ = [
     "Predicate",
     "Same",
     "Some",
+    "Tallied",
     "Value",
     "kept",
     "part",

@@ -20,6 +20,7 @@ from sfumato.learn import (
     GradientBoostingRegressor,
     KMeans,
     LinearRegression,
+    RobustScaler,
     StandardScaler,
 )
 
@@ -56,6 +57,7 @@ CASES: list[tuple[Any, dict[str, str]]] = [
     (PCA(1, **GIVEN), NOISY),
     (KMeans(3, **GIVEN), UNLABELLED),
     (StandardScaler(**GIVEN), NAMED),
+    (RobustScaler(epsilon=1e3, bounds=(-20, 20)), NOISY),
     (Bins(3, **GIVEN), NOISY),
 ]
 
