@@ -157,16 +157,20 @@ class Catalogued:
         return self._labels(name) if classifies else self._feature(name)
 
     def _feature(self, name: str) -> Feature:
-        """On a grid like that of own arrays, centred in half steps; missing as the middle."""
+        """On a grid like that of own arrays, centred in half steps; missing as the middle.
+
+        Features share one noise, so those of few steps are counted in larger ones.
+        """
         part, domain = number(self._column(name), f"'{name}'")
         bits = max(0, (domain.high - domain.low).bit_length() - ONE.bit_length() + 1)
         part, domain = number(coarser(part, domain, bits), f"'{name}'")
-        centred = _shifted(part.value, domain)
+        steps = max(1, domain.high - domain.low)
+        times = max(1, 2 * ONE // steps)
+        centred = _shifted(part.value, domain, times)
         value = centred if part.present else Either(centred, Constant(0))
         lost = domain.step / 2 if bits else 0  # a coarser grid is rounded down, by half a step on average
         middle = domain.step * (domain.low + domain.high) / 2 + lost
-        half = domain.step * max(1, domain.high - domain.low) / 2
-        return Feature(name, value, max(1, domain.high - domain.low), float(middle), float(half))
+        return Feature(name, value, times * steps, float(middle), float(domain.step * steps / 2))
 
     def _listed(self, name: str) -> Feature:
         """A value by its place in the list; rows where it is missing count nowhere for it."""
@@ -206,9 +210,9 @@ class Catalogued:
         return part.value, (part.domain.low, part.domain.high)
 
 
-def _shifted(value: Value, domain: Numbers) -> Value:
-    doubled = Multiply(value, Constant(2))
-    return Add(doubled, Constant(-(domain.low + domain.high)))
+def _shifted(value: Value, domain: Numbers, times: int) -> Value:
+    doubled = Multiply(value, Constant(2 * times))
+    return Add(doubled, Constant(-times * (domain.low + domain.high)))
 
 
 def moved(declared: Declared, view: View) -> Declared:

@@ -91,6 +91,10 @@ class Arrays:
         spans = {name: span(value, self.spans) for name, value in zip(names, values, strict=True)}
         return Arrays({**self._columns, **columns}, {**self.spans, **spans}), list(names)
 
+    def beside(self, columns: Mapping[Column, Doubles], spans: Mapping[Column, tuple[int, int]]) -> Arrays:
+        """The same columns, and these."""
+        return Arrays({**self._columns, **columns}, spans)
+
     def column(self, column: Column) -> Doubles:
         return self._columns[column]
 

@@ -292,9 +292,8 @@ def around(declared: Declared, arrays: Arrays, view: View) -> Given:
         spans[column] = (-ends, ends)
         middle = target.middle + target.half * view.target_centre
         target = Feature(target.name, column, ends, middle, target.half * ends / ONE)
-    elif target is not None:
-        columns[LABELS], spans[LABELS] = arrays.column(LABELS), arrays.spans[LABELS]
-    return Given(Declared(features, target, spans, norm, constant), Arrays(columns, spans))
+    whole_spans = {**arrays.spans, **spans}
+    return Given(Declared(features, target, whole_spans, norm, constant), arrays.beside(columns, whole_spans))
 
 
 def _units(features: Sequence[Feature], arrays: Arrays) -> Floats:

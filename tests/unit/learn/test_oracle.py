@@ -250,6 +250,33 @@ def test_a_regression_behind_the_curator_is_the_one_of_own_arrays(tmp_path: Path
     assert (behind.intercept_, own.intercept_) == pytest.approx((2, 2), abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [(sf.learn.LinearRegression, "b"), (sf.learn.PCA, None), (sf.learn.GaussianNB, "c")],
+    ids=["regression", "components", "bayes"],
+)
+@pytest.mark.parametrize(("epsilon", "scans"), [(10**5, 1), (0.2, 2)], ids=["many", "few"])
+def test_many_rows_are_scanned_once(lab: sf.Lab, model: Any, target: Any, epsilon: Any, scans: int) -> None:
+    """What is many depends on ε; then what is left of it is not spent."""
+    features = ["a"] if target else ["a", "b"]
+    ask = lambda: lab.session().fit(model(epsilon=epsilon), table="rich", features=features, target=target)  # noqa: E731
+    assert len(scanned(lab, ask)) == (1 if target == "c" else scans)
+
+
+def test_features_of_few_values_are_not_drowned_by_the_noise_of_others(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    ill = rng.integers(0, 2, 5000)
+    smokes = np.where(rng.random(5000) < 0.9, ill, 1 - ill)
+    table = pa.table({"ill": ill, "smokes": smokes, "age": rng.uniform(0, 110, 5000)})
+    columns = {"ill": sf.one_of(0, 1), "smokes": sf.between(0, 1, step=1), "age": sf.between(0, 110)}
+    lab = sf.create(tmp_path / "lab")
+    lab.register("t", table, unit=sf.ROW, columns=columns, budget=sf.Budget(1))
+    model = lab.session().fit(
+        sf.learn.GaussianNB(epsilon=1), table="t", features=["smokes", "age"], target="ill"
+    )
+    assert model.score(pd.DataFrame({"smokes": smokes, "age": 50.0}), ill) > 0.85
+
+
 def test_one_row_of_a_unit_counts_unless_more_are_paid_for(lab: sf.Lab) -> None:
     model = sf.learn.StandardScaler(epsilon=10)
     one = lab.session().fit(model, table="people", features=["a", "b"])
