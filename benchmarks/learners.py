@@ -188,7 +188,7 @@ STUDIES = (
         "decision tree, synthetic",
         synthetic,
         classified(learn.DecisionTree),
-        tree.DecisionTree(max_depth=5),
+        tree.DecisionTreeClassifier(max_depth=5),
     ),
 )
 

@@ -42,6 +42,9 @@ class Private(BaseEstimator):
     aside: ClassVar[Fraction] = Fraction(0)
     """The share of ε, or of ρ, that is spent as pure ε beside Gaussian noise."""
 
+    first: ClassVar[Fraction] = Fraction(0)
+    """The share of the rest that is spent before it is decided if pure ε takes the place of what is left."""
+
     listed: ClassVar[bool] = False
     """Whether its features are listed values and not numbers."""
 
@@ -93,7 +96,9 @@ class Private(BaseEstimator):
     def purse(self) -> Purse:
         """What the whole fit may cost."""
         named = {name: getattr(self, name, None) for name in ("epsilon", "delta", "rho")}
-        return Purse.of({name: value for name, value in named.items() if value is not None}, self.aside)
+        return Purse.of(
+            {name: value for name, value in named.items() if value is not None}, self.aside, self.first
+        )
 
     @contextmanager
     def _paying(self) -> Iterator[tuple[Purse, Pay]]:

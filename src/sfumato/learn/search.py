@@ -13,20 +13,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_array,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from sfumato.curator.spend import Pure, Rounded
 from sfumato.curator.statistics import Block, noisy
 from sfumato.errors import UsageError
-from sfumato.learn.declared import ONE, box
+from sfumato.learn.declared import ONE, box, codes, numbers_of
 from sfumato.learn.estimator import Private
 from sfumato.learn.purse import Purse, event_of
+from sfumato.learn.supervised import one_each
 from sfumato.noise.bits import OS, below
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
@@ -184,11 +179,8 @@ class Search(Private):
 
 def _checked(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:  # noqa: N803
     """A row and a target for each, before any is put aside: a run sees them in parts only."""
-    rows, targets = check_array(X, dtype=None, ensure_all_finite=False), column_or_1d(y)
-    check_consistent_length(rows, targets)
-    if targets.dtype.kind == "f":
-        assert_all_finite(targets, input_name="y")
-    return rows, targets
+    rows = check_array(X, dtype=None, ensure_all_finite=False)
+    return rows, one_each(rows, y)
 
 
 def _settings(grid: Any) -> list[dict[str, Any]]:
@@ -244,8 +236,10 @@ def _score(fitted: Any, rows: Any, targets: Any, spend: Spend) -> float:
 
 def _qualities(fitted: Any, rows: Any, targets: Any) -> NDArray[np.float64]:
     if is_classifier(fitted):
-        return np.asarray(fitted.predict(rows) == targets, dtype=np.float64)
+        listed = fitted.classes_.tolist()
+        true, guessed = codes(targets, listed), codes(fitted.predict(rows), listed)
+        return np.asarray((true == guessed) & (true >= 0), dtype=np.float64)
     lows, highs = box(fitted.target_bounds, 1)
-    clipped = np.clip(np.asarray(targets, dtype=np.float64), lows[0], highs[0])
+    clipped = np.clip(numbers_of(targets), lows[0], highs[0])
     off = (fitted.predict(rows) - clipped) / (highs[0] - lows[0])
     return np.asarray(1.0 - off**2, dtype=np.float64)

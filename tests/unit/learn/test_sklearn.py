@@ -20,11 +20,13 @@ from sfumato.learn import (
     GradientBoostingRegressor,
     KMeans,
     LinearRegression,
+    RobustScaler,
     StandardScaler,
 )
 
 NOISE = "two fits on the same rows differ: every fit draws noise of its own, and no seed is taken"
 CLASSES = "classes are declared and never read off the labels, so they need not be those that occur"
+TOTAL = "an error that one row's target decides would give that row away"
 LABELS = "which row belongs to which centre is not released; predict says it to the rows' owner"
 NAME = "the check sets a parameter of scikit-learn's own scaler on every class of that name"
 
@@ -41,8 +43,12 @@ NOISY = dict.fromkeys(
         "check_methods_subset_invariance",
     ),
     NOISE,
+) | {"check_supervised_y_no_nan": TOTAL}
+DECLARED = (
+    NOISY
+    | dict.fromkeys(("check_classifiers_classes", "check_classifiers_train"), CLASSES)
+    | {"check_classifiers_regression_target": TOTAL}
 )
-DECLARED = NOISY | dict.fromkeys(("check_classifiers_classes", "check_classifiers_train"), CLASSES)
 UNLABELLED = NOISY | {"check_clustering": LABELS}
 NAMED = NOISY | dict.fromkeys(("check_estimator_sparse_array", "check_estimator_sparse_matrix"), NAME)
 
@@ -56,6 +62,7 @@ CASES: list[tuple[Any, dict[str, str]]] = [
     (PCA(1, **GIVEN), NOISY),
     (KMeans(3, **GIVEN), UNLABELLED),
     (StandardScaler(**GIVEN), NAMED),
+    (RobustScaler(epsilon=1e3, bounds=(-20, 20)), NOISY),
     (Bins(3, **GIVEN), NOISY),
 ]
 
