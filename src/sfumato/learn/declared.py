@@ -246,7 +246,9 @@ def given(
 
 
 def listed_categories(categories: Any, features: int) -> list[list[Any]]:
-    """The values of each feature, from lists of them or from how many there are."""
+    """The values of each feature, from lists of them or from how many there are; of one number, of each."""
+    if isinstance(categories, int):
+        categories = [categories] * features
     try:
         found = [list(range(each)) if isinstance(each, int) else list(each) for each in categories]
     except TypeError:

@@ -66,11 +66,18 @@ class Private(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge, then learn from one's own arrays; one row is one unit."""
-        rows, target = self._checked(X, y)
+        return self.learnt(*self._checked(X, y))
+
+    def learnt(self, rows: NDArray[Any], target: Any) -> Self:
+        """The same from rows that were checked, of which there may be none."""
         with self._paying() as (purse, pay):
             found = self._given(rows, target)
             self._learn(ArrayOracle(found.declared, purse, found.arrays, pay))
         return self
+
+    def checked(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803
+        """Rows and targets as this estimator takes them."""
+        return self._checked(X, y)
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
         rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)

@@ -125,7 +125,8 @@ def _spread(variances: Floats, rows: Floats, noise: Floats) -> Floats:
 class CategoricalNB(PrivateClassifier):
     """Classes whose features are independent and take listed values.
 
-    On own arrays `categories` lists the values of each feature, or says how many there are, from 0 on.
+    On own arrays `categories` lists the values of each feature, or says how many there are, from 0 on; one
+    number is for every feature.
     Behind the curator they are those that the steward listed. What is not listed counts nowhere.
 
     Privacy

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sfumato.curator.spend import Pure, Rounded
 from sfumato.curator.statistics import Block, noisy
@@ -21,7 +22,6 @@ from sfumato.errors import UsageError
 from sfumato.learn.declared import ONE, box, codes, numbers_of
 from sfumato.learn.estimator import Private
 from sfumato.learn.purse import Purse, event_of
-from sfumato.learn.supervised import one_each
 from sfumato.noise.bits import OS, below
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
@@ -140,25 +140,35 @@ class Search(Private):
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge for all runs, then make them."""
         settings = _settings(self.grid)
-        rows, labels = _checked(X, y)
+        plan = self.plan()
+        rows, targets = self._made({}, plan.amounts).checked(X, y)
         with self._paying() as (purse, pay):
-            plan = self.plan()
             for event in purse.events:
                 pay(event)
             tested = _coins(len(rows))
             best, highest = None, -float("inf")
             for _ in range(drawn_runs(plan.event.stop)):  # how many there were is no part of the answer
                 setting = settings[below(len(settings), OS)]
-                fitted = self._made(setting, plan.amounts).fit(rows[~tested], labels[~tested])
-                score = _score(fitted, rows[tested], labels[tested], plan.score)
+                fitted = self._made(setting, plan.amounts)
+                fitted.checked(X, y)
+                fitted.learnt(rows[~tested], targets[~tested])
+                score = _score(fitted, rows[tested], targets[tested], plan.score)
                 if score > highest:
                     best, highest, self.best_params_ = fitted, score, setting
         self.best_estimator_, self.best_score_ = best, highest
-        self.n_features_in_ = self.best_estimator_.n_features_in_
-        if hasattr(self.best_estimator_, "classes_"):
-            self.classes_ = self.best_estimator_.classes_
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            if hasattr(best, name):
+                setattr(self, name, getattr(best, name))
         self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Of the kind that its estimator is."""
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type, tags.target_tags = inner.estimator_type, inner.target_tags
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags = inner.input_tags
+        return tags
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)
@@ -175,12 +185,6 @@ class Search(Private):
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y))
-
-
-def _checked(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:  # noqa: N803
-    """A row and a target for each, before any is put aside: a run sees them in parts only."""
-    rows = check_array(X, dtype=None, ensure_all_finite=False)
-    return rows, one_each(rows, y)
 
 
 def _settings(grid: Any) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sfumato.learn import (
     PCA,
     Bins,
+    CategoricalNB,
     DecisionTree,
     GaussianNB,
     GradientBoosting,
@@ -21,6 +22,7 @@ from sfumato.learn import (
     KMeans,
     LinearRegression,
     RobustScaler,
+    Search,
     StandardScaler,
 )
 
@@ -28,6 +30,7 @@ NOISE = "two fits on the same rows differ: every fit draws noise of its own, and
 CLASSES = "classes are declared and never read off the labels, so they need not be those that occur"
 TOTAL = "an error that one row's target decides would give that row away"
 LABELS = "which row belongs to which centre is not released; predict says it to the rows' owner"
+LISTED = "a value of whatever type that is not listed counts nowhere: an error would give its row away"
 NAME = "the check sets a parameter of scikit-learn's own scaler on every class of that name"
 
 NOISY = dict.fromkeys(
@@ -53,6 +56,7 @@ UNLABELLED = NOISY | {"check_clustering": LABELS}
 NAMED = NOISY | dict.fromkeys(("check_estimator_sparse_array", "check_estimator_sparse_matrix"), NAME)
 
 GIVEN: dict[str, Any] = {"epsilon": 1e4, "bounds": (-20, 20)}
+SETTINGS = {"row_norm": [None, 40.0]}
 CASES: list[tuple[Any, dict[str, str]]] = [
     (GaussianNB(**GIVEN, classes=[0, 1, 2]), DECLARED),
     (DecisionTree(**GIVEN, classes=[0, 1, 2]), DECLARED),
@@ -64,6 +68,12 @@ CASES: list[tuple[Any, dict[str, str]]] = [
     (StandardScaler(**GIVEN), NAMED),
     (RobustScaler(epsilon=1e3, bounds=(-20, 20)), NOISY),
     (Bins(3, **GIVEN), NOISY),
+    (CategoricalNB(epsilon=1e4, categories=5, classes=[0, 1, 2]), DECLARED | {"check_dtype_object": LISTED}),
+    (Search(GaussianNB(bounds=(-20, 20), classes=[0, 1, 2]), SETTINGS, epsilon=1e4, runs=2), DECLARED),
+    (
+        Search(LinearRegression(bounds=(-20, 20), target_bounds=(-500, 500)), SETTINGS, epsilon=1e4, runs=2),
+        NOISY,
+    ),
 ]
 
 
