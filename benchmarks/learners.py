@@ -1,7 +1,7 @@
 """Test scores of private learners over ε, beside scikit-learn's, what is asked for, and the rivals'.
 
     python benchmarks/learners.py [--seeds 20] [--study "naive Bayes"] [--only-missing]
-    python benchmarks/learners.py --page docs/learn-measured.md --plot docs/images/learners.png
+    python benchmarks/learners.py --page docs/learn-measured.md --plot docs/images/learners.svg
 
 Features lie within [−1, 1] by fixed bounds that are given as bounds=(-1, 1); 70/30 splits by seed; δ =
 1e-6 and add/remove, and pure ε beside it. Scores go to docs/measured/learners.csv as they come; those of
