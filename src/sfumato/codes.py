@@ -121,6 +121,7 @@ CODES: dict[str, str] = {
     "SF-C132": "A public table is registered to be joined with. One without rows is more likely a mistake.",
     "SF-C133": "Under sf.REPLACE_ONE the source has exactly the rows that were said. Both numbers are public; say the right one.",
     "SF-C134": "A published answer is read with the promises of the snapshot it was asked of. The steward has made another since, and may publish again, for a new charge.",
+    "SF-C136": "An answer is refined by asking about the same rows once more. The steward has made a new snapshot since, so ask the question afresh.",
     "SF-C135": "The steward made a new snapshot between pricing and paying. Nothing was charged; the same question is priced anew.",
     "SF-C140": "A graph is a list of edges. sf.Node and sf.Edge name the two different columns that hold the ends of an edge.",
     "SF-C141": "The degree of a node has to be bounded before anything can be priced: one node could have edges to all others. Choose a degree that few nodes exceed, from what is publicly known.",
