@@ -73,7 +73,6 @@ CODES: dict[str, str] = {
     "SF-E132": "Output and objective perturbation are proven for real numbers. In floating point the minimiser may give away more, so behind the curator linear classifiers learn by noisy descent over exact sums, whose noise is drawn exactly.",
     "SF-E133": "A penalty pulls weights to nothing and is not negative.",
     "SF-E134": "Objective perturbation is of pure ε. With a δ, its Gaussian form needs less noise.",
-    "SF-E135": "The proof of Gaussian objective perturbation uses that all a row pulls is along its features, which holds for one score.",
     "SF-E136": "A search is paid for as a whole, in ε or in ε and δ. With a δ its runs are paid for in ρ, which the estimator has to know.",
     "SF-E137": "A search takes its settings from lists, one for each parameter, which are public.",
     "SF-E138": "What is evaluated is a fitted classifier: its classes say which cells are counted.",

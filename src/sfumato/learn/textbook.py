@@ -49,12 +49,6 @@ def learned(oracle: ArrayOracle, joint: Joint, form: str, penalty: float | None)
     norm = oracle.declared.norm
     if norm is None:
         raise AssertionError("rows are shortened before")
-    if form == "gaussian" and joint.outputs > 1:
-        raise UsageError(
-            "SF-E135",
-            "The Gaussian form is proven for two classes.",
-            try_='method="gradient", which takes any number',
-        )
     (event,) = oracle.purse.events
     features, codes = oracle.plain(event)
     rows = np.hstack([features / norm, np.full((len(features), 1), CONSTANT)])
