@@ -14,6 +14,7 @@ from sfumato.curator.gate import decode
 from sfumato.curator.layers import Layers, fineness, shortened
 from sfumato.curator.lowered import coarser, number
 from sfumato.curator.lowering import source
+from sfumato.curator.priced import Priced, truncation
 from sfumato.curator.relation import Aliased, Name, Table
 from sfumato.curator.selections import chosen, ranks
 from sfumato.curator.statistics import (
@@ -31,10 +32,13 @@ from sfumato.curator.statistics import (
     tabled,
 )
 from sfumato.curator.transactions import transactions
+from sfumato.engines.program import People, Total
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn.declared import ONE, Declared, Feature, Labels, View
 from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.minima import STEP, Learnt
 from sfumato.learn.oracle import Oracle
+from sfumato.learn.slopes import labels
 from sfumato.learn.transactions import declared as sets
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
@@ -47,12 +51,13 @@ if TYPE_CHECKING:
     from sfumato.curator import catalog
     from sfumato.curator.lowered import Lowered
     from sfumato.curator.lowering import Source
-    from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.priced import Payable
     from sfumato.curator.selections import Ranked
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk
     from sfumato.learn.estimator import Private
+    from sfumato.learn.minima import Minima
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
     from sfumato.noise import TopK
@@ -308,6 +313,23 @@ class TableOracle(Oracle):
         (places,) = self._rounds.pay(plan, self.purse)
         found: list[int] = places
         return found
+
+    def minima(self, asked: Minima) -> Any:
+        """One figure a feature of each unit, which has one row; and its class, −1 for none."""
+        if self.rows_per_unit > 1 or self.replaced:
+            raise PolicyError(
+                "SF-E142",
+                "This form is proven for units of one row that are added or removed.",
+                try_='rows_per_unit=1, or method="gradient"',
+            )
+        target = labels(self.declared)
+        values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
+        program = People(self._rows.rows, self._rows.where, tuple(map(Total, values)))
+        plan = Priced(
+            self._rows.table, self.purse.main, (Learnt(program, asked),), truncation(self._rows.table)
+        )
+        (steps,) = self._rounds.pay(plan, self.purse)
+        return np.array(steps, dtype=np.float64) * STEP
 
     def short(self, length: float) -> TableOracle:
         return self._around(View(length))
