@@ -6,27 +6,26 @@ Because : docs/proofs/convex.md
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import textbook
 from sfumato.learn.descent import Descent
 from sfumato.learn.guarantee import COVERED, EXACT, IDEALISED
+from sfumato.learn.linear_scores import LinearClassifier, length_of
 from sfumato.learn.losses import LOGISTIC, huber, named
 from sfumato.learn.oracle import ArrayOracle
 from sfumato.learn.problems import Chances, OfMargins
 from sfumato.learn.residuals import Grid, Margins, Softmax
-from sfumato.learn.supervised import PrivateClassifier
 from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.learn.declared import Declared
-    from sfumato.learn.descent import Found
     from sfumato.learn.losses import Loss
     from sfumato.learn.oracle import Oracle
     from sfumato.learn.problems import Joint
@@ -35,15 +34,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_LENGTH = 0.25
-"""Rows are cut to so much of the diagonal, and to 1 at least: where features spread, most are longer."""
 _PULL = 0.32
 """A row pulls at most so much where there are two classes; √2 times as much in all where there are more."""
 _METHODS = ("auto", "gradient", "output", "objective", "gaussian")
 
 
-class LinearClassifier(PrivateClassifier):
-    """Scores that are linear in features, and the class with the highest.
+class ConvexClassifier(LinearClassifier):
+    """A linear classifier that makes a convex loss small.
 
     `method` is how it is learnt. "gradient", noisy descent over exact sums, runs everywhere. Textbook forms
     run on own arrays: "output" and "objective" perturbation, both of pure ε, and "gaussian" objective
@@ -51,8 +48,6 @@ class LinearClassifier(PrivateClassifier):
     arrays, else descent.
     """
 
-    coef_: Floats
-    intercept_: Floats
     method_: str
     delta: Any
     rho: Any
@@ -61,8 +56,8 @@ class LinearClassifier(PrivateClassifier):
     rows: Any
     steps: Any
 
-    def _loss(self) -> Loss:
-        raise NotImplementedError
+    @abstractmethod
+    def _loss(self) -> Loss: ...
 
     def _residual(self, one: int) -> Residual:
         classes = len(self.classes_)
@@ -137,49 +132,8 @@ class LinearClassifier(PrivateClassifier):
     def _steps(self) -> int | None:
         return None if self.steps is None else whole(self.steps, "steps")
 
-    def _keep(self, found: Found, declared: Declared, short: Declared) -> None:
-        """In the features' own measure; how rows are cut and shortened is kept beside."""
-        units = short.halves / short.bounds * found.norm
-        self.coef_ = found.weights[:, :-1] / units
-        self.intercept_ = found.weights[:, -1] * found.constant - self.coef_ @ declared.middles
-        self.middles_ = declared.middles
-        self.halves_ = declared.halves
-        self.units_ = units
-        self.n_iter_ = found.steps
 
-    # ---- what was learnt ----
-
-    def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        scores = self._scores(self._rows(X))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _scores(self, rows: Floats) -> Floats:
-        """Of rows as they would have been learnt from: within bounds, and no longer than any of those."""
-        centred = np.where(np.isnan(rows), 0.0, np.clip(rows - self.middles_, -self.halves_, self.halves_))
-        lengths = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
-        origin = self.intercept_ + self.coef_ @ self.middles_
-        found: Floats = centred @ self.coef_.T / np.maximum(lengths, 1.0) + origin
-        return found
-
-    def whole_weights(self, short: Declared, one: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Weights of shortened whole features, and what is added, where `one` stands for a score of 1."""
-        steps = short.halves / short.bounds
-        origin = self.intercept_ + self.coef_ @ self.middles_
-        return np.rint(self.coef_ * steps * one).astype(np.int64), np.rint(origin * one).astype(np.int64)
-
-    def suits(self, short: Declared) -> bool:
-        """Whether these rows are cut and shortened as those that it was learnt from."""
-        norm = float(short.norm or 0)
-        return self.units_.shape == short.halves.shape and np.allclose(
-            self.units_, short.halves / short.bounds * norm
-        )
-
-    def _log_scores(self, rows: Floats) -> Floats:
-        scores = self._scores(rows)
-        return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
-
-
-class LogisticRegression(LinearClassifier):
+class LogisticRegression(ConvexClassifier):
     """Logistic regression of two classes, and of more by their joint chances.
 
     Privacy
@@ -232,7 +186,7 @@ class LogisticRegression(LinearClassifier):
         return ("logistic" if len(self.classes_) == 2 else "chances"), 1
 
 
-class _Unlikely(LinearClassifier):
+class _Unlikely(ConvexClassifier):
     """Scores that are no chances."""
 
     @property
@@ -340,11 +294,6 @@ class ConvexERM(_Unlikely):
                 try_='loss="huber", or method="gradient"',
             )
         return self.loss, Fraction(1, 2)
-
-
-def length_of(declared: Declared) -> float:
-    """How long rows may be, in halves of their bounds; public."""
-    return 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
 
 
 def _pull(classes: int) -> float:

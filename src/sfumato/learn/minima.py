@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.engines.program import People
     from sfumato.learn.perturbation import Tilted
     from sfumato.learn.problems import Joint
-    from sfumato.privacy.events import Event
 
     Floats = NDArray[np.float64]
 
@@ -115,20 +113,6 @@ def _calibrated(minima: Minima) -> tuple[Tilted, float]:
     nothing = Problem(minima.joint, np.zeros((0, 1)), np.zeros((0, 1)), float(minima.penalty), LONGEST)
     tilt = gaussian_tilt(nothing, epsilon * (1 - _ASIDE_EPSILON), delta * (1 - _ASIDE_DELTA))
     return tilt, mu_of(epsilon * _ASIDE_EPSILON, delta * _ASIDE_DELTA)
-
-
-@dataclass(frozen=True, slots=True)
-class Learnt:
-    """The same of the rows of a table, one a unit."""
-
-    program: People
-    minima: Minima
-
-    def event(self) -> Event:
-        return self.minima.event()
-
-    def release(self, exact: NDArray[Any]) -> list[list[int]]:
-        return self.minima.release(exact)
 
 
 def _tilt(public: Tilted, shape: tuple[int, int]) -> tuple[Floats, float]:

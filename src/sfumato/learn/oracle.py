@@ -57,6 +57,8 @@ class Oracle(ABC):
     """Sums over rows whose bounds are declared, out of one purse."""
 
     rows_per_unit: int = 1
+    scans: bool = False
+    """Whether another look at the rows takes a scan, so that more is asked at once than may be needed."""
     replaced: bool = False
     """Whether neighbours replace a unit instead of adding or removing one."""
 
