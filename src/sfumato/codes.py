@@ -72,6 +72,7 @@ CODES: dict[str, str] = {
     "SF-E131": "How a linear classifier is learnt is named by one of its methods.",
     "SF-E132": "Output and objective perturbation are proven for real numbers. In floating point the minimiser may give away more, so behind the curator linear classifiers learn by noisy descent over exact sums, or by Gaussian objective perturbation with exact noise on its output.",
     "SF-E142": "Gaussian objective perturbation is proven for one row that is added or removed. Units with more rows, and populations whose units are replaced, are learnt from by noisy descent.",
+    "SF-E144": "A search pays for about two runs, because what all others answered is never told. Behind the curator every answer is charged and kept, so settings are fitted and evaluated one by one.",
     "SF-E143": "Behind the curator a program of the analyst's never sees a row. Losses known by name are computed there; a loss of one's own is learnt with by noisy descent, whose slopes are listed beforehand.",
     "SF-E133": "A penalty pulls weights to nothing and is not negative.",
     "SF-E134": "Objective perturbation is of pure ε. With a δ, its Gaussian form needs less noise.",

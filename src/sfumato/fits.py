@@ -111,6 +111,13 @@ def _require_known(estimator: Any) -> None:
     """Behind the curator only what was reviewed learns: what an estimator says of its sums is believed."""
     from sfumato import learn
 
+    if isinstance(estimator, learn.Search):
+        raise PolicyError(
+            "SF-E144",
+            "A search runs on own arrays only.",
+            why="it is cheap as all runs but the best stay untold, and here every answer is kept",
+            try_="s.fit and s.evaluate for each setting, which are charged one by one",
+        )
     if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
         raise UsageError(
             "SF-E117",
