@@ -66,6 +66,7 @@ CODES: dict[str, str] = {
     "SF-E122": "Itemsets are learnt from one column whose values list the items, or from several columns that are 0 or 1, all declared by the steward.",
     "SF-E113": "There are at most as many components as features.",
     "SF-E117": "An estimator says how far a row moves its sums, and behind the curator that is believed. So only those of sf.learn are fitted there; programs of one's own ask s.oracle(…).",
+    "SF-E118": "Robust scaling measures features from their median, in the span between a quantile below it and one above.",
     "SF-E112": "Learners take numbers within declared bounds and listed values. Free texts have no bound.",
     "SF-E130": "A loss is one that is known by name, or one given with its value, its slope and the two constants that proofs need: how steep and how curved it is.",
     "SF-E131": "How a linear classifier is learnt is named by one of its methods.",

@@ -15,7 +15,7 @@ from sfumato.curator.layers import Layers, fineness, shortened
 from sfumato.curator.lowered import coarser, number
 from sfumato.curator.lowering import source
 from sfumato.curator.relation import Aliased, Name, Table
-from sfumato.curator.selections import chosen
+from sfumato.curator.selections import chosen, ranks
 from sfumato.curator.statistics import (
     Add,
     Column,
@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 
     from sfumato.curator import catalog
     from sfumato.curator.lowered import Lowered
-    from sfumato.curator.lowering import Source
     from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.selections import Ranked
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk
@@ -156,16 +157,20 @@ class Catalogued:
         return self._labels(name) if classifies else self._feature(name)
 
     def _feature(self, name: str) -> Feature:
-        """On a grid like that of own arrays, centred in half steps; missing as the middle."""
+        """On a grid like that of own arrays, centred in half steps; missing as the middle.
+
+        Features share one noise, so those of few steps are counted in larger ones.
+        """
         part, domain = number(self._column(name), f"'{name}'")
         bits = max(0, (domain.high - domain.low).bit_length() - ONE.bit_length() + 1)
         part, domain = number(coarser(part, domain, bits), f"'{name}'")
-        centred = _shifted(part.value, domain)
+        steps = max(1, domain.high - domain.low)
+        times = max(1, 2 * ONE // steps)
+        centred = _shifted(part.value, domain, times)
         value = centred if part.present else Either(centred, Constant(0))
         lost = domain.step / 2 if bits else 0  # a coarser grid is rounded down, by half a step on average
         middle = domain.step * (domain.low + domain.high) / 2 + lost
-        half = domain.step * max(1, domain.high - domain.low) / 2
-        return Feature(name, value, max(1, domain.high - domain.low), float(middle), float(half))
+        return Feature(name, value, times * steps, float(middle), float(domain.step * steps / 2))
 
     def _listed(self, name: str) -> Feature:
         """A value by its place in the list; rows where it is missing count nowhere for it."""
@@ -205,9 +210,9 @@ class Catalogued:
         return part.value, (part.domain.low, part.domain.high)
 
 
-def _shifted(value: Value, domain: Numbers) -> Value:
-    doubled = Multiply(value, Constant(2))
-    return Add(doubled, Constant(-(domain.low + domain.high)))
+def _shifted(value: Value, domain: Numbers, times: int) -> Value:
+    doubled = Multiply(value, Constant(2 * times))
+    return Add(doubled, Constant(-times * (domain.low + domain.high)))
 
 
 def moved(declared: Declared, view: View) -> Declared:
@@ -291,7 +296,14 @@ class TableOracle(Oracle):
         declared = replace(self.declared, spans={**self.declared.spans, **spans})
         return TableOracle(self._rounds, layers.source, declared, self.purse), list(columns)
 
-    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+    def _quantiles(
+        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+    ) -> list[list[list[int]]]:
+        (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.purse)
+        found: list[list[list[int]]] = answer
+        return found
+
+    def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
         plan = chosen(self._rows, terms, mechanism, spend)
         (places,) = self._rounds.pay(plan, self.purse)
         found: list[int] = places

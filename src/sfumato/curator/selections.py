@@ -17,11 +17,13 @@ from sfumato.curator.lowered import Lowered, coarser, number, shifted
 from sfumato.curator.measurement import Covariance, Mean, Quantile, Variance
 from sfumato.curator.priced import Priced, truncation
 from sfumato.curator.summands import Summand, summands
-from sfumato.engines.program import Counted, Key, Program, Tally, Total, Units
+from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total, Units
 from sfumato.engines.rows import Scan, Sizes
 from sfumato.engines.values import Block
 from sfumato.errors import PolicyError
-from sfumato.noise import BlockMedian, TopK
+from sfumato.noise import BlockMedian, Quantiles, TopK
+from sfumato.noise.histograms import Histograms
+from sfumato.privacy.events import Repeated
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lowering import Source
     from sfumato.curator.relation import Expression
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.engines.program import Tallied
     from sfumato.engines.values import Value
@@ -86,6 +88,61 @@ def top(source: Source, column: Expression, k: int, by_units: bool, spend: Spend
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
     mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
     return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table))
+
+
+# ---- quantiles of several values ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Quantiles of so many values, each in every cell: a choice for each value, one after the other.
+
+    A unit has at most `rows` rows in all cells of one value together.
+    """
+
+    values: int
+    cells: int
+    size: int
+    mechanism: Quantiles
+    rows: int
+
+    def event(self) -> Event:
+        return Repeated(self.mechanism.event(self.rows), self.values)
+
+    def release(self, exact: Tallied) -> list[list[list[int]]]:
+        """A table a value: one row a share, one column a cell."""
+        cells, places, counts = exact.triplets()
+        return [
+            self._of(*(row[cells % self.values == at] for row in (cells // self.values, places, counts)))
+            for at in range(self.values)
+        ]
+
+    def _of(self, cells: Any, places: Any, counts: Any) -> list[list[int]]:
+        table = Histograms.of(cells, places, counts, groups=self.cells, cells=self.size)
+        found: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The same of the rows of a table, from one scan."""
+
+    program: Tallies
+    ranked: Ranked
+
+    def event(self) -> Event:
+        return self.ranked.event()
+
+    def release(self, exact: Tallied) -> list[list[list[int]]]:
+        return self.ranked.release(exact)
+
+
+def ranks(
+    source: Source, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
+) -> Priced:
+    """Quantiles of values that lie from 0 on, to be charged and then read in one scan."""
+    program = Tallies(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
+    return Priced(source.table, spend, (Ranks(program, ranked),), truncation(source.table))
 
 
 # ---- blocks of units ---------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from sfumato.curator.statistics import (
     Predicate,
     Same,
     Some,
+    Tallied,
     Value,
     span,
 )
@@ -74,6 +75,12 @@ class Arrays:
         scan = _Scan(self, ())
         return [scan.by(keys).totals(terms) for keys in groupings]
 
+    def tallied(self, keys: Sequence[Key], values: Sequence[Value], size: int) -> Tallied:
+        """How often each integer below `size` occurs in each cell, for each value: as an engine answers."""
+        scan, many = _Scan(self, keys), len(values)
+        places = np.concatenate([scan.places(value, at, many, size) for at, value in enumerate(values)])
+        return Tallied(*np.unique(places, return_counts=True), size)
+
     def with_values(self, values: Sequence[Value]) -> tuple[Arrays, list[Value]]:
         """The same columns, and these values as further ones."""
         scan, first = _Scan(self, ()), len(self._columns)
@@ -83,6 +90,10 @@ class Arrays:
         }
         spans = {name: span(value, self.spans) for name, value in zip(names, values, strict=True)}
         return Arrays({**self._columns, **columns}, {**self.spans, **spans}), list(names)
+
+    def beside(self, columns: Mapping[Column, Doubles], spans: Mapping[Column, tuple[int, int]]) -> Arrays:
+        """The same columns, and these."""
+        return Arrays({**self._columns, **columns}, spans)
 
     def column(self, column: Column) -> Doubles:
         return self._columns[column]
@@ -110,6 +121,14 @@ class _Scan:
             products = self._products([term for term in terms if self._is_product(term)])
             return _narrow([[products.get(id(term)) or self._total(term)] for term in terms])
         return _narrow([self._grouped(term) for term in terms])
+
+    def places(self, value: Value, at: int, many: int, size: int) -> Ints:
+        """Where each row that is in a cell counts on the long grid of cells, values and integers."""
+        found = self.value(value)
+        cell = np.zeros(self._arrays.rows, dtype=np.int64) if self._cell is None else self._cell
+        inside = (cell < self._cells) & (found >= 0) & (found < size)
+        here: Ints = (cell[inside] * many + at) * size + found[inside]
+        return here
 
     def _of_cells(self, keys: Sequence[Key]) -> Ints:
         """The number of each row's cell, and one past the last for rows that are in none."""

@@ -163,14 +163,48 @@ def shortened(unit: Floats, norm: int) -> tuple[Floats, Floats]:
 
 
 def codes(y: Any, classes: Sequence[Any]) -> NDArray[np.int64]:
-    """The place of each label among the declared classes, and −1 where it is none of them."""
+    """The place of each label among the declared classes, and −1 where it is none of them.
+
+    Total: what is missing, or of another kind than the others, is none of them and no error.
+    """
     given, listed = np.asarray(y), np.asarray(classes)
-    if (given.dtype.kind in "OUS") != (listed.dtype.kind in "OUS"):
+    if given.dtype.kind == "O":
+        return _looked_up(given, listed.tolist())
+    if (given.dtype.kind in "US") != (listed.dtype.kind in "OUS"):
         given, listed = given.astype(str), listed.astype(str)
     order = np.argsort(listed, kind="stable")
     at = np.clip(np.searchsorted(listed[order], given), 0, len(listed) - 1)
     places = order[at]
     return np.where(listed[places] == given, places, -1).astype(np.int64)
+
+
+def _looked_up(labels: NDArray[Any], classes: list[Any]) -> NDArray[np.int64]:
+    """One by one; where a label is none of the classes as it is, it may be as it is written."""
+    written = {str(each): place for place, each in enumerate(classes)}
+    places: dict[Any, int] = {**written, **{each: place for place, each in enumerate(classes)}}
+
+    def place(label: Any) -> int:
+        try:
+            return places.get(label, -1) if label in places else written.get(str(label), -1)
+        except TypeError:  # what cannot be looked up is no class
+            return -1
+
+    return np.fromiter(map(place, labels.ravel()), dtype=np.int64, count=labels.size)
+
+
+def numbers_of(y: Any) -> Floats:
+    """Targets as doubles, missing where one is none: whether all are is not to be seen from an error."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.array([_number(each) for each in np.asarray(y).ravel()])
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +246,9 @@ def given(
 
 
 def listed_categories(categories: Any, features: int) -> list[list[Any]]:
-    """The values of each feature, from lists of them or from how many there are."""
+    """The values of each feature, from lists of them or from how many there are; of one number, of each."""
+    if isinstance(categories, int):
+        categories = [categories] * features
     try:
         found = [list(range(each)) if isinstance(each, int) else list(each) for each in categories]
     except TypeError:
@@ -292,9 +328,8 @@ def around(declared: Declared, arrays: Arrays, view: View) -> Given:
         spans[column] = (-ends, ends)
         middle = target.middle + target.half * view.target_centre
         target = Feature(target.name, column, ends, middle, target.half * ends / ONE)
-    elif target is not None:
-        columns[LABELS], spans[LABELS] = arrays.column(LABELS), arrays.spans[LABELS]
-    return Given(Declared(features, target, spans, norm, constant), Arrays(columns, spans))
+    whole_spans = {**arrays.spans, **spans}
+    return Given(Declared(features, target, whole_spans, norm, constant), arrays.beside(columns, whole_spans))
 
 
 def _units(features: Sequence[Feature], arrays: Arrays) -> Floats:

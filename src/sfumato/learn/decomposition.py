@@ -1,4 +1,5 @@
-"""Principal components from one noisy matrix of products (Analyze Gauss), of rows of bounded length.
+"""Principal components from noisy products (Analyze Gauss): of all rows at once where there are many, else of
+rows of bounded length around a private mean.
 
 Because : docs/proofs/learners.md#principal-components
 """
@@ -6,6 +7,7 @@ Because : docs/proofs/learners.md#principal-components
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +24,15 @@ from sfumato.privacy.exact import whole
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.oracle import Oracle
+    from sfumato.learn.oracle import Answer, Oracle
 
     Floats = NDArray[np.float64]
 
-_MEAN, _PRODUCTS = Fraction(1, 5), Fraction(4, 5)
-_ROWS = Fraction(1, 10)
-"""Of the mean's share, for the number of rows."""
+_FIRST, _SECOND = Fraction(1, 4), Fraction(3, 4)
+_ROWS, _SUMS, _PRODUCTS = Fraction(1, 12), Fraction(8, 12), Fraction(3, 12)
+"""Of the first scan's share."""
+_CLEAR = 0.02
+"""Where noise is so small a share of the variance of a feature, one scan is enough."""
 _LENGTH = 0.3
 """Of √d: how long rows may be, from the mean. A public choice: longer rows keep their direction."""
 
@@ -36,8 +40,9 @@ _LENGTH = 0.3
 class PCA(TransformerMixin, Private):
     """The directions in which rows vary most.
 
-    Rows that lie far from the mean count with their direction and a bounded length, so directions are those
-    of the bulk; `explained_variance_` is that of the shortened rows, from below.
+    Where there are many rows, one scan says all. Else a second one is made around the private mean: rows that
+    lie far from it count with their direction and a bounded length, so directions are those of the bulk, and
+    `explained_variance_` is that of the shortened rows, from below. Then all that was paid is used.
 
     Privacy
     -------
@@ -71,18 +76,13 @@ class PCA(TransformerMixin, Private):
         wanted = features if self.n_components is None else whole(self.n_components, "n_components")
         if wanted > features:
             raise UsageError("SF-E113", "There are fewer features than components.", features=str(features))
-        centre, rows = _centre(oracle)
-        view = oracle.around(View(_LENGTH * math.sqrt(features), centre=tuple(centre.tolist())))
-        declared = view.declared
-        (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=_PRODUCTS)
-        squares, _ = matrix(products, declared.features)
-        halves = declared.halves
-        covariance = squares * np.outer(halves, halves) / rows
-        values, vectors = np.linalg.eigh(covariance)
+        first = _first(oracle)
+        found = first if first.clear else _around(oracle, first)
+        values, vectors = np.linalg.eigh(found.covariance)
         order = np.argsort(values)[::-1][:wanted]
         total = float(np.maximum(values, 0).sum()) or 1.0
         self.n_components_ = wanted
-        self.mean_ = declared.middles
+        self.mean_ = found.mean
         self.components_ = _signed(vectors[:, order].T)
         self.explained_variance_ = np.maximum(values[order], 0.0)
         self.explained_variance_ratio_ = self.explained_variance_ / total
@@ -100,17 +100,64 @@ class PCA(TransformerMixin, Private):
         return int(self.n_components_)
 
 
-def _centre(oracle: Oracle) -> tuple[Floats, float]:
-    """The mean, in bounds, drawn to the middle as far as noise reaches; and how many."""
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """What is known of the mean and the covariance, in the features' own measure."""
+
+    mean: Floats
+    covariance: Floats
+    rows: float
+    centre: Floats
+    """The mean, in bounds."""
+    noise: float
+    """How far noise moves the covariance, beside the variance of a feature."""
+
+    @property
+    def clear(self) -> bool:
+        return self.noise < _CLEAR
+
+
+def _first(oracle: Oracle) -> _Moments:
+    """The number of rows, their sum and their products, from the middle of the bounds."""
     declared = oracle.declared
-    features = declared.features
-    counted = Block((COUNT,), 1, 1, _ROWS)
-    counts, sums = oracle.sums([counted, plain(features, declared.norm, 1 - _ROWS)], share=_MEAN)
+    features, halves = declared.features, declared.halves
+    blocks = [
+        Block((COUNT,), 1, 1, _ROWS),
+        plain(features, declared.norm, _SUMS),
+        gram(features, declared.norm, _PRODUCTS),
+    ]
+    counts, sums, products = oracle.sums(blocks, share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
-    mean = sums.values[:, 0] / declared.bounds / rows
-    noise = sums.deviation / float(declared.bounds.min()) / rows
-    kept = max(0.0, 1 - len(features) * noise**2 / max(float(mean @ mean), 1e-300))
-    return np.clip(mean * kept, -1.0, 1.0), rows
+    centre = _centre(sums, rows, declared.bounds)
+    squares, noise = matrix(products, features)
+    spread = squares / rows - np.outer(centre, centre)
+    usual = max(float(np.trace(spread)) / len(features), 1e-300)
+    return _Moments(
+        declared.middles + halves * centre,
+        spread * np.outer(halves, halves),
+        rows,
+        centre,
+        2 * noise * math.sqrt(len(features)) / rows / usual,
+    )
+
+
+def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:
+    """The mean, in bounds, drawn to the middle as far as noise reaches."""
+    mean = sums.values[:, 0] / bounds / rows
+    noise = sums.deviation / float(bounds.min()) / rows
+    kept = max(0.0, 1 - len(mean) * noise**2 / max(float(mean @ mean), 1e-300))
+    return np.clip(mean * kept, -1.0, 1.0)
+
+
+def _around(oracle: Oracle, first: _Moments) -> _Moments:
+    """Products of rows that are shortened towards the mean."""
+    length = _LENGTH * math.sqrt(len(first.centre))
+    view = oracle.around(View(length, centre=tuple(first.centre.tolist())))
+    declared = view.declared
+    (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=_SECOND)
+    squares, _ = matrix(products, declared.features)
+    covariance = squares * np.outer(declared.halves, declared.halves) / first.rows
+    return replace(first, mean=declared.middles, covariance=covariance)
 
 
 def _signed(components: Floats) -> Floats:

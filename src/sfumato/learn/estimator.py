@@ -42,6 +42,9 @@ class Private(BaseEstimator):
     aside: ClassVar[Fraction] = Fraction(0)
     """The share of ε, or of ρ, that is spent as pure ε beside Gaussian noise."""
 
+    first: ClassVar[Fraction] = Fraction(0)
+    """The share of the rest that is spent before it is decided if pure ε takes the place of what is left."""
+
     listed: ClassVar[bool] = False
     """Whether its features are listed values and not numbers."""
 
@@ -63,11 +66,18 @@ class Private(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge, then learn from one's own arrays; one row is one unit."""
-        rows, target = self._checked(X, y)
+        return self.learnt(*self._checked(X, y))
+
+    def learnt(self, rows: NDArray[Any], target: Any) -> Self:
+        """The same from rows that were checked, of which there may be none."""
         with self._paying() as (purse, pay):
             found = self._given(rows, target)
             self._learn(ArrayOracle(found.declared, purse, found.arrays, pay))
         return self
+
+    def checked(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803
+        """Rows and targets as this estimator takes them."""
+        return self._checked(X, y)
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
         rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
@@ -93,7 +103,9 @@ class Private(BaseEstimator):
     def purse(self) -> Purse:
         """What the whole fit may cost."""
         named = {name: getattr(self, name, None) for name in ("epsilon", "delta", "rho")}
-        return Purse.of({name: value for name, value in named.items() if value is not None}, self.aside)
+        return Purse.of(
+            {name: value for name, value in named.items() if value is not None}, self.aside, self.first
+        )
 
     @contextmanager
     def _paying(self) -> Iterator[tuple[Purse, Pay]]:

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.curator.spend import Pure
+from sfumato.curator.spend import Pure, Rounded
+from sfumato.curator.statistics import part
+from sfumato.learn.purse import Purse, event_of
 from sfumato.privacy import composition, events
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import Repeated, Sequential
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from fractions import Fraction
 
-    from sfumato.learn.purse import Purse
     from sfumato.privacy.events import Event
 
 EXACT = "exact: integers on a public grid, noise drawn exactly"
@@ -97,9 +98,14 @@ def _replaced(purse: Purse) -> str:
         return f"ρ = {float(4 * purse.rho):.4g}"
     if isinstance(purse.main, Pure) or purse.epsilon is None:
         return _words(2 * float(purse.epsilon or 0), 0.0)
-    doubled = composition.epsilon([events.Gaussian(purse.main.multiplier / 2)], purse.delta)
+    delta = purse.delta / 2 if purse.first else purse.delta
+    doubled = composition.epsilon([events.Gaussian(purse.main.multiplier / 2)], delta)
+    instead = 2 * float(purse.alone.epsilon)
+    if purse.first:
+        before = Rounded(purse.main.multiplier / 2, "")
+        instead += composition.epsilon([event_of(part(before, purse.first))], delta)
     first = 0.0 if purse.aside is None else 2 * float(purse.aside.epsilon)
-    return _words(first + max(doubled, 2 * float(purse.alone.epsilon)), float(purse.delta))
+    return _words(first + max(doubled, instead), float(purse.delta))
 
 
 def _words(epsilon: float, delta: float) -> str:
