@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from sfumato.curator.statistics import COUNT, Block
+from sfumato.curator.statistics import COUNT, Block, part
 from sfumato.errors import UsageError
 from sfumato.learn.declared import View
 from sfumato.learn.estimator import Private
@@ -118,27 +118,34 @@ class _Moments:
 
 
 def _first(oracle: Oracle) -> _Moments:
-    """The number of rows, their sum and their products, from the middle of the bounds."""
+    """The number of rows, their sum and their products, from the middle of the bounds.
+
+    Without the products where their noise would be too wide to be drawn, which is public.
+    """
     declared = oracle.declared
     features, halves = declared.features, declared.halves
-    blocks = [
-        Block((COUNT,), 1, 1, _ROWS),
-        plain(features, declared.norm, _SUMS),
-        gram(features, declared.norm, _PRODUCTS),
-    ]
-    counts, sums, products = oracle.sums(blocks, share=_FIRST)
+    products = gram(features, declared.norm, _PRODUCTS)
+    few = [Block((COUNT,), 1, 1, _ROWS), plain(features, declared.norm, _SUMS)]
+    drawn = [products] if _can_be_drawn(oracle, products) else []
+    counts, sums, *answers = oracle.sums([*few, *drawn], share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
     centre = _centre(sums, rows, declared.bounds)
-    squares, noise = matrix(products, features)
+    mean = declared.middles + halves * centre
+    if not answers:
+        return _Moments(mean, np.diag(halves**2), rows, centre, math.inf)
+    squares, noise = matrix(answers[0], features)
     spread = squares / rows - np.outer(centre, centre)
     usual = max(float(np.trace(spread)) / len(features), 1e-300)
-    return _Moments(
-        declared.middles + halves * centre,
-        spread * np.outer(halves, halves),
-        rows,
-        centre,
-        2 * noise * math.sqrt(len(features)) / rows / usual,
-    )
+    moved = 2 * noise * math.sqrt(len(features)) / rows / usual
+    return _Moments(mean, spread * np.outer(halves, halves), rows, centre, moved)
+
+
+def _can_be_drawn(oracle: Oracle, block: Block) -> bool:
+    try:
+        oracle.noise([block], part(oracle.purse.main, _FIRST))
+    except UsageError:
+        return False
+    return True
 
 
 def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:
