@@ -1,18 +1,19 @@
 """What fitting behind the curator costs beside the same sums in plain DuckDB: 10 million rows by default.
 
-    python benchmarks/fits.py [--rows 10_000_000] [--memory 4] [--turns 2] [--spark-rows 1_000_000]
+    python benchmarks/fits.py [--rows 10_000_000] [--memory 4] [--turns 2] [--spark-rows 20_000]
 
 Linear regression, naive Bayes and principal components of twenty columns, by `s.fit` on DuckDB: the whole
 way, priced, charged, summed, noise drawn, solved. Plain are the sums that the same model needs without
 privacy, asked of a DuckDB file with the raw rows. Each has a process of its own, whose largest memory is
 shown, and DuckDB may use at most four fifths of --memory. "scans" counts what the engine was asked in one
-fit. Then the exact sums that were asked of DuckDB are asked of Spark, on fewer rows, and compared to the last
-digit.
+fit. Then the exact sums that were asked of DuckDB are asked of Spark and compared to the last digit; on far
+fewer rows, since hundreds of sums in one statement take Spark minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -24,6 +25,7 @@ import numpy as np
 from parts import wide
 from parts.fitting import ESTIMATORS, fitted, prepared, recorded
 from parts.measuring import from_child, timed
+from parts.scores import FITS
 
 if TYPE_CHECKING:
     from sfumato.lab import Lab
@@ -36,6 +38,13 @@ def raw(source: Path, path: Path) -> None:
         connection.execute(f"CREATE TABLE wide AS FROM read_parquet('{source}')")
 
 
+def keep(engine: str, found: dict[str, Any]) -> None:
+    """What was measured of one engine, beside what is known of the other."""
+    known = json.loads(FITS.read_text(encoding="utf-8")) if FITS.exists() else {}
+    FITS.parent.mkdir(parents=True, exist_ok=True)
+    FITS.write_text(json.dumps({**known, engine: found}, indent=1) + "\n", encoding="utf-8")
+
+
 def best(request: dict[str, Any], turns: int) -> dict[str, Any]:
     """Of several processes, the least seconds; the memory and the scans of the last."""
     answers = [from_child(FITTING, request) for _ in range(turns)]
@@ -45,9 +54,7 @@ def best(request: dict[str, Any], turns: int) -> dict[str, Any]:
     return answers[-1] | {name: min(each[name] for each in answers) for name in ("cpu", "wall")}
 
 
-def compared(name: str, lab: Path, database: Path, turns: int) -> str:
-    ours = best({"lab": str(lab), "model": name}, turns)
-    plain = best({"database": str(database), "model": name}, turns)
+def shown(name: str, ours: dict[str, Any], plain: dict[str, Any]) -> str:
     if "refused" in ours or "refused" in plain:
         return f"{name:22} NOT MEASURED: {ours.get('refused') or plain.get('refused')}"
     ratios = f"{ours['cpu'] / plain['cpu']:8.2f}{ours['wall'] / plain['wall']:8.2f}"
@@ -65,8 +72,13 @@ def on_duckdb(folder: Path, options: argparse.Namespace) -> None:
     print(f"prepared once in {preparing.wall:.1f} s ({preparing.cpu:.1f} s of processor)")
     print(f"{'':22}{'plain CPU s':>10}{'wall':>7}{'MB':>8}{'ours CPU s':>10}{'wall':>8}{'MB':>8}", end="")
     print(f"{'CPU ×':>8}{'wall ×':>8}{'scans':>7}")
+    models: dict[str, Any] = {}
     for name in ESTIMATORS:
-        print(compared(name, lab, database, options.turns), flush=True)
+        ours = best({"lab": str(lab), "model": name}, options.turns)
+        plain = best({"database": str(database), "model": name}, options.turns)
+        models[name] = {"ours": ours, "plain": plain}
+        print(shown(name, ours, plain), flush=True)
+    keep("duckdb", {"rows": options.rows, "memory": options.memory, "models": models})
 
 
 # ---- the same sums on Spark --------------------------------------------------------------------------------
@@ -82,31 +94,33 @@ def on_spark(folder: Path, rows: int) -> None:
     spark = session("4g")
     there = prepared(folder / "there", spark.read.parquet(str(source)))
     print(f"\n{rows:,} rows, the exact sums of every scan on DuckDB and on Spark")
+    models = {}
     for name in ESTIMATORS:
-        print(f"{name:22}{_same(name, here, there)}", flush=True)
+        models[name] = _same(name, here, there)
+        print(f"{name:22}{models[name]}", flush=True)
+        keep("spark", {"rows": rows, "models": models})
     spark.stop()
 
 
 def _same(name: str, here: Lab, there: Lab) -> str:
+    """One after the other: a fit on DuckDB is recorded, and its questions are asked again."""
     asked = recorded(here)
     fitted(here, name)
-    again = [there.engine.run(program) for program, _ in asked]
+    again: list[Any] = []
+    cost = timed(lambda: again.extend(there.engine.run(program) for program, _ in asked))
     same = [
         np.array_equal(np.asarray(mine), np.asarray(theirs))
         for (_, mine), theirs in zip(asked, again, strict=True)
     ]
     sums = sum(np.asarray(each).size for each in again)
-    cost = timed(lambda: fitted(there, name))
     verdict = "identical" if all(same) else "DIFFERENT"
-    return (
-        f"{sums} sums of {len(asked)} scans: {verdict}; a fit on Spark takes {cost.wall:.1f} s of the clock"
-    )
+    return f"{sums} sums of {len(asked)} scans: {verdict}, in {cost.wall:.0f} s of the clock on Spark"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--spark-rows", type=int, default=1_000_000, help="0 leaves Spark out")
+    parser.add_argument("--spark-rows", type=int, default=20_000, help="0 leaves Spark out")
     parser.add_argument("--memory", type=int, default=4, metavar="GB")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="where to work; a temporary folder if not given")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parts.learning import EPSILONS, STUDIES, Study
-from parts.scores import APPROXIMATE, OPEN, OURS, PLAIN, PURE, Score
+from parts.scores import APPROXIMATE, FITS, OPEN, OURS, PLAIN, PURE, Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,7 +106,7 @@ def page(scores: Sequence[Score]) -> str:
     seeds = max(each.seeds for each in scores)
     known = {each.study for each in scores}
     sections = [_section(study, scores) for study in STUDIES if study.name in known]
-    return "\n".join([_HEAD.format(seeds=seeds), *sections, _below(scores), _notes(scores)])
+    return "\n".join([_HEAD.format(seeds=seeds), *sections, _below(scores), _notes(scores), _large()])
 
 
 def _section(study: Study, scores: Sequence[Score]) -> str:
@@ -163,6 +164,33 @@ def _notes(scores: Sequence[Score]) -> str:
         f"- {each.study}, {each.system}, ε = {each.epsilon:g}: {each.note}" for each in scores if each.note
     ]
     return "\n".join(["## Cells that were not done\n", *(noted or ["None."]), ""])
+
+
+def _large() -> str:
+    """Fits behind the curator, as `benchmarks/fits.py` found them."""
+    found = json.loads(FITS.read_text(encoding="utf-8")) if FITS.exists() else {}
+    here, there = found.get("duckdb"), found.get("spark")
+    parts = ["## Behind the curator, on many rows\n"]
+    if here:
+        parts.append(
+            f"{here['rows']:,} rows of twenty columns by `s.fit` on DuckDB with {here['memory']} GB, beside "
+            "the sums that a model without noise needs, in plain SQL (`benchmarks/fits.py`).\n"
+            + _table(
+                ["", "plain: CPU s, clock s, MB", "ours: CPU s, clock s, MB", "CPU ×", "scans"],
+                [_fit(name, **each) for name, each in here["models"].items()],
+            )
+        )
+    if there:
+        said = "; ".join(f"{name}: {text}" for name, text in there["models"].items())
+        parts.append(f"The same questions on Spark, {there['rows']:,} rows: {said}.\n")
+    return "\n".join(parts if found else [])
+
+
+def _fit(name: str, ours: dict[str, Any], plain: dict[str, Any]) -> list[str]:
+    if "refused" in ours or "refused" in plain:
+        return [name, plain.get("refused", ""), ours.get("refused", ""), "", ""]
+    costs = [f"{each['cpu']:.1f}, {each['wall']:.1f}, {each['peak']:.0f}" for each in (plain, ours)]
+    return [name, *costs, f"{ours['cpu'] / plain['cpu']:.2f}", str(ours["scans"])]
 
 
 # ---- the picture -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from sfumato.curator.statistics import COUNT, Block
+from sfumato.curator.statistics import COUNT, Block, part
 from sfumato.errors import UsageError
 from sfumato.learn.declared import View
 from sfumato.learn.estimator import Private
@@ -111,16 +111,18 @@ class _Moments:
 def _learnt(oracle: Oracle) -> _Moments:
     """From the number of rows and their mean, and then products around it.
 
-    Where that takes a scan of its own, products are asked for at once too: enough where rows are many.
+    Where that takes a scan of its own, products are asked for at once too: enough where rows are many. Not
+    where their noise would be too wide to be drawn, which is public.
     """
     declared = oracle.declared
     known = [Block((COUNT,), 1, 1, _ROWS), plain(declared.features, declared.norm, _SUMS)]
-    asked = [gram(declared.features, declared.norm, _PRODUCTS)] if oracle.scans else []
-    counts, sums, *products = oracle.sums([*known, *asked], share=_FIRST)
+    products = gram(declared.features, declared.norm, _PRODUCTS)
+    asked = [products] if oracle.scans and _can_be_drawn(oracle, products) else []
+    counts, sums, *answers = oracle.sums([*known, *asked], share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
     centre = _centre(sums, rows, declared.bounds)
-    found = _at_once(declared, products[0], centre, rows) if products else None
-    left = 1 - _FIRST * (_ROWS + _SUMS + _PRODUCTS * len(products))
+    found = _at_once(declared, answers[0], centre, rows) if answers else None
+    left = 1 - _FIRST * (_ROWS + _SUMS + _PRODUCTS * len(answers))
     return found or _around(oracle, centre, rows, left)
 
 
@@ -133,6 +135,14 @@ def _at_once(declared: Declared, products: Answer, centre: Floats, rows: float) 
         return None
     halves = declared.halves
     return _Moments(declared.middles + halves * centre, spread * np.outer(halves, halves))
+
+
+def _can_be_drawn(oracle: Oracle, block: Block) -> bool:
+    try:
+        oracle.noise([block], part(oracle.purse.main, _FIRST))
+    except UsageError:
+        return False
+    return True
 
 
 def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:
