@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator.lowered import Lowered
-    from sfumato.curator.lowering import Source
+    from sfumato.curator.source import Source
     from sfumato.curator.statistics import Value
 
 _MOST_LISTED = 1000

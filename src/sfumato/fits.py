@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator import catalog
-    from sfumato.curator.lowering import Source
     from sfumato.curator.priced import Payable
     from sfumato.curator.selections import Ranked
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk

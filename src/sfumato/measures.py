@@ -38,7 +38,7 @@ from sfumato.privacy.exact import whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from sfumato.curator.lowering import Source
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Value
     from sfumato.desk import Desk

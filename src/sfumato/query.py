@@ -17,6 +17,7 @@ from sfumato.privacy.exact import whole
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sfumato.curator.catalog import Contents
     from sfumato.curator.measurement import Question
     from sfumato.curator.spend import Spend
     from sfumato.desk import Desk, Spending
@@ -30,6 +31,7 @@ class Query:
         self.question = question
         self._desk = desk
         self._text = text
+        self._known: tuple[Contents, Resolved] | None = None
         self._refuse_what_no_price_changes()
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
@@ -76,8 +78,11 @@ class Query:
         return plan, self._desk.pay(plan, f"{self._text} (refined)")
 
     def _resolved(self) -> Resolved:
-        """Looked up afresh: the steward may have made a new snapshot since."""
-        return Resolved(self._desk.lab.table, self.question)
+        """Looked up afresh when the catalog changed: the steward may have made a new snapshot since."""
+        contents = self._desk.lab.contents
+        if self._known is None or self._known[0] is not contents:
+            self._known = contents, Resolved(self._desk.lab.table, self.question)
+        return self._known[1]
 
     def _plan(self, typed: Spending, given: dict[str, int]) -> Plan:
         resolved = self._resolved()

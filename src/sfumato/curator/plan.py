@@ -206,7 +206,7 @@ def _rankable(part: Lowered) -> Lowered:
     return part
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A priced question: the steps that answer it, in order."""
 
@@ -224,21 +224,21 @@ class Plan:
     def table(self) -> Table:
         return self.resolved.table
 
-    @property
+    @cached_property
     def measured(self) -> tuple[Measured, ...]:
         """The noisy sums, in the order of the answer."""
         return tuple(each for step in self.steps if not isinstance(step, Choices) for each in step.measured)
 
-    @property
+    @cached_property
     def event(self) -> Event:
         """What one unit's presence can cost: every step is charged, one after the other."""
         return Sequential(tuple(step.event() for step in self.steps))
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         return price(self.event)
 
-    @property
+    @cached_property
     def request(self) -> str:
         """The identity of the question: rows, cells, sums and noise on one snapshot, whatever the names."""
         named = ["refined", *self.round] if self.round else ["question"]

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lowering import Source
     from sfumato.curator.relation import Expression
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.engines.program import Tallied
     from sfumato.engines.values import Value

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lowering import Source
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Noise, Spend
 
     Spans = Mapping[Column, tuple[int, int]]
