@@ -474,7 +474,7 @@ def test_minima_on_a_grid_keep_their_price_and_planted_mistakes_do_not(
 ) -> None:
     minima, table = _minima(1.0), [[4096, 1], [-4096, 0]]
     target = _releases(minima, table), _releases(minima, [*table, [4096, 0]])
-    assert not audit.run(target, claim=minima.event(), samples=800, alpha=1e-6).violates
+    assert not audit.run(target, claim=minima.event(), samples=1000, alpha=1e-6).violates
     honest = gaussian_tilt
 
     def planted(*given: Any) -> Tilted:
@@ -483,7 +483,7 @@ def test_minima_on_a_grid_keep_their_price_and_planted_mistakes_do_not(
 
     monkeypatch.setattr("sfumato.learn.minima.gaussian_tilt", planted)
     _calibrated.cache_clear()
-    assert audit.run(target, claim=minima.event(), samples=800, alpha=1e-6).violates
+    assert audit.run(target, claim=minima.event(), samples=1000, alpha=1e-6).violates
 
 
 def test_no_rows_and_solvers_that_fail_are_no_errors(monkeypatch: pytest.MonkeyPatch) -> None:
