@@ -12,6 +12,7 @@ from sfumato.curator.post import require_numbers
 from sfumato.curator.quote import Quote, cheapest, checked_given
 from sfumato.curator.release import Release
 from sfumato.curator.spend import Pure
+from sfumato.errors import PolicyError
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -70,11 +71,20 @@ class Query:
         require_numbers(resolved)
         priced(resolved, Pure(Fraction(1), Fraction(1, 10**6)))
 
-    def _again(self, spend: Mapping[str, Any], rounds: tuple[str, ...]) -> tuple[Plan, Released]:
+    def _again(
+        self, spend: Mapping[str, Any], rounds: tuple[str, ...], earlier: Plan
+    ) -> tuple[Plan, Released]:
         """The same question once more, with fresh noise, after these rounds."""
         resolved = self._resolved()
         again = self._desk.spend(resolved.table, resolved.needs, cast("Spending", dict(spend)))
         plan = replace(priced(resolved, again), round=rounds)
+        if plan.snapshots != earlier.snapshots:
+            raise PolicyError(
+                "SF-C136",
+                "The table moved on since this was answered; nothing was charged.",
+                why="the rows are other ones now, and two answers about different rows are not one",
+                try_="ask the question again",
+            )
         return plan, self._desk.pay(plan, f"{self._text} (refined)")
 
     def _resolved(self) -> Resolved:

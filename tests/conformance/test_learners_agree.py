@@ -20,7 +20,7 @@ from sfumato.curator.statistics import Add, Column, Constant, Either, Key, Looku
 from sfumato.engines.preparation import Codes, Grid, Preparation
 from sfumato.engines.program import Counted, Program, Tallies, Total
 from sfumato.engines.rows import ALL, Scan
-from sfumato.fits import moved, short
+from sfumato.features import moved, short
 from sfumato.learn.cells import bins, clipped, corner, nearest
 from sfumato.learn.declared import ONE, Declared, Feature, View
 from sfumato.learn.moments import cross, gram

@@ -177,6 +177,9 @@ def test_only_reviewed_estimators_learn_behind_the_curator(tmp_path: Path) -> No
     )
     with pytest.raises(UsageError, match="SF-E117"):
         lab.session().fit(Own(epsilon=1), table="t", features=["x"])
+    search = sf.learn.Search(sf.learn.GaussianNB(), {"row_norm": [None]}, epsilon=1)
+    with pytest.raises(PolicyError, match="SF-E144"):
+        lab.session().fit(search, table="t", features=["x"])
 
 
 def test_many_binary_features_are_learnt_from_behind_the_curator(tmp_path: Path) -> None:

@@ -62,10 +62,6 @@ def _round(part: Lowered, digits: Lowered | None = None) -> Lowered:
     return lowered.rounded(part, places)
 
 
-def _integer_divide(left: Lowered, right: Lowered) -> Lowered:
-    return lowered.floor(lowered.divide(left, right))
-
-
 # ---- missing values ----------------------------------------------------------------------------------------
 
 
@@ -148,7 +144,7 @@ FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     ),
     "multiply": (lowered.multiply, 2, 2),
     "divide": (lowered.divide, 2, 2),
-    "integer_divide": (_integer_divide, 2, 2),
+    "integer_divide": (lowered.floor_divide, 2, 2),
     "modulo": (lowered.modulo, 2, 2),
     "negate": (lowered.negate, 1, 1),
     "abs": (_absolute, 1, 1),

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sfumato.curator.scope import Scope
     from sfumato.engines.values import Value
 
-MOST_ROWS = 10**9
-"""Of one unit, after joins."""
+MOST_ROWS = 10**6
+"""Of one unit, after joins: so few that one unit's rows never decide whether memory runs out."""
 
 
 def joined(relation: asked.Joined, left: Source, right: Source) -> Source:
@@ -81,7 +81,8 @@ def _paired(
     scope = left.scope.beside(after.hiding(using))
     filtered = (predicate(term, scope) for term in match.rest)
     where = simplified(Every((left.where, right.where, *filtered)))
-    return Source(rows, where, scope, left.table, most, left.tables + right.tables, right.next_at)
+    beyond = max(left.next_at, right.next_at)  # the sides may have changed places
+    return Source(rows, where, scope, left.table, most, left.tables + right.tables, beyond)
 
 
 @dataclass(frozen=True, slots=True)

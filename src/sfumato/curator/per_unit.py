@@ -131,8 +131,8 @@ class _Figures:
 
     inner: Source
     alone: bool
-    known: dict[engine.Figure, Lowered] = field(default_factory=dict)
-    """The columns of the unit's one row, each once."""
+    known: dict[engine.Figure, Column] = field(default_factory=dict)
+    """The columns of the unit's one row, each once: the same integers may stand for different numbers."""
     computed: list[Lowered] = field(default_factory=list)
 
     def fields(self) -> list[Field]:
@@ -181,10 +181,8 @@ class _Figures:
         return self._column(engine.Total(part.value), total), domain
 
     def _column(self, figure: engine.Figure, domain: Domain, present: bool = True) -> Lowered:
-        if figure not in self.known:
-            column = Column(self.inner.next_at, f"f{len(self.known)}")
-            self.known[figure] = Lowered(column, domain, self.alone, present)
-        return self.known[figure]
+        column = self.known.setdefault(figure, Column(self.inner.next_at, f"f{len(self.known)}"))
+        return Lowered(column, domain, self.alone, present)
 
 
 def _unless_none(total: Lowered, there: Lowered) -> Lowered:

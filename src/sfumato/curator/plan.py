@@ -224,6 +224,10 @@ class Plan:
     def table(self) -> Table:
         return self.resolved.table
 
+    @property
+    def snapshots(self) -> tuple[str, ...]:
+        return tuple(table.snapshot_name for table in self.resolved.source.tables)
+
     @cached_property
     def measured(self) -> tuple[Measured, ...]:
         """The noisy sums, in the order of the answer."""
@@ -326,6 +330,8 @@ def _bias(resolved: Resolved) -> list[str]:
         kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
         found.append(f"of each {unit.column} at most {kept} count")
     found.append("numbers outside their declared bounds count as the nearer bound")
+    if any(each.step != 1 for each in resolved.summands):
+        found.append("numbers count in steps, about a million between their bounds where none is declared")
     if resolved.bought:
         found.append("groups that few units are in are not shown")
     if question.chooses:

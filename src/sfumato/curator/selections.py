@@ -18,7 +18,7 @@ from sfumato.curator.measurement import Covariance, Mean, Quantile, Variance
 from sfumato.curator.priced import Priced, truncation
 from sfumato.curator.summands import Summand, summands
 from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total, Units
-from sfumato.engines.rows import Scan, Sizes
+from sfumato.engines.rows import Scan
 from sfumato.engines.values import Block
 from sfumato.errors import PolicyError
 from sfumato.noise import BlockMedian, Quantiles, TopK
@@ -87,7 +87,7 @@ def top(source: Source, column: Expression, k: int, by_units: bool, spend: Spend
     program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
     mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
-    return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table))
+    return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table), domain)
 
 
 # ---- quantiles of several values ---------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class BlockEstimates:
         return self.mechanism.release(np.where(known, places, _middle(self.mechanism)).tolist())
 
 
-def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tuple[Priced, Numbers | Periods]:
+def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> Priced:
     """A statistic that a sample estimates well: of every block of units, then the private median of those."""
     if not isinstance(aggregate, Mean | Variance | Covariance | Quantile):
         raise PolicyError(
@@ -219,9 +219,9 @@ def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tupl
             "Blocks are asked for what a part of the rows estimates well: an average, a spread, a quantile.",
             try_='sf.median("cost"), sf.stddev("cost"), sf.correlation("age", "cost")',
         )
-    if not isinstance(source.rows, Scan | Sizes):
+    if not isinstance(source.rows, Scan):
         raise PolicyError(
-            "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without a JOIN"
+            "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without JOIN or units()"
         )
     key = Key(Block(source.rows.at, blocks), blocks)
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
@@ -239,7 +239,7 @@ def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tupl
         sums = Program(source.rows, source.where, (key,), tuple(each.term for each in of))
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockEstimates(sums, mechanism, aggregate, of, domain, changed)
-    return Priced(source.table, spend, (step,), truncation(source.table)), domain
+    return Priced(source.table, spend, (step,), truncation(source.table), domain)
 
 
 def _fit(part: Lowered) -> tuple[Lowered, Numbers | Periods]:

@@ -59,8 +59,16 @@ class Layout:
 
 def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """One SELECT. `layouts` knows every snapshot that is read."""
+    _require_distinct(program)
     stored = frozenset(scan.at for scan in scans(program.rows) if isinstance(scan, Scan))
     return _Compiler(dialect, layouts, _used(program), stored, _reaches(program, layouts)).text(program)
+
+
+def _require_distinct(program: Asked) -> None:
+    """A number that two sources share would give one of them the other's columns and bounds."""
+    known = [node.at for node in _nodes(program.rows) if isinstance(node, Scan | Sizes | PerUnit | Computed)]
+    if len(known) != len(set(known)):
+        raise AssertionError(known)
 
 
 def _reaches(program: Asked, layouts: Mapping[str, Layout]) -> Reaches:

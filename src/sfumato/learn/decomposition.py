@@ -7,7 +7,7 @@ Because : docs/proofs/learners.md#principal-components
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,12 @@ from sfumato.privacy.exact import whole
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.learn.declared import Declared
     from sfumato.learn.oracle import Answer, Oracle
 
     Floats = NDArray[np.float64]
 
-_FIRST, _SECOND = Fraction(1, 4), Fraction(3, 4)
+_FIRST = Fraction(1, 4)
 _ROWS, _SUMS, _PRODUCTS = Fraction(1, 12), Fraction(8, 12), Fraction(3, 12)
 """Of the first scan's share."""
 _CLEAR = 0.02
@@ -40,9 +41,9 @@ _LENGTH = 0.3
 class PCA(TransformerMixin, Private):
     """The directions in which rows vary most.
 
-    Where there are many rows, one scan says all. Else a second one is made around the private mean: rows that
-    lie far from it count with their direction and a bounded length, so directions are those of the bulk, and
-    `explained_variance_` is that of the shortened rows, from below. Then all that was paid is used.
+    Behind the curator one scan says all where rows are many. Else products are taken around the private mean:
+    rows that lie far from it count with their direction and a bounded length, so directions are those of the
+    bulk, and `explained_variance_` is that of the shortened rows, from below.
 
     Privacy
     -------
@@ -76,8 +77,7 @@ class PCA(TransformerMixin, Private):
         wanted = features if self.n_components is None else whole(self.n_components, "n_components")
         if wanted > features:
             raise UsageError("SF-E113", "There are fewer features than components.", features=str(features))
-        first = _first(oracle)
-        found = first if first.clear else _around(oracle, first)
+        found = _learnt(oracle)
         values, vectors = np.linalg.eigh(found.covariance)
         order = np.argsort(values)[::-1][:wanted]
         total = float(np.maximum(values, 0).sum()) or 1.0
@@ -106,38 +106,35 @@ class _Moments:
 
     mean: Floats
     covariance: Floats
-    rows: float
-    centre: Floats
-    """The mean, in bounds."""
-    noise: float
-    """How far noise moves the covariance, beside the variance of a feature."""
-
-    @property
-    def clear(self) -> bool:
-        return self.noise < _CLEAR
 
 
-def _first(oracle: Oracle) -> _Moments:
-    """The number of rows, their sum and their products, from the middle of the bounds.
+def _learnt(oracle: Oracle) -> _Moments:
+    """From the number of rows and their mean, and then products around it.
 
-    Without the products where their noise would be too wide to be drawn, which is public.
+    Where that takes a scan of its own, products are asked for at once too: enough where rows are many. Not
+    where their noise would be too wide to be drawn, which is public.
     """
     declared = oracle.declared
-    features, halves = declared.features, declared.halves
-    products = gram(features, declared.norm, _PRODUCTS)
-    few = [Block((COUNT,), 1, 1, _ROWS), plain(features, declared.norm, _SUMS)]
-    drawn = [products] if _can_be_drawn(oracle, products) else []
-    counts, sums, *answers = oracle.sums([*few, *drawn], share=_FIRST)
+    known = [Block((COUNT,), 1, 1, _ROWS), plain(declared.features, declared.norm, _SUMS)]
+    products = gram(declared.features, declared.norm, _PRODUCTS)
+    asked = [products] if oracle.scans and _can_be_drawn(oracle, products) else []
+    counts, sums, *answers = oracle.sums([*known, *asked], share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
     centre = _centre(sums, rows, declared.bounds)
-    mean = declared.middles + halves * centre
-    if not answers:
-        return _Moments(mean, np.diag(halves**2), rows, centre, math.inf)
-    squares, noise = matrix(answers[0], features)
+    found = _at_once(declared, answers[0], centre, rows) if answers else None
+    left = 1 - _FIRST * (_ROWS + _SUMS + _PRODUCTS * len(answers))
+    return found or _around(oracle, centre, rows, left)
+
+
+def _at_once(declared: Declared, products: Answer, centre: Floats, rows: float) -> _Moments | None:
+    """From products as they are; None where noise is more than little beside the variance of a feature."""
+    squares, noise = matrix(products, declared.features)
     spread = squares / rows - np.outer(centre, centre)
-    usual = max(float(np.trace(spread)) / len(features), 1e-300)
-    moved = 2 * noise * math.sqrt(len(features)) / rows / usual
-    return _Moments(mean, spread * np.outer(halves, halves), rows, centre, moved)
+    size = len(centre)
+    if 2 * noise * math.sqrt(size) / rows >= _CLEAR * float(np.trace(spread)) / size:
+        return None
+    halves = declared.halves
+    return _Moments(declared.middles + halves * centre, spread * np.outer(halves, halves))
 
 
 def _can_be_drawn(oracle: Oracle, block: Block) -> bool:
@@ -156,15 +153,13 @@ def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:
     return np.clip(mean * kept, -1.0, 1.0)
 
 
-def _around(oracle: Oracle, first: _Moments) -> _Moments:
+def _around(oracle: Oracle, centre: Floats, rows: float, share: Fraction) -> _Moments:
     """Products of rows that are shortened towards the mean."""
-    length = _LENGTH * math.sqrt(len(first.centre))
-    view = oracle.around(View(length, centre=tuple(first.centre.tolist())))
+    view = oracle.around(View(_LENGTH * math.sqrt(len(centre)), centre=tuple(centre.tolist())))
     declared = view.declared
-    (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=_SECOND)
+    (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=share)
     squares, _ = matrix(products, declared.features)
-    covariance = squares * np.outer(declared.halves, declared.halves) / first.rows
-    return replace(first, mean=declared.middles, covariance=covariance)
+    return _Moments(declared.middles, squares * np.outer(declared.halves, declared.halves) / rows)
 
 
 def _signed(components: Floats) -> Floats:

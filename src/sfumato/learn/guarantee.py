@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
 
 EXACT = "exact: integers on a public grid, noise drawn exactly"
+COVERED = "exact noise on a public grid, which covers what a solver and doubles leave"
 IDEALISED = "idealised arithmetic: proven for real numbers, computed with doubles"
 
 
@@ -89,6 +91,7 @@ def together(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
     return f"{fits.total()} fits of this estimator and its clones so far, if on the same rows{found}"
 
 
+@lru_cache(maxsize=64)
 def _replaced(purse: Purse) -> str:
     """Replacing is removing one and adding another: twice the sensitivity of every sum."""
     if purse.whole is not None and purse.epsilon is not None and purse.delta:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.curator.statistics import Value
     from sfumato.learn.arrays import Arrays
     from sfumato.learn.declared import Declared
+    from sfumato.learn.minima import Minima
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
     from sfumato.privacy.events import Event
@@ -56,6 +57,8 @@ class Oracle(ABC):
     """Sums over rows whose bounds are declared, out of one purse."""
 
     rows_per_unit: int = 1
+    scans: bool = False
+    """Whether another look at the rows takes a scan, so that more is asked at once than may be needed."""
     replaced: bool = False
     """Whether neighbours replace a unit instead of adding or removing one."""
 
@@ -104,6 +107,10 @@ class Oracle(ABC):
         (noise,) = self.noise([asked.block(self.declared)], spend)
         found = np.asarray(self._slopes(asked, noise, spend), dtype=np.float64)
         return Answer(found.reshape(asked.weights.shape), noise.deviation)
+
+    def minima(self, asked: Minima) -> NDArray[np.float64]:
+        """Weights near a minimum, one row a score, of rows behind the curator that were shortened."""
+        raise AssertionError("textbook forms see own arrays as they are")
 
     @abstractmethod
     def short(self, length: float) -> Oracle:

@@ -20,7 +20,7 @@ from sfumato.curator.spend import Pure, Rounded
 from sfumato.curator.statistics import Block, noisy
 from sfumato.errors import UsageError
 from sfumato.learn.declared import ONE, box, codes, numbers_of
-from sfumato.learn.estimator import Private
+from sfumato.learn.estimator import Paying
 from sfumato.learn.purse import Purse, event_of
 from sfumato.noise.bits import OS, below
 from sfumato.privacy.conversion import renyi_epsilon
@@ -57,7 +57,7 @@ class Plan:
     event: BestOf
 
 
-class Search(Private):
+class Search(Paying):
     """The best setting of an estimator, for the price of a few fits however many are tried.
 
     `grid` lists values for each parameter. A run takes one of all combinations at random, learns from three

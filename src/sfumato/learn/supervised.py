@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,9 +53,9 @@ class PrivateClassifier(ClassifierMixin, Private):
         found: NDArray[Any] = self.classes_[best]
         return found
 
+    @abstractmethod
     def _log_scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """The logarithm of each class's probability, up to what is common to a row."""
-        raise NotImplementedError
 
 
 class PrivateRegressor(RegressorMixin, Private):
