@@ -18,12 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
-from sfumato.ledger import GENESIS, Charge, Charged, PostgresLedger, SqliteLedger
+from sfumato.ledger import Charge, Charged, PostgresLedger, SqliteLedger, tables
 from sfumato.ledger.commitment import commitment, fresh_nonce
 from sfumato.ledger.database import Database
 from sfumato.ledger.entry import digest
 from sfumato.ledger.files import identity
-from sfumato.ledger.tables import Asked, Standing, Wanted
 from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import Budget, Pure, price
 
@@ -47,21 +46,16 @@ def fill(path: Path, pairs: int) -> None:
     """Charges and releases in one commit, through the same writers as single ones."""
     database = Database(str(path), 1, identity(str(path)))
     with database.writing() as db:
-        for start in range(0, pairs, 250):
-            known = Asked(db, Wanted(dict.fromkeys(ACCOUNTS)), (0, GENESIS)).read()
-            transaction = Transaction(known)
-            for number in range(start, min(pairs, start + 250)):
-                answer_one(transaction, question(f"filled {number}"))
-            transaction.pending.write(db)
-        db.execute("COMMIT")
+        transaction = Transaction(tables.check(db))
+        for number in range(pairs):
+            answer_one(transaction, question(f"filled {number}"))
+        database.commit(db, transaction.pending(), lambda: None)
     database.close()
 
 
 def answer_one(transaction: Transaction, charge: Charge) -> None:
     charged = transaction.charge(charge)
     assert isinstance(charged, Charged)
-    standing = Standing(charge.request, charged.head, "", False, None, 0, 0)
-    transaction.known.charges[charged.seq] = standing
     nonce = fresh_nonce()
     transaction.release(charged, commitment(nonce, "[1,2,3]"), nonce, "[1,2,3]")
 

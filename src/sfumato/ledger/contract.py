@@ -60,9 +60,10 @@ class Charge:
         """Who pays, as one text."""
         return payers(self.accounts)
 
-    def body(self, at: str, steps: int | None = None) -> str:
+    def body(self, at: str, by: str, steps: int | None = None) -> str:
         """The body of its entry: what `write` makes of all fields, put together from parts that are known."""
-        told = f'{{"about":{self._about},"accounts":{self.payers},"at":"{at}","cost":{written(self.cost)}'
+        told = f'{{"about":{self._about},"accounts":{self.payers},"at":"{at}","by":"{by}"'
+        told = f'{told},"cost":{written(self.cost)}'
         run = "" if steps is None else f',"steps":{steps}'
         return f'{told},"key":{canonical_json(self.key)},"request":"{self.request}"{run}}}'
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.ledger import steps
-from sfumato.ledger.tables import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,12 +37,11 @@ PATIENCE = 0.25
 class Job(Generic[T]):
     """A thread's work inside a transaction that it may share with others.
 
-    `wanted` is all that it looks up. It decides first and writes last: what has written is not refused.
+    It decides first and writes last: what has written is not refused.
     """
 
-    def __init__(self, name: str, wanted: Wanted, work: Callable[[Transaction], T]) -> None:
+    def __init__(self, name: str, work: Callable[[Transaction], T]) -> None:
         self.name = name
-        self.wanted = wanted
         self.thread = threading.get_ident()
         self.wrote = False
         self.leads = False
@@ -85,14 +83,6 @@ class Batch:
         self.jobs = jobs
         self._committing = False
 
-    def wanted(self) -> Wanted:
-        if len(self.jobs) == 1:
-            return self.jobs[0].wanted
-        wanted = Wanted()
-        for job in self.jobs:
-            wanted.add(job.wanted)
-        return wanted
-
     def attempt(self, transaction: Transaction) -> None:
         """Do all, one after the other."""
         for job in self.jobs:
@@ -104,7 +94,7 @@ class Batch:
             job.again()
 
     def written(self) -> None:
-        """Their rows are with the database, and nothing is committed."""
+        """All that they write is decided or with the database, and nothing is committed."""
         for job in self.jobs:
             if job.wrote:
                 steps.step(f"{job.name}:written")
