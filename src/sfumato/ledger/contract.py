@@ -223,12 +223,18 @@ def written(cost: Cost) -> str:
     return f'{{"pure":{pure},"renyi":[{",".join(map(str, cost.renyi))}],"side":{cost.side}}}'
 
 
+@lru_cache(maxsize=4096)  # a check asks it for each charge, and most are paid by the same few
+def in_order(accounts: tuple[str, ...]) -> bool:
+    """By name, each once, and not none."""
+    return list(accounts) == sorted(set(accounts)) != []
+
+
 def payers(accounts: Sequence[str]) -> str:
     """Accounts in order of name as one text, which no others share: the name space of their keys."""
     return _payers(tuple(accounts))
 
 
-@lru_cache(maxsize=4096)  # a check asks it for each charge, and most are paid by the same few
+@lru_cache(maxsize=4096)
 def _payers(accounts: tuple[str, ...]) -> str:
     return canonical_json(list(accounts))
 

@@ -46,7 +46,7 @@ class Job(Generic[T]):
         self.wrote = False
         self.leads = False
         self.done = False
-        self.woken = threading.Event()
+        self._woken: threading.Event | None = None
         self._work = work
         self._results: list[T] = []
         self._error: BaseException | None = None
@@ -62,6 +62,20 @@ class Job(Generic[T]):
                 raise
             self._error = error
         self.wrote = transaction.head != before
+
+    def queue(self, leads: bool) -> None:
+        """The leader waits for nobody, so it needs nothing to be woken by."""
+        self.leads = leads
+        if not leads:
+            self._woken = threading.Event()
+
+    def wait(self) -> None:
+        if self._woken is not None:
+            self._woken.wait()
+
+    def wake(self) -> None:
+        if self._woken is not None:
+            self._woken.set()
 
     def again(self) -> None:
         """Nothing was done."""
@@ -114,7 +128,7 @@ class Batch:
         finally:
             for job in self.jobs:
                 job.done = True
-                job.woken.set()
+                job.wake()
 
     def _fail(self, error: Exception) -> None:
         for job in self.jobs:
@@ -136,8 +150,7 @@ class Group:
         """Until the job is done, by this thread or by another. `lead` takes a batch and does it."""
         try:
             self._join(job)
-            if not job.leads:
-                job.woken.wait()
+            job.wait()
             while not job.done:
                 self._gather()
                 start = time.monotonic()
@@ -163,12 +176,12 @@ class Group:
 
     def _join(self, job: Job[Any]) -> None:
         with self._mutex:
+            job.queue(leads=not self._led)
+            self._led = True
             self._queue.append(job)
             self._missing.discard(job.thread)
             if not self._missing:
                 self._enough.notify()
-            job.leads = not self._led
-            self._led = True
 
     def _leave(self, job: Job[Any]) -> None:
         """Whether done, failed or interrupted: nobody may wait for a leader that is gone."""
@@ -179,7 +192,7 @@ class Group:
                 return
             if self._queue:
                 self._queue[0].leads = True
-                self._queue[0].woken.set()
+                self._queue[0].wake()
             else:
                 self._led = False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import select
 import time
 from contextlib import contextmanager
@@ -37,20 +36,16 @@ _SETTINGS = {
 }
 
 
-_ANSWER = ("charge", "nonce", "answer")
 _APPEND = """
-    WITH moved AS (
-        UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ? RETURNING 1
-    ), kept AS (
-        INSERT INTO answers SELECT charge, nonce, answer
-        FROM json_to_recordset(?::json) AS given (charge BIGINT, nonce TEXT, answer TEXT)
-        WHERE EXISTS (SELECT 1 FROM moved)
-    )
-    INSERT INTO entries SELECT seq, kind, body, prev, hash
-    FROM json_to_recordset(?::json) AS given (seq BIGINT, kind TEXT, body TEXT, prev TEXT, hash TEXT)
-    WHERE EXISTS (SELECT 1 FROM moved)
+    WITH moved AS (UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ? RETURNING 1) {kept}
+    INSERT INTO entries SELECT * FROM (VALUES {entries}) AS given WHERE EXISTS (SELECT 1 FROM moved)
 """
 """Nothing is written where the chain ends elsewhere. Who wrote there first is waited for, disk and all."""
+_KEPT = """
+    , kept AS (
+        INSERT INTO answers SELECT * FROM (VALUES {answers}) AS given WHERE EXISTS (SELECT 1 FROM moved)
+    )
+"""
 
 
 class Dressed:
@@ -232,12 +227,18 @@ def _lock(db: Any) -> None:
 
 
 def _append(db: Any, pending: Pending) -> Any:
-    """One statement for however many rows, so that the server plans it once."""
-    entries = json.dumps([each.to_dict() for each in pending.entries], ensure_ascii=False)
-    answers = json.dumps(
-        [dict(zip(_ANSWER, each, strict=True)) for each in pending.answers], ensure_ascii=False
-    )
-    return db.execute(_APPEND, (*pending.after, *pending.before, answers, entries))
+    values: list[Any] = [*pending.after, *pending.before]
+    for kept in pending.answers:
+        values += kept
+    for each in pending.entries:
+        values += (each.seq, each.kind, each.body, each.prev, each.hash)
+    return db.execute(_statement(len(pending.answers), len(pending.entries)), values)
+
+
+@lru_cache(maxsize=1024)
+def _statement(answers: int, entries: int) -> str:
+    kept = _KEPT.format(answers=", ".join(["(?::BIGINT, ?, ?)"] * answers)) if answers else ""
+    return _APPEND.format(kept=kept, entries=", ".join(["(?::BIGINT, ?, ?, ?, ?)"] * entries))
 
 
 @lru_cache(maxsize=1024)

@@ -53,6 +53,7 @@ class StoredLedger(ABC):
         self._database = self._connection()
         self._seen = (0, GENESIS)
         self._books: Books | None = None
+        self._alone = True
         self._ill: LedgerError | None = None
 
     @abstractmethod
@@ -68,7 +69,7 @@ class StoredLedger(ABC):
         """Once it is of this version and all of it has been verified."""
         try:
             self._migrate()
-            self._books = self._verified()
+            self._books = self._verified(self._database)
         except LedgerError:
             self.close()
             raise
@@ -134,12 +135,13 @@ class StoredLedger(ABC):
             after = page[-1].seq
 
     def verify(self) -> Verified:
-        return self._verified().verified()
-
-    def _verified(self) -> Books:
         # A connection of its own: a long check keeps no other thread from charging.
-        database, seen = self._connection(), self._seen
-        with self._well(), closing(database), database.reading() as db:
+        with closing(self._connection()) as database:
+            return self._verified(database).verified()
+
+    def _verified(self, database: Shared) -> Books:
+        seen = self._seen
+        with self._well(), database.reading() as db:
             books = self._check(db)
             require_same(seen[0] == 0 or tables.holds(db, *seen), "its chain lacks an entry that was in it")
         self._seen = max(self._seen, (books.seq, books.head))
@@ -276,16 +278,20 @@ class StoredLedger(ABC):
                 batch.attempt(transaction)
                 if transaction.wrote:
                     self._database.commit(db, transaction.pending(), batch.written)
-                    self._take(transaction)
+                    self._take(books, transaction)
 
     def _at_once(self, db: Connection, batch: Batch) -> bool:
-        """Decide by what is known, and let the database make sure that nobody has written since."""
-        if self._books is None:
+        """Decide by what is known, and let the database make sure that nobody has written since.
+
+        Where others had written the last time, they may again, and to be told so would cost a wait.
+        """
+        books = self._books
+        if books is None or not self._alone:
             return False
-        transaction = Transaction(self._books)
+        transaction = Transaction(books)
         batch.attempt(transaction)
         done = transaction.wrote and self._database.commit_at_once(db, transaction.pending(), batch.written)
-        self._take(transaction) if done else batch.again()
+        self._take(books, transaction) if done else batch.again()
         return done
 
     # ---- the books -----------------------------------------------------------------------------------------
@@ -297,24 +303,21 @@ class StoredLedger(ABC):
 
     def _up_to_date(self, db: Connection, begin: Callable[..., Any] | None = None) -> Books:
         """With all that others have written. `begin` puts the question once nobody else can write."""
-        known, seen = self._books or Books(), self._seen
-        ask = partial(tables.newer, db, known)
-        rows, start = ask() if begin is None else begin(db, ask), known.seq
-        with self._changing() as books:
-            tables.take_in(db, books, rows)
-            same = seen[0] <= start or tables.holds(db, *seen)
-            require_same(same, "its chain lacks an entry that was in it")
+        books, seen = self._books or Books(), self._seen
+        ask, start = partial(tables.newer, db, books), books.seq
+        rows = ask() if begin is None else begin(db, ask)
+        self._books = None  # who is interrupted here leaves none: they are made anew from the first entry
+        tables.take_in(db, books, rows)
+        same = seen[0] <= start or tables.holds(db, *seen)
+        require_same(same, "its chain lacks an entry that was in it")
+        self._books, self._seen = books, (books.seq, books.head)
+        self._alone = books.seq == start
         return books
 
-    def _take(self, transaction: Transaction) -> None:
-        with self._changing() as books:
-            books.take(transaction.books)
-
-    @contextmanager
-    def _changing(self) -> Iterator[Books]:
-        """Whoever is interrupted here leaves none behind: they are made anew from the first entry."""
-        books, self._books = self._books or Books(), None
-        yield books
+    def _take(self, books: Books, transaction: Transaction) -> None:
+        """What is durable now. Interrupted here, see above."""
+        self._books = None
+        books.take(transaction.books)
         self._books, self._seen = books, (books.seq, books.head)
 
 

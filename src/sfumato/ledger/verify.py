@@ -11,7 +11,7 @@ from operator import sub
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger.contract import Verified, is_cost, is_digest, is_steps, owners, payers
+from sfumato.ledger.contract import Verified, in_order, is_cost, is_digest, is_steps, owners, payers
 from sfumato.ledger.entry import GENESIS, read, seal
 from sfumato.privacy.account import NOTHING, Caps, Cost
 from sfumato.privacy.account import caps as caps_of
@@ -170,11 +170,13 @@ class Books:
 
     def _link(self, entry: Entry) -> None:
         self.seq += 1
-        self._require(entry.seq == self.seq, "its number does not follow")
-        self._require(entry.prev == self.head, "it does not name the entry before it")
-        sealed = seal(entry.seq, entry.kind, entry.body, entry.prev)
-        self._require(entry.hash == sealed, "its hash is not that of its content")
-        self.head = sealed
+        if entry.seq != self.seq:
+            raise self._broken("its number does not follow")
+        if entry.prev != self.head:
+            raise self._broken("it does not name the entry before it")
+        self.head = seal(entry.seq, entry.kind, entry.body, entry.prev)
+        if entry.hash != self.head:
+            raise self._broken("its hash is not that of its content")
 
     def _post(self, kind: Kind, fields: dict[str, Any]) -> None:
         match kind:
@@ -201,12 +203,11 @@ class Books:
     def _charge(self, fields: dict[str, Any], each: Cost, steps: int) -> None:
         names, key, request = fields["accounts"], fields["key"], fields["request"]
         self._require(is_digest(request) and is_cost(each), "its charge is malformed")
-        self._require(names == sorted(set(names)) != [], "its accounts are not in order")
-        self._require(self.accounts.keys() >= set(names), "it charges an account that was never opened")
+        self._require(type(names) is list and in_order(tuple(names)), "its accounts are not in order")
         paid_by = payers(names)
         self._require(key is None or (paid_by, key) not in self.keys, "its key was used before")
         cost = each if steps == 1 else each * steps
-        self.charged(request, paid_by, key, {name: self._pay(self.accounts[name], cost) for name in names})
+        self.charged(request, paid_by, key, {name: self._pay(name, cost) for name in names})
 
     def _reserve(self, fields: dict[str, Any]) -> None:
         steps, each = fields["steps"], Cost.from_dict(fields["cost"])
@@ -223,7 +224,10 @@ class Books:
         self._require(kind == "draw" or steps == rest, "it does not return all that is left")
         self.drawn(charge, steps) if kind == "draw" else self.returned(charge)
 
-    def _pay(self, account: Account, cost: Cost) -> Account:
+    def _pay(self, name: str, cost: Cost) -> Account:
+        account = self.accounts.get(name)
+        if account is None:
+            raise self._broken("it charges an account that was never opened")
         paid = account.after(cost)
         if paid is None:
             raise self._broken("it spends more than was left")
