@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,10 +27,14 @@ from tests.conformance.stores import store_of
 
 from sfumato.errors import SfumatoError
 from sfumato.ledger import Charge, Charged, Released, Reserved
+from sfumato.ledger.group import Job
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, caps, price
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sfumato.ledger.store import StoredLedger
+    from sfumato.ledger.transaction import Transaction
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """What is asked here is what a ledger says, not what a disk keeps."""
@@ -39,6 +43,13 @@ NAMES = ("population:a", "population:b", "quota:a:ada", "quota:a:bob")
 BUDGETS = (Budget(1), Budget(0.5), Budget(2, 1e-6))
 PURE = tuple(price(Pure(Fraction(epsilon))) for epsilon in ("1/10", "1/3", "1"))
 SMALL = (NOTHING, price(Pure(Fraction(1, 40))), Cost(None, (10**8,) * 12, 2**20))
+CROWD = st.tuples(
+    st.sampled_from(NAMES),
+    st.sampled_from(SMALL),
+    st.sampled_from("pqrstuvwxyz"),
+    st.sampled_from([None] * 8 + ["k", "l"]),
+)
+UNKNOWN = Charged(0, "", NOTHING, "")
 COSTS = (NOTHING, *PURE, Cost(None, (10**9,) * 12, 0), Cost(10**11, (10**11,) * 12, 2**38))
 
 
@@ -140,13 +151,15 @@ class LedgerMachine(RuleBasedStateMachine):
     opens: ClassVar[int] = 1
     """After how many steps each someone may open the ledger anew."""
     done: ClassVar[int] = 0
-    """Steps of all runs."""
+    """Operations of all runs."""
+    crowd: ClassVar[int] = 4
+    """Charges that share a commit, at most."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
         self.store = store_of(self.kind, self.folder, durable=False)
-        self.ledger = self.store.create(patience=0)
+        self.ledger: StoredLedger = self.store.create(patience=0)  # type: ignore[assignment]
         self.reference = Reference()
         self.steps = 0
 
@@ -203,6 +216,41 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.reference.asked.append(asked)
             case [Released() as released]:
                 assert (expected, NOTHING, True) == (released.answer, released.cost, released.replayed)
+
+    @rule(data=st.data())
+    def charge_together(self, data: st.DataObject) -> None:
+        """Threads that share a commit, in an order that is known."""
+        asked = data.draw(st.lists(CROWD, min_size=self.crowd // 2, max_size=self.crowd))
+        charges = [Charge((name,), cost, digest(request), {}, key) for name, cost, request, key in asked]
+        expected = [self.expect(charge) for charge in charges]
+        got = [outcome(partial(self.settle, *each)) for each in zip(charges, self.lead(charges), strict=True)]
+        for mine, (charge, told) in zip(expected, zip(charges, got, strict=True), strict=True):
+            match told:
+                case Charged():
+                    assert isinstance(mine, Asked)
+                    mine.charged = told
+                case Released():
+                    assert mine == told.answer
+                case _:
+                    assert mine == told, charge
+        type(self).done += len(charges) - 1
+
+    def expect(self, charge: Charge) -> Asked | str:
+        expected = self.reference.charge(charge)
+        if expected != "charged":
+            return expected
+        self.reference.asked.append(Asked(charge.accounts, charge.request, charge.key, UNKNOWN))
+        return self.reference.asked[-1]
+
+    def lead(self, charges: list[Charge]) -> list[Job[Any]]:
+        group = self.ledger._database.group
+        jobs = [Job("charge", partial(charge_in, charge)) for charge in charges]
+        group._queue.extend(jobs)
+        self.ledger._lead()
+        return jobs
+
+    def settle(self, charge: Charge, job: Job[Any]) -> object:
+        return self.ledger._settled(charge, job.result())
 
     @precondition(lambda self: self.reference.reserved())
     @rule(data=st.data(), number=st.integers(1, 4))
@@ -281,6 +329,18 @@ def said(call: Callable[[], object]) -> str:
     return "done"
 
 
+def outcome(call: Callable[[], object]) -> object:
+    """What it gave, or the code of the refusal."""
+    try:
+        return call()
+    except SfumatoError as refusal:
+        return refusal.code
+
+
+def charge_in(charge: Charge, transaction: Transaction) -> object:
+    return transaction.charge(charge)
+
+
 def digest(name: str) -> str:
     return sha256(name.encode()).hexdigest()
 
@@ -306,6 +366,7 @@ class LongPostgresMachine(LedgerMachine):
     every = 100
     looks = 25
     opens = 12
+    crowd = 40
 
 
 def run(machine: type[LedgerMachine], examples: int, length: int) -> None:
@@ -336,5 +397,5 @@ def test_a_hundred_thousand_operations_on_sqlite_agree_with_the_reference() -> N
 
 @pytest.mark.slow
 def test_a_hundred_thousand_operations_on_postgres_agree_with_the_reference() -> None:
-    run(LongPostgresMachine, 510, 200)
+    run(LongPostgresMachine, 330, 100)
     assert LongPostgresMachine.done >= 10**5

@@ -196,8 +196,7 @@ class StoredLedger(ABC):
             case Waiting():
                 return self._signed(self._await(done))
             case Answered(number):
-                with self._reading() as (db, books):
-                    return self._signed(tables.answer(db, books, number))
+                return self._signed(self._kept(number))
         return done
 
     def _signed(self, released: Released) -> Released:
@@ -226,6 +225,10 @@ class StoredLedger(ABC):
         with self._reading() as (db, books):
             number = waiting.seq if waiting.seq in books.releases else books.kept.get(waiting.request)
             return None if number is None else tables.answer(db, books, number)
+
+    def _kept(self, charge: int) -> Released:
+        with self._connected() as db:
+            return tables.answer(db, self._books or self._up_to_date(db), charge)
 
     def _account(self, name: str) -> Account:
         with self._reading() as (_, books):
@@ -290,8 +293,12 @@ class StoredLedger(ABC):
             return False
         transaction = Transaction(books)
         batch.attempt(transaction)
-        done = transaction.wrote and self._database.commit_at_once(db, transaction.pending(), batch.written)
-        self._take(books, transaction) if done else batch.again()
+        if not transaction.wrote:
+            done = self._up_to_date(db).seq == transaction.head[0]  # if so, it was decided by all there is
+        elif done := self._database.commit_at_once(db, transaction.pending(), batch.written):
+            self._take(books, transaction)
+        if not done:
+            batch.again()
         return done
 
     # ---- the books -----------------------------------------------------------------------------------------
