@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -217,6 +218,12 @@ class LedgerMachine(RuleBasedStateMachine):
             case [Released() as released]:
                 assert (expected, NOTHING, True) == (released.answer, released.cost, released.replayed)
 
+    @initialize(data=st.data())
+    def begin_with_a_crowd(self, data: st.DataObject) -> None:
+        for name in data.draw(st.sets(st.sampled_from(NAMES), min_size=1)):
+            self.open_account(name, BUDGETS[2])
+        self.charge_together(data)
+
     @rule(data=st.data())
     def charge_together(self, data: st.DataObject) -> None:
         """Threads that share a commit, in an order that is known."""
@@ -366,7 +373,7 @@ class LongPostgresMachine(LedgerMachine):
     every = 100
     looks = 25
     opens = 12
-    crowd = 40
+    crowd = 200
 
 
 def run(machine: type[LedgerMachine], examples: int, length: int) -> None:
@@ -397,5 +404,5 @@ def test_a_hundred_thousand_operations_on_sqlite_agree_with_the_reference() -> N
 
 @pytest.mark.slow
 def test_a_hundred_thousand_operations_on_postgres_agree_with_the_reference() -> None:
-    run(LongPostgresMachine, 330, 100)
+    run(LongPostgresMachine, 230, 100)
     assert LongPostgresMachine.done >= 10**5
