@@ -102,8 +102,11 @@ class Database(Shared):
         """SQLite keeps every text."""
 
     def commit(self, db: Any, pending: Pending, written: Callable[[], None]) -> None:
-        moved = db.execute(_MOVE, (*pending.after, *pending.before)).rowcount == 1
-        tables.require(moved, "where the chain ends")
+        tables.require(self.commit_at_once(db, pending, written), "where the chain ends")
+
+    def commit_at_once(self, db: Any, pending: Pending, written: Callable[[], None]) -> bool:
+        if db.execute(_MOVE, (*pending.after, *pending.before)).rowcount != 1:
+            return False
         rows = [(each.seq, each.kind, each.body, each.prev, each.hash) for each in pending.entries]
         db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", rows)
         if pending.answers:
@@ -118,6 +121,7 @@ class Database(Shared):
                 raise unconfirmed() from error
             raise
         self.require_same_files()  # written where nobody else looks, it does not count
+        return True
 
     def _may_hold(self, seq: int, head: str) -> bool:
         try:

@@ -61,8 +61,6 @@ class Dressed:
 class ServerDatabase(Shared):
     """Opens when first used. `patience` is how many seconds to wait for other writers, and for the server."""
 
-    far = True
-
     def __init__(self, address: str, schema: str, patience: float) -> None:
         super().__init__()
         self._address = address

@@ -26,9 +26,6 @@ T = TypeVar("T")
 class Shared(ABC):
     """Whose turn it is, and who waits to write. Each kind of database has one connection at a time."""
 
-    far = False
-    """Whether it is worth a try that nobody else has written, to save a trip."""
-
     def __init__(self) -> None:
         self.turn = threading.RLock()
         self.group = Group()
@@ -58,9 +55,9 @@ class Shared(ABC):
         `written` is called once all is with the database and nothing is committed.
         """
 
+    @abstractmethod
     def commit_at_once(self, db: Connection, pending: Pending, written: Callable[[], None]) -> bool:
-        """Do it all in one trip, if the chain ends where the transaction began. Else nothing is done."""
-        return False
+        """The same without `begin`, if the chain ends where the transaction began. Else nothing is done."""
 
     @abstractmethod
     def coded(self) -> AbstractContextManager[None]:

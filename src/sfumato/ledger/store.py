@@ -274,7 +274,7 @@ class StoredLedger(ABC):
         with self._database.writing() as db:
             batch = self._database.group.take()
             with batch.ending(), self._database.coded():
-                if self._database.far and self._at_once(db, batch):
+                if self._at_once(db, batch):
                     return
                 books = self._up_to_date(db, self._database.begin)
                 transaction = Transaction(books)
