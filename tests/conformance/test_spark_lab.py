@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -21,7 +22,7 @@ from sfumato.curator.spend import Pure
 from sfumato.engines import spark as engine
 from sfumato.engines.program import Counted, Program
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.spark import SparkEngine
+from sfumato.engines.spark import SparkEngine, connection
 from sfumato.engines.spark.connection import own_session
 from sfumato.engines.spark.java import shimmed
 from sfumato.engines.spark.run import written
@@ -44,7 +45,8 @@ def frame(spark: Any) -> Any:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> sf.Lab:
-    return sf.create(tmp_path / "lab")
+    """In a folder whose name means other things in addresses and in patterns."""
+    return sf.create(tmp_path / "a lab, 100% [ours] {#1}*")
 
 
 @pytest.fixture
@@ -137,8 +139,7 @@ def test_a_frame_that_changes_is_read_once(lab: sf.Lab, spark: Any) -> None:
     drawn = spark.range(400).selectExpr("CAST(rand() * 40 AS INT) AS who", "rand() AS cost", "'A' AS ward")
     lab.register("visits", drawn, **SAID)
     rows, units = (
-        sum(own_session(spark).read.parquet(str(path)).count() for path in lab.folder.rglob(name))
-        for name in ("rows", "units")
+        sum(pq.read_table(path).num_rows for path in lab.folder.rglob(name)) for name in ("rows", "units")
     )
     assert units <= rows <= 2 * units
 
@@ -155,7 +156,7 @@ def test_settings_of_the_steward_change_nothing(lab: sf.Lab, spark: Any) -> None
     try:
         moments = spark.sql("SELECT timestamp_micros(1500000) AS at, 1 AS `At.`").toDF("at", "At.")
         lab.register("visits", moments, **said)
-        rows = own_session(spark).read.parquet(str(next(lab.folder.rglob("rows")))).toArrow()
+        rows = pq.read_table(next(lab.folder.rglob("rows")))
         assert rows["c0"].to_pylist() == ["1970-01-01 00:00:01.5+00"]
     finally:
         for name in settings:
@@ -170,6 +171,28 @@ def test_a_cluster_needs_a_schema_for_snapshots(
     refusal = _refusal(lab, frame)
     assert refusal.code == "SF-C215"
     assert engine.SETTING in refusal.facts["try"]
+
+
+def test_a_question_past_its_time_is_ended_and_stays_charged(
+    lab: sf.Lab, frame: Any, spark: Any, in_tables: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.register("visits", frame, **SAID)
+    (rows,) = [f"{in_tables}.{t.name}" for t in spark.catalog.listTables(in_tables, "*_rows")]
+    columns = ", ".join(f"CAST(id % 2 AS {kind}) AS {name}" for name, kind in spark.table(rows).dtypes)
+    spark.sql(f"DROP TABLE {rows}")
+    spark.sql(f"CREATE VIEW {rows} AS SELECT {columns} FROM range({10**15})")  # months of work
+    question = lab.session().sql("SELECT ward, SUM(cost) AS c FROM visits GROUP BY ward")
+    monkeypatch.setattr(connection, "LONGEST", 2.0)
+    with pytest.raises(SfumatoError) as refusal:
+        question.release(epsilon=1)
+    monkeypatch.undo()
+    assert refusal.value.code == "SF-X901"
+    assert lab.budget.accounts[0].left_epsilon == 999
+    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+    spark.sql(f"DROP VIEW {rows}")
+    lab.advance("visits", frame)
+    answer = lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=500)
+    assert answer.to_arrow()["n"].to_pylist() == [5]
 
 
 def test_without_the_library_its_name_is_said(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:

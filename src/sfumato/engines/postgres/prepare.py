@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.postgres.connection import writing
 from sfumato.engines.postgres.rights import denied, require_rights
 from sfumato.engines.postgres.sources import Kind, parse, quoted, scan
-from sfumato.engines.postgres.stored import as_text, parsed, stored, understood
+from sfumato.engines.postgres.stored import LAYERS, as_text
 from sfumato.engines.preparation import Codes, Texts
 from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 from sfumato.errors import UsageError
@@ -92,9 +92,9 @@ def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -
     first = 0 if preparation.unit is None else 1
     unit = "CAST('every row' AS TEXT)" if preparation.unit is None else as_text("s0", kinds[0])
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, kinds[first:], strict=True))]
-    parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
-    understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    parse = [f"{LAYERS.parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    understand = [f"{LAYERS.understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    store = [f"{LAYERS.stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
     lists = [f"LEFT JOIN pg_temp.list{i} ON understood.c{i} = list{i}.value" for i in _listed(preparation)]
     return f"""
         CREATE TEMP TABLE gridded ON COMMIT DROP AS SELECT {", ".join(["unit", *store])}

@@ -10,30 +10,22 @@ import math
 from typing import TYPE_CHECKING
 
 from sfumato.engines.postgres.sources import Kind
-from sfumato.engines.preparation import Codes, Grid, Moments, Texts
 from sfumato.engines.reading import (
+    AROUND,
+    INFINITE,
     ISO,
-    LONGEST_TEXT,
+    LONGEST_NUMBER,
+    NUMBER,
+    SPACES,
     WRITTEN_OUT_BELOW,
-    YEAR_1,
-    YEAR_10000,
-    are_texts,
+    Layers,
     not_dates,
     not_numbers,
+    time_on_grid,
 )
 
 if TYPE_CHECKING:
-    from sfumato.engines.preparation import Stored
-
-_DIGITS = "[0-9]+(?:_[0-9]+)*"
-_AROUND = r"[ \t\n\v\f\r]*"
-_NUMBER = f"{_AROUND}[+]?-?(?:{_DIGITS}(?:[.](?:{_DIGITS})?)?|[.]{_DIGITS})(?:[eE][+-]?{_DIGITS})?{_AROUND}"
-_INFINITE = f"{_AROUND}[+]?-?inf(?:inity)?{_AROUND}"
-_LONGEST_NUMBER = 2000
-"""A longer text is no number: decimals have an end."""
-_SPACES = (
-    "\u0020\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-)
+    from sfumato.engines.preparation import Codes, Grid, Moments
 
 _OVERFLOW = str(2**1024 - 2**970)
 _UNDERFLOW = f"{5**1075}e-1075"
@@ -42,43 +34,8 @@ _CYCLE = 146_097
 """Days in 400 years, after which the calendar repeats."""
 
 
-def parsed(column: Stored, value: str, kind: Kind) -> str:
-    """First layer: a text, a double or a decimal, whole seconds, or the parts of a text that is a moment."""
-    match column:
-        case Grid():
-            return _as_number(column.name, value, kind)
-        case Moments():
-            return _parts(value) if kind is Kind.TEXT else _as_seconds(column.name, value, kind)
-        case Codes():
-            return as_text(value, kind) if are_texts(column) else _as_number(column.name, value, kind)
-        case Texts():
-            return f"left({as_text(value, kind)}, {LONGEST_TEXT})"
-
-
-def understood(column: Stored, value: str, kind: Kind) -> str:
-    """Second layer: decimals become doubles, and parts of a text seconds."""
-    if isinstance(column, Moments):
-        return _seconds_of_parts(value) if kind is Kind.TEXT else value
-    if isinstance(column, Texts) or (isinstance(column, Codes) and are_texts(column)):
-        return value
-    return _double_of_decimal(value) if kind in (Kind.TEXT, Kind.DECIMAL) else value
-
-
-def stored(column: Stored, value: str) -> str:
-    """Third layer: the integer or the text itself. Of a listed value, `value` is its place in the list."""
-    match column:
-        case Grid():
-            return _or_missing(_on_grid(column, value), column.missing)
-        case Moments():
-            return _or_missing(_in_time(column, value), column.missing)
-        case Codes():
-            return _or_missing(value, column.missing)
-        case Texts():
-            return f'{value} COLLATE "C"'
-
-
-def _or_missing(stored: str, missing: int | None) -> str:
-    return stored if missing is None else f"COALESCE({stored}, {missing:d})"
+def _whole(stored: str, column: Grid | Moments | Codes) -> str:
+    return stored if column.missing is None else f"COALESCE({stored}, {column.missing:d})"
 
 
 # ---- texts -------------------------------------------------------------------------------------------------
@@ -164,19 +121,23 @@ def _decimal_of_text(text: str) -> str:
 
     Decimals have thousands of digits and no more, so that a very long exponent is read by its sign.
     """
-    clean = f"replace(regexp_replace({text}, '^{_AROUND}[+]', ''), '_', '')"
+    clean = f"replace(regexp_replace({text}, '^{AROUND}[+]', ''), '_', '')"
     infinite = f"CAST(CASE WHEN {text} LIKE '%-%' THEN '-Infinity' ELSE 'Infinity' END AS NUMERIC)"
-    negative = f"{clean} ~ '^{_AROUND}-'"
+    negative = f"{clean} ~ '^{AROUND}-'"
     far = (
         f"CASE WHEN {clean} ~ '^[^eE1-9]*[eE]' OR {clean} ~ '[eE]-' THEN 0 "
         f"ELSE CAST(CASE WHEN {negative} THEN '-Infinity' ELSE 'Infinity' END AS NUMERIC) END"
     )
     digits = f"CASE WHEN {clean} ~ '[eE][+-]?0*[1-9][0-9]{{4}}' THEN {far} ELSE CAST({clean} AS NUMERIC) END"
     return (
-        f"CASE WHEN length({text}) > {_LONGEST_NUMBER} THEN NULL WHEN {text} ~ '^{_NUMBER}$' THEN {digits} "
-        f"WHEN {text} ~* '^{_INFINITE}$' THEN {infinite} "
+        f"CASE WHEN length({text}) > {LONGEST_NUMBER} THEN NULL WHEN {text} ~ '^{NUMBER}$' THEN {digits} "
+        f"WHEN {text} ~* '^{INFINITE}$' THEN {infinite} "
         f"WHEN lower({text}) IN ('true', 't') THEN 1 WHEN lower({text}) IN ('false', 'f') THEN 0 END"
     )
+
+
+def _as_double(number: str, kind: Kind) -> str:
+    return _double_of_decimal(number) if kind in (Kind.TEXT, Kind.DECIMAL) else number
 
 
 def _double_of_decimal(decimal: str) -> str:
@@ -210,12 +171,7 @@ def _double(number: float) -> str:
 
 
 def _in_time(moments: Moments, seconds: str) -> str:
-    """Whole days or seconds since 1970, clipped. Counted from the year 1, so that / rounds down."""
-    unit = 1 if moments.seconds else 86_400
-    known = f"CASE WHEN {seconds} >= {YEAR_1} AND {seconds} < {YEAR_10000} THEN {seconds} END"
-    place = f"(({known} - ({YEAR_1})) / {unit} + ({YEAR_1 // unit}))"
-    low, high = f"{moments.low:d}", f"{moments.high:d}"
-    return f"CASE WHEN {place} < {low} THEN {low} WHEN {place} > {high} THEN {high} ELSE {place} END"
+    return time_on_grid(moments, seconds, "/")
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
@@ -228,7 +184,7 @@ def _as_seconds(name: str, value: str, kind: Kind) -> str:
 
 def _parts(value: str) -> str:
     """Of a date, or a date and a time of day, with an offset or in UTC; missing for any other text."""
-    spaces = f"convert_from(decode('{_SPACES.encode().hex()}', 'hex'), 'UTF8')"
+    spaces = f"convert_from(decode('{SPACES.encode().hex()}', 'hex'), 'UTF8')"
     return f"regexp_match(btrim(CAST({value} AS TEXT) COLLATE \"C\", {spaces}), '^{ISO}$')"
 
 
@@ -252,3 +208,18 @@ def _seconds_of_parts(parts: str) -> str:
 
 def _number(parts: str, part: int, start: int, length: int) -> str:
     return f"COALESCE(CAST(substr({parts}[{part}], {start}, {length}) AS INTEGER), 0)"
+
+
+LAYERS = Layers(
+    text=Kind.TEXT,
+    as_text=as_text,
+    as_number=_as_number,
+    as_seconds=_as_seconds,
+    parts=_parts,
+    seconds_of_parts=_seconds_of_parts,
+    double=_as_double,
+    on_grid=_on_grid,
+    in_time=_in_time,
+    whole=_whole,
+    kept=lambda text: f'{text} COLLATE "C"',
+)

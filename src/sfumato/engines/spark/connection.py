@@ -6,16 +6,23 @@ neither the meaning of our SQL nor its text.
 
 from __future__ import annotations
 
+import os
+import secrets
 import warnings
-from threading import Lock
+from contextlib import contextmanager
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.spark.java import require_java
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from pyspark.sql import SparkSession
 
+LONGEST = 600.0
+"""Seconds. A question that takes longer is ended, as it is in PostgreSQL."""
 _OURS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
@@ -28,6 +35,7 @@ _OURS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.default": "parquet",
 }
+_INTERRUPTS = "spark.job.interruptOnCancel"
 _turn = Lock()
 _sessions: dict[str, SparkSession] = {}
 
@@ -35,9 +43,24 @@ _sessions: dict[str, SparkSession] = {}
 def steward_session() -> SparkSession:
     """The one that is there, or a new one as Spark's own settings say."""
     builder = _library().builder
-    _quiet(require_java)
-    session: SparkSession = _quiet(builder.getOrCreate)
+    if "SPARK_REMOTE" not in os.environ and not _is_connected():
+        require_java()
+    session: SparkSession = _quiet((_connected_builder() if _is_connected() else builder).getOrCreate)
     return session
+
+
+def _is_connected() -> bool:
+    """Whether this process has sessions of Spark Connect, whose Java is the server's."""
+    from pyspark.sql import is_remote
+
+    return bool(is_remote())
+
+
+def _connected_builder() -> Any:
+    """It knows the session that is there; the other builder would ask for an address again."""
+    from pyspark.sql.connect.session import SparkSession
+
+    return SparkSession.builder
 
 
 def own_session(base: SparkSession) -> SparkSession:
@@ -52,6 +75,51 @@ def own_session(base: SparkSession) -> SparkSession:
         return _sessions[key]
 
 
+@contextmanager
+def limited(session: SparkSession) -> Iterator[None]:
+    """What this thread asks inside is ended, with an error of Spark's, when its time is over."""
+    tag, done = f"sfumato-{secrets.token_hex(8)}", Event()
+    with _marked(session, tag) as end:
+        watch = Thread(target=_end_late, args=(end, tag, done, LONGEST), daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            done.set()
+
+
+def _end_late(end: Callable[[str], object], tag: str, done: Event, seconds: float) -> None:
+    """Again and again: only what runs can be ended, and some of a question may not have begun."""
+    while not done.wait(seconds):
+        end(tag)
+        seconds = 1.0
+
+
+@contextmanager
+def _marked(session: SparkSession, tag: str) -> Iterator[Callable[[str], object]]:
+    """What this thread asks inside has a tag; any thread may end all that has it.
+
+    Tags of a session can be used by other threads only in Spark Connect, which is also the only one to
+    interrupt tasks that do not look up from their work.
+    """
+    if _is_remote(session):
+        session.addTag(tag)
+        try:
+            yield session.interruptTag
+        finally:
+            session.removeTag(tag)
+        return
+    context = session.sparkContext
+    before = context.getLocalProperty(_INTERRUPTS)
+    context.addJobTag(tag)
+    context.setLocalProperty(_INTERRUPTS, "true")
+    try:
+        yield context.cancelJobsWithTag
+    finally:
+        context.removeJobTag(tag)
+        context.setLocalProperty(_INTERRUPTS, before)
+
+
 def setting(session: SparkSession, name: str) -> str | None:
     """One that the steward made, if it was made."""
     found: Any = session.conf.get(name, None)
@@ -59,8 +127,11 @@ def setting(session: SparkSession, name: str) -> str | None:
 
 
 def _application(base: SparkSession) -> str:
-    remote = getattr(base, "session_id", None)  # only a session of Spark Connect has one
-    return str(remote or base.sparkContext.applicationId)
+    return str(base.session_id if _is_remote(base) else base.sparkContext.applicationId)
+
+
+def _is_remote(session: SparkSession) -> bool:
+    return hasattr(session, "session_id")  # only a session of Spark Connect has one
 
 
 def _library() -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from hashlib import sha256
@@ -67,7 +68,7 @@ class Folder:
     def write(self, snapshot: str, name: str, rows: DataFrame) -> None:
         """With its columns beside it, so that no file is opened to learn them."""
         folder = self._making(snapshot) / name
-        rows.write.parquet(folder.as_uri())
+        rows.write.parquet(f"file://{folder}")
         folder.with_suffix(_COLUMNS).write_text(rows.schema.json(), encoding="utf-8")
 
     def read(self, session: SparkSession, snapshot: str, name: str) -> str:
@@ -78,7 +79,7 @@ class Folder:
         folder = (making if making.exists() else self._whole(snapshot)) / name
         columns = StructType.fromJson(json.loads(folder.with_suffix(_COLUMNS).read_text(encoding="utf-8")))
         view = f"{stem(str(folder))}_{name}"
-        session.read.schema(columns).parquet(folder.as_uri()).createOrReplaceTempView(view)
+        session.read.schema(columns).parquet(_one(folder)).createOrReplaceTempView(view)
         return view
 
     def finish(self, session: SparkSession, snapshot: str, description: dict[str, Any]) -> None:
@@ -146,6 +147,11 @@ class Tables:
 
     def _table(self, snapshot: str, name: str) -> str:
         return f"{self.schema}.{stem(snapshot)}_{name}"
+
+
+def _one(folder: Path) -> str:
+    """The address of this folder alone: what is read may be a pattern. To Spark no address is quoted."""
+    return "file://" + re.sub(r"([\\*?{}\[\]])", r"\\\1", str(folder))
 
 
 def _sync(path: Path) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.preparation import Codes, Texts, reach
 from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 from sfumato.engines.spark.sources import Kind, scan
-from sfumato.engines.spark.stored import as_text, parsed, stored, understood
+from sfumato.engines.spark.spelling import quick
+from sfumato.engines.spark.stored import LAYERS, as_text
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ def _gridded(preparation: Preparation, kinds: tuple[Kind, ...], lists: dict[int,
     first = 0 if preparation.unit is None else 1
     unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, kinds[first:], strict=False))]
-    parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
-    understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    parse = [f"{LAYERS.parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    understand = [f"{LAYERS.understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    store = [f"{LAYERS.stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
     joins = [f"LEFT JOIN {view} AS list{i} ON read.c{i} = list{i}.value" for i, view in lists.items()]
     small = ", ".join(f"list{i}" for i in lists)
     return f"""
@@ -125,7 +126,7 @@ def _refuse_rounded_identifiers(
     if preparation.unit is None or kinds[0] is not Kind.FLOAT:
         return
     large = f"SELECT 1 FROM ({identifiers}) WHERE abs(CAST(unit AS DOUBLE)) >= {EXACT_BELOW} LIMIT 1"  # noqa: S608
-    if session.sql(large).toArrow().num_rows:
+    if session.sql(quick(large)).toArrow().num_rows:
         raise rounded_identifiers(preparation.unit)
 
 
@@ -142,13 +143,13 @@ def _keep(
 ) -> None:
     """The relations `rows` and, with a unit column, `units`."""
     if preparation.unit is None:
-        place.write(snapshot, "rows", session.sql(_every_row(preparation, gridded)))
+        place.write(snapshot, "rows", session.sql(quick(_every_row(preparation, gridded))))
         return
-    place.write(snapshot, "made_people", session.sql(_people(preparation, identifiers)))
+    place.write(snapshot, "made_people", session.sql(quick(_people(preparation, identifiers))))
     people = place.read(session, snapshot, "made_people")
     units = f"SELECT code AS unit, person, of_unit AS rows, block FROM {people}"  # noqa: S608  a name of ours
     place.write(snapshot, "units", session.sql(units))
-    place.write(snapshot, "rows", session.sql(_ranked(preparation, gridded, people)))
+    place.write(snapshot, "rows", session.sql(quick(_ranked(preparation, gridded, people))))
 
 
 def _every_row(preparation: Preparation, gridded: str) -> str:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.engines.compile import Layout, compile_program
-from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tally
+from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tallies, Tally
 from sfumato.engines.rows import scans
+from sfumato.engines.spark.connection import limited
 from sfumato.engines.spark.dialect import Spark
+from sfumato.engines.spark.spelling import quick
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +26,8 @@ _SMALL = 2**63
 
 def answer(program: Asked, session: SparkSession, place: Place) -> Any:
     """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
-    found = session.sql(written(program, session, place)).toArrow()
+    with limited(session):
+        found = session.sql(written(program, session, place)).toArrow()
     return shaped(program, [column.to_pylist() for column in found.columns])
 
 
@@ -32,7 +35,7 @@ def written(program: Asked, session: SparkSession, place: Place) -> str:
     """The program as Spark's SQL, over views of our own session."""
     names = {scan.snapshot for scan in scans(program.rows)}
     layouts = {name: _layout(session, place, name) for name in names}
-    return compile_program(program, layouts, Spark())
+    return quick(compile_program(program, layouts, Spark()))
 
 
 def shaped(program: Asked, columns: list[list[Any]]) -> Any:
@@ -40,7 +43,7 @@ def shaped(program: Asked, columns: list[list[Any]]) -> Any:
     match program:
         case Program():
             return _dense(columns[0], columns[1:], program.cells)
-        case Tally():
+        case Tally() | Tallies():
             places, counts = np.array(sorted(zip(*columns, strict=True)), dtype=np.int64).reshape(-1, 2).T
             return Tallied(places, counts, program.size)
         case Keyed(keys=keys):

@@ -9,65 +9,28 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sfumato.engines.preparation import Codes, Grid, Moments, Texts
+from sfumato.engines.preparation import Codes
 from sfumato.engines.reading import (
+    AROUND,
+    INFINITE,
     ISO,
-    LONGEST_TEXT,
+    LONGEST_NUMBER,
+    NUMBER,
+    SPACES,
     WRITTEN_OUT_BELOW,
-    YEAR_1,
-    YEAR_10000,
-    are_texts,
+    Layers,
     not_dates,
     not_numbers,
+    time_on_grid,
 )
 from sfumato.engines.spark.sources import Kind
 
 if TYPE_CHECKING:
-    from sfumato.engines.preparation import Stored
+    from sfumato.engines.preparation import Grid, Moments
 
-_DIGITS = "[0-9]+(?:_[0-9]+)*"
-_AROUND = r"[ \t\n\x0B\f\r]*"
-_NUMBER = f"{_AROUND}[+]?-?(?:{_DIGITS}(?:[.](?:{_DIGITS})?)?|[.]{_DIGITS})(?:[eE][+-]?{_DIGITS})?{_AROUND}"
-_INFINITE = f"(?i){_AROUND}[+]?-?inf(?:inity)?{_AROUND}"
-_NOT_READ = rf"^{_AROUND}[+]|[_ \t-\r]"
-_LONGEST_NUMBER = 2000
-"""A longer text is no number: matching it could take more of a stack than there is."""
-_SPACES = (
-    "\u0020\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-)
+_NOT_READ = rf"^{AROUND}[+]|[_ \t-\r]"
 _INFINITY = "CAST('Infinity' AS DOUBLE)"
 _LEAST_NORMAL = "CAST('2.2250738585072014e-308' AS DOUBLE)"
-
-
-def parsed(column: Stored, value: str, kind: Kind) -> str:
-    """First layer: a text, a double, whole seconds, or the parts of a text that is a moment."""
-    match column:
-        case Grid():
-            return _as_number(column.name, value, kind)
-        case Moments():
-            return _parts(value) if kind is Kind.TEXT else _as_seconds(column.name, value, kind)
-        case Codes():
-            return as_text(value, kind) if are_texts(column) else _as_number(column.name, value, kind)
-        case Texts():
-            return f"left({as_text(value, kind)}, {LONGEST_TEXT})"
-
-
-def understood(column: Stored, value: str, kind: Kind) -> str:
-    """Second layer: parts of a text become seconds."""
-    return _seconds_of_parts(value) if isinstance(column, Moments) and kind is Kind.TEXT else value
-
-
-def stored(column: Stored, value: str) -> str:
-    """Third layer: the integer or the text itself. Of a listed value, `value` is its place in the list."""
-    match column:
-        case Grid():
-            return _whole(_on_grid(column, value), column)
-        case Moments():
-            return _whole(_in_time(column, value), column)
-        case Codes():
-            return _whole(value, column)
-        case Texts():
-            return value
 
 
 def _whole(stored: str, column: Grid | Moments | Codes) -> str:
@@ -229,9 +192,9 @@ def _number_of_text(text: str) -> str:
     clean = f"regexp_replace({text}, {literal(_NOT_READ)}, '')"
     infinite = f"CASE WHEN contains({text}, '-') THEN -{_INFINITY} ELSE {_INFINITY} END"
     return (
-        f"CASE WHEN length({text}) > {_LONGEST_NUMBER} THEN NULL "
-        f"WHEN {_matches(text, _NUMBER)} THEN try_cast({clean} AS DOUBLE) "
-        f"WHEN {_matches(text, _INFINITE)} THEN {infinite} "
+        f"CASE WHEN length({text}) > {LONGEST_NUMBER} THEN NULL "
+        f"WHEN {_matches(text, NUMBER)} THEN try_cast({clean} AS DOUBLE) "
+        f"WHEN {_matches(text, f'(?i){INFINITE}')} THEN {infinite} "
         f"WHEN lower({text}) IN ('true', 't') THEN 1D WHEN lower({text}) IN ('false', 'f') THEN 0D END"
     )
 
@@ -260,12 +223,7 @@ def _on_grid(grid: Grid, number: str) -> str:
 
 
 def _in_time(moments: Moments, seconds: str) -> str:
-    """Whole days or seconds since 1970, clipped."""
-    unit = 1 if moments.seconds else 86_400
-    known = f"CASE WHEN {seconds} >= {YEAR_1} AND {seconds} < {YEAR_10000} THEN {seconds} END"
-    place = f"(({known} - ({YEAR_1})) div {unit} + ({YEAR_1 // unit}))"
-    low, high = f"{moments.low:d}", f"{moments.high:d}"
-    return f"CASE WHEN {place} < {low} THEN {low} WHEN {place} > {high} THEN {high} ELSE {place} END"
+    return time_on_grid(moments, seconds, "div")
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
@@ -279,7 +237,7 @@ def _as_seconds(name: str, value: str, kind: Kind) -> str:
 
 def _parts(value: str) -> str:
     """Of a date, or a date and a time of day, with an offset or in UTC; missing for any other text."""
-    text = f"trim(BOTH {literal(_SPACES)} FROM {value})"
+    text = f"trim(BOTH {literal(SPACES)} FROM {value})"
     names = ("day", "clock", "second", "sign", "hours", "minutes")
     pattern = _whole_text(ISO)
     parts = ", ".join(f"regexp_extract({text}, {pattern}, {i + 1}) AS {name}" for i, name in enumerate(names))
@@ -294,9 +252,24 @@ def _seconds_of_parts(parts: str) -> str:
         f"+ {_or_zero(f'{parts}.second')}"
     )
     ahead = f"({_or_zero(f'{parts}.hours')} * 3600 + {_or_zero(f'{parts}.minutes')} * 60)"
-    sign = f"CASE {parts}.sign WHEN '+' THEN 1 WHEN '-' THEN -1 ELSE 0 END"
+    sign = f"CASE WHEN {parts}.sign = '+' THEN 1 WHEN {parts}.sign = '-' THEN -1 ELSE 0 END"
     return f"({days} * 86400 + {clock} - {sign} * {ahead})"
 
 
 def _or_zero(digits: str) -> str:
     return f"COALESCE(try_cast({digits} AS INT), 0)"
+
+
+LAYERS = Layers(
+    text=Kind.TEXT,
+    as_text=as_text,
+    as_number=_as_number,
+    as_seconds=_as_seconds,
+    parts=_parts,
+    seconds_of_parts=_seconds_of_parts,
+    double=lambda number, _: number,
+    on_grid=_on_grid,
+    in_time=_in_time,
+    whole=_whole,
+    kept=lambda text: text,
+)

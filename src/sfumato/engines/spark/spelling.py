@@ -1,0 +1,94 @@
+"""Our SQL in words that Spark's parser understands at once.
+
+To that parser a bracket may begin a value, a list or a subquery, and CAST and WHEN may be names of functions.
+To tell, it looks ahead to where each of them ends, at every depth, and it keeps what it saw while Spark runs:
+one question could take ten seconds and a hundred megabytes. Calls of functions, and casts behind a value, it
+knows by their first words. So brackets become coalesce of one value, which is that value and which the
+optimiser takes away, casts are written with ::, and CASE as if.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Part: TypeAlias = "str | list[Part]"
+    """A word or sign, or what is between two brackets."""
+
+_WORD = re.compile(r"'[^']*'|`[^`]*`|\w+|\s+|.", re.DOTALL)
+_NO_FUNCTIONS = frozenset({"AND", "BETWEEN", "BY", "HAVING", "NOT", "ON", "OR", "SELECT", "WHERE", "div"})
+
+
+def quick(sql: str) -> str:
+    """The same question. It is one of ours: no comment, no quote inside a quote, CASE always with WHEN."""
+    return _written(_nested(_WORD.findall(sql)))
+
+
+def _nested(words: Sequence[str]) -> list[Part]:
+    inside: list[list[Part]] = [[]]
+    for word in words:
+        if word == "(":
+            inside.append([])
+        elif word == ")":
+            part = inside.pop()
+            inside[-1].append(part)
+        else:
+            inside[-1].append(word)
+    (whole,) = inside
+    return whole
+
+
+def _written(parts: Sequence[Part]) -> str:
+    texts: list[str] = []
+    before = ""
+    for part in _choices(parts):
+        if isinstance(part, str):
+            texts.append(part)
+            before = before if part.isspace() else part
+        elif before == "CAST":
+            texts[-1] = _cast(part)
+            before = ")"
+        else:
+            called = before.isidentifier() and before not in _NO_FUNCTIONS
+            texts.append(f"{'' if called else 'coalesce'}({_written(part)})")
+            before = ")"
+    return "".join(texts)
+
+
+def _cast(parts: list[Part]) -> str:
+    last = max(place for place, part in enumerate(parts) if part == "AS")
+    value, of_type = (_written(side).strip() for side in (parts[:last], parts[last + 1 :]))
+    return f"{value}::{of_type}" if re.fullmatch(r"\w+", value) else f"coalesce({value})::{of_type}"
+
+
+def _choices(parts: Sequence[Part]) -> list[Part]:
+    """CASE WHEN a THEN b ELSE c END as if(a, b, c)."""
+    open_: list[list[list[Part]]] = [[[]]]
+    for part in parts:
+        match part:
+            case "CASE":
+                open_.append([[]])
+            case "WHEN" | "THEN" | "ELSE":
+                open_[-1].append([])
+            case "END":
+                _, *branches = open_.pop()
+                open_[-1][-1] += ["if", _arguments(branches)]
+            case _:
+                open_[-1][-1].append(part)
+    ((whole,),) = open_
+    return whole
+
+
+def _arguments(branches: list[list[Part]]) -> list[Part]:
+    when, then, *others = branches
+    match others:
+        case []:
+            otherwise: list[Part] = ["NULL"]
+        case [last]:
+            otherwise = last
+        case _:
+            otherwise = ["if", _arguments(others)]
+    return [*when, ",", *then, ",", *otherwise]
