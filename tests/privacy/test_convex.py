@@ -436,7 +436,11 @@ def test_noise_has_the_length_and_the_directions_it_is_said_to_have() -> None:
 # ---- behind the curator ----
 
 
-@pytest.mark.parametrize("joint", [Chances(4), OfMargins(LOGISTIC, 2), OfMargins(huber(0.2), 3)], ids=str)
+@pytest.mark.parametrize(
+    "joint",
+    [Chances(4), OfMargins(LOGISTIC, 2), OfMargins(huber(0.2), 3)],
+    ids=["softmax", "logistic", "huber"],
+)
 def test_a_slope_is_no_steeper_than_its_bound_says(joint: Any) -> None:
     """Against the same in 64 binary digits more exact numbers, at weights short and long."""
     rng = np.random.default_rng(4)
