@@ -41,6 +41,7 @@ bench: $(VENV)/.installed-dev $(PEERS)/.installed $(PEERS)/tumult/.installed
 	@set -e; for script in $(sort $(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
 	@set -e; for script in $(sort $(wildcard benchmarks/peers/*.py)); do echo "== $$script"; \
 	  PYTHONPATH=src $(PEERS)/bin/python $$script; done
+	@$(BIN)/python benchmarks/learners.py --page docs/learn-measured.md --plot docs/images/learners.svg
 
 docs: $(VENV)/.installed-dev
 	@$(BIN)/python docs/build.py

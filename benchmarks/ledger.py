@@ -15,17 +15,22 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from sfumato.ledger import GENESIS, Charge, Charged, PostgresLedger, SqliteLedger
+from sfumato.ledger import Charge, Charged, PostgresLedger, SqliteLedger, tables
 from sfumato.ledger.commitment import commitment, fresh_nonce
 from sfumato.ledger.database import Database
 from sfumato.ledger.entry import digest
 from sfumato.ledger.files import identity
-from sfumato.ledger.tables import Asked, Standing, Wanted
 from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import Budget, Pure, price
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 ACCOUNTS = ("population:patient_id", "quota:patient_id:ada")
 COST = price(Pure(Fraction(1, 10**9)))
@@ -47,21 +52,16 @@ def fill(path: Path, pairs: int) -> None:
     """Charges and releases in one commit, through the same writers as single ones."""
     database = Database(str(path), 1, identity(str(path)))
     with database.writing() as db:
-        for start in range(0, pairs, 250):
-            known = Asked(db, Wanted(dict.fromkeys(ACCOUNTS)), (0, GENESIS)).read()
-            transaction = Transaction(known)
-            for number in range(start, min(pairs, start + 250)):
-                answer_one(transaction, question(f"filled {number}"))
-            transaction.pending.write(db)
-        db.execute("COMMIT")
+        transaction = Transaction(tables.check(db))
+        for number in range(pairs):
+            answer_one(transaction, question(f"filled {number}"))
+        database.commit(db, transaction.pending(), lambda: None)
     database.close()
 
 
 def answer_one(transaction: Transaction, charge: Charge) -> None:
     charged = transaction.charge(charge)
     assert isinstance(charged, Charged)
-    standing = Standing(charge.request, charged.head, "", False, None, 0, 0)
-    transaction.known.charges[charged.seq] = standing
     nonce = fresh_nonce()
     transaction.release(charged, commitment(nonce, "[1,2,3]"), nonce, "[1,2,3]")
 
@@ -89,43 +89,50 @@ def raw_rate(folder: Path, count: int) -> float:
 
 
 def single_rate(ledger: SqliteLedger, count: int) -> float:
-    me, start = time.time_ns(), time.perf_counter()
-    for number in range(count):
-        ledger.charge(question(f"{me}: {number}"))
+    me = time.time_ns()
+    asked = [question(f"{me}: {number}") for number in range(count)]
+    start = time.perf_counter()
+    for charge in asked:
+        ledger.charge(charge)
     return count / (time.perf_counter() - start)
 
 
 def grouped_rate(ledger: SqliteLedger, threads: int, each: int) -> float:
     """Threads of one process on one ledger."""
     me = time.time_ns()
+    asked = [[question(f"{me}: {thread}: {number}") for number in range(each)] for thread in range(threads)]
 
-    def work(thread: int) -> None:
-        for number in range(each):
-            ledger.charge(question(f"{me}: {thread}: {number}"))
+    def work(mine: list[Charge]) -> None:
+        for charge in mine:
+            ledger.charge(charge)
 
     start = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(threads)))
+        list(pool.map(work, asked))
     return threads * each / (time.perf_counter() - start)
 
 
-def time_disk(folder: Path, rounds: int = 9) -> None:
+def time_disk(folder: Path, rounds: int = 15) -> None:
     """The disk alone, single charges and grouped ones in turns, since other work on the machine varies.
 
     The ledger stays open, as a server's does. So the rounds are of its steady state, in which SQLite writes
     over an old log and brings it home at times, and not of a log that grows from nothing.
     """
     ledger = begin(folder / "disk.sqlite")
-    single_rate(ledger, 200)
+    single_rate(ledger, 1000)
     runs = [
-        (raw_rate(folder, 200), single_rate(ledger, 200), grouped_rate(ledger, 64, 16)) for _ in range(rounds)
+        (raw_rate(folder, 100), single_rate(ledger, 100), grouped_rate(ledger, 64, 16)) for _ in range(rounds)
     ]
     raw, single, grouped = (statistics.median(column) for column in zip(*runs, strict=True))
-    share = statistics.median(one / disk for disk, one, _ in runs)
-    times = statistics.median(many / one for _, one, many in runs)
     print(f"fsync   of one page   {raw:8,.0f}/s")
-    print(f"charge   1 thread     {single:8,.0f}/s   {share:.2f} of the disk")
-    print(f"charge  64 threads    {grouped:8,.0f}/s   {times:.1f} times a single one")
+    print(f"charge   1 thread     {single:8,.0f}/s   {ratio(run[:2] for run in runs)} of the disk")
+    print(f"charge  64 threads    {grouped:8,.0f}/s   {ratio(run[1:] for run in runs)} times a single one")
+
+
+def ratio(pairs: Iterable[tuple[float, ...]]) -> str:
+    """Of the second to the first, in each round by itself."""
+    found = sorted(second / first for first, second in pairs)
+    return f"{statistics.median(found):.2f} ({found[0]:.2f} to {found[-1]:.2f})"
 
 
 def time_charges(folder: Path, processes: int, count: int) -> None:
@@ -146,64 +153,111 @@ def time_verify(folder: Path, entries: int) -> None:
     path = folder / "long.sqlite"
     ledger = begin(path)
     fill(path, entries // 2)
-    start = time.perf_counter()
-    verified = ledger.verify()
-    span = time.perf_counter() - start
-    print(f"verify  {verified.entries:,} entries in {span:.2f} s   {verified.entries / span:,.0f}/s")
+    spans = []
+    for _ in range(3):
+        start, used = time.perf_counter(), time.process_time()
+        verified = ledger.verify()
+        spans.append((time.perf_counter() - start, time.process_time() - used))
+    wall, processor = min(spans)
+    print(f"verify  {verified.entries:,} entries in {wall:.2f} s   {processor:.2f} s of processor time")
 
 
 POPULATIONS = tuple(f"population:{number}" for number in range(8))
 
 
-def time_postgres(address: str, seconds: float = 4) -> None:
-    """Eight threads, one for each population, against eight connections that insert and update a row each."""
-    import psycopg
+@dataclass(frozen=True)
+class Server:
+    """Charges to eight populations, against as many connections that update a row and insert one."""
 
-    schema = f"bench_{time.time_ns()}"
-    ledger = PostgresLedger.create(address, schema=schema)
-    for name in POPULATIONS:
-        ledger.open_account(name, Budget(4))
-    with psycopg.connect(address, autocommit=True) as db:
-        db.execute(f"CREATE TABLE {schema}.bare (id INT PRIMARY KEY, total BIGINT)".encode())
-        db.execute(f"CREATE TABLE {schema}.log (id INT, body TEXT)".encode())
-        for number in range(8):
-            db.execute(f"INSERT INTO {schema}.bare VALUES ({number}, 0)".encode())
+    address: str
+    schema: str
 
-    def bare(me: int, until: float) -> int:
-        done = 0
-        with psycopg.connect(address) as db:
-            while time.perf_counter() < until:
-                db.execute(f"UPDATE {schema}.bare SET total = total + 1 WHERE id = %s".encode(), (me,))
-                db.execute(f"INSERT INTO {schema}.log VALUES (%s, %s)".encode(), (me, "x" * 500))
+    def prepare(self) -> PostgresLedger:
+        import psycopg
+
+        ledger = PostgresLedger.create(self.address, schema=self.schema)
+        for name in POPULATIONS:
+            ledger.open_account(name, Budget(4))
+        with psycopg.connect(self.address, autocommit=True) as db:
+            db.execute(f"CREATE TABLE totals_{self.schema} (id INT PRIMARY KEY, total BIGINT)".encode())
+            db.execute(f"CREATE TABLE log_{self.schema} (id INT, body TEXT)".encode())
+            for number in range(8):
+                db.execute(f"INSERT INTO totals_{self.schema} VALUES ({number}, 0)".encode())
+        return ledger
+
+    def bare(self, me: int, begin: float, end: float) -> int:
+        import psycopg
+
+        update = f"UPDATE totals_{self.schema} SET total = total + 1 WHERE id = %s".encode()
+        insert = f"INSERT INTO log_{self.schema} VALUES (%s, %s)".encode()
+        with psycopg.connect(self.address) as db:
+
+            def once(_: str) -> None:
+                db.execute(update, (me,))
+                db.execute(insert, (me, "x" * 500))
                 db.commit()
-                done += 1
-        return done
 
-    def ours(me: int, until: float) -> int:
-        done = 0
-        while time.perf_counter() < until:
-            name = f"{me}: {done}"
-            ledger.charge(
-                Charge((POPULATIONS[me],), COST, digest(f"{until} {name}"), {}, key=f"{until} {name}")
-            )
-            done += 1
-        return done
+            return repeated(once, begin, end)
 
-    rates: dict[str, list[float]] = {"bare": [], "ours": []}
-    for kind, work in (("bare", bare), ("ours", ours)) * 3:
-        until = time.perf_counter() + seconds
-        with ThreadPoolExecutor(8) as pool:
-            rates[kind].append(sum(pool.map(work, range(8), [until] * 8)) / seconds)
-    alone, charged = statistics.median(rates["bare"]), statistics.median(rates["ours"])
-    print(f"PostgreSQL, 8 clients, two statements a commit  {alone:8,.0f}/s")
-    print(
-        f"PostgreSQL, 8 threads, a charge each            {charged:8,.0f}/s   {charged / alone:.2f} of that"
-    )
+    def ours(self, ledger: PostgresLedger, me: int, begin: float, end: float) -> int:
+        def once(name: str) -> None:
+            name = f"{me} {end} {name}"
+            ledger.charge(Charge((POPULATIONS[me],), COST, digest(name), {}, key=name))
+
+        return repeated(once, begin, end)
+
+    def alone(self, me: int, begin: float, end: float) -> int:
+        """In a process by itself, which opened the ledger before."""
+        return self.ours(opened(self.address, self.schema), me, begin, end)
+
+
+@cache
+def opened(address: str, schema: str) -> PostgresLedger:
+    return PostgresLedger.open(address, schema=schema)
+
+
+def repeated(work: Callable[[str], None], begin: float, end: float) -> int:
+    done = 0
+    time.sleep(max(0.0, begin - time.time()))
+    while time.time() < end:
+        work(str(done))
+        done += 1
+    return done
+
+
+def time_postgres(address: str, rounds: int = 5) -> None:
+    server = Server(address, f"bench_{time.time_ns()}")
+    ledger = server.prepare()
+    with ThreadPoolExecutor(8) as threads:
+        works = (server.bare, partial(server.ours, ledger))
+        report("threads", [tuple(rate(threads.map, work) for work in works) for _ in range(rounds)])
     ledger.close()
+    server = Server(address, f"bench_{time.time_ns()}")
+    server.prepare().close()
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+
+        def run(work: Callable[..., int], *given: Iterable[Any]) -> Iterable[int]:
+            return pool.starmap(work, zip(*given, strict=False), 1)
+
+        rate(run, server.alone)  # opens it
+        runs = [tuple(rate(run, work) for work in (server.bare, server.alone)) for _ in range(rounds)]
+        report("processes", runs)
+
+
+def rate(run: Callable[..., Iterable[int]], work: Callable[..., int], seconds: float = 2) -> float:
+    begin = time.time() + 0.5
+    return sum(run(work, range(8), [begin] * 8, [begin + seconds] * 8)) / seconds
+
+
+def report(what: str, runs: list[tuple[float, ...]]) -> None:
+    bare, ours = (statistics.median(column) for column in zip(*runs, strict=True))
+    print(f"PostgreSQL, 8 {what:9}  two statements a commit {bare:8,.0f}/s")
+    print(f"PostgreSQL, 8 {what:9}  a charge each           {ours:8,.0f}/s   {ratio(runs)} of that")
 
 
 def main() -> None:
     entries = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     with tempfile.TemporaryDirectory() as folder:
         time_disk(Path(folder))
         for processes in (1, 8, 16):
@@ -211,6 +265,7 @@ def main() -> None:
         time_verify(Path(folder), entries)
     if address := os.environ.get("SFUMATO_BENCH_POSTGRES"):
         time_postgres(address)
+    print(f"load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

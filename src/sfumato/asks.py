@@ -57,19 +57,18 @@ class Asks:
         self, relation: Relation, column: Expression, k: int, by_units: bool, text: str
     ) -> Measure[Chosen]:
         places = whole(k, "k")
-        rows = source(relation, self.desk.lab.table)
-        domain = selections.listed(rows, column)[1]
+        selections.listed(source(relation, self.desk.lab.table), column)
 
         def plan(spend: Any) -> Priced:
             rows = source(relation, self.desk.lab.table)
             return selections.top(rows, column, places, by_units, spend(rows.table, _ONE_CHOICE))
 
         def read(paid: Priced, released: Released) -> Chosen:
-            shown = domain.shown()
+            shown = _domain(paid).shown()
             values = tuple(shown[place] for place in decode(released.answer)[0])
             return Chosen(values, Receipt.of(paid, released))
 
-        return Measure(self.desk, text, plan, read, lambda paid: _shortfall(paid, domain.size))
+        return Measure(self.desk, text, plan, read, lambda paid: _shortfall(paid, _domain(paid).size))
 
     def distance(self, relation: Relation, wanted: distances.Property, text: str) -> Measure[Figure]:
         def plan(spend: Any) -> Priced:
@@ -85,16 +84,16 @@ class Asks:
     def subsample(self, relation: Relation, aggregate: Any, blocks: int, text: str) -> Measure[Figure]:
         parts = whole(blocks, "blocks")
 
-        def asked(spend: Any) -> tuple[Priced, Numbers | Periods]:
+        def plan(spend: Any) -> Priced:
             rows = source(relation, self.desk.lab.table)
             return selections.subsample(rows, aggregate, parts, spend(rows.table, _ONE_CHOICE))
 
         def read(paid: Priced, released: Released) -> Figure:
-            domain = asked(lambda table, needs: paid.spend)[1]
+            domain = _domain(paid)
             value = domain.show(decode(released.answer)[0] + domain.low)
             return Figure(value, None, None, Receipt.of(paid, released))
 
-        return Measure(self.desk, text, lambda spend: asked(spend)[0], read, _blocks_off)
+        return Measure(self.desk, text, plan, read, _blocks_off)
 
     def bounds(self, question: Question, text: str) -> Measure[Range]:
         def plan(spend: Any) -> Plan:
@@ -119,6 +118,13 @@ class Asks:
             for shown, literal in zip(domain.shown(), literals, strict=True)
         }
         return Partition(self.desk, name, parts, partial(_copies, frame.relation, column))
+
+
+def _domain(paid: Priced) -> Any:
+    """As it was when the price was made: the steward may have declared another since."""
+    if paid.domain is None:
+        raise AssertionError(paid)
+    return paid.domain
 
 
 def _copies(relation: Relation, column: Expression, tables: Tables) -> int:
@@ -236,6 +242,7 @@ class PartQueries:
             own = answers[start : start + len(each.steps)]
             start += len(each.steps)
             found[part] = Release(each, replace(released, answer=encode(own)))
+            found[part].receipt = Receipt.of(plan, released)  # all parts were paid for together
         return found
 
     def _plan(self, spending: Spending) -> Together:

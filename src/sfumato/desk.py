@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
 
 from sfumato import viz
 from sfumato.curator.gate import answer
+from sfumato.curator.priced import charged
 from sfumato.curator.spend import Needs, Spend, spend
 from sfumato.engines.rows import scans
 from sfumato.errors import PolicyError
@@ -109,7 +110,7 @@ class Desk:
             "question": text,
             "table": plan.table.name,
             "snapshot": plan.table.snapshot,
-            "spend": str(plan.spend),
+            "spend": charged(plan),
             "event": plan.event.to_dict(),
         }
 
@@ -150,7 +151,9 @@ class Price:
 
     def _lines(self) -> list[tuple[str, str]]:
         rest = self.standing.left_after
-        cost = f"{self.plan.spend} for {self.plan.table.population} ({self.standing.share:.1%} of the budget)"
+        cost = (
+            f"{charged(self.plan)} for {self.plan.table.population} ({self.standing.share:.1%} of the budget)"
+        )
         return [
             ("price", "nothing: it was answered before" if self.standing.free else cost),
             ("left before", f"ε = {shown(self.standing.left)}"),

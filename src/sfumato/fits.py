@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.domains import Listed, Numbers, Texts, countable
-from sfumato.curator.expressions import expression
 from sfumato.curator.gate import decode
-from sfumato.curator.layers import Layers, fineness, shortened
-from sfumato.curator.lowered import coarser, number
+from sfumato.curator.layers import Layers
 from sfumato.curator.lowering import source
-from sfumato.curator.relation import Aliased, Name, Table
-from sfumato.curator.selections import chosen
+from sfumato.curator.priced import Priced, truncation
+from sfumato.curator.relation import Aliased, Table
+from sfumato.curator.selections import chosen, ranks
 from sfumato.curator.statistics import (
-    Add,
-    Column,
     Constant,
     Either,
-    Greatest,
-    Least,
-    Multiply,
     kept,
     priced,
     span,
@@ -31,10 +23,14 @@ from sfumato.curator.statistics import (
     tabled,
 )
 from sfumato.curator.transactions import transactions
+from sfumato.engines.program import People, Total
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.learn.declared import ONE, Declared, Feature, Labels, View
+from sfumato.features import Catalogued, moved, short
+from sfumato.learn.declared import View
 from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.minima import STEP
 from sfumato.learn.oracle import Oracle
+from sfumato.learn.slopes import labels
 from sfumato.learn.transactions import declared as sets
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
@@ -45,20 +41,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator import catalog
-    from sfumato.curator.lowered import Lowered
-    from sfumato.curator.lowering import Source
-    from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.priced import Payable
+    from sfumato.curator.selections import Ranked
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Block, Key, Noisy, Value
     from sfumato.desk import Desk
+    from sfumato.learn.declared import Declared
     from sfumato.learn.estimator import Private
+    from sfumato.learn.minima import Minima
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
     from sfumato.noise import TopK
     from sfumato.privacy.events import Event
-
-_MOST_LISTED = 1000
-"""Values of one feature that are counted one by one."""
 
 
 def fit(
@@ -116,6 +111,13 @@ def _require_known(estimator: Any) -> None:
     """Behind the curator only what was reviewed learns: what an estimator says of its sums is believed."""
     from sfumato import learn
 
+    if isinstance(estimator, learn.Search):
+        raise PolicyError(
+            "SF-E144",
+            "A search runs on own arrays only.",
+            why="it is cheap as all runs but the best stay untold, and here every answer is kept",
+            try_="s.fit and s.evaluate for each setting, which are charged one by one",
+        )
     if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
         raise UsageError(
             "SF-E117",
@@ -133,137 +135,6 @@ def _names(features: Any) -> tuple[str, ...]:
     return names
 
 
-# ---- what the catalog says ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Catalogued:
-    """Features and targets of a table, with the bounds that the steward promised."""
-
-    rows: Source
-
-    def declared(
-        self, features: Sequence[str], target: str | None, *, classifies: bool, listed: bool
-    ) -> Declared:
-        found = tuple(map(self._listed if listed else self._feature, features))
-        named = (*features, *([target] if target else ()))
-        spans = dict(map(self._span, named))
-        return Declared(found, self._target(target, classifies), spans)
-
-    def _target(self, name: str | None, classifies: bool) -> Feature | Labels | None:
-        if name is None:
-            return None
-        return self._labels(name) if classifies else self._feature(name)
-
-    def _feature(self, name: str) -> Feature:
-        """On a grid like that of own arrays, centred in half steps; missing as the middle."""
-        part, domain = number(self._column(name), f"'{name}'")
-        bits = max(0, (domain.high - domain.low).bit_length() - ONE.bit_length() + 1)
-        part, domain = number(coarser(part, domain, bits), f"'{name}'")
-        centred = _shifted(part.value, domain)
-        value = centred if part.present else Either(centred, Constant(0))
-        lost = domain.step / 2 if bits else 0  # a coarser grid is rounded down, by half a step on average
-        middle = domain.step * (domain.low + domain.high) / 2 + lost
-        half = domain.step * max(1, domain.high - domain.low) / 2
-        return Feature(name, value, max(1, domain.high - domain.low), float(middle), float(half))
-
-    def _listed(self, name: str) -> Feature:
-        """A value by its place in the list; rows where it is missing count nowhere for it."""
-        part = self._column(name)
-        domain = part.domain
-        if isinstance(domain, Texts) or not countable(domain) or domain.size > _MOST_LISTED:
-            raise PolicyError(
-                "SF-E112",
-                f"The values of '{name}' are not listed.",
-                try_="sf.one_of(…) when the table is registered, or GaussianNB for numbers",
-            )
-        value = Add(part.value, Constant(-domain.low)) if domain.low else part.value
-        return Feature(name, value, max(1, domain.size - 1), 0.0, 1.0, tuple(domain.shown()))
-
-    def _labels(self, name: str) -> Labels:
-        part = self._column(name)
-        domain = part.domain
-        if not isinstance(domain, Listed) or domain.size < 2:
-            raise PolicyError(
-                "SF-E111",
-                f"The classes in '{name}' are not listed.",
-                try_="sf.one_of(…) for the target when the table is registered",
-            )
-        return Labels(part.value, tuple(domain.shown()))
-
-    def _column(self, name: str) -> Lowered:
-        return expression(Name(name), self.rows.scope)
-
-    def _span(self, name: str) -> tuple[Column, tuple[int, int]]:
-        part = self._column(name)
-        if not isinstance(part.value, Column) or isinstance(part.domain, Texts):
-            raise PolicyError(
-                "SF-E112",
-                f"'{name}' cannot be learnt from.",
-                try_="a column declared by sf.between or sf.one_of",
-            )
-        return part.value, (part.domain.low, part.domain.high)
-
-
-def _shifted(value: Value, domain: Numbers) -> Value:
-    doubled = Multiply(value, Constant(2))
-    return Add(doubled, Constant(-(domain.low + domain.high)))
-
-
-def moved(declared: Declared, view: View) -> Declared:
-    """The same columns, measured from a public point."""
-    centre = view.point(len(declared.features)).tolist()
-    features = tuple(map(_from, declared.features, centre))
-    target = declared.target
-    if isinstance(target, Feature):
-        target = _from(target, view.target_centre)
-    return replace(declared, features=features, target=target, one=_one(view.one) if view.one else None)
-
-
-def _one(length: float) -> Feature:
-    """What is the same in all rows."""
-    value = round(length * ONE)
-    bound = max(ONE, value)
-    return Feature("one", Constant(value), bound, 0.0, bound / ONE)
-
-
-def short(rows: Source, declared: Declared, length: float, reach: float) -> tuple[Source, Declared]:
-    """Rows no longer than so many halves, in whole numbers, by steps of length; targets go with them."""
-    layers, norm = Layers(rows), max(1, math.floor(length * ONE))
-    vector = [*([declared.one] if declared.one else []), *declared.features]
-    target = [declared.target] if isinstance(declared.target, Feature) else []
-    every = [*vector, *target]
-    values, bounds = [each.value for each in every], [each.bound for each in every]
-    columns = shortened(layers, values, bounds, norm, ONE, beside=len(target))
-    found = [_on_common_grid(*each, min(norm, ONE)) for each in zip(vector, columns, strict=False)]
-    spans = dict.fromkeys(columns, (-ONE, ONE))
-    goal: Feature | Labels | None = declared.target
-    if target:
-        goal = _cut(_on_common_grid(target[0], columns[-1], ONE), reach)
-    features, one = (found[1:], found[0]) if declared.one else (found, None)
-    return layers.source, Declared(tuple(features), goal, {**declared.spans, **spans}, norm, one)
-
-
-def _from(feature: Feature, centre: float) -> Feature:
-    shift = round(centre * feature.bound)
-    bound, unit = feature.bound + abs(shift), feature.half / feature.bound
-    value = Add(feature.value, Constant(-shift)) if shift else feature.value
-    return replace(feature, value=value, bound=bound, middle=feature.middle + unit * shift, half=unit * bound)
-
-
-def _cut(feature: Feature, reach: float) -> Feature:
-    """Cut off at a share of its bound."""
-    bound = max(1, round(reach * feature.bound))
-    value = Greatest(Least(feature.value, Constant(bound)), Constant(-bound))
-    return replace(feature, value=value, bound=bound, half=feature.half * bound / feature.bound)
-
-
-def _on_common_grid(feature: Feature, column: Column, bound: int = ONE) -> Feature:
-    """ONE steps stand for what 2^16 / (fineness · bound) of a half is; none reaches beyond the bound."""
-    ratio = fineness(feature.bound) * feature.bound / 2**16
-    return replace(feature, value=column, bound=bound, half=feature.half / ratio * bound / ONE)
-
-
 # ---- the oracle --------------------------------------------------------------------------------------------
 
 
@@ -272,6 +143,8 @@ class TableOracle(Oracle):
 
     Before the first one it is checked that the accounts hold the whole fit, so that none is begun in vain.
     """
+
+    scans = True
 
     def __init__(self, rounds: Rounds, rows: Source, declared: Declared, purse: Purse) -> None:
         super().__init__(declared, purse)
@@ -291,11 +164,35 @@ class TableOracle(Oracle):
         declared = replace(self.declared, spans={**self.declared.spans, **spans})
         return TableOracle(self._rounds, layers.source, declared, self.purse), list(columns)
 
-    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+    def _quantiles(
+        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+    ) -> list[list[list[int]]]:
+        (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.purse)
+        found: list[list[list[int]]] = answer
+        return found
+
+    def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
         plan = chosen(self._rows, terms, mechanism, spend)
         (places,) = self._rounds.pay(plan, self.purse)
         found: list[int] = places
         return found
+
+    def minima(self, asked: Minima) -> Any:
+        """One figure a feature of each unit, which has one row; and its class, −1 for none."""
+        if self.rows_per_unit > 1 or self.replaced:
+            raise PolicyError(
+                "SF-E142",
+                "This form is proven for units of one row that are added or removed.",
+                try_='rows_per_unit=1, or method="gradient"',
+            )
+        target = labels(self.declared)
+        values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
+        program = People(self._rows.rows, self._rows.where, tuple(map(Total, values)))
+        plan = Priced(
+            self._rows.table, self.purse.main, (Learnt(program, asked),), truncation(self._rows.table)
+        )
+        (steps,) = self._rounds.pay(plan, self.purse)
+        return np.array(steps, dtype=np.float64) * STEP
 
     def short(self, length: float) -> TableOracle:
         return self._around(View(length))
@@ -321,6 +218,20 @@ class TableOracle(Oracle):
         plan = tabled(self._rows, groupings, keys, blocks, spend)
         (answer,) = self._rounds.pay(plan, self.purse)
         return spread(answer, groupings, keys, len(blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """Weights near a minimum, from the rows of a table, one a unit."""
+
+    program: People
+    minima: Minima
+
+    def event(self) -> Event:
+        return self.minima.event()
+
+    def release(self, exact: Any) -> list[list[int]]:
+        return self.minima.release(exact)
 
 
 class Rounds:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Unpack
 
+    from sfumato.curator.catalog import Contents
     from sfumato.curator.columns import Promise
     from sfumato.curator.release import Release
     from sfumato.desk import Spending
@@ -168,6 +169,11 @@ class Lab:
 
     def table(self, name: str) -> Table:
         return self._catalog.table(name)
+
+    @property
+    def contents(self) -> Contents:
+        """All that the catalog says now: the same object until it changes."""
+        return self._catalog.contents
 
     def reading(self) -> AbstractContextManager[None]:
         """Snapshots stay where they are until it ends."""

@@ -28,16 +28,17 @@ from sfumato.curator.statistics import (
     priced,
 )
 from sfumato.errors import PolicyError
-from sfumato.fits import Catalogued, Rounds, private_rows, protected, short
+from sfumato.features import Catalogued, short
+from sfumato.fits import Rounds, private_rows, protected
 from sfumato.learn.evaluation import Counts
 from sfumato.learn.guarantee import Guarantee
-from sfumato.learn.linear_classifiers import LinearClassifier, length_of
+from sfumato.learn.linear_scores import LinearClassifier, length_of
 from sfumato.learn.slopes import labels
 from sfumato.privacy.exact import whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from sfumato.curator.lowering import Source
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.curator.statistics import Value
     from sfumato.desk import Desk

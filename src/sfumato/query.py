@@ -12,11 +12,13 @@ from sfumato.curator.post import require_numbers
 from sfumato.curator.quote import Quote, cheapest, checked_given
 from sfumato.curator.release import Release
 from sfumato.curator.spend import Pure
+from sfumato.errors import PolicyError
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sfumato.curator.catalog import Contents
     from sfumato.curator.measurement import Question
     from sfumato.curator.spend import Spend
     from sfumato.desk import Desk, Spending
@@ -30,6 +32,7 @@ class Query:
         self.question = question
         self._desk = desk
         self._text = text
+        self._known: tuple[Contents, Resolved] | None = None
         self._refuse_what_no_price_changes()
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
@@ -68,16 +71,28 @@ class Query:
         require_numbers(resolved)
         priced(resolved, Pure(Fraction(1), Fraction(1, 10**6)))
 
-    def _again(self, spend: Mapping[str, Any], rounds: tuple[str, ...]) -> tuple[Plan, Released]:
+    def _again(
+        self, spend: Mapping[str, Any], rounds: tuple[str, ...], earlier: Plan
+    ) -> tuple[Plan, Released]:
         """The same question once more, with fresh noise, after these rounds."""
         resolved = self._resolved()
         again = self._desk.spend(resolved.table, resolved.needs, cast("Spending", dict(spend)))
         plan = replace(priced(resolved, again), round=rounds)
+        if plan.snapshots != earlier.snapshots:
+            raise PolicyError(
+                "SF-C136",
+                "The table moved on since this was answered; nothing was charged.",
+                why="the rows are other ones now, and two answers about different rows are not one",
+                try_="ask the question again",
+            )
         return plan, self._desk.pay(plan, f"{self._text} (refined)")
 
     def _resolved(self) -> Resolved:
-        """Looked up afresh: the steward may have made a new snapshot since."""
-        return Resolved(self._desk.lab.table, self.question)
+        """Looked up afresh when the catalog changed: the steward may have made a new snapshot since."""
+        contents = self._desk.lab.contents
+        if self._known is None or self._known[0] is not contents:
+            self._known = contents, Resolved(self._desk.lab.table, self.question)
+        return self._known[1]
 
     def _plan(self, typed: Spending, given: dict[str, int]) -> Plan:
         resolved = self._resolved()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import Key, Keyed, Program, Tally
+from sfumato.engines.program import Key, Keyed, Program, Tallies, Tally
 from sfumato.engines.rows import Bounded, Joined, PerUnit, Scan
 from sfumato.engines.values import Column
 
@@ -61,7 +61,7 @@ def beside(program: Any, parts: int) -> Any:
     """The same program, asked of each part by itself."""
     rows, of = _followed(program.rows)
     match program:
-        case Program() | Tally():
+        case Program() | Tally() | Tallies():
             return replace(program, rows=rows, keys=(Key(of, parts), *program.keys))
         case Keyed():
             return replace(program, rows=rows, keys=(of, *program.keys))

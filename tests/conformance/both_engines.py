@@ -15,7 +15,7 @@ from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.postgres import PostgresEngine
 from sfumato.engines.postgres.prepare import table
 from sfumato.engines.preparation import Preparation
-from sfumato.engines.program import Keyed, People, Tally
+from sfumato.engines.program import Keyed, People, Tallies, Tally
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def comparable(program: Any, answer: Any) -> Any:
             return sorted(zip(answer.keys, *columns, strict=True), key=repr_of_key)
         case People():
             return sorted(zip(*answer.tolist(), strict=True), key=repr)
-        case Tally():
+        case Tally() | Tallies():
             return answer.triplets().tolist()
     return answer.tolist()
 

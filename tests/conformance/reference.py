@@ -280,6 +280,8 @@ class Reference:
                 return _program(program, rows)
             case asked.Tally():
                 return _tally(program, rows)
+            case asked.Tallies():
+                return _tallies(program, rows)
             case asked.Keyed():
                 return _keyed(program, rows)
             case asked.People():
@@ -343,6 +345,15 @@ def _tally(program: asked.Tally, rows: list[Row]) -> list[list[int]]:
         counts.update((cell, found) for row in group if (found := read(row.columns)) is not None)
     inside = sorted((*key, n) for key, n in counts.items() if 0 <= key[1] < program.size)
     return [list(row) for row in zip(*inside, strict=True)] if inside else [[], [], []]
+
+
+def _tallies(program: asked.Tallies, rows: list[Row]) -> list[list[int]]:
+    """Each value by itself; its cells stand beside those of the others."""
+    found, many = [], len(program.values)
+    for at, each in enumerate(program.values):
+        one = _tally(asked.Tally(program.rows, program.where, program.keys, each, program.size), rows)
+        found += [(cell * many + at, place, count) for cell, place, count in zip(*one, strict=True)]
+    return [list(row) for row in zip(*sorted(found), strict=True)] if found else [[], [], []]
 
 
 def _keyed(program: asked.Keyed, rows: list[Row]) -> dict[tuple[Any, ...], tuple[int, ...]]:

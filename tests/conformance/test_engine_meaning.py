@@ -26,7 +26,18 @@ import pytest
 from conformance.reference import Reference
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.preparation import Codes, Grid, Moments, Preparation, Texts
-from sfumato.engines.program import Counted, Key, Keyed, Present, Program, Tallied, Tally, Total, Units
+from sfumato.engines.program import (
+    Counted,
+    Key,
+    Keyed,
+    Present,
+    Program,
+    Tallied,
+    Tallies,
+    Tally,
+    Total,
+    Units,
+)
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.values import (
     Add,
@@ -297,6 +308,7 @@ def random_program(draw: random.Random, snapshot: str = "t-1") -> Any:
             Program(rows, where, keys, terms),
             Tally(rows, where, keys, random_value(draw), draw.choice([1, 300])),
             Keyed(rows, where, free[: draw.randint(1, 2)], terms),
+            Tallies(rows, where, keys, (random_value(draw), random_value(draw)), draw.choice([1, 300])),
         ]
     )
 

@@ -18,9 +18,9 @@ from sfumato.curator.domains import Numbers
 from sfumato.curator.lowered import Lowered, coarser, number
 from sfumato.curator.statistics import Add, Column, Constant, Either, Key, Lookup, Multiply
 from sfumato.engines.preparation import Codes, Grid, Preparation
-from sfumato.engines.program import Counted, Program, Total
+from sfumato.engines.program import Counted, Program, Tallies, Total
 from sfumato.engines.rows import ALL, Scan
-from sfumato.fits import moved, short
+from sfumato.features import moved, short
 from sfumato.learn.cells import bins, clipped, corner, nearest
 from sfumato.learn.declared import ONE, Declared, Feature, View
 from sfumato.learn.moments import cross, gram
@@ -48,7 +48,7 @@ PLAIN = [
     Lookup(C, (5, -7, 11)),
 ]
 CENTRES = np.array([[-0.5, 0.1], [0.6, 0.6], [0.0, -0.7]])
-PROGRAMS: dict[str, Program] = {
+PROGRAMS: dict[str, Program | Tallies] = {
     "plain": Program(Scan("t"), ALL, (), (Counted(), *map(Total, PLAIN))),
     "cells": Program(
         Scan("t"), ALL, (Key(nearest(FEATURES, CENTRES), 3), Key(C, 3)), (Counted(), *map(Total, PLAIN[:3]))
@@ -76,6 +76,9 @@ def shortened() -> Program:
 
 
 PROGRAMS["shortened"] = shortened()
+PROGRAMS["tallies"] = Tallies(
+    Scan("t"), ALL, (Key(C, 3),), tuple(Add(each.value, Constant(each.bound)) for each in FEATURES), 8193
+)
 
 
 def table() -> pa.Table:

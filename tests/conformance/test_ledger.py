@@ -343,7 +343,22 @@ def test_a_receipt_names_an_entry_of_the_chain(ledger: Ledger) -> None:
 
 
 def test_the_entries_are_one_chain_over_many_pages(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.ledger.store._PAGE", 2)
+    monkeypatch.setattr("sfumato.ledger.tables.PAGE", 2)
     for number in range(7):
         charge(ledger, ask(str(number)))
     assert [entry.seq for entry in ledger.entries()] == list(range(1, 9))
+    assert ledger.verify().entries == 8
+
+
+def test_what_others_wrote_meanwhile_is_taken_in_over_many_pages(
+    store: Store, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.ledger.tables.PAGE", 2)
+    for others in (1, 2, 3, 4, 5, 6):
+        with closing(store.open(patience=0)) as other:
+            for number in range(others):
+                charge(other, ask(f"{others} {number}"))
+        if others % 2:
+            charge(ledger, ask(f"after {others}"))
+        assert ledger.spent(PEOPLE) == HUNDREDTH * count(ledger)[0]
+    assert count(ledger) == (24, 0)

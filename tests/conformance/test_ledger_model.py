@@ -10,13 +10,14 @@ from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -27,10 +28,14 @@ from tests.conformance.stores import store_of
 
 from sfumato.errors import SfumatoError
 from sfumato.ledger import Charge, Charged, Released, Reserved
+from sfumato.ledger.group import Job
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, caps, price
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sfumato.ledger.store import StoredLedger
+    from sfumato.ledger.transaction import Transaction
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """What is asked here is what a ledger says, not what a disk keeps."""
@@ -39,6 +44,13 @@ NAMES = ("population:a", "population:b", "quota:a:ada", "quota:a:bob")
 BUDGETS = (Budget(1), Budget(0.5), Budget(2, 1e-6))
 PURE = tuple(price(Pure(Fraction(epsilon))) for epsilon in ("1/10", "1/3", "1"))
 SMALL = (NOTHING, price(Pure(Fraction(1, 40))), Cost(None, (10**8,) * 12, 2**20))
+CROWD = st.tuples(
+    st.sampled_from(NAMES),
+    st.sampled_from(SMALL),
+    st.sampled_from("pqrstuvwxyz"),
+    st.sampled_from([None] * 8 + ["k", "l"]),
+)
+UNKNOWN = Charged(0, "", NOTHING, "")
 COSTS = (NOTHING, *PURE, Cost(None, (10**9,) * 12, 0), Cost(10**11, (10**11,) * 12, 2**38))
 
 
@@ -137,12 +149,18 @@ class LedgerMachine(RuleBasedStateMachine):
     every: ClassVar[int] = 1
     looks: ClassVar[int] = 1
     """After how many steps each the accounts are compared."""
+    opens: ClassVar[int] = 1
+    """After how many steps each someone may open the ledger anew."""
+    done: ClassVar[int] = 0
+    """Operations of all runs."""
+    crowd: ClassVar[int] = 4
+    """Charges that share a commit, at most."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
         self.store = store_of(self.kind, self.folder, durable=False)
-        self.ledger = self.store.create(patience=0.001)
+        self.ledger: StoredLedger = self.store.create(patience=0)  # type: ignore[assignment]
         self.reference = Reference()
         self.steps = 0
 
@@ -200,6 +218,47 @@ class LedgerMachine(RuleBasedStateMachine):
             case [Released() as released]:
                 assert (expected, NOTHING, True) == (released.answer, released.cost, released.replayed)
 
+    @initialize(data=st.data())
+    def begin_with_a_crowd(self, data: st.DataObject) -> None:
+        for name in data.draw(st.sets(st.sampled_from(NAMES), min_size=1)):
+            self.open_account(name, BUDGETS[2])
+        self.charge_together(data)
+
+    @rule(data=st.data())
+    def charge_together(self, data: st.DataObject) -> None:
+        """Threads that share a commit, in an order that is known."""
+        asked = data.draw(st.lists(CROWD, min_size=self.crowd // 2, max_size=self.crowd))
+        charges = [Charge((name,), cost, digest(request), {}, key) for name, cost, request, key in asked]
+        expected = [self.expect(charge) for charge in charges]
+        got = [outcome(partial(self.settle, *each)) for each in zip(charges, self.lead(charges), strict=True)]
+        for mine, (charge, told) in zip(expected, zip(charges, got, strict=True), strict=True):
+            match told:
+                case Charged():
+                    assert isinstance(mine, Asked)
+                    mine.charged = told
+                case Released():
+                    assert mine == told.answer
+                case _:
+                    assert mine == told, charge
+        type(self).done += len(charges) - 1
+
+    def expect(self, charge: Charge) -> Asked | str:
+        expected = self.reference.charge(charge)
+        if expected != "charged":
+            return expected
+        self.reference.asked.append(Asked(charge.accounts, charge.request, charge.key, UNKNOWN))
+        return self.reference.asked[-1]
+
+    def lead(self, charges: list[Charge]) -> list[Job[Any]]:
+        group = self.ledger._database.group
+        jobs = [Job("charge", partial(charge_in, charge)) for charge in charges]
+        group._queue.extend(jobs)
+        self.ledger._lead()
+        return jobs
+
+    def settle(self, charge: Charge, job: Job[Any]) -> object:
+        return self.ledger._settled(charge, job.result())
+
     @precondition(lambda self: self.reference.reserved())
     @rule(data=st.data(), number=st.integers(1, 4))
     def draw(self, data: st.DataObject, number: int) -> None:
@@ -229,24 +288,27 @@ class LedgerMachine(RuleBasedStateMachine):
             self.reference.entries += 1
             asked.answer, asked.answered = answer, self.reference.entries
 
+    @precondition(lambda self: self.steps % self.opens == 0)
     @rule()
     def reopen(self) -> None:
         self.ledger.close()
-        self.ledger = self.store.open(patience=0.001)
+        self.ledger = self.store.open(patience=0)
 
     @rule(request=st.sampled_from("pqrs"))
     def find(self, request: str) -> None:
         found, kept = self.ledger.find(digest(request)), self.reference.kept(digest(request))
         assert (found and found.answer) == (kept and kept.answer)
 
+    @precondition(lambda self: self.steps % self.opens == 0)
     @rule()
     def ask_a_second_reader(self) -> None:
-        with closing(self.store.open(patience=0.001)) as other:
+        with closing(self.store.open(patience=0)) as other:
             assert other.verify() == self.ledger.verify()
 
     @invariant()
     def the_books_agree(self) -> None:
         self.steps += 1
+        type(self).done += 1
         if self.steps % self.looks == 0:
             self.accounts_agree()
         if self.steps % self.every == 0:
@@ -274,6 +336,18 @@ def said(call: Callable[[], object]) -> str:
     return "done"
 
 
+def outcome(call: Callable[[], object]) -> object:
+    """What it gave, or the code of the refusal."""
+    try:
+        return call()
+    except SfumatoError as refusal:
+        return refusal.code
+
+
+def charge_in(charge: Charge, transaction: Transaction) -> object:
+    return transaction.charge(charge)
+
+
 def digest(name: str) -> str:
     return sha256(name.encode()).hexdigest()
 
@@ -285,6 +359,8 @@ class SqliteMachine(LedgerMachine):
 class LongSqliteMachine(LedgerMachine):
     kind = "sqlite"
     every = 25
+    looks = 4
+    opens = 4
 
 
 class PostgresMachine(LedgerMachine):
@@ -295,7 +371,9 @@ class PostgresMachine(LedgerMachine):
 class LongPostgresMachine(LedgerMachine):
     kind = "postgres"
     every = 100
-    looks = 8
+    looks = 25
+    opens = 12
+    crowd = 200
 
 
 def run(machine: type[LedgerMachine], examples: int, length: int) -> None:
@@ -320,9 +398,11 @@ def test_postgres_agrees_with_the_reference() -> None:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_operations_on_sqlite_agree_with_the_reference() -> None:
-    run(LongSqliteMachine, 1000, 100)
+    run(LongSqliteMachine, 1020, 100)
+    assert LongSqliteMachine.done >= 10**5
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand_operations_on_postgres_agree_with_the_reference() -> None:
-    run(LongPostgresMachine, 500, 200)
+    run(LongPostgresMachine, 230, 100)
+    assert LongPostgresMachine.done >= 10**5

@@ -5,21 +5,22 @@ from __future__ import annotations
 import random
 import threading
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.conformance import servers
 
 from sfumato.errors import LedgerError, PolicyError, UsageError
-from sfumato.ledger import Charge, Charged, PostgresLedger, Released
+from sfumato.ledger import Charge, Charged, PostgresLedger, Released, transaction
+from sfumato.ledger.server import ServerDatabase
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.conformance.servers import Server
 
@@ -127,6 +128,8 @@ def test_a_writer_may_charge_and_nothing_more(server: Server) -> None:
         "UPDATE entries SET kind = 'grant'",
         "DELETE FROM answers",
         "UPDATE answers SET answer = '43'",
+        "UPDATE ledger SET version = 4",
+        "UPDATE ledger SET identity = 'x'",
         "DROP TABLE entries",
     ):
         with (
@@ -142,12 +145,13 @@ def test_a_writer_may_charge_and_nothing_more(server: Server) -> None:
         ("SF-L103", "ALTER TABLE entries DISABLE TRIGGER entries_stay"),
         ("SF-L103", "DROP TRIGGER entries_stay ON entries"),
         ("SF-L103", "UPDATE ledger SET version = 1"),
-        ("SF-L103", "UPDATE ledger SET version = 3"),
-        ("SF-L103", "ALTER TABLE accounts ADD note TEXT"),
-        ("SF-L102", "UPDATE accounts SET spent = replace(spent, '\"pure\":1000000', '\"pure\":0')"),
+        ("SF-L103", "UPDATE ledger SET version = 4"),
+        ("SF-L103", "ALTER TABLE answers ADD note TEXT"),
+        ("SF-L102", "UPDATE ledger SET entries = 2"),
+        ("SF-L102", "UPDATE ledger SET head = repeat('0', 64)"),
         ("SF-L102", "UPDATE answers SET answer = 'another'"),
         ("SF-L102", "DELETE FROM answers"),
-        ("SF-L102", "UPDATE charges SET key = 'other'"),
+        ("SF-L102", "UPDATE answers SET charge = 1"),
     ],
 )
 def test_changes_by_hand_are_caught(server: Server, schema: str, code: str, statement: str) -> None:
@@ -239,38 +243,57 @@ def keyed(name: str) -> Charge:
     return replace(ask(name), key=name)
 
 
-class Lost:
-    """A connection whose server commits, and is gone before it says so."""
+def losing(send: Callable[[], Any]) -> Any:
+    """The server does what it is told, and is gone before it says so."""
+    import psycopg
 
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.raw, name)
-
-    @contextmanager
-    def pipeline(self) -> Iterator[None]:
-        with self.raw.pipeline():
-            yield
-        self.raw.close()
-        self.raw.execute("SELECT 1")
+    sent = send()
+    if sent.rowcount:
+        raise psycopg.OperationalError("gone")
+    return sent
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_commit_whose_word_was_lost_is_looked_up(server: Server, schema: str, alone: bool) -> None:
-    """It counts once, whether it took one trip or two."""
-    with closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as ledger:
-        for number in range(3 if alone else 0):
-            ledger.charge(ask(f"before {number}"))
-        commit = ledger._database._committed
-
-        def lost(db: Any, *arguments: Any) -> bool:
-            db.raw = Lost(db.raw)
-            return bool(commit(db, *arguments))
-
-        ledger._database._committed = lost  # type: ignore[method-assign]
-        charged = ledger.charge(keyed("lost"))
-        ledger._database._committed = commit  # type: ignore[method-assign]
+@pytest.mark.parametrize("trips", [1, 2])
+def test_a_commit_whose_word_was_lost_is_looked_up(server: Server, schema: str, trips: int) -> None:
+    """It counts once, whether it took one trip or two, since someone else had written."""
+    with (
+        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as ledger,
+        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as other,
+    ):
+        writer = ledger if trips == 1 else other
+        for number in range(3):
+            writer.charge(ask(f"before {number}"))
+        database = cast(ServerDatabase, ledger._database)
+        written = database._written
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(database, "_written", lambda send, all_: written(lambda: losing(send), all_))
+            charged = ledger.charge(keyed("lost"))
         assert isinstance(charged, Charged)
         ledger.release(charged, "42")
-        assert ledger.verify().charges == 1 + 3 * alone
+        assert ledger.verify().charges == 4
+        assert ledger.spent(PEOPLE) == other.spent(PEOPLE) == MILLIONTH * 4
+
+
+def test_another_s_charge_that_says_the_same_is_not_taken_for_one_s_own(
+    server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same question after the same entry in the same second: else one charge would have two answers."""
+    import psycopg
+
+    monkeypatch.setattr(transaction, "now", lambda: "2026-01-01T00:00:00+00:00")
+    with (
+        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as ledger,
+        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as other,
+    ):
+        database = cast(ServerDatabase, ledger._database)
+        written = database._written
+
+        def never_sent(send: Callable[[], Any]) -> Any:
+            other.charge(ask("the same"))
+            raise psycopg.OperationalError("gone")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(database, "_written", lambda send, all_: written(lambda: never_sent(send), all_))
+            with pytest.raises(LedgerError, match="SF-L106"):
+                ledger.charge(ask("the same"))
+        assert ledger.verify().charges == 1

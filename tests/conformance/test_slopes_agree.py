@@ -12,7 +12,7 @@ import pytest
 from conformance.both_engines import Both
 from conformance.with_spark import Beside
 from sfumato.curator.layers import Layers, shortened
-from sfumato.curator.lowering import Source
+from sfumato.curator.source import Source
 from sfumato.engines.preparation import Grid, Preparation
 from sfumato.engines.program import Program, Total
 from sfumato.engines.rows import ALL, Scan

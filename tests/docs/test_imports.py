@@ -78,7 +78,9 @@ def test_every_module_but_the_learners_imports_without_extras() -> None:
     others = (
         name
         for name in modules()
-        if not f"{name}.".startswith(("sfumato.learn.", "sfumato.fits.", "sfumato.measures."))
+        if not f"{name}.".startswith(
+            ("sfumato.learn.", "sfumato.fits.", "sfumato.features.", "sfumato.measures.")
+        )
     )
     assert loaded_after("\n".join(f"import {name}" for name in others)).isdisjoint(OPTIONAL)
 

@@ -11,6 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import search
+from sfumato.learn.declared import codes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,21 +49,88 @@ def test_a_row_that_cannot_be_predicted_adds_nothing_to_a_score(strange: float) 
     assert 0 < found.best_score_ < ROWS
 
 
-@pytest.mark.parametrize("strange", [np.nan, np.inf])
-def test_a_target_that_is_no_number_is_refused_before_rows_are_parted(strange: float) -> None:
-    target = POINTS[:, 0] / 2
-    target[0] = strange
-    with pytest.raises(ValueError, match="y"):
-        _search().fit(POINTS, target)
+# ---- targets are read by rule, and none is an error ----
+
+GIVEN: dict[str, Any] = {"epsilon": 10**4, "bounds": (-1, 1)}
+CLASSIFIERS = [
+    sf.learn.GaussianNB,
+    sf.learn.DecisionTree,
+    sf.learn.GradientBoosting,
+    sf.learn.LogisticRegression,
+    sf.learn.LinearSVC,
+    sf.learn.ConvexERM,
+    sf.learn.KernelSVC,
+    sf.learn.Perceptron,
+    sf.learn.NearestNeighbors,
+]
+REGRESSORS = [sf.learn.LinearRegression, sf.learn.GradientBoostingRegressor]
+STRANGE = [None, np.nan, np.inf, "?", [1], 0.5, 10**30, np.datetime64("2020-01-01"), b"0"]
+
+
+def listed(values: Any) -> Any:
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+@pytest.mark.parametrize("strange", STRANGE, ids=repr)
+def test_a_label_that_is_none_of_the_classes_counts_nowhere(strange: Any) -> None:
+    labels = listed([*SIDES[1:].tolist(), strange])
+    assert codes(labels, [0, 1]).tolist() == [*SIDES[1:].tolist(), -1]
+    names = listed([*np.array(["no", "yes"])[SIDES[1:]].tolist(), strange])
+    assert codes(names, ["no", "yes"]).tolist() == [*SIDES[1:].tolist(), -1]
+    model = sf.learn.GaussianNB(**GIVEN, classes=[0, 1]).fit(POINTS, labels)
+    assert model.class_count_ == pytest.approx(np.bincount(SIDES[1:]), abs=0.6)
+    evaluated = sf.learn.evaluate(model, POINTS, labels, epsilon=1000)
+    assert int(evaluated.confusion.sum()) == ROWS - 1
+
+
+def test_the_same_labels_in_other_types_are_the_same_classes() -> None:
+    for labels in ([0, 1, 1], [0.0, 1.0, 1.0], ["0", "1", "1"], listed([0, 1.0, "1"]), [False, True, True]):
+        assert codes(np.asarray(labels), [0, 1]).tolist() == [0, 1, 1]
+    assert codes(np.array([0.0, np.nan, 1.0]), [0, 1]).tolist() == [0, -1, 1]
+    assert codes(np.array([0, 1]), ["0", "1"]).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("strange", [None, np.nan, "?", 0.5], ids=repr)
+def test_no_classifier_fails_by_one_label(kind: Any, strange: Any) -> None:
+    model = kind(**GIVEN, classes=[0, 1]).fit(POINTS, listed([strange, *SIDES[1:].tolist()]))
+    assert set(model.predict(POINTS)) <= {0, 1}
+    if strange is not None and strange != "?":
+        kind(**GIVEN, classes=[0, 1]).fit(POINTS, np.array([strange, *SIDES[1:]]))
+
+
+@pytest.mark.parametrize("strange", [None, np.nan, "?", 0.5], ids=repr)
+def test_listed_features_and_labels_fail_by_no_row(strange: Any) -> None:
+    rows = np.array([listed([strange, 0]), *([each, 1 - each] for each in SIDES[1:].tolist())], dtype=object)
+    model = sf.learn.CategoricalNB(epsilon=1000, categories=[2, 2], classes=[0, 1])
+    assert model.fit(rows, listed([strange, *SIDES[1:].tolist()])).score(rows[1:], SIDES[1:]) == 1
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+@pytest.mark.parametrize("strange", [None, np.nan, np.inf, "?"], ids=repr)
+def test_no_regressor_fails_by_one_target(kind: Any, strange: Any) -> None:
+    target = listed([strange, *(POINTS[1:, 0] / 2).tolist()])
+    model = kind(**GIVEN, target_bounds=(-1, 1)).fit(POINTS, target)
+    assert model.score(POINTS[1:], POINTS[1:, 0] / 2) > 0.5
+    assert np.isfinite(_search().fit(POINTS, target).best_score_)
+
+
+@pytest.mark.parametrize("strange", [None, "tea", [["tea"]], 7], ids=repr)
+def test_no_transaction_fails_a_fit(strange: Any) -> None:
+    sets = [["tea", "jam"]] * 50 + [["tea"]] * 50
+    found = sf.learn.FrequentItemsets(2, items=["tea", "jam"], epsilon=1000).fit([*sets, strange])
+    assert tuple(found.itemsets_[0]) == ("tea",)
 
 
 def test_a_column_of_labels_is_scored_row_by_row() -> None:
     model = sf.learn.GaussianNB(epsilon=1, bounds=(-1, 1), classes=[0, 1])
     found = sf.learn.Search(model, {"bounds": [(-1, 1)]}, epsilon=20, runs=2)
     with pytest.warns(match="1d"):
-        column = np.asarray(sf.learn.search.column_or_1d(SIDES[:, None], warn=True))
-    assert found.fit(POINTS, SIDES[:, None]).best_score_ < ROWS / 2
-    model.fit(POINTS, column)
+        found.fit(POINTS, SIDES[:, None])
+    assert found.best_score_ < ROWS / 2
+    model.fit(POINTS, SIDES)
     evaluated = sf.learn.evaluate(model, POINTS, SIDES[:, None], epsilon=100)
     assert abs(int(evaluated.confusion.sum()) - ROWS) < 10
     with pytest.raises(ValueError, match="inconsistent"):
@@ -109,6 +177,9 @@ def test_only_reviewed_estimators_learn_behind_the_curator(tmp_path: Path) -> No
     )
     with pytest.raises(UsageError, match="SF-E117"):
         lab.session().fit(Own(epsilon=1), table="t", features=["x"])
+    search = sf.learn.Search(sf.learn.GaussianNB(), {"row_norm": [None]}, epsilon=1)
+    with pytest.raises(PolicyError, match="SF-E144"):
+        lab.session().fit(search, table="t", features=["x"])
 
 
 def test_many_binary_features_are_learnt_from_behind_the_curator(tmp_path: Path) -> None:

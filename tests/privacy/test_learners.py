@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato import audit
-from sfumato.curator.statistics import Block
+from sfumato.curator.statistics import Block, part
 from sfumato.learn import (
     PCA,
     Bins,
@@ -21,9 +21,12 @@ from sfumato.learn import (
     GradientBoostingRegressor,
     KMeans,
     LinearRegression,
+    RobustScaler,
     StandardScaler,
 )
 from sfumato.learn import moments as moments_room
+from sfumato.learn.purse import event_of
+from sfumato.privacy import composition
 from sfumato.privacy.events import Pure, Sequential
 
 BOUNDS = (-1.0, 1.0)
@@ -103,20 +106,54 @@ def test_a_learner_keeps_its_price(make: Any, targets: list[float], spend: dict[
     assert found.reached > 0.5
 
 
+def test_quantiles_keep_their_price() -> None:
+    """The exponential mechanism is within its price only where a row moves scores both ways."""
+    make = RobustScaler(epsilon=1.0, bounds=BOUNDS)
+    found = audited(
+        lambda **spend: RobustScaler(bounds=BOUNDS, **spend), SPENDS[0], make.purse().events, [0.0]
+    )
+    assert found.finding is None
+    assert found.reached > 0.3
+
+
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
 @pytest.mark.parametrize("make", LINES)
 def test_a_regression_keeps_its_price(
     make: Any, spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Few rows are asked for their mean twice, by pure ε; many for their products."""
+    """After a first look few rows are asked for their mean again, by pure ε; many for their products; very
+    many for nothing more."""
     purse = make(**spend).purse()
+    first = [Pure(purse.aside.epsilon), event_of(part(purse.main, purse.first))]
     monkeypatch.setattr("sfumato.learn.linear._FEW", 1e9)
-    few = audited(make, spend, [Pure(purse.aside.epsilon), Pure(purse.alone.epsilon)], [-HUGE, 0.3, HUGE])
-    monkeypatch.setattr("sfumato.learn.linear._FEW", 0.0)
+    few = audited(make, spend, [*first, Pure(purse.alone.epsilon)], [-HUGE, 0.3, HUGE])
+    monkeypatch.setattr("sfumato.learn.linear._FEW", -1e9)
     many = audited(make, spend, purse.events, [-HUGE, HUGE])
-    assert (few.finding, many.finding) == (None, None)
+    monkeypatch.setattr("sfumato.learn.linear._CLOSE", 1e300)
+    once = audited(make, spend, first, [-HUGE, HUGE])
+    assert (few.finding, many.finding, once.finding) == (None, None, None)
     assert few.reached > 0.9
-    assert many.reached > 0.5
+    assert min(many.reached, once.reached) > 0.5
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
+def test_components_of_many_rows_keep_their_price(
+    spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.learn.decomposition._CLEAR", 1e300)
+    monkeypatch.setattr("sfumato.learn.oracle.ArrayOracle.scans", True)
+    found = audited(lambda **spend: PCA(2, bounds=BOUNDS, **spend), spend, PCA(**spend).purse().events, [0.0])
+    assert found.finding is None
+
+
+def test_what_is_left_after_a_first_look_costs_no_more_than_was_said() -> None:
+    """Gaussian noise and then pure ε: at half of δ, by the exact profile."""
+    for epsilon, delta in [(0.1, 1e-6), (1.0, 1e-6), (5.0, 1e-3)]:
+        purse = LinearRegression(epsilon=epsilon, delta=delta).purse()
+        whole = composition.delta([event_of(purse.main)], purse.epsilon - purse.aside.epsilon)
+        before = event_of(part(purse.main, purse.first))
+        instead = composition.delta([before], purse.epsilon - purse.aside.epsilon - purse.alone.epsilon)
+        assert whole + instead <= delta * (1 + 1e-9)
 
 
 def test_a_matrix_priced_for_half_its_reach_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

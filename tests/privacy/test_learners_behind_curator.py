@@ -70,7 +70,9 @@ def test_a_fit_keeps_its_price(
     rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sfumato.learn.linear._FEW", 0.0)  # so that few rows are asked for their products too
+    monkeypatch.setattr(
+        "sfumato.learn.linear._FEW", -1e9
+    )  # so that few rows are asked for their products too
 
     def program(table: str) -> dict[str, Any]:
         fitted = lab.session().fit(make(), table=table, features=features, target=target, rows_per_unit=rows)

@@ -31,7 +31,7 @@ from sfumato.privacy.neighbours import Neighbours
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.lowering import Source
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.engines.rows import Figure
     from sfumato.privacy.events import Event

@@ -12,6 +12,7 @@ from sfumato.curator.conditions import condition
 from sfumato.curator.domains import TRUTH, Listed, Numbers, Periods, position
 from sfumato.curator.functions import call, united
 from sfumato.curator.lowered import LARGEST, MISSING, Lowered, literal_number, too_fine
+from sfumato.curator.scope import Field
 from sfumato.curator.simplify import simplified
 from sfumato.engines.values import (
     WIDEST,
@@ -141,3 +142,10 @@ def _written(node: Any) -> list[Any]:
         return 2 * compared(node)
     parts = [getattr(node, field.name) for field in fields(node)]
     return 2 * parts if isinstance(node, Among) and not node.values else parts
+
+
+def selected(name: str, each: Expression, scope: Scope) -> Field:
+    """A column of a subquery: the unit itself, or what is computed."""
+    if isinstance(each, asked.Name) and scope.is_unit(each):
+        return Field(name, (), None)
+    return Field(name, (), expression(each, scope))

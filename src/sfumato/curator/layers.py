@@ -12,7 +12,7 @@ from sfumato.engines.values import Add, AtLeast, Choose, Column, Constant, Divid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.lowering import Source
+    from sfumato.curator.source import Source
     from sfumato.engines.values import Value
 
 _FINE = 2**16

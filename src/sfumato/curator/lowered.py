@@ -294,14 +294,31 @@ def rounded(part: Lowered, digits: int) -> Lowered:
     return multiply(up, literal_number(1 / Fraction(10) ** digits))
 
 
+def floor_divide(left: Lowered, right: Lowered) -> Lowered:
+    """The whole part of left / right, rounded down; exact, and missing where right is 0."""
+    one, first = number(left, "One side of //")
+    other, second = number(right, "One side of //")
+    divisor = _typed(other)
+    if divisor:
+        return floor(scaled(one, first, 1 / divisor))
+    quotient = _quotient(one, first, other, second, first.step / second.step)
+    nearest = max(1, second.low, -second.high)
+    end = math.ceil(first.bound * first.step / (nearest * second.step))
+    domain = Numbers(-end if first.low < 0 or second.low < 0 else 0, end)
+    return one.then(quotient, domain, other, total=second.low > 0 or second.high < 0)
+
+
 def modulo(left: Lowered, right: Lowered) -> Lowered:
     """left less the largest whole multiple of right that is not above it; from 0 to right, without right."""
-    rest = subtract(left, multiply(right, floor(divide(left, right))))
-    one, domain = number(rest, "What MOD gives")
-    divisor = _numbers(number(right, "What MOD divides by")[0])
-    most = math.ceil(divisor.bound * divisor.step / domain.step) - 1
-    ends = (-most if divisor.low < 0 else 0, most if divisor.high > 0 else 0)
-    return clipped(one, domain, *ends)
+    (one, other), step = aligned([left, right], "What MOD takes")
+    if MISSING in (one, other):
+        return MISSING
+    times_right = Multiply(floor_divide(one, other).value, other.value)
+    rest = Add(one.value, Multiply(times_right, Constant(-1)))
+    divisor = _numbers(other)
+    most = max(divisor.bound - 1, 0)
+    domain = Numbers(-most if divisor.low < 0 else 0, most if divisor.high > 0 else 0, step)
+    return one.then(rest, domain, other, total=divisor.low > 0 or divisor.high < 0)
 
 
 def clipped(part: Lowered, domain: Numbers, low: int, high: int) -> Lowered:

@@ -206,7 +206,7 @@ def _rankable(part: Lowered) -> Lowered:
     return part
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A priced question: the steps that answer it, in order."""
 
@@ -225,20 +225,24 @@ class Plan:
         return self.resolved.table
 
     @property
+    def snapshots(self) -> tuple[str, ...]:
+        return tuple(table.snapshot_name for table in self.resolved.source.tables)
+
+    @cached_property
     def measured(self) -> tuple[Measured, ...]:
         """The noisy sums, in the order of the answer."""
         return tuple(each for step in self.steps if not isinstance(step, Choices) for each in step.measured)
 
-    @property
+    @cached_property
     def event(self) -> Event:
         """What one unit's presence can cost: every step is charged, one after the other."""
         return Sequential(tuple(step.event() for step in self.steps))
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         return price(self.event)
 
-    @property
+    @cached_property
     def request(self) -> str:
         """The identity of the question: rows, cells, sums and noise on one snapshot, whatever the names."""
         named = ["refined", *self.round] if self.round else ["question"]
@@ -326,6 +330,8 @@ def _bias(resolved: Resolved) -> list[str]:
         kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
         found.append(f"of each {unit.column} at most {kept} count")
     found.append("numbers outside their declared bounds count as the nearer bound")
+    if any(each.step != 1 for each in resolved.summands):
+        found.append("numbers count in steps, about a million between their bounds where none is declared")
     if resolved.bought:
         found.append("groups that few units are in are not shown")
     if question.chooses:

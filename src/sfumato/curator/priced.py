@@ -12,6 +12,7 @@ from sfumato.privacy.exact import canonical_json
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog import Table
+    from sfumato.curator.domains import Domain
     from sfumato.curator.plan import Plan
     from sfumato.curator.spend import Spend
     from sfumato.engines.program import Asked
@@ -61,6 +62,8 @@ class Priced:
     spend: Spend
     steps: tuple[Step, ...]
     bias: tuple[str, ...] = ()
+    domain: Domain | None = None
+    """What the places in the answer stand for, where it has any."""
 
     @property
     def event(self) -> Event:
@@ -78,6 +81,12 @@ class Priced:
 
 def request(*parts: Any) -> str:
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
+
+
+def charged(plan: Payable) -> str:
+    """What is charged, in words."""
+    copies = plan.copies if isinstance(plan, Together) else 1
+    return str(plan.spend) if copies == 1 else f"{plan.spend}, {copies} times"
 
 
 def truncation(table: Table) -> tuple[str, ...]:

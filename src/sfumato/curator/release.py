@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.ledger import Released
     from sfumato.viz import Chart
 
-    Again = Callable[[Mapping[str, Any], tuple[str, ...]], tuple[Plan, Released]]
+    Again = Callable[[Mapping[str, Any], tuple[str, ...], Plan], tuple[Plan, Released]]
 
 SHOWN_ROWS = 20
 
@@ -43,9 +43,9 @@ SHOWN_ROWS = 20
 class Release:
     """An answer: noisy numbers, where the exact ones lie, and the receipt.
 
-    `again(spend, rounds)` prices the very same resolved question at another spend, with `rounds` as the
-    plan's `round`, charges it, and gives the plan and what the ledger released. `earlier` is the release that
-    this one refines; what is shown is then both together.
+    `again(spend, rounds, plan)` prices the very same question at another spend, with `rounds` as the plan's
+    `round`; refuses if it is about other rows than `plan`; charges it, and gives the plan and what the ledger
+    released. `earlier` is the release that this one refines; what is shown is then both together.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Release:
         """
         if self._again is None:
             raise UsageError("SF-N117", "This answer is not held by a lab.", try_="ask the question again")
-        plan, released = self._again(spend, self._rounds)
+        plan, released = self._again(spend, self._rounds, self._plan)
         return Release(plan, released, self._again, self)
 
     # ---- tables ----

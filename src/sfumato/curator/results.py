@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.priced import charged
+
 if TYPE_CHECKING:
     from sfumato.curator.columns import Between, During
     from sfumato.curator.priced import Payable
@@ -27,11 +29,11 @@ class Receipt:
 
     @classmethod
     def of(cls, plan: Payable, released: Released) -> Receipt:
-        charged = "nothing" if released.replayed else str(plan.spend)
+        paid = "nothing" if released.replayed else charged(plan)
         table = plan.table
         signed = None if released.signed is None else released.signed.to_dict()
         whose = (table.name, table.population)
-        return cls(released.seq, released.head, *whose, charged, released.replayed, signed)
+        return cls(released.seq, released.head, *whose, paid, released.replayed, signed)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -17,11 +17,13 @@ from sfumato.curator.lowered import Lowered, coarser, number, shifted
 from sfumato.curator.measurement import Covariance, Mean, Quantile, Variance
 from sfumato.curator.priced import Priced, truncation
 from sfumato.curator.summands import Summand, summands
-from sfumato.engines.program import Counted, Key, Program, Tally, Total, Units
-from sfumato.engines.rows import Scan, Sizes
+from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total, Units
+from sfumato.engines.rows import Scan
 from sfumato.engines.values import Block
 from sfumato.errors import PolicyError
-from sfumato.noise import BlockMedian, TopK
+from sfumato.noise import BlockMedian, Quantiles, TopK
+from sfumato.noise.histograms import Histograms
+from sfumato.privacy.events import Repeated
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lowering import Source
     from sfumato.curator.relation import Expression
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
     from sfumato.engines.program import Tallied
     from sfumato.engines.values import Value
@@ -85,7 +87,62 @@ def top(source: Source, column: Expression, k: int, by_units: bool, spend: Spend
     program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
     mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
-    return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table))
+    return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table), domain)
+
+
+# ---- quantiles of several values ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Quantiles of so many values, each in every cell: a choice for each value, one after the other.
+
+    A unit has at most `rows` rows in all cells of one value together.
+    """
+
+    values: int
+    cells: int
+    size: int
+    mechanism: Quantiles
+    rows: int
+
+    def event(self) -> Event:
+        return Repeated(self.mechanism.event(self.rows), self.values)
+
+    def release(self, exact: Tallied) -> list[list[list[int]]]:
+        """A table a value: one row a share, one column a cell."""
+        cells, places, counts = exact.triplets()
+        return [
+            self._of(*(row[cells % self.values == at] for row in (cells // self.values, places, counts)))
+            for at in range(self.values)
+        ]
+
+    def _of(self, cells: Any, places: Any, counts: Any) -> list[list[int]]:
+        table = Histograms.of(cells, places, counts, groups=self.cells, cells=self.size)
+        found: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The same of the rows of a table, from one scan."""
+
+    program: Tallies
+    ranked: Ranked
+
+    def event(self) -> Event:
+        return self.ranked.event()
+
+    def release(self, exact: Tallied) -> list[list[list[int]]]:
+        return self.ranked.release(exact)
+
+
+def ranks(
+    source: Source, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
+) -> Priced:
+    """Quantiles of values that lie from 0 on, to be charged and then read in one scan."""
+    program = Tallies(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
+    return Priced(source.table, spend, (Ranks(program, ranked),), truncation(source.table))
 
 
 # ---- blocks of units ---------------------------------------------------------------------------------------
@@ -154,7 +211,7 @@ class BlockEstimates:
         return self.mechanism.release(np.where(known, places, _middle(self.mechanism)).tolist())
 
 
-def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tuple[Priced, Numbers | Periods]:
+def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> Priced:
     """A statistic that a sample estimates well: of every block of units, then the private median of those."""
     if not isinstance(aggregate, Mean | Variance | Covariance | Quantile):
         raise PolicyError(
@@ -162,9 +219,9 @@ def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tupl
             "Blocks are asked for what a part of the rows estimates well: an average, a spread, a quantile.",
             try_='sf.median("cost"), sf.stddev("cost"), sf.correlation("age", "cost")',
         )
-    if not isinstance(source.rows, Scan | Sizes):
+    if not isinstance(source.rows, Scan):
         raise PolicyError(
-            "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without a JOIN"
+            "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without JOIN or units()"
         )
     key = Key(Block(source.rows.at, blocks), blocks)
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
@@ -182,7 +239,7 @@ def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> tupl
         sums = Program(source.rows, source.where, (key,), tuple(each.term for each in of))
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockEstimates(sums, mechanism, aggregate, of, domain, changed)
-    return Priced(source.table, spend, (step,), truncation(source.table)), domain
+    return Priced(source.table, spend, (step,), truncation(source.table), domain)
 
 
 def _fit(part: Lowered) -> tuple[Lowered, Numbers | Periods]:

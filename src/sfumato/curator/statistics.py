@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.priced import Priced, truncation
 from sfumato.curator.spend import Pure, Rounded
-from sfumato.engines.program import Counted, Key, Program, Total
+from sfumato.engines.program import Counted, Key, Program, Tallied, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
     Add,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lowering import Source
+    from sfumato.curator.source import Source
     from sfumato.curator.spend import Noise, Spend
 
     Spans = Mapping[Column, tuple[int, int]]
@@ -81,6 +81,7 @@ __all__ = [
     "Predicate",
     "Same",
     "Some",
+    "Tallied",
     "Value",
     "kept",
     "part",
@@ -155,6 +156,8 @@ class Block:
     l2_squared: int
     share: Fraction = Fraction(1)
     """Of the spend; the shares of a question's blocks add to at most 1."""
+    out_of: Spend | None = None
+    """What it is paid for with, where that is not the spend of the question."""
 
     @classmethod
     def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> Block:
@@ -225,7 +228,8 @@ def part(spend: Spend, share: Fraction) -> Spend:
 def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
     """A unit of so many rows moves a block by all of them; replacing it takes one away and adds another."""
     times = rows * (2 if replaced else 1)
-    l1, l2_squared, share = block.l1 * times, block.l2_squared * times**2, part(spend, block.share)
+    l1, l2_squared = block.l1 * times, block.l2_squared * times**2
+    share = part(block.out_of or spend, block.share)
     noise: Noise
     if isinstance(share, Pure):
         noise = Laplace(max(SMALLEST, l1 / share.epsilon))
@@ -254,7 +258,7 @@ def step(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Sp
 
 def priced(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
-    if math.fsum(float(block.share) for block in blocks) > 1 + 2**-40:
+    if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
     bias = (*truncation(source.table), "numbers outside their declared bounds count as the nearer bound")
     return Priced(source.table, spend, (step(source, keys, blocks, spend),), bias)

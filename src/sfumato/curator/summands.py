@@ -17,8 +17,8 @@ from sfumato.engines.values import Add, Choose, Constant, Lookup, Missing, Multi
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
-    from sfumato.curator.lowering import Source
     from sfumato.curator.relation import Expression
+    from sfumato.curator.source import Source
 
 FINEST = 28
 """A sum whose rows reach further than 2^FINEST steps is taken on a coarser grid."""

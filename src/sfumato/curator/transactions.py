@@ -18,7 +18,7 @@ from sfumato.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.lowering import Source
+    from sfumato.curator.source import Source
     from sfumato.engines.values import Predicate
 
 MOST_ITEMS = 5000

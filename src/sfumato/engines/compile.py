@@ -59,8 +59,16 @@ class Layout:
 
 def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """One SELECT. `layouts` knows every snapshot that is read."""
+    _require_distinct(program)
     stored = frozenset(scan.at for scan in scans(program.rows) if isinstance(scan, Scan))
     return _Compiler(dialect, layouts, _used(program), stored, _reaches(program, layouts)).text(program)
+
+
+def _require_distinct(program: Asked) -> None:
+    """A number that two sources share would give one of them the other's columns and bounds."""
+    known = [node.at for node in _nodes(program.rows) if isinstance(node, Scan | Sizes | PerUnit | Computed)]
+    if len(known) != len(set(known)):
+        raise AssertionError(known)
 
 
 def _reaches(program: Asked, layouts: Mapping[str, Layout]) -> Reaches:
@@ -144,6 +152,18 @@ class _Compiler:
         return f"SELECT {chosen} FROM {source} {inside} {grouped}".rstrip()  # noqa: S608
 
     @text.register
+    def _(self, program: asked.Tallies) -> str:
+        """A row becomes a list of places, one a value, of which those that are missing fall out."""
+        source, cell, many = self._source(program.rows), self._cell(program.keys), len(program.values)
+        places = [
+            f"CASE WHEN {self._below(value, program.size)} THEN "
+            f"CAST(({cell} * {many} + {at}) * {program.size} + {self._value(value)} AS BIGINT) END"
+            for at, value in enumerate(program.values)
+        ]
+        each = f"SELECT {self.dialect.each(places)} AS place FROM {source} {self._inside(program)}"  # noqa: S608
+        return f"SELECT place, count(*) FROM ({each}) AS places WHERE place IS NOT NULL GROUP BY place"  # noqa: S608
+
+    @text.register
     def _(self, program: asked.Keyed) -> str:
         """Each combination of keys, then its units, then the sum of each term as a wide integer."""
         source, keys = self._source(program.rows), [self._value(key) for key in program.keys]
@@ -158,7 +178,7 @@ class _Compiler:
         source = self._source(program.rows)
         return f"SELECT {figures} FROM {source} WHERE {self._where(program.where)} GROUP BY unit"  # noqa: S608
 
-    def _inside(self, program: asked.Program | asked.Tally, *more: str) -> str:
+    def _inside(self, program: asked.Program | asked.Tally | asked.Tallies, *more: str) -> str:
         """Keys are not missing and not outside: no stored code can make a cell that is not there."""
         keys = [self._below(key.value, key.size) for key in program.keys]
         return f"WHERE {joined('AND', [self._where(program.where), *keys, *more])}"

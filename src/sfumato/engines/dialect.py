@@ -24,6 +24,9 @@ class Dialect(Protocol):
         """What is selected of rows at a place below `span`, and how they are grouped: the place of every row,
         or each place that occurs and how often."""
 
+    def each(self, parts: Sequence[str]) -> str:
+        """So many rows for one, each with one of the parts."""
+
     escape: str
     """What stands behind a pattern in which a backslash makes the next character itself."""
 

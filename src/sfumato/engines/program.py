@@ -28,6 +28,7 @@ __all__ = [
     "Present",
     "Program",
     "Tallied",
+    "Tallies",
     "Tally",
     "Term",
     "Total",
@@ -89,6 +90,22 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class Tallies:
+    """The same of several values at once, from one scan. Answered by `Tallied`, for which value v of cell c
+    is the cell c · values + v. Where a value is missing or outside, the row is not counted for it."""
+
+    rows: Rows
+    where: Predicate
+    keys: tuple[Key, ...]
+    values: tuple[Value, ...]
+    size: int
+
+    @property
+    def cells(self) -> int:
+        return math.prod(key.size for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
 class Tallied:
     """The answer to `Tally`: ascending places, which are cell · size + integer.
 
@@ -139,7 +156,7 @@ class People:
     figures: tuple[Figure, ...]
 
 
-Asked = Program | Tally | Keyed | People
+Asked = Program | Tally | Tallies | Keyed | People
 
 
 class Engine(Protocol):

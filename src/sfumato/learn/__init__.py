@@ -32,7 +32,7 @@ from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
 from sfumato.learn.planning import excess_loss, least_rows, rows_needed, shrink_for
-from sfumato.learn.preprocessing import Bins, StandardScaler
+from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
 from sfumato.learn.saving import load
 from sfumato.learn.search import Search
 from sfumato.learn.tree import DecisionTree
@@ -55,6 +55,7 @@ ESTIMATORS = (
     "PCA",
     "NearestNeighbors",
     "Perceptron",
+    "RobustScaler",
     "StandardScaler",
 )
 """What a file may name; nothing else is ever loaded."""
@@ -83,6 +84,7 @@ __all__ = [
     "Measured",
     "NearestNeighbors",
     "Perceptron",
+    "RobustScaler",
     "Search",
     "StandardScaler",
     "evaluate",

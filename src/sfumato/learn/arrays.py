@@ -33,6 +33,7 @@ from sfumato.curator.statistics import (
     Predicate,
     Same,
     Some,
+    Tallied,
     Value,
     span,
 )
@@ -74,6 +75,12 @@ class Arrays:
         scan = _Scan(self, ())
         return [scan.by(keys).totals(terms) for keys in groupings]
 
+    def tallied(self, keys: Sequence[Key], values: Sequence[Value], size: int) -> Tallied:
+        """How often each integer below `size` occurs in each cell, for each value: as an engine answers."""
+        scan, many = _Scan(self, keys), len(values)
+        places = np.concatenate([scan.places(value, at, many, size) for at, value in enumerate(values)])
+        return Tallied(*np.unique(places, return_counts=True), size)
+
     def with_values(self, values: Sequence[Value]) -> tuple[Arrays, list[Value]]:
         """The same columns, and these values as further ones."""
         scan, first = _Scan(self, ()), len(self._columns)
@@ -83,6 +90,10 @@ class Arrays:
         }
         spans = {name: span(value, self.spans) for name, value in zip(names, values, strict=True)}
         return Arrays({**self._columns, **columns}, {**self.spans, **spans}), list(names)
+
+    def beside(self, columns: Mapping[Column, Doubles], spans: Mapping[Column, tuple[int, int]]) -> Arrays:
+        """The same columns, and these."""
+        return Arrays({**self._columns, **columns}, spans)
 
     def column(self, column: Column) -> Doubles:
         return self._columns[column]
@@ -97,6 +108,8 @@ class _Scan:
         self._stacks: dict[tuple[Column, ...], Doubles] = {}
         self._held: list[Any] = []  # identities are only good while what they name is held
         self._spans: dict[int, tuple[int, int]] = {}
+        self._reaches: dict[int, int] = {}
+        self._parts: dict[int, tuple[tuple[Value, int], int]] = {}
         self.by(keys)
 
     def by(self, keys: Sequence[Key]) -> _Scan:
@@ -107,9 +120,17 @@ class _Scan:
 
     def totals(self, terms: Sequence[Value]) -> NDArray[Any]:
         if self._cell is None:
-            products = self._products([term for term in terms if self._is_product(term)])
+            products = self._products(terms)
             return _narrow([[products.get(id(term)) or self._total(term)] for term in terms])
         return _narrow([self._grouped(term) for term in terms])
+
+    def places(self, value: Value, at: int, many: int, size: int) -> Ints:
+        """Where each row that is in a cell counts on the long grid of cells, values and integers."""
+        found = self.value(value)
+        cell = np.zeros(self._arrays.rows, dtype=np.int64) if self._cell is None else self._cell
+        inside = (cell < self._cells) & (found >= 0) & (found < size)
+        here: Ints = (cell[inside] * many + at) * size + found[inside]
+        return here
 
     def _of_cells(self, keys: Sequence[Key]) -> Ints:
         """The number of each row's cell, and one past the last for rows that are in none."""
@@ -127,12 +148,27 @@ class _Scan:
             return int(self._arrays.column(term).sum())
         return _sum(self.value(term), self._reach(term))
 
-    def _is_product(self, term: Value) -> bool:
-        return isinstance(term, Multiply) and self._reach(term) * self._arrays.rows < _EXACT
+    def _factors(self, term: Value) -> tuple[tuple[Value, int], tuple[Value, int]] | None:
+        """The two parts of a product that doubles sum exactly, each with the constant it is multiplied by."""
+        if not isinstance(term, Multiply):
+            return None
+        one, other = self._factor(term.left), self._factor(term.right)
+        reach = one[1] * other[1]
+        return (one[0], other[0]) if reach * self._arrays.rows < _EXACT else None
 
-    def _products(self, terms: Sequence[Any]) -> dict[int, int]:
+    def _factor(self, part: Value) -> tuple[tuple[Value, int], int]:
+        """A part, the constant it is multiplied by, and how far both reach."""
+        found = self._parts.get(id(part))
+        if found is None:
+            self._held.append(part)
+            inner, number = _factored(part)
+            found = self._parts[id(part)] = (inner, number), abs(number) * self._reach(inner)
+        return found
+
+    def _products(self, every: Sequence[Value]) -> dict[int, int]:
         """Sums of products of two parts, all of them as one product of matrices, by the term's identity."""
-        pairs = [(_factored(term.left), _factored(term.right)) for term in terms]
+        found = [(term, pair) for term in every if (pair := self._factors(term)) is not None]
+        terms, pairs = [term for term, _ in found], [pair for _, pair in found]
         places: dict[int, int] = {}
         parts: list[Doubles] = []
         for part, _ in itertools.chain.from_iterable(pairs):
@@ -141,7 +177,7 @@ class _Scan:
                 parts.append(self._double(part))
         if not parts:
             return {}
-        sums = self._by_all(np.array(parts), pairs, places)
+        sums = self._by_all(stacked(parts), pairs, places)
         return {
             id(term): int(sums[places[id(one)], places[id(other)]]) * first * second
             for term, ((one, first), (other, second)) in zip(terms, pairs, strict=True)
@@ -172,10 +208,13 @@ class _Scan:
         return [_sum(values[self._cell == cell], self._reach(term)) for cell in range(self._cells)]
 
     def _reach(self, term: Value) -> int:
+        if id(term) in self._reaches:
+            return self._reaches[id(term)]
         self._held.append(term)
         reach = max(map(abs, span(term, self._arrays.spans, self._spans)))
         if reach > _LARGEST:
             raise OverflowError("a value lies beyond 2^62")
+        self._reaches[id(term)] = reach
         return reach
 
     # ---- values and conditions ----
@@ -218,7 +257,7 @@ class _Scan:
         constant = weights.pop(None, 0)
         columns = tuple(name for name in weights if name is not None)
         if columns not in self._stacks:
-            self._stacks[columns] = np.array([self._arrays.column(name) for name in columns])
+            self._stacks[columns] = stacked([self._arrays.column(name) for name in columns])
         found = np.array([float(weights[name]) for name in columns]) @ self._stacks[columns]
         return found.astype(np.int64) + constant
 
@@ -247,6 +286,26 @@ class _Scan:
             case Some(parts):
                 return np.logical_or.reduce([self.condition(part) for part in parts])
         raise TypeError(type(predicate).__name__)
+
+
+def stacked(rows: Sequence[Doubles]) -> Doubles:
+    """As one matrix; rows of one that lie there in this order are not copied."""
+    base: Any = rows[0].base
+    if (
+        isinstance(base, np.ndarray)
+        and base.ndim == 2
+        and base.size
+        and all(_is_row(row, base) for row in rows)
+    ):
+        first, *others = [(row.ctypes.data - base.ctypes.data) / base.strides[0] for row in rows]
+        if [first, *others] == list(range(int(first), int(first) + len(rows))):
+            found: Doubles = base[int(first) : int(first) + len(rows)]
+            return found
+    return np.array(rows)
+
+
+def _is_row(row: Doubles, base: NDArray[Any]) -> bool:
+    return row.base is base and row.shape == base.shape[1:] and row.strides == base.strides[1:]
 
 
 def _factored(part: Value) -> tuple[Value, int]:

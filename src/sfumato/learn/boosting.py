@@ -37,7 +37,7 @@ from sfumato.learn.supervised import PrivateClassifier, PrivateRegressor
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,6 +54,8 @@ _UNIT = 2**10
 """Scores and gradients are kept in so many steps of one."""
 _LIMIT = 8 * _UNIT
 """Scores are cut off at ± 8: odds of three thousand to one."""
+_SHARP = 10_000.0
+"""Trees there could be, were there no most of them, from which on a feature has sixteen cells."""
 _COARSE = 16
 _WIDEST = 2.0
 _TOGETHER = 10
@@ -99,8 +101,9 @@ class Boosting:
         plan = self._plan(oracle, known)
         scores: list[Value] = [Constant(each) for each in self._first(oracle)]
         found: list[dict[str, Any]] = []
+        turns = _turns(rng, len(known.mean)) if self.additive else None
         for _ in progress.rounds(plan.rounds, "boosting"):
-            parts = [_drawn(rng, known, plan, self.additive) for _ in range(plan.together)]
+            parts = [_drawn(rng, known, plan, turns) for _ in range(plan.together)]
             leaves = self._leaves(oracle, parts, scores, plan)
             found += [_kept(each, leaf, oracle.declared) for each, leaf in zip(parts, leaves, strict=True)]
             oracle, scores = oracle.remember(_moved(oracle.declared, parts, leaves, scores))
@@ -113,11 +116,7 @@ class Boosting:
         share = known.rows / noise.deviation * self._signal
         room = share**2 if isinstance(oracle.purse.main, Rounded) else 2 * share
         trees = max(4, min(200, int(room))) if self.trees is None else whole(self.trees, "trees")
-        depth = (
-            (4 if trees >= 50 else 3 if trees >= 16 else 2)
-            if self.depth is None
-            else whole(self.depth, "depth")
-        )
+        depth = _depth(trees, room, self.additive) if self.depth is None else whole(self.depth, "depth")
         if depth > 6:
             raise UsageError("SF-E114", "Trees are at most 6 levels deep.", try_="depth=4")
         together = min(trees, _TOGETHER)
@@ -189,10 +188,26 @@ class Plan:
     """Of the spend, for one round."""
 
 
-def _drawn(rng: Any, known: Spread, plan: Plan, additive: bool) -> Part:
-    """Features and thresholds by public coins, where the private spread says that rows lie."""
+def _depth(trees: int, room: float, additive: bool) -> int:
+    """Cells of one feature lie side by side: more than eight only sharpen a shape that noise lets be seen."""
     if additive:
-        at = int(rng.randint(len(known.mean)))
+        return 4 if room >= _SHARP else 3 if trees >= 16 else 2
+    return 4 if trees >= 50 else 3 if trees >= 16 else 2
+
+
+def _turns(rng: Any, features: int) -> Iterator[int]:
+    """Every feature before any comes again, by public coins."""
+    while True:
+        yield from rng.permutation(features).tolist()
+
+
+def _drawn(rng: Any, known: Spread, plan: Plan, turns: Iterator[int] | None) -> Part:
+    """Features and thresholds by public coins, where the private spread says that rows lie.
+
+    With `turns` a part has the one feature whose turn it is.
+    """
+    if turns is not None:
+        at = next(turns)
         places = known.mean[at] + known.deviation[at] * np.linspace(-1.8, 1.8, 2**plan.depth - 1)
         return Part((at,), tuple(np.unique(np.clip(places, -1, 1)).tolist()), True)
     depth = min(plan.depth, len(known.mean))

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.curator.statistics import Column, Value
 from sfumato.errors import UsageError
-from sfumato.learn.arrays import Arrays
+from sfumato.learn.arrays import Arrays, stacked
 from sfumato.privacy.exact import positive
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ ONE = 2**12
 noise, and so coarse that the noise of squares stays within what is drawn exactly."""
 
 LABELS = Column(1, "label")
+
+_NEAR = 2**12
+"""So many rows are brought within bounds at a time, so that they stay near."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,52 +128,101 @@ class Frame:
 
     def integers(self, X: Floats) -> Floats:  # noqa: N803
         """One row a feature, rounded to the nearest step, which makes no row longer than it may be."""
-        unit = _unit(X, self.middles, self.halves)
         if self.norm is not None:
-            return shortened(unit, self.norm)[0]
-        unit *= ONE
-        found: Floats = np.rint(unit, out=unit)
-        return found
+            return shortened(_unit(X, self.middles, self.halves), self.norm)[0]
+        return _unit(X, self.middles, self.halves, ONE)
 
     @property
     def norm(self) -> int | None:
         return None if self.clip is None else math.floor(self.clip * ONE)
 
 
-def _unit(X: Floats, middles: Floats, halves: Floats) -> Floats:  # noqa: N803
-    """One row a feature. Missing counts as the middle, and what is outside as the nearer bound."""
-    unit = np.array(X.T, order="C")
-    unit -= middles[:, None]
-    unit /= halves[:, None]
-    np.clip(unit, -1.0, 1.0, out=unit)
-    if np.isnan(unit.sum()):
-        unit[np.isnan(unit)] = 0.0
+def _unit(X: Floats, middles: Floats, halves: Floats, steps: int | None = None) -> Floats:  # noqa: N803
+    """One row a feature, in bounds, or in so many steps to either, as whole numbers.
+
+    Missing counts as the middle, and what is outside as the nearer bound.
+    """
+    one = float(steps or 1)
+    scales, shifts = one / halves, one * middles / halves
+    unit = np.empty((X.shape[1], len(X)))
+    for at in range(0, len(X), _NEAR):
+        with np.errstate(over="ignore"):
+            part = X[at : at + _NEAR] * scales
+        part -= shifts
+        np.clip(part, -one, one, out=part)
+        if np.isnan(part.sum()):
+            part[np.isnan(part)] = 0.0
+        if steps:
+            np.rint(part, out=part)
+        unit[:, at : at + _NEAR] = part.T
     return unit
 
 
 def shortened(unit: Floats, norm: int) -> tuple[Floats, Floats]:
-    """Columns as whole numbers, none longer than the norm, and what each was multiplied by.
+    """Columns as whole numbers no longer than the norm, where they lie, and what each was multiplied by."""
+    scale = np.empty(unit.shape[1])
+    for at in range(0, len(scale), _NEAR):
+        scale[at : at + _NEAR] = _shortened(unit[:, at : at + _NEAR], norm)
+    return unit, scale
+
+
+def _shortened(unit: Floats, norm: int) -> Floats:
+    """The same of a few columns.
 
     Room is left for rounding, by half a step in each entry, and for what doubles do before that: of d entries
     a computed length is off by less than (d + 4)·2⁻⁵² of itself, far below the 2⁻²⁰ that is left for it.
     """
-    lengths = np.sqrt(np.einsum("ij,ij->j", unit, unit))
     longest = max(0.0, norm * (1 - 2.0**-20) - math.sqrt(len(unit)) / 2)
-    scale = np.minimum(ONE, longest / np.maximum(lengths, 1e-300))
-    found = unit * scale
-    np.rint(found, out=found)
-    return found, scale / ONE
+    lengths = np.sqrt(np.einsum("ij,ij->j", unit, unit))
+    scale: Floats = np.minimum(ONE, longest / np.maximum(lengths, 1e-300))
+    unit *= scale
+    np.rint(unit, out=unit)
+    return scale / ONE
 
 
 def codes(y: Any, classes: Sequence[Any]) -> NDArray[np.int64]:
-    """The place of each label among the declared classes, and −1 where it is none of them."""
+    """The place of each label among the declared classes, and −1 where it is none of them.
+
+    Total: what is missing, or of another kind than the others, is none of them and no error.
+    """
     given, listed = np.asarray(y), np.asarray(classes)
-    if (given.dtype.kind in "OUS") != (listed.dtype.kind in "OUS"):
+    if given.dtype.kind == "O":
+        return _looked_up(given, listed.tolist())
+    if (given.dtype.kind in "US") != (listed.dtype.kind in "OUS"):
         given, listed = given.astype(str), listed.astype(str)
     order = np.argsort(listed, kind="stable")
     at = np.clip(np.searchsorted(listed[order], given), 0, len(listed) - 1)
     places = order[at]
     return np.where(listed[places] == given, places, -1).astype(np.int64)
+
+
+def _looked_up(labels: NDArray[Any], classes: list[Any]) -> NDArray[np.int64]:
+    """One by one; where a label is none of the classes as it is, it may be as it is written."""
+    written = {str(each): place for place, each in enumerate(classes)}
+    places: dict[Any, int] = {**written, **{each: place for place, each in enumerate(classes)}}
+
+    def place(label: Any) -> int:
+        try:
+            return places.get(label, -1) if label in places else written.get(str(label), -1)
+        except TypeError:  # what cannot be looked up is no class
+            return -1
+
+    return np.fromiter(map(place, labels.ravel()), dtype=np.int64, count=labels.size)
+
+
+def numbers_of(y: Any) -> Floats:
+    """Targets as doubles, missing where one is none: whether all are is not to be seen from an error."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.array([_number(each) for each in np.asarray(y).ravel()])
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +264,9 @@ def given(
 
 
 def listed_categories(categories: Any, features: int) -> list[list[Any]]:
-    """The values of each feature, from lists of them or from how many there are."""
+    """The values of each feature, from lists of them or from how many there are; of one number, of each."""
+    if isinstance(categories, int):
+        categories = [categories] * features
     try:
         found = [list(range(each)) if isinstance(each, int) else list(each) for each in categories]
     except TypeError:
@@ -269,11 +323,8 @@ class View:
 def around(declared: Declared, arrays: Arrays, view: View) -> Given:
     """The rows of own arrays as they look from there."""
     centre = view.point(len(declared.features))
-    unit = _units(declared.features, arrays)
-    unit -= centre[:, None]
     norm = max(1, math.floor(view.length * ONE))
-    whole = np.vstack([np.full((1, arrays.rows), view.one), unit]) if view.one else unit
-    found, scale = shortened(whole, norm)
+    found, scale = _around(declared.features, arrays, centre, view.one, norm)
     names = [Column(2, f"x{place}") for place in range(len(found))]
     reach = min(norm, 2 * ONE)
     columns, spans = dict(zip(names, found, strict=True)), dict.fromkeys(names, (-reach, reach))
@@ -287,18 +338,26 @@ def around(declared: Declared, arrays: Arrays, view: View) -> Given:
     target = declared.target
     if isinstance(target, Feature):
         column, ends = Column(2, "y"), max(1, round(view.target_reach * ONE))
-        values = (_units((target,), arrays)[0] - view.target_centre) * scale
+        values = (arrays.column(target.value) / target.bound - view.target_centre) * scale  # type: ignore[arg-type]
         columns[column] = np.clip(np.rint(values * ONE), -ends, ends)
         spans[column] = (-ends, ends)
         middle = target.middle + target.half * view.target_centre
         target = Feature(target.name, column, ends, middle, target.half * ends / ONE)
-    elif target is not None:
-        columns[LABELS], spans[LABELS] = arrays.column(LABELS), arrays.spans[LABELS]
-    return Given(Declared(features, target, spans, norm, constant), Arrays(columns, spans))
+    whole_spans = {**arrays.spans, **spans}
+    return Given(Declared(features, target, whole_spans, norm, constant), arrays.beside(columns, whole_spans))
 
 
-def _units(features: Sequence[Feature], arrays: Arrays) -> Floats:
-    """Own arrays' features are columns as they are."""
-    found = np.array([arrays.column(each.value) for each in features if isinstance(each.value, Column)])
-    found *= np.array([[1 / each.bound] for each in features])
-    return found
+def _around(
+    features: Sequence[Feature], arrays: Arrays, centre: Floats, one: float, norm: int
+) -> tuple[Floats, Floats]:
+    """As `shortened`, from a point, with `one` in a row above where there is any. Features are columns."""
+    columns = stacked([arrays.column(each.value) for each in features if isinstance(each.value, Column)])
+    steps, above = np.array([[1 / each.bound] for each in features]), bool(one)
+    found, scale = np.empty((len(columns) + above, arrays.rows)), np.empty(arrays.rows)
+    for at in range(0, arrays.rows, _NEAR):
+        part = found[:, at : at + _NEAR]
+        part[0] = one
+        np.multiply(columns[:, at : at + _NEAR], steps, out=part[above:])
+        part[above:] -= centre[:, None]
+        scale[at : at + _NEAR] = _shortened(part, norm)
+    return found, scale

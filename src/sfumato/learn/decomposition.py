@@ -1,4 +1,5 @@
-"""Principal components from one noisy matrix of products (Analyze Gauss), of rows of bounded length.
+"""Principal components from noisy products (Analyze Gauss): of all rows at once where there are many, else of
+rows of bounded length around a private mean.
 
 Because : docs/proofs/learners.md#principal-components
 """
@@ -6,13 +7,14 @@ Because : docs/proofs/learners.md#principal-components
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from sfumato.curator.statistics import COUNT, Block
+from sfumato.curator.statistics import COUNT, Block, part
 from sfumato.errors import UsageError
 from sfumato.learn.declared import View
 from sfumato.learn.estimator import Private
@@ -22,13 +24,16 @@ from sfumato.privacy.exact import whole
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.oracle import Oracle
+    from sfumato.learn.declared import Declared
+    from sfumato.learn.oracle import Answer, Oracle
 
     Floats = NDArray[np.float64]
 
-_MEAN, _PRODUCTS = Fraction(1, 5), Fraction(4, 5)
-_ROWS = Fraction(1, 10)
-"""Of the mean's share, for the number of rows."""
+_FIRST = Fraction(1, 4)
+_ROWS, _SUMS, _PRODUCTS = Fraction(1, 12), Fraction(8, 12), Fraction(3, 12)
+"""Of the first scan's share."""
+_CLEAR = 0.02
+"""Where noise is so small a share of the variance of a feature, one scan is enough."""
 _LENGTH = 0.3
 """Of √d: how long rows may be, from the mean. A public choice: longer rows keep their direction."""
 
@@ -36,8 +41,9 @@ _LENGTH = 0.3
 class PCA(TransformerMixin, Private):
     """The directions in which rows vary most.
 
-    Rows that lie far from the mean count with their direction and a bounded length, so directions are those
-    of the bulk; `explained_variance_` is that of the shortened rows, from below.
+    Behind the curator one scan says all where rows are many. Else products are taken around the private mean:
+    rows that lie far from it count with their direction and a bounded length, so directions are those of the
+    bulk, and `explained_variance_` is that of the shortened rows, from below.
 
     Privacy
     -------
@@ -71,18 +77,12 @@ class PCA(TransformerMixin, Private):
         wanted = features if self.n_components is None else whole(self.n_components, "n_components")
         if wanted > features:
             raise UsageError("SF-E113", "There are fewer features than components.", features=str(features))
-        centre, rows = _centre(oracle)
-        view = oracle.around(View(_LENGTH * math.sqrt(features), centre=tuple(centre.tolist())))
-        declared = view.declared
-        (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=_PRODUCTS)
-        squares, _ = matrix(products, declared.features)
-        halves = declared.halves
-        covariance = squares * np.outer(halves, halves) / rows
-        values, vectors = np.linalg.eigh(covariance)
+        found = _learnt(oracle)
+        values, vectors = np.linalg.eigh(found.covariance)
         order = np.argsort(values)[::-1][:wanted]
         total = float(np.maximum(values, 0).sum()) or 1.0
         self.n_components_ = wanted
-        self.mean_ = declared.middles
+        self.mean_ = found.mean
         self.components_ = _signed(vectors[:, order].T)
         self.explained_variance_ = np.maximum(values[order], 0.0)
         self.explained_variance_ratio_ = self.explained_variance_ / total
@@ -100,17 +100,66 @@ class PCA(TransformerMixin, Private):
         return int(self.n_components_)
 
 
-def _centre(oracle: Oracle) -> tuple[Floats, float]:
-    """The mean, in bounds, drawn to the middle as far as noise reaches; and how many."""
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """What is known of the mean and the covariance, in the features' own measure."""
+
+    mean: Floats
+    covariance: Floats
+
+
+def _learnt(oracle: Oracle) -> _Moments:
+    """From the number of rows and their mean, and then products around it.
+
+    Where that takes a scan of its own, products are asked for at once too: enough where rows are many. Not
+    where their noise would be too wide to be drawn, which is public.
+    """
     declared = oracle.declared
-    features = declared.features
-    counted = Block((COUNT,), 1, 1, _ROWS)
-    counts, sums = oracle.sums([counted, plain(features, declared.norm, 1 - _ROWS)], share=_MEAN)
+    known = [Block((COUNT,), 1, 1, _ROWS), plain(declared.features, declared.norm, _SUMS)]
+    products = gram(declared.features, declared.norm, _PRODUCTS)
+    asked = [products] if oracle.scans and _can_be_drawn(oracle, products) else []
+    counts, sums, *answers = oracle.sums([*known, *asked], share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
-    mean = sums.values[:, 0] / declared.bounds / rows
-    noise = sums.deviation / float(declared.bounds.min()) / rows
-    kept = max(0.0, 1 - len(features) * noise**2 / max(float(mean @ mean), 1e-300))
-    return np.clip(mean * kept, -1.0, 1.0), rows
+    centre = _centre(sums, rows, declared.bounds)
+    found = _at_once(declared, answers[0], centre, rows) if answers else None
+    left = 1 - _FIRST * (_ROWS + _SUMS + _PRODUCTS * len(answers))
+    return found or _around(oracle, centre, rows, left)
+
+
+def _at_once(declared: Declared, products: Answer, centre: Floats, rows: float) -> _Moments | None:
+    """From products as they are; None where noise is more than little beside the variance of a feature."""
+    squares, noise = matrix(products, declared.features)
+    spread = squares / rows - np.outer(centre, centre)
+    size = len(centre)
+    if 2 * noise * math.sqrt(size) / rows >= _CLEAR * float(np.trace(spread)) / size:
+        return None
+    halves = declared.halves
+    return _Moments(declared.middles + halves * centre, spread * np.outer(halves, halves))
+
+
+def _can_be_drawn(oracle: Oracle, block: Block) -> bool:
+    try:
+        oracle.noise([block], part(oracle.purse.main, _FIRST))
+    except UsageError:
+        return False
+    return True
+
+
+def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:
+    """The mean, in bounds, drawn to the middle as far as noise reaches."""
+    mean = sums.values[:, 0] / bounds / rows
+    noise = sums.deviation / float(bounds.min()) / rows
+    kept = max(0.0, 1 - len(mean) * noise**2 / max(float(mean @ mean), 1e-300))
+    return np.clip(mean * kept, -1.0, 1.0)
+
+
+def _around(oracle: Oracle, centre: Floats, rows: float, share: Fraction) -> _Moments:
+    """Products of rows that are shortened towards the mean."""
+    view = oracle.around(View(_LENGTH * math.sqrt(len(centre)), centre=tuple(centre.tolist())))
+    declared = view.declared
+    (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=share)
+    squares, _ = matrix(products, declared.features)
+    return _Moments(declared.middles, squares * np.outer(declared.halves, declared.halves) / rows)
 
 
 def _signed(components: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -31,69 +32,26 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
 
 
-class Private(BaseEstimator):
-    """An estimator that learns from an oracle alone.
-
-    Subclasses store what they are given, say in `_learn` what they ask of the oracle, and are plain NumPy
-    after that. They are fitted on one's own arrays by `fit`, and behind the curator by `session.fit`.
-    """
+class Paying(BaseEstimator):
+    """What is fitted for a price: who is charged, what is promised, and what copies are."""
 
     arithmetic: ClassVar[str] = EXACT
     aside: ClassVar[Fraction] = Fraction(0)
     """The share of ε, or of ρ, that is spent as pure ε beside Gaussian noise."""
 
-    listed: ClassVar[bool] = False
-    """Whether its features are listed values and not numbers."""
-
-    reads_sets: ClassVar[bool] = False
-    """Whether it learns from what a unit has in all its rows together, as a set."""
+    first: ClassVar[Fraction] = Fraction(0)
+    """The share of the rest that is spent before it is decided if pure ε takes the place of what is left."""
 
     epsilon: Any
     delta: Any
-    bounds: Any
     budget: Any
-
-    # ---- for subclasses ----
-
-    def _learn(self, oracle: Oracle) -> None:
-        """Ask, and set what was learned."""
-        raise NotImplementedError
-
-    # ---- fitting on own arrays ----
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
-        """Charge, then learn from one's own arrays; one row is one unit."""
-        rows, target = self._checked(X, y)
-        with self._paying() as (purse, pay):
-            found = self._given(rows, target)
-            self._learn(ArrayOracle(found.declared, purse, found.arrays, pay))
-        return self
-
-    def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
-        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        return rows, None
-
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
-        return given(rows, self._frame(rows.shape[1]))
-
-    def _frame(self, features: int) -> Frame:
-        return Frame.of(features, self.bounds, getattr(self, "row_norm", None))
-
-    # ---- fitting behind the curator ----
-
-    def begin(self, features: Sequence[str], declared: Declared) -> None:
-        """What the catalog says of the columns, before anything is asked. The session calls this."""
-        self.n_features_in_ = len(features)
-        self.feature_names_in_ = np.array(features, dtype=object)
-        if isinstance(declared.target, Labels):
-            self.classes_ = np.array(declared.target.classes)
-
-    # ---- what it costs ----
 
     def purse(self) -> Purse:
         """What the whole fit may cost."""
         named = {name: getattr(self, name, None) for name in ("epsilon", "delta", "rho")}
-        return Purse.of({name: value for name, value in named.items() if value is not None}, self.aside)
+        return Purse.of(
+            {name: value for name, value in named.items() if value is not None}, self.aside, self.first
+        )
 
     @contextmanager
     def _paying(self) -> Iterator[tuple[Purse, Pay]]:
@@ -147,6 +105,70 @@ class Private(BaseEstimator):
         state["_travelled"] = True
         return state
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = True
+        return tags
+
+
+class Private(Paying, ABC):
+    """An estimator that learns from an oracle alone.
+
+    Subclasses store what they are given, say in `_learn` what they ask of the oracle, and are plain NumPy
+    after that. They are fitted on one's own arrays by `fit`, and behind the curator by `session.fit`.
+    """
+
+    listed: ClassVar[bool] = False
+    """Whether its features are listed values and not numbers."""
+
+    reads_sets: ClassVar[bool] = False
+    """Whether it learns from what a unit has in all its rows together, as a set."""
+
+    bounds: Any
+
+    # ---- for subclasses ----
+
+    @abstractmethod
+    def _learn(self, oracle: Oracle) -> None:
+        """Ask, and set what was learned."""
+
+    # ---- fitting on own arrays ----
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Charge, then learn from one's own arrays; one row is one unit."""
+        return self.learnt(*self._checked(X, y))
+
+    def learnt(self, rows: NDArray[Any], target: Any) -> Self:
+        """The same from rows that were checked, of which there may be none."""
+        with self._paying() as (purse, pay):
+            found = self._given(rows, target)
+            self._learn(ArrayOracle(found.declared, purse, found.arrays, pay))
+        return self
+
+    def checked(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803
+        """Rows and targets as this estimator takes them."""
+        return self._checked(X, y)
+
+    def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
+        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        return rows, None
+
+    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+        return given(rows, self._frame(rows.shape[1]))
+
+    def _frame(self, features: int) -> Frame:
+        return Frame.of(features, self.bounds, getattr(self, "row_norm", None))
+
+    # ---- fitting behind the curator ----
+
+    def begin(self, features: Sequence[str], declared: Declared) -> None:
+        """What the catalog says of the columns, before anything is asked. The session calls this."""
+        self.n_features_in_ = len(features)
+        self.feature_names_in_ = np.array(features, dtype=object)
+        if isinstance(declared.target, Labels):
+            self.classes_ = np.array(declared.target.classes)
+
     # ---- what was learned ----
 
     def save(self, path: str | Path) -> None:
@@ -161,12 +183,6 @@ class Private(BaseEstimator):
             self, X, dtype=np.float64, ensure_all_finite=False, reset=False
         )
         return rows
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.non_deterministic = True
-        return tags
 
 
 def declared_classes(classes: Any) -> tuple[Any, ...]:

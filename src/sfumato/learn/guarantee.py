@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.curator.spend import Pure
+from sfumato.curator.spend import Pure, Rounded
+from sfumato.curator.statistics import part
+from sfumato.learn.purse import Purse, event_of
 from sfumato.privacy import composition, events
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import Repeated, Sequential
@@ -17,10 +20,10 @@ if TYPE_CHECKING:
     from collections import Counter
     from fractions import Fraction
 
-    from sfumato.learn.purse import Purse
     from sfumato.privacy.events import Event
 
 EXACT = "exact: integers on a public grid, noise drawn exactly"
+COVERED = "exact noise on a public grid, which covers what a solver and doubles leave"
 IDEALISED = "idealised arithmetic: proven for real numbers, computed with doubles"
 
 
@@ -88,6 +91,7 @@ def together(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
     return f"{fits.total()} fits of this estimator and its clones so far, if on the same rows{found}"
 
 
+@lru_cache(maxsize=64)
 def _replaced(purse: Purse) -> str:
     """Replacing is removing one and adding another: twice the sensitivity of every sum."""
     if purse.whole is not None and purse.epsilon is not None and purse.delta:
@@ -97,9 +101,14 @@ def _replaced(purse: Purse) -> str:
         return f"ρ = {float(4 * purse.rho):.4g}"
     if isinstance(purse.main, Pure) or purse.epsilon is None:
         return _words(2 * float(purse.epsilon or 0), 0.0)
-    doubled = composition.epsilon([events.Gaussian(purse.main.multiplier / 2)], purse.delta)
+    delta = purse.delta / 2 if purse.first else purse.delta
+    doubled = composition.epsilon([events.Gaussian(purse.main.multiplier / 2)], delta)
+    instead = 2 * float(purse.alone.epsilon)
+    if purse.first:
+        before = Rounded(purse.main.multiplier / 2, "")
+        instead += composition.epsilon([event_of(part(before, purse.first))], delta)
     first = 0.0 if purse.aside is None else 2 * float(purse.aside.epsilon)
-    return _words(first + max(doubled, 2 * float(purse.alone.epsilon)), float(purse.delta))
+    return _words(first + max(doubled, instead), float(purse.delta))
 
 
 def _words(epsilon: float, delta: float) -> str:

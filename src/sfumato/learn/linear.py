@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.statistics import Add, Block, Constant, Greatest, Least, Multiply
+from sfumato.curator.statistics import Add, Block, Constant, Greatest, Least, Multiply, part
+from sfumato.errors import UsageError
 from sfumato.learn.declared import ONE, Feature, View
 from sfumato.learn.moments import cross, gram, matrix
 from sfumato.learn.supervised import PrivateRegressor
@@ -21,11 +22,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.spend import Pure
-    from sfumato.learn.oracle import Oracle
+    from sfumato.curator.statistics import Noisy
+    from sfumato.learn.oracle import Answer, Oracle
 
     Floats = NDArray[np.float64]
 
-_ASIDE = Fraction(8, 100)
+_ASIDE = Fraction(6, 100)
+_FIRST = Fraction(1, 1000)
+"""Of the rest: what a first look at all products has. Where rows are many, no second is needed."""
+_CLEAR, _CLOSE = 0.002, 1e-5
+"""A first look is enough where its noise costs so much of what is explained, or of the bounds squared."""
 _PRODUCTS, _CROSS = Fraction(1, 2), Fraction(1, 2)
 _ONE = 0.2
 """Of √d: what is the same in all rows, beside features from −1 to 1."""
@@ -39,6 +45,8 @@ _SURE = 2.0
 
 class LinearRegression(PrivateRegressor):
     """Least squares with an intercept; where there are too few rows for the noise, the private mean.
+
+    Where rows are many, a thousandth of the spend says all in one scan, and the rest is not spent.
 
     Privacy
     -------
@@ -69,14 +77,17 @@ class LinearRegression(PrivateRegressor):
         self.target_bounds = target_bounds
         self.budget = budget
 
+    first = _FIRST
+
     def _learn(self, oracle: Oracle) -> None:
         target = oracle.declared.target
         if not isinstance(target, Feature):
             raise AssertionError(target)
-        first = _middle(oracle, oracle.purse.aside or oracle.purse.alone)
-        solved = _solved(oracle, first)
+        middle, solved = _looked(oracle, target)
         if solved is None:
-            again = first.and_another(_middle(oracle, oracle.purse.alone))
+            solved = _solved(oracle, middle)
+        if solved is None:
+            again = middle.and_another(_middle(oracle))
             self.coef_ = np.zeros(len(oracle.declared.features))
             self.intercept_ = target.middle + target.half * again.shrunk
         else:
@@ -110,6 +121,11 @@ class _Middle:
         return max(1.0, self.upper + self.lower)
 
     @property
+    def fewest(self) -> float:
+        """A deviation of the noise less than there seem to be."""
+        return self.rows - math.sqrt(2 * self.variance)
+
+    @property
     def mean(self) -> float:
         return min(_MIDDLE, max(-_MIDDLE, _MIDDLE * (self.upper - self.lower) / self.rows))
 
@@ -127,16 +143,29 @@ class _Middle:
         return _Middle(upper, lower, weight * self.variance)
 
 
-def _middle(oracle: Oracle, amount: Pure) -> _Middle:
+def _reach(target: Feature) -> int:
+    return max(1, math.floor(_MIDDLE * target.bound))
+
+
+def _sides(target: Feature, amount: Pure) -> Block:
     """Σ (1 + y)/2 and Σ (1 − y)/2, y in its bounds: a row adds 1 to both together."""
-    target: Any = oracle.declared.target
-    reach = max(1, math.floor(_MIDDLE * target.bound))
+    reach = _reach(target)
     cut = Greatest(Least(target.value, Constant(reach)), Constant(-reach))
     terms = (Add(cut, Constant(reach)), Add(Multiply(cut, Constant(-1)), Constant(reach)))
-    block = Block(terms, 2 * reach, (2 * reach) ** 2)
-    (answer,) = oracle.sums([block], out_of=amount)
-    upper, lower = (answer.values[:, 0] / (2 * reach)).tolist()
-    return _Middle(upper, lower, (answer.deviation / (2 * reach)) ** 2)
+    return Block(terms, 2 * reach, (2 * reach) ** 2, out_of=amount)
+
+
+def _middle_of(answer: Answer, target: Feature) -> _Middle:
+    whole = 2 * _reach(target)
+    upper, lower = (answer.values[:, 0] / whole).tolist()
+    return _Middle(upper, lower, (answer.deviation / whole) ** 2)
+
+
+def _middle(oracle: Oracle) -> _Middle:
+    """Once more, with all that is left."""
+    target: Any = oracle.declared.target
+    (answer,) = oracle.sums([_sides(target, oracle.purse.alone)])
+    return _middle_of(answer, target)
 
 
 # ---- the regression ----------------------------------------------------------------------------------------
@@ -148,42 +177,103 @@ class _Solved:
     offset: float
 
 
+def _looked(oracle: Oracle, target: Feature) -> tuple[_Middle, _Solved | None]:
+    """The mean of the target, and products, from one scan; solved where noise is small in them."""
+    view = _View.of(oracle, 0.0, 1.0)
+    sides, blocks = _sides(target, oracle.purse.aside or oracle.purse.alone), view.blocks
+    if not view.drawable(_FIRST):
+        return _middle_of(view.rows.sums([sides])[0], target), None
+    *found, answer = view.rows.sums([*blocks, sides], share=_FIRST)
+    middle, system = _middle_of(answer, target), view.system(*found)
+    weights = system.solved()
+    return middle, view.solved(weights) if system.clear(weights, middle.rows) else None
+
+
 def _solved(oracle: Oracle, middle: _Middle) -> _Solved | None:
-    """Rows (one, features) are made as long as `one`, the shortest they can be: then none has more noise.
-
-    None where rows drown in it, which is decided by what is released already.
-    """
-    one = _ONE * math.sqrt(len(oracle.declared.features))
-    rows = oracle.around(View(one, one=one, target_centre=middle.mean, target_reach=_REACH))
-    declared, target = rows.declared, rows.declared.target
-    if declared.one is None or not isinstance(target, Feature):
-        raise AssertionError(declared)
-    vector = [declared.one, *declared.features]
-    blocks = [gram(vector, declared.norm, _PRODUCTS), cross(vector, target, declared.norm, _CROSS)]
-    if middle.rows < _needed(rows, blocks[0], one):
+    """Around the mean of the target, by the rest; None where rows drown in noise, as is known already."""
+    view = _View.of(oracle, middle.mean, _REACH)
+    if middle.fewest < view.needed(1 - _FIRST):
         return None
-    products, crossed = rows.sums(blocks)
-    squares, noise = matrix(products, vector)
-    bounds = np.array([float(each.bound) for each in vector]) * target.bound
-    found = _ridge(squares, crossed.values[:, 0] / bounds, noise, crossed.deviation / float(bounds.min()))
-    weights = found * target.half / np.array([each.half for each in vector])
-    return _Solved(
-        weights[1:], target.middle + float(weights[0]) * one - float(weights[1:] @ declared.middles)
-    )
+    return view.solved(view.system(*view.rows.sums(view.blocks, share=1 - _FIRST)).solved())
 
 
-def _needed(rows: Oracle, products: Block, one: float) -> float:
-    """So many rows that a direction they lie in evenly stands out of the noise of the matrix."""
-    (noise,) = rows.noise([products], rows.purse.main)
-    size = len(rows.declared.features) + 1
-    return _FEW * noise.deviation / (7 * one**2 * ONE**2) * math.sqrt(size)
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Rows (one, features) are made as long as `one`, the shortest they can be: then none has more noise."""
+
+    rows: Oracle
+    one: float
+    vector: list[Feature]
+    target: Feature
+
+    @classmethod
+    def of(cls, oracle: Oracle, centre: float, reach: float) -> _View:
+        one = _ONE * math.sqrt(len(oracle.declared.features))
+        rows = oracle.around(View(one, one=one, target_centre=centre, target_reach=reach))
+        declared, target = rows.declared, rows.declared.target
+        if declared.one is None or not isinstance(target, Feature):
+            raise AssertionError(declared)
+        return cls(rows, one, [declared.one, *declared.features], target)
+
+    @property
+    def blocks(self) -> list[Block]:
+        norm = self.rows.declared.norm
+        return [gram(self.vector, norm, _PRODUCTS), cross(self.vector, self.target, norm, _CROSS)]
+
+    def noise(self, share: Fraction) -> Noisy:
+        """Of the products."""
+        return self.rows.noise(self.blocks[:1], part(self.rows.purse.main, share))[0]
+
+    def drawable(self, share: Fraction) -> bool:
+        """Whether noise for this share is not wider than what is drawn exactly; public."""
+        try:
+            return bool(self.rows.noise(self.blocks, part(self.rows.purse.main, share)))
+        except UsageError:
+            return False
+
+    def needed(self, share: Fraction) -> float:
+        """So many rows that a direction they lie in evenly stands out of the noise of the matrix."""
+        deviation = self.noise(share).deviation / (7 * self.one**2 * ONE**2)
+        return _FEW * deviation * math.sqrt(len(self.vector))
+
+    def system(self, products: Answer, crossed: Answer) -> _System:
+        squares, noise = matrix(products, self.vector)
+        unit = np.array([float(each.bound) for each in self.vector]) * self.target.bound
+        return _System(squares, noise, crossed.values[:, 0] / unit, crossed.deviation / float(unit.min()))
+
+    def solved(self, found: Floats) -> _Solved:
+        """In the features' own measure."""
+        weights = found * self.target.half / np.array([each.half for each in self.vector])
+        middles = float(weights[1:] @ self.rows.declared.middles)
+        return _Solved(weights[1:], self.target.middle + float(weights[0]) * self.one - middles)
 
 
-def _ridge(squares: Floats, right: Floats, noise: float, sure: float) -> Floats:
-    """With a ridge as high as the noise of the matrix, and less of directions that are mostly noise."""
-    values, vectors = np.linalg.eigh(squares)
-    along = vectors.T @ right
-    kept = np.maximum(0.0, 1 - _SURE * sure**2 / np.maximum(along**2, 1e-300))
-    floor = noise * math.sqrt(len(right))
-    found: Floats = vectors @ (along * kept / (np.maximum(values, 0.0) + floor))
-    return found
+@dataclass(frozen=True, slots=True)
+class _System:
+    """Noisy products, the noisy right side, and the deviations of their noise; in bounds."""
+
+    squares: Floats
+    noise: float
+    right: Floats
+    sure: float
+
+    def solved(self) -> Floats:
+        """With a ridge as high as the noise of the matrix, and less of directions that are mostly noise."""
+        values, vectors = np.linalg.eigh(self.squares)
+        along = vectors.T @ self.right
+        kept = np.maximum(0.0, 1 - _SURE * self.sure**2 / np.maximum(along**2, 1e-300))
+        found: Floats = vectors @ (along * kept / (np.maximum(values, 0.0) + self.floor))
+        return found
+
+    @property
+    def floor(self) -> float:
+        return self.noise * math.sqrt(len(self.right))
+
+    def clear(self, weights: Floats, rows: float) -> bool:
+        """Whether noise costs little of what is explained: Σ A⁻¹ (σ² of the right side and of A·w), a row."""
+        values = np.maximum(np.linalg.eigvalsh(self.squares), 0.0) + self.floor
+        lost = float((1 / values).sum()) * (self.sure**2 + self.noise**2 * float(weights @ weights)) / rows
+        lost += self.floor**2 * float(weights[1:] @ weights[1:]) / float(values.min()) / rows
+        mean = float(self.squares[0] @ weights) / rows
+        explained = float(weights @ self.squares @ weights) / rows - mean**2
+        return lost < max(_CLOSE, _CLEAR * explained)

@@ -6,26 +6,26 @@ Because : docs/proofs/convex.md
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import textbook
 from sfumato.learn.descent import Descent
-from sfumato.learn.guarantee import EXACT, IDEALISED
+from sfumato.learn.guarantee import COVERED, EXACT, IDEALISED
+from sfumato.learn.linear_scores import LinearClassifier, length_of
 from sfumato.learn.losses import LOGISTIC, huber, named
 from sfumato.learn.oracle import ArrayOracle
 from sfumato.learn.problems import Chances, OfMargins
 from sfumato.learn.residuals import Grid, Margins, Softmax
-from sfumato.learn.supervised import PrivateClassifier
 from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.learn.declared import Declared
-    from sfumato.learn.descent import Found
     from sfumato.learn.losses import Loss
     from sfumato.learn.oracle import Oracle
     from sfumato.learn.problems import Joint
@@ -34,15 +34,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_LENGTH = 0.25
-"""Rows are cut to so much of the diagonal, and to 1 at least: where features spread, most are longer."""
 _PULL = 0.32
 """A row pulls at most so much where there are two classes; √2 times as much in all where there are more."""
 _METHODS = ("auto", "gradient", "output", "objective", "gaussian")
 
 
-class LinearClassifier(PrivateClassifier):
-    """Scores that are linear in features, and the class with the highest.
+class ConvexClassifier(LinearClassifier):
+    """A linear classifier that makes a convex loss small.
 
     `method` is how it is learnt. "gradient", noisy descent over exact sums, runs everywhere. Textbook forms
     run on own arrays: "output" and "objective" perturbation, both of pure ε, and "gaussian" objective
@@ -50,8 +48,6 @@ class LinearClassifier(PrivateClassifier):
     arrays, else descent.
     """
 
-    coef_: Floats
-    intercept_: Floats
     method_: str
     delta: Any
     rho: Any
@@ -60,8 +56,8 @@ class LinearClassifier(PrivateClassifier):
     rows: Any
     steps: Any
 
-    def _loss(self) -> Loss:
-        raise NotImplementedError
+    @abstractmethod
+    def _loss(self) -> Loss: ...
 
     def _residual(self, one: int) -> Residual:
         classes = len(self.classes_)
@@ -69,6 +65,10 @@ class LinearClassifier(PrivateClassifier):
 
     def _joint(self) -> Joint:
         return OfMargins(self._loss(), len(self.classes_))
+
+    def _named(self) -> tuple[str, Any]:
+        """The loss by its name, and the width of a hinge: what the curator may be told of it."""
+        return "logistic", 1
 
     # ---- which form ----
 
@@ -89,22 +89,22 @@ class LinearClassifier(PrivateClassifier):
     @property
     def arithmetic(self) -> str:  # type: ignore[override]
         """What `guarantee_` says of it."""
-        return EXACT if self.method_ == "gradient" else IDEALISED
+        return {"gradient": EXACT, "minima": COVERED}.get(self.method_, IDEALISED)
 
     def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:  # noqa: N803
         self.method_ = self._form()
         return super()._checked(X, y)
 
     def begin(self, features: Any, declared: Declared) -> None:
-        """Behind the curator there is descent alone."""
+        """Behind the curator there is descent, and the Gaussian form with noise on its output."""
         super().begin(features, declared)
-        self.method_ = "gradient"
-        if self.method not in ("auto", "gradient"):
+        self.method_ = "minima" if self.method == "gaussian" else "gradient"
+        if self.method not in ("auto", "gradient", "gaussian"):
             raise PolicyError(
                 "SF-E132",
                 "Textbook forms of perturbation run on own arrays only.",
                 why="what a solver does to their noise in floating point is not proven to hide a row",
-                try_='method="gradient"',
+                try_='method="gradient", or method="gaussian" with a delta',
             )
 
     # ---- learning ----
@@ -114,6 +114,8 @@ class LinearClassifier(PrivateClassifier):
         short = oracle.short(length_of(declared))
         if isinstance(short, ArrayOracle) and self.method_ != "gradient":
             found = textbook.learned(short, self._joint(), self.method_, self._penalty() or None)
+        elif self.method_ == "minima":
+            found = textbook.released(short, *self._named(), self._penalty() or None)
         else:
             found = Descent(self._residual, self._penalty(), self._rows_declared(), self._steps()).run(short)
         self._keep(found, declared, short.declared)
@@ -130,49 +132,8 @@ class LinearClassifier(PrivateClassifier):
     def _steps(self) -> int | None:
         return None if self.steps is None else whole(self.steps, "steps")
 
-    def _keep(self, found: Found, declared: Declared, short: Declared) -> None:
-        """In the features' own measure; how rows are cut and shortened is kept beside."""
-        units = short.halves / short.bounds * found.norm
-        self.coef_ = found.weights[:, :-1] / units
-        self.intercept_ = found.weights[:, -1] * found.constant - self.coef_ @ declared.middles
-        self.middles_ = declared.middles
-        self.halves_ = declared.halves
-        self.units_ = units
-        self.n_iter_ = found.steps
 
-    # ---- what was learnt ----
-
-    def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        scores = self._scores(self._rows(X))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _scores(self, rows: Floats) -> Floats:
-        """Of rows as they would have been learnt from: within bounds, and no longer than any of those."""
-        centred = np.where(np.isnan(rows), 0.0, np.clip(rows - self.middles_, -self.halves_, self.halves_))
-        lengths = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
-        origin = self.intercept_ + self.coef_ @ self.middles_
-        found: Floats = centred @ self.coef_.T / np.maximum(lengths, 1.0) + origin
-        return found
-
-    def whole_weights(self, short: Declared, one: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Weights of shortened whole features, and what is added, where `one` stands for a score of 1."""
-        steps = short.halves / short.bounds
-        origin = self.intercept_ + self.coef_ @ self.middles_
-        return np.rint(self.coef_ * steps * one).astype(np.int64), np.rint(origin * one).astype(np.int64)
-
-    def suits(self, short: Declared) -> bool:
-        """Whether these rows are cut and shortened as those that it was learnt from."""
-        norm = float(short.norm or 0)
-        return self.units_.shape == short.halves.shape and np.allclose(
-            self.units_, short.halves / short.bounds * norm
-        )
-
-    def _log_scores(self, rows: Floats) -> Floats:
-        scores = self._scores(rows)
-        return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
-
-
-class LogisticRegression(LinearClassifier):
+class LogisticRegression(ConvexClassifier):
     """Logistic regression of two classes, and of more by their joint chances.
 
     Privacy
@@ -221,8 +182,11 @@ class LogisticRegression(LinearClassifier):
     def _joint(self) -> Joint:
         return super()._joint() if len(self.classes_) == 2 else Chances(len(self.classes_))
 
+    def _named(self) -> tuple[str, Any]:
+        return ("logistic" if len(self.classes_) == 2 else "chances"), 1
 
-class _Unlikely(LinearClassifier):
+
+class _Unlikely(ConvexClassifier):
     """Scores that are no chances."""
 
     @property
@@ -273,6 +237,9 @@ class LinearSVC(_Unlikely):
     def _loss(self) -> Loss:
         return huber(self.width)
 
+    def _named(self) -> tuple[str, Any]:
+        return "huber", self.width
+
 
 class ConvexERM(_Unlikely):
     """Any convex loss of margins whose steepness and curvature are declared (`sf.learn.Loss`).
@@ -318,10 +285,15 @@ class ConvexERM(_Unlikely):
     def _loss(self) -> Loss:
         return named(self.loss)
 
-
-def length_of(declared: Declared) -> float:
-    """How long rows may be, in halves of their bounds; public."""
-    return 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
+    def _named(self) -> tuple[str, Any]:
+        if self.loss not in ("logistic", "huber"):
+            raise PolicyError(
+                "SF-E143",
+                "Behind the curator this form takes losses that are known by their name.",
+                why="what a function computes is not known before it is called with rows",
+                try_='loss="huber", or method="gradient"',
+            )
+        return self.loss, Fraction(1, 2)
 
 
 def _pull(classes: int) -> float:

@@ -248,7 +248,7 @@ def _most_frequent(
     if length == len(items):
         return range(length)
     if isinstance(spend, Pure):
-        return oracle.top(items, length, _LEADING, spend)
+        return oracle.select(items, length, _LEADING, spend)
     chosen = cap(oracle, held, seen, seen.rows.count * seen.mean / len(items), _LEADING)
     oracle, (weight,) = oracle.remember([chosen.weight])
     got = counts(oracle, [Multiply(each, weight) for each in items], chosen, _LEADING)

@@ -10,14 +10,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.curator.statistics import COUNT, Add, Block, Constant, Key, Multiply
 from sfumato.learn.declared import Labels, codes, given_listed, listed_categories
 from sfumato.learn.estimator import declared_classes
 from sfumato.learn.moments import plain
-from sfumato.learn.supervised import PrivateClassifier
+from sfumato.learn.supervised import PrivateClassifier, one_each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +125,8 @@ def _spread(variances: Floats, rows: Floats, noise: Floats) -> Floats:
 class CategoricalNB(PrivateClassifier):
     """Classes whose features are independent and take listed values.
 
-    On own arrays `categories` lists the values of each feature, or says how many there are, from 0 on.
+    On own arrays `categories` lists the values of each feature, or says how many there are, from 0 on; one
+    number is for every feature.
     Behind the curator they are those that the steward listed. What is not listed counts nowhere.
 
     Privacy
@@ -187,10 +187,9 @@ class CategoricalNB(PrivateClassifier):
         return scores
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
-        rows, labels = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
-        check_classification_targets(labels)
+        rows = validate_data(self, X, dtype=None, ensure_all_finite=False)
         self.classes_ = np.array(declared_classes(self.classes))
-        return rows, labels
+        return rows, one_each(rows, y)
 
     def _rows(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)

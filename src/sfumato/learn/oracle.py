@@ -1,4 +1,4 @@
-"""What a learner may ask of rows it never sees: noisy sums and histograms.
+"""What a learner may ask of rows it never sees: noisy sums and histograms, quantiles, and a choice of sums.
 
 `Oracle` says what each costs; where the exact integers come from is said by `ArrayOracle`, for one's own
 arrays, and by the session, for a table behind the curator. A learner that speaks to an oracle alone is as
@@ -9,6 +9,7 @@ Because : docs/proofs/statistics.md
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.statistics import Block, Key, Noisy, noisy, part
+from sfumato.curator.selections import Ranked
+from sfumato.curator.spend import Pure
+from sfumato.curator.statistics import Add, Block, Constant, Key, Noisy, noisy, part, span
 from sfumato.learn.declared import View, around
 from sfumato.learn.slopes import Rows, plain
-from sfumato.noise import TopK
+from sfumato.noise import Quantiles, TopK
 from sfumato.privacy.events import Sequential
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.curator.statistics import Value
     from sfumato.learn.arrays import Arrays
     from sfumato.learn.declared import Declared
+    from sfumato.learn.minima import Minima
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
     from sfumato.privacy.events import Event
@@ -53,6 +57,8 @@ class Oracle(ABC):
     """Sums over rows whose bounds are declared, out of one purse."""
 
     rows_per_unit: int = 1
+    scans: bool = False
+    """Whether another look at the rows takes a scan, so that more is asked at once than may be needed."""
     replaced: bool = False
     """Whether neighbours replace a unit instead of adding or removing one."""
 
@@ -102,6 +108,10 @@ class Oracle(ABC):
         found = np.asarray(self._slopes(asked, noise, spend), dtype=np.float64)
         return Answer(found.reshape(asked.weights.shape), noise.deviation)
 
+    def minima(self, asked: Minima) -> NDArray[np.float64]:
+        """Weights near a minimum, one row a score, of rows behind the curator that were shortened."""
+        raise AssertionError("textbook forms see own arrays as they are")
+
     @abstractmethod
     def short(self, length: float) -> Oracle:
         """The same rows, none longer than this: in halves of their bounds, for every feature the same."""
@@ -114,16 +124,53 @@ class Oracle(ABC):
     def remember(self, values: Sequence[Value]) -> tuple[Oracle, list[Value]]:
         """The same rows with these values as further columns, so that none is computed again."""
 
-    def top(
+    def quantiles(
+        self,
+        values: Sequence[Value],
+        shares: Sequence[Any],
+        keys: Sequence[Key] = (),
+        share: Fraction = ALL,
+        out_of: Spend | None = None,
+    ) -> list[NDArray[np.int64]]:
+        """Of each value in every cell of the keys, from one scan: one row a share, one column a cell.
+
+        By pure ε, of which every value has an equal part.
+        """
+        spend, moved = self._pure(out_of, share), self.rows_per_unit * (2 if self.replaced else 1)
+        ends = [span(value, self.declared.spans) for value in values]
+        mechanism = Quantiles(spend.epsilon / (len(values) * moved), tuple(shares))
+        cells, size = math.prod(key.size for key in keys), 1 + max(high - low for low, high in ends)
+        ranked = Ranked(len(values), cells, size, mechanism, moved)
+        places = [Add(value, Constant(-low)) for value, (low, _) in zip(values, ends, strict=True)]
+        found = self._quantiles(tuple(places), tuple(keys), ranked, spend)
+        return [
+            np.minimum(np.array(each, dtype=np.int64).reshape(-1, cells) + low, high)
+            for each, (low, high) in zip(found, ends, strict=True)
+        ]
+
+    @abstractmethod
+    def _quantiles(
+        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+    ) -> list[list[list[int]]]:
+        """Of values that lie from 0 on."""
+
+    def select(
         self, terms: Sequence[Value], k: int, share: Fraction = ALL, out_of: Spend | None = None
     ) -> list[int]:
         """The places of the k terms with the greatest sums, where a row adds 0 or 1 to each; by pure ε."""
-        spend = part(out_of or self.purse.main, share)
-        mechanism = TopK(spend.choice(), k, self.rows_per_unit, monotone=not self.replaced)
-        return self._top(tuple(terms), mechanism, spend)
+        spend = self._pure(out_of, share)
+        mechanism = TopK(spend.epsilon, k, self.rows_per_unit, monotone=not self.replaced)
+        return self._select(tuple(terms), mechanism, spend)
 
     @abstractmethod
-    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
+    def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
+
+    def _pure(self, out_of: Spend | None, share: Fraction) -> Pure:
+        """What choices are paid for with: beside Gaussian noise they are not one Gaussian mechanism."""
+        spend = part(out_of or self.purse.main, share)
+        if not isinstance(spend, Pure):
+            raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
+        return spend
 
     def noise(self, blocks: Sequence[Block], spend: Spend) -> list[Noisy]:
         """What would be added to these blocks; public."""
@@ -211,7 +258,13 @@ class ArrayOracle(Oracle):
             self._matrix = Rows.of(self.declared, self._arrays, asked)
         return noise.release(asked.exact(self._matrix))
 
-    def _top(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+    def _quantiles(
+        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+    ) -> list[list[list[int]]]:
+        self._pay(ranked.event())
+        return ranked.release(self._arrays.tallied(keys, values, ranked.size))
+
+    def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
         self._pay(mechanism.event())
         return mechanism.release(self._arrays.sums((), terms)[:, 0])
 

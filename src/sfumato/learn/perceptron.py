@@ -19,7 +19,7 @@ from sfumato.curator.spend import Pure
 from sfumato.curator.statistics import Among, AtMost, Choose, Constant, Every, Less, Multiply, Not
 from sfumato.learn import progress
 from sfumato.learn.descent import Found
-from sfumato.learn.linear_classifiers import LinearClassifier
+from sfumato.learn.linear_scores import LinearClassifier
 from sfumato.learn.slopes import Slopes
 from sfumato.privacy.exact import whole
 
@@ -126,8 +126,6 @@ class Perceptron(LinearClassifier):
     Because  : docs/proofs/perceptron.md
     Assumes  : the bounds and the classes are public.
     """
-
-    method: Any = "gradient"
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Textbook forms for one's own arrays: noise on the minimiser, or on the problem that it solves.
 
-They are proven for real numbers and exact minimisers, and computed with doubles: idealised arithmetic. The
-Gaussian form covers what its solver leaves by noise of its own.
+They are proven for real numbers, and computed with doubles: idealised arithmetic. What a solver leaves of the
+way to the minimum is bounded, and covered by noise.
 
 Because : docs/proofs/convex.md
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
+from sfumato.learn.descent import CONSTANT
 from sfumato.privacy.gaussian import delta_of, mu_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+LONGEST = math.hypot(1.0, CONSTANT) * (1 + 2.0**-40)
+"""Of a row with its constant, in lengths of the longest; doubles add less than that."""
 _QUARTER = 4.0
 _ASIDE_EPSILON, _ASIDE_DELTA = 0.01, 0.1
 """Of ε and δ: what covers the solver's remainder."""
@@ -71,19 +74,20 @@ ADD_REMOVE = Neighbouring()
 
 
 def output_scale(problem: Problem, neighbouring: Neighbouring = ADD_REMOVE) -> float:
-    """How far one row can move the minimiser of a problem this convex."""
-    return neighbouring.times * problem.joint.steepness * problem.longest / problem.penalty
+    """How far one row can move what a solver finds of the minimiser of a problem this convex."""
+    pull = neighbouring.times * problem.joint.steepness * problem.longest
+    return (pull + 2 * problem.remainder) / problem.penalty
 
 
 def output(problem: Problem, epsilon: float, neighbouring: Neighbouring = ADD_REMOVE) -> Floats:
     """The minimiser, moved by noise for all that one row can move it. Pure ε."""
-    found, _ = problem.minimum(_level(problem))
+    found = problem.near(_level(problem))
     return found + spherical(found.shape, output_scale(problem, neighbouring) / epsilon)
 
 
 def gaussian_output(problem: Problem, multiplier: float) -> Floats:
     """The same with Gaussian noise, so many times as wide as one row moves it."""
-    found, _ = problem.minimum(_level(problem))
+    found = problem.near(_level(problem))
     return found + multiplier * output_scale(problem) * normal(found.shape)
 
 
@@ -121,24 +125,52 @@ def objective_tilt(problem: Problem, epsilon: float, neighbouring: Neighbouring 
 
 
 def objective(problem: Problem, epsilon: float, neighbouring: Neighbouring = ADD_REMOVE) -> Floats:
-    """The minimiser of a problem with a random tilt. Pure ε."""
-    tilt = objective_tilt(problem, epsilon, neighbouring)
+    """Almost the minimiser of a problem with a random tilt, with noise for how far off it is. Pure ε."""
+    tilt = objective_tilt(problem, epsilon * (1 - _ASIDE_EPSILON), neighbouring)
+    convex = replace(problem, penalty=tilt.penalty)
     shape = problem.joint.outputs, problem.rows.shape[1]
-    found, _ = replace(problem, penalty=tilt.penalty).minimum(spherical(shape, tilt.scale))
-    return found
+    found = convex.near(spherical(shape, tilt.scale))
+    return found + spherical(shape, _cover(convex) / (epsilon * _ASIDE_EPSILON))
+
+
+def _cover(problem: Problem) -> float:
+    """How far apart two solvers can stop that have one and the same minimum."""
+    return 2 * problem.remainder / problem.penalty
 
 
 # ---- Gaussian tilts ----------------------------------------------------------------------------------------
 
 
-def tilt_delta(mu: float, log_det: float, epsilon: float) -> float:
-    """δ of a Gaussian tilt, where a row pulls by μ deviations at most and raises log det so much."""
+_CELLS, _FURTHEST = 2**13, 16.0
+"""Of the law of the tilt along a row, in deviations."""
+
+
+def tilt_delta(mu: float, log_det: float, epsilon: float, freedom: int = 1) -> float:
+    """δ of a Gaussian tilt, where a row pulls by μ deviations at most and raises log det so much.
+
+    `freedom` is in how many directions it can pull.
+    """
     left = epsilon - log_det
+    if freedom > 1:
+        return _tilt_delta_of_several(mu, left, freedom)
     if left >= mu * mu / 2:
         return 2 * delta_of(mu, left)
     from scipy.special import ndtr
 
     return float(1 - 2 * math.exp(left) * ndtr(-mu))
+
+
+def _tilt_delta_of_several(mu: float, left: float, freedom: int) -> float:
+    """E(1 − e^(left − μ²/2 − μχ))₊ for χ as long as so many normals: each cell by its upper end."""
+    from scipy.special import gammaincc
+
+    lowest = max(0.0, (left - mu * mu / 2) / mu) if mu else math.inf
+    if math.isinf(lowest):
+        return 0.0
+    ends = lowest + np.linspace(0.0, _FURTHEST + math.sqrt(freedom), _CELLS + 1)
+    beyond = gammaincc(freedom / 2, ends**2 / 2)
+    lost = -np.expm1(np.minimum(0.0, left - mu * mu / 2 - mu * ends[1:]))
+    return float((lost * (beyond[:-1] - beyond[1:])).sum() + beyond[-1])
 
 
 def gaussian_tilt(problem: Problem, epsilon: float, delta: float) -> Tilted:
@@ -148,7 +180,8 @@ def gaussian_tilt(problem: Problem, epsilon: float, delta: float) -> Tilted:
     low, high = 0.0, mu_of(epsilon, delta)
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if tilt_delta(middle, log_det, epsilon) <= delta else (low, middle)
+        found = tilt_delta(middle, log_det, epsilon, problem.joint.freedom)
+        low, high = (middle, high) if found <= delta else (low, middle)
     return Tilted(problem.joint.steepness * problem.longest / low, penalty)
 
 
@@ -157,14 +190,6 @@ def gaussian(problem: Problem, epsilon: float, delta: float) -> Floats:
     tilt = gaussian_tilt(problem, epsilon * (1 - _ASIDE_EPSILON), delta * (1 - _ASIDE_DELTA))
     convex = replace(problem, penalty=tilt.penalty)
     shape = problem.joint.outputs, problem.rows.shape[1]
-    found, steep = convex.minimum(tilt.scale * normal(shape))
-    allowed = remainder(convex)
-    if not steep <= allowed:
-        raise ArithmeticError("the solver did not come near enough to the minimum")
-    width = 2 * allowed / convex.penalty / mu_of(epsilon * _ASIDE_EPSILON, delta * _ASIDE_DELTA)
+    found = convex.near(tilt.scale * normal(shape))
+    width = _cover(convex) / mu_of(epsilon * _ASIDE_EPSILON, delta * _ASIDE_DELTA)
     return found + width * normal(shape)
-
-
-def remainder(problem: Problem) -> float:
-    """How steep the problem may still be where a solver stops; public."""
-    return 1e-6 * max(1.0, problem.penalty)

@@ -12,9 +12,10 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sfumato.curator.statistics import COUNT, Add, Block, Constant, Divide, Key, Multiply
+from sfumato.errors import UsageError
 from sfumato.learn.estimator import Private
 from sfumato.learn.moments import plain
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import exact, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _COUNTS, _SUMS, _SQUARES = Fraction(1, 10), Fraction(5, 10), Fraction(4, 10)
+_HALF = Fraction(1, 2)
 _FINE = 64
 """So many equal parts of the bounds are counted to find where bins should end."""
 
@@ -84,6 +86,67 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
         found: Floats = np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_
         return found
+
+
+class RobustScaler(OneToOneFeatureMixin, TransformerMixin, Private):
+    """Features less their private median, in private spans between two quantiles; by pure ε.
+
+    Far rows do not move it, as they do a mean. Where a span is less than a step, the feature is left as wide
+    as it is.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, for the whole fit.
+    Because  : docs/proofs/learners.md#scalers-and-bins
+    Assumes  : the bounds are public.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        bounds: Any = None,
+        row_norm: Any = None,
+        quantile_range: Any = (25, 75),
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.quantile_range = quantile_range
+        self.budget = budget
+
+    def _learn(self, oracle: Oracle) -> None:
+        declared = oracle.declared
+        found = oracle.quantiles([each.value for each in declared.features], _three(self.quantile_range))
+        low, middle, high = np.array(found, dtype=np.float64)[:, :, 0].T
+        steps = declared.halves / declared.bounds
+        self.center_ = middle * steps + declared.middles
+        self.scale_ = np.where(high > low, high - low, declared.bounds) * steps
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        found: Floats = (self._rows(X) - self.center_) / self.scale_
+        return found
+
+    def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
+        found: Floats = np.asarray(X, dtype=np.float64) * self.scale_ + self.center_
+        return found
+
+
+def _three(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
+    """The shares below the low end, the median and the high end, from two numbers of a hundred."""
+    try:
+        low, high = (exact(each, "quantile_range") / 100 for each in quantile_range)
+    except (TypeError, ValueError):
+        low = high = _HALF
+    if not 0 < low < _HALF < high < 1:
+        raise UsageError(
+            "SF-E118",
+            "A range of quantiles lies around 50, between 0 and 100.",
+            try_="quantile_range=(25, 75)",
+        )
+    return low, _HALF, high
 
 
 class Bins(OneToOneFeatureMixin, TransformerMixin, Private):

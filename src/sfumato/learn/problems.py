@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from sfumato.learn.solvers import minimum
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from sfumato.learn.losses import Loss
 
     Floats = NDArray[np.float64]
-
-_ROUNDS = 60
-_LARGE = 400
-"""Beyond so many weights, second derivatives are not written out."""
 
 
 class Joint(Protocol):
@@ -32,6 +32,14 @@ class Joint(Protocol):
     @property
     def steepness(self) -> float:
         """No row pulls its scores further than this, in all."""
+
+    @property
+    def curvature(self) -> float:
+        """No second derivative by scores is larger in any direction."""
+
+    @property
+    def freedom(self) -> int:
+        """In so many directions of the scores a row can pull."""
 
     def log_det(self, ratio: float) -> float:
         """By how much a row can raise log det of the second derivatives.
@@ -64,6 +72,14 @@ class OfMargins:
     @property
     def steepness(self) -> float:
         return self.loss.steepness * math.sqrt(self.outputs)
+
+    @property
+    def curvature(self) -> float:
+        return self.loss.curvature
+
+    @property
+    def freedom(self) -> int:
+        return self.outputs
 
     def log_det(self, ratio: float) -> float:
         return self.outputs * math.log1p(self.loss.curvature * ratio)
@@ -102,6 +118,16 @@ class Chances:
     @property
     def steepness(self) -> float:
         return math.sqrt(2)
+
+    @property
+    def curvature(self) -> float:
+        """v·(diag(p) − ppᵀ)·v is the variance of v, at most a quarter of (2·max|v|)² and half of ‖v‖²."""
+        return 0.5
+
+    @property
+    def freedom(self) -> int:
+        """Pulls add up to nothing."""
+        return self.classes - 1
 
     def log_det(self, ratio: float) -> float:
         """diag(p) − ppᵀ has K − 1 positive eigenvalues, which add up to 1 − Σp² ≤ 1 − 1/K."""
@@ -151,33 +177,19 @@ class Problem:
         loss = self.joint.value(self.rows @ weights.T, self.marks)
         return loss + self.penalty / 2 * float((weights**2).sum()) + float((tilt * weights).sum())
 
-    def minimum(self, tilt: Floats, start: Floats | None = None) -> tuple[Floats, float]:
-        """Where the problem with a tilt has its minimum, and how steep it still is there."""
-        weights = np.zeros_like(tilt) if start is None else start
-        if tilt.size > _LARGE:
-            return self._descended(weights, tilt)
-        floor = 1e-12 * max(1.0, self.penalty, len(self.rows))
-        slope = self.slope(weights, tilt)
-        for _ in range(_ROUNDS):
-            if float(np.linalg.norm(slope)) <= floor:
-                break
-            step: Floats = np.asarray(np.linalg.solve(self._curve(weights), slope.ravel())).reshape(
-                tilt.shape
-            )
-            weights, slope = self._stepped(weights, slope, step, tilt)
-        return weights, float(np.linalg.norm(slope))
+    def curved(self, weights: Floats) -> Callable[[Floats], Floats]:
+        """The second derivatives at some weights, as what they make of a direction."""
+        curve = self.joint.curve(self.rows @ weights.T, self.marks)
 
-    def _stepped(self, weights: Floats, slope: Floats, step: Floats, tilt: Floats) -> tuple[Floats, Floats]:
-        """As far as makes the slope shorter, as a short enough step does in a problem this convex."""
-        length, found, now = float(np.linalg.norm(slope)), weights, slope
-        for halves in range(40):
-            found = weights - step / 2**halves
-            now = self.slope(found, tilt)
-            if float(np.linalg.norm(now)) < length:
-                return found, now
-        return weights, slope
+        def times(direction: Floats) -> Floats:
+            turned = np.einsum("nkl,nl->nk", curve, self.rows @ direction.T)
+            found: Floats = turned.T @ self.rows + self.penalty * direction
+            return found
 
-    def _curve(self, weights: Floats) -> Floats:
+        return times
+
+    def curve(self, weights: Floats) -> Floats:
+        """The same, written out."""
         outputs, size = weights.shape
         curve = self.joint.curve(self.rows @ weights.T, self.marks)
         found = np.zeros((outputs, size, outputs, size))
@@ -189,17 +201,20 @@ class Problem:
         whole[np.diag_indices_from(whole)] += self.penalty
         return whole
 
-    def _descended(self, weights: Floats, tilt: Floats) -> tuple[Floats, float]:
-        from scipy.optimize import minimize
+    @property
+    def remainder(self) -> float:
+        """How steep the problem may still be where a solver stops; public."""
+        return 1e-8 * max(1.0, self.penalty)
 
-        shape = tilt.shape
-        solve: Any = minimize
-        found = solve(
-            lambda w: self.value(w.reshape(shape), tilt),
-            weights.ravel(),
-            jac=lambda w: self.slope(w.reshape(shape), tilt).ravel(),
-            method="L-BFGS-B",
-            options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-15, "gtol": 1e-9},
-        )
-        reached = found.x.reshape(shape)
-        return reached, float(np.linalg.norm(self.slope(reached, tilt)))
+    def minimum(self, tilt: Floats) -> tuple[Floats, float]:
+        """Where the problem with a tilt has its minimum, and how steep it still is there."""
+        return minimum(self, tilt, self.remainder)
+
+    def near(self, tilt: Floats) -> Floats:
+        """Weights at which the problem is as flat as its remainder says.
+
+        That they are reached is proven for real numbers. If doubles did not, rows would count nowhere: an
+        error would be a release too.
+        """
+        found, steep = self.minimum(tilt)
+        return found if steep <= self.remainder else -tilt / self.penalty

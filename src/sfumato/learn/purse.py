@@ -8,10 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.spend import Moves, Needs, Pure, Rounded, spend
+from sfumato.curator.statistics import part
 from sfumato.errors import UsageError
-from sfumato.privacy import events
+from sfumato.privacy import composition, events
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import exact, positive, shown
+from sfumato.privacy.exact import exact, positive, raised, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,8 @@ class Purse:
     """`main` for what is summed, and `aside` for what pure ε does better: single numbers and choices.
 
     Both together are (ε, δ)-private, or ρ-zCDP, by composition: ε₁ + ε₂ with δ for the Gaussian part alone;
-    or ε₁²/2 + ρ₂. `alone` may take the place of `main`, at its price and no more.
+    or ε₁²/2 + ρ₂. `alone` may take the place of `main`, at its price and no more: of all of it, or of what
+    is left of it when a share of `first` was spent.
     """
 
     main: Spend
@@ -38,9 +40,10 @@ class Purse:
     rho: Fraction | None
     whole: events.Event | None = None
     """The price, where it is none of sums: that of a textbook form."""
+    first: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, amounts: Mapping[str, Any], aside: Fraction) -> Purse:
+    def of(cls, amounts: Mapping[str, Any], aside: Fraction, first: Fraction = Fraction(0)) -> Purse:
         """From what was typed: epsilon, epsilon and delta, or rho."""
         if not amounts or amounts.keys() == {"delta"}:
             raise UsageError(
@@ -48,26 +51,23 @@ class Purse:
             )
         whole = spend(budget=Budget(1), needs=_NEEDS, amounts=amounts)  # refuses what is said in two ways
         if "rho" in amounts:
-            return cls._concentrated(positive(amounts["rho"], "rho"), aside, str(whole))
+            return cls._concentrated(positive(amounts["rho"], "rho"), aside, first, str(whole))
         epsilon, delta = positive(amounts["epsilon"], "epsilon"), exact(amounts.get("delta", 0), "delta")
         rest = dict(amounts, epsilon=epsilon * (1 - aside))
-        main = spend(budget=Budget(1), needs=_NEEDS, amounts=rest) if aside else whole
-        return cls(
-            main,
-            Pure(epsilon * aside) if aside else None,
-            Pure(epsilon * (1 - aside)),
-            str(whole),
-            epsilon,
-            delta,
-            None,
-        )
+        if delta and first:
+            rest["delta"] = delta / 2  # each of the two ways on from there has half
+        main = spend(budget=Budget(1), needs=_NEEDS, amounts=rest) if aside or first else whole
+        left = epsilon * (1 - aside) - _spent(main, first, delta / 2)
+        set_aside = Pure(epsilon * aside) if aside else None
+        return cls(main, set_aside, Pure(left), str(whole), epsilon, delta, None, first=first)
 
     @classmethod
-    def _concentrated(cls, rho: Fraction, aside: Fraction, words: str) -> Purse:
+    def _concentrated(cls, rho: Fraction, aside: Fraction, first: Fraction, words: str) -> Purse:
         """Pure ε is ε²/2-zCDP."""
         main = spend(budget=Budget(1), needs=_NEEDS, amounts={"rho": rho * (1 - aside)})
-        first, rest = (_root_down(2 * rho * share) for share in (aside, 1 - aside))
-        return cls(main, Pure(first) if aside else None, Pure(rest), words, None, Fraction(0), rho)
+        one, rest = (_root_down(2 * rho * share) for share in (aside, (1 - aside) * (1 - first)))
+        set_aside = Pure(one) if aside else None
+        return cls(main, set_aside, Pure(rest), words, None, Fraction(0), rho, first=first)
 
     @property
     def events(self) -> tuple[events.Event, ...]:
@@ -85,6 +85,13 @@ def event_of(amount: Spend) -> events.Event:
     if isinstance(amount, Rounded):
         return events.Gaussian(amount.multiplier)
     return events.Pure(amount.epsilon)
+
+
+def _spent(main: Spend, share: Fraction, delta: Fraction) -> Fraction:
+    """The ε of a share of a spend, at this δ."""
+    if isinstance(main, Pure) or not share:
+        return main.epsilon * share if isinstance(main, Pure) else Fraction(0)
+    return raised(composition.epsilon([event_of(part(main, share))], delta))
 
 
 def _root_down(square: Fraction) -> Fraction:

@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_array,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_is_fitted
 
 from sfumato.curator.spend import Pure, Rounded
 from sfumato.curator.statistics import Block, noisy
 from sfumato.errors import UsageError
-from sfumato.learn.declared import ONE, box
-from sfumato.learn.estimator import Private
+from sfumato.learn.declared import ONE, box, codes, numbers_of
+from sfumato.learn.estimator import Paying
 from sfumato.learn.purse import Purse, event_of
 from sfumato.noise.bits import OS, below
 from sfumato.privacy.conversion import renyi_epsilon
@@ -62,7 +57,7 @@ class Plan:
     event: BestOf
 
 
-class Search(Private):
+class Search(Paying):
     """The best setting of an estimator, for the price of a few fits however many are tried.
 
     `grid` lists values for each parameter. A run takes one of all combinations at random, learns from three
@@ -145,25 +140,35 @@ class Search(Private):
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge for all runs, then make them."""
         settings = _settings(self.grid)
-        rows, labels = _checked(X, y)
+        plan = self.plan()
+        rows, targets = self._made({}, plan.amounts).checked(X, y)
         with self._paying() as (purse, pay):
-            plan = self.plan()
             for event in purse.events:
                 pay(event)
             tested = _coins(len(rows))
             best, highest = None, -float("inf")
             for _ in range(drawn_runs(plan.event.stop)):  # how many there were is no part of the answer
                 setting = settings[below(len(settings), OS)]
-                fitted = self._made(setting, plan.amounts).fit(rows[~tested], labels[~tested])
-                score = _score(fitted, rows[tested], labels[tested], plan.score)
+                fitted = self._made(setting, plan.amounts)
+                fitted.checked(X, y)
+                fitted.learnt(rows[~tested], targets[~tested])
+                score = _score(fitted, rows[tested], targets[tested], plan.score)
                 if score > highest:
                     best, highest, self.best_params_ = fitted, score, setting
         self.best_estimator_, self.best_score_ = best, highest
-        self.n_features_in_ = self.best_estimator_.n_features_in_
-        if hasattr(self.best_estimator_, "classes_"):
-            self.classes_ = self.best_estimator_.classes_
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            if hasattr(best, name):
+                setattr(self, name, getattr(best, name))
         self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Of the kind that its estimator is."""
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type, tags.target_tags = inner.estimator_type, inner.target_tags
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags = inner.input_tags
+        return tags
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)
@@ -180,15 +185,6 @@ class Search(Private):
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y))
-
-
-def _checked(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:  # noqa: N803
-    """A row and a target for each, before any is put aside: a run sees them in parts only."""
-    rows, targets = check_array(X, dtype=None, ensure_all_finite=False), column_or_1d(y)
-    check_consistent_length(rows, targets)
-    if targets.dtype.kind == "f":
-        assert_all_finite(targets, input_name="y")
-    return rows, targets
 
 
 def _settings(grid: Any) -> list[dict[str, Any]]:
@@ -244,8 +240,10 @@ def _score(fitted: Any, rows: Any, targets: Any, spend: Spend) -> float:
 
 def _qualities(fitted: Any, rows: Any, targets: Any) -> NDArray[np.float64]:
     if is_classifier(fitted):
-        return np.asarray(fitted.predict(rows) == targets, dtype=np.float64)
+        listed = fitted.classes_.tolist()
+        true, guessed = codes(targets, listed), codes(fitted.predict(rows), listed)
+        return np.asarray((true == guessed) & (true >= 0), dtype=np.float64)
     lows, highs = box(fitted.target_bounds, 1)
-    clipped = np.clip(np.asarray(targets, dtype=np.float64), lows[0], highs[0])
+    clipped = np.clip(numbers_of(targets), lows[0], highs[0])
     off = (fitted.predict(rows) - clipped) / (highs[0] - lows[0])
     return np.asarray(1.0 - off**2, dtype=np.float64)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from sfumato.errors import UsageError
-from sfumato.learn.declared import given
+from sfumato.learn.declared import given, numbers_of
 from sfumato.learn.estimator import Private, declared_classes
 
 if TYPE_CHECKING:
@@ -19,19 +19,25 @@ if TYPE_CHECKING:
     from sfumato.learn.declared import Given
 
 
+def one_each(rows: Any, y: Any) -> NDArray[Any]:
+    """A target for each row. Nothing else is asked of it: an error that one row decides gives it away."""
+    if y is None:
+        raise ValueError("this estimator requires y to be passed, but the target y is None")
+    found: NDArray[Any] = column_or_1d(y, warn=True)
+    check_consistent_length(rows, found)
+    return found
+
+
 class PrivateClassifier(ClassifierMixin, Private):
-    """Learns classes. Rows whose label is not declared count nowhere."""
+    """Learns classes. Rows whose label is not declared, or is missing, count nowhere."""
 
     classes: Any
     classes_: NDArray[Any]
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
-        rows, labels = validate_data(
-            self, X, y, dtype=np.float64, ensure_all_finite=False, multi_output=False
-        )
-        check_classification_targets(labels)
+        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         self.classes_ = np.array(declared_classes(self.classes))
-        return rows, labels
+        return rows, one_each(rows, y)
 
     def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
         return given(rows, self._frame(rows.shape[1]), labels=(target, self.classes_.tolist()))
@@ -47,21 +53,19 @@ class PrivateClassifier(ClassifierMixin, Private):
         found: NDArray[Any] = self.classes_[best]
         return found
 
+    @abstractmethod
     def _log_scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """The logarithm of each class's probability, up to what is common to a row."""
-        raise NotImplementedError
 
 
 class PrivateRegressor(RegressorMixin, Private):
-    """Learns a number. Targets are clipped to their declared bounds; on own arrays none may be missing."""
+    """Learns a number. Targets are clipped to their declared bounds; what is missing counts as the middle."""
 
     target_bounds: Any
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
-        rows, target = validate_data(
-            self, X, y, dtype=np.float64, ensure_all_finite=False, y_numeric=True, multi_output=False
-        )
-        return rows, column_or_1d(target, dtype=np.float64)
+        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        return rows, numbers_of(one_each(rows, y))
 
     def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
         if self.target_bounds is None:

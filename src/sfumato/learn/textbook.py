@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,19 +12,22 @@ from sfumato.curator.spend import Rounded
 from sfumato.errors import UsageError
 from sfumato.learn import perturbation
 from sfumato.learn.descent import CONSTANT, Found
+from sfumato.learn.minima import Minima
 from sfumato.learn.problems import Problem
+from sfumato.learn.slopes import labels
 from sfumato.privacy.events import ApproxDP, Pure
+from sfumato.privacy.exact import exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.oracle import ArrayOracle
+    from sfumato.learn.oracle import ArrayOracle, Oracle
     from sfumato.learn.problems import Joint
     from sfumato.learn.purse import Purse
 
     Floats = NDArray[np.float64]
 
-_PENALTY = 1.0
+PENALTY = 1.0
 
 
 def priced(purse: Purse, form: str) -> Purse:
@@ -49,12 +52,6 @@ def learned(oracle: ArrayOracle, joint: Joint, form: str, penalty: float | None)
     norm = oracle.declared.norm
     if norm is None:
         raise AssertionError("rows are shortened before")
-    if form == "gaussian" and joint.outputs > 1:
-        raise UsageError(
-            "SF-E135",
-            "The Gaussian form is proven for two classes.",
-            try_='method="gradient", which takes any number',
-        )
     (event,) = oracle.purse.events
     features, codes = oracle.plain(event)
     rows = np.hstack([features / norm, np.full((len(features), 1), CONSTANT)])
@@ -63,13 +60,26 @@ def learned(oracle: ArrayOracle, joint: Joint, form: str, penalty: float | None)
         rows,
         joint.marks(codes),
         penalty or _penalty(oracle.purse, joint, form, rows.shape[1]),
-        _LONGEST,
+        perturbation.LONGEST,
     )
     return Found(_weights(problem, oracle.purse, form), CONSTANT, norm, math.nan, 1)
 
 
-_LONGEST = math.hypot(1.0, CONSTANT) * (1 + 2.0**-40)
-"""Of a row with its constant; doubles add less than that."""
+def released(oracle: Oracle, loss: str, width: Any, penalty: float | None) -> Found:
+    """The Gaussian form from rows behind the curator, which are shortened already."""
+    declared, purse = oracle.declared, oracle.purse
+    if declared.norm is None or purse.epsilon is None:
+        raise AssertionError("rows are shortened before, and there is a delta")
+    asked = Minima(
+        loss,
+        exact(width, "width"),
+        len(labels(declared).classes),
+        declared.norm,
+        exact(penalty or PENALTY, "penalty"),
+        purse.epsilon,
+        purse.delta,
+    )
+    return Found(oracle.minima(asked), CONSTANT, declared.norm, math.nan, 1)
 
 
 def _weights(problem: Problem, purse: Purse, form: str) -> Floats:
@@ -86,8 +96,8 @@ def _weights(problem: Problem, purse: Purse, form: str) -> Floats:
 def _penalty(purse: Purse, joint: Joint, form: str, size: int) -> float:
     """Noise on the minimiser wants one that makes it about 1 long; noise on the problem needs less."""
     if form != "output":
-        return _PENALTY
+        return PENALTY
     numbers = joint.outputs * size
     if isinstance(purse.main, Rounded):
-        return max(_PENALTY, math.sqrt(numbers) * float(purse.main.multiplier))
-    return max(_PENALTY, numbers / float(purse.alone.epsilon))
+        return max(PENALTY, math.sqrt(numbers) * float(purse.main.multiplier))
+    return max(PENALTY, numbers / float(purse.alone.epsilon))

@@ -5,6 +5,7 @@ Because : docs/proofs/itemsets.md
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sfumato.learn.arrays import Arrays
 from sfumato.learn.declared import Declared, Feature, Given
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -33,9 +34,20 @@ def listed_items(items: Any) -> list[Any]:
 
 
 def held(transactions: Iterable[Iterable[Any]], items: Sequence[Any]) -> NDArray[np.float64]:
-    """One row a transaction, one column an item; what is not declared counts nowhere."""
+    """One row a transaction, one column an item; what is not declared counts nowhere.
+
+    A transaction that is no list of items holds none, and is no error: that all are texts is a mistake of
+    who typed them, and one that is would be seen from an error.
+    """
     places = {item: place for place, item in enumerate(items)}
-    rows = [_places(each, places) for each in transactions]
+    given = list(transactions)
+    if given and all(isinstance(each, str | bytes) for each in given):
+        raise UsageError(
+            "SF-E121",
+            "A transaction is a list of items, and a text is none.",
+            try_='fit([["tea", "jam"], ["tea"]])',
+        )
+    rows = [_places(each, places) for each in given]
     found = np.zeros((len(rows), len(items)))
     for row, at in enumerate(rows):
         found[row, at] = 1.0
@@ -43,13 +55,9 @@ def held(transactions: Iterable[Iterable[Any]], items: Sequence[Any]) -> NDArray
 
 
 def _places(transaction: Any, places: dict[Any, int]) -> list[int]:
-    if isinstance(transaction, str | bytes):
-        raise UsageError(
-            "SF-E121",
-            "A transaction is a list of items, and a text is none.",
-            try_='fit([["tea", "jam"], ["tea"]])',
-        )
-    return sorted({places[item] for item in transaction if item in places})
+    if isinstance(transaction, str | bytes) or not isinstance(transaction, Iterable):
+        return []
+    return sorted({places[item] for item in transaction if isinstance(item, Hashable) and item in places})
 
 
 def declared(names: Sequence[Any], columns: Sequence[Column]) -> Declared:

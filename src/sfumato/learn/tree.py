@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.statistics import COUNT, AtLeast, Choose, Constant, Key
+from sfumato.curator.statistics import COUNT, AtLeast, Block, Choose, Constant, Key, part
 from sfumato.errors import UsageError
 from sfumato.learn.cells import bins
 from sfumato.learn.declared import Labels
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _START = Fraction(8, 100)
 _BINS = 12
 _DEEPEST = 10
+_SEEN = 0.045
+"""Nats a row that a good first split gains; a tree has no level more than lets it be seen."""
 
 
 @dataclass(slots=True)
@@ -80,7 +82,9 @@ class DecisionTree(PrivateClassifier):
         depth = whole(self.max_depth, "max_depth")
         if depth > _DEEPEST:
             raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="max_depth=5")
-        cuts = _cuts(oracle.declared, spread(oracle, _START))
+        known = spread(oracle, _START)
+        cuts = _cuts(oracle.declared, known)
+        depth = _levels(oracle, depth, known.rows)
         nodes = [Node(np.ones(len(self.classes_)))]
         leaves = [0]
         for _ in range(depth):
@@ -115,6 +119,17 @@ class DecisionTree(PrivateClassifier):
             at = np.where(inner, self.children_[at, side.astype(int)], at)
         found: Floats = np.log(self.value_[at])
         return found
+
+
+def _levels(oracle: Oracle, most: int, rows: float) -> int:
+    """As many levels as leave the first one clear of noise, by released numbers: each has its share."""
+    features = len(oracle.declared.features)
+    counted = Block((COUNT,), features, features)
+    for depth in range(most, 1, -1):
+        (noise,) = oracle.noise([counted], part(oracle.purse.main, (1 - _START) / depth))
+        if _needed(noise.deviation, np.array([rows])) <= _SEEN * rows:
+            return depth
+    return 1
 
 
 def _cuts(declared: Declared, known: Spread) -> list[list[int]]:
@@ -169,10 +184,10 @@ def _split(
             continue
         nodes[at].feature, nodes[at].cut = feature, cuts[feature][cut]
         table = counts[feature][:, place, :]
-        for name, part in (("below", table[: cut + 1]), ("above", table[cut + 1 :])):
+        for name, half in (("below", table[: cut + 1]), ("above", table[cut + 1 :])):
             setattr(nodes[at], name, len(nodes))
             fresh.append(len(nodes))
-            nodes.append(Node(part.sum(axis=0)))
+            nodes.append(Node(half.sum(axis=0)))
     return fresh
 
 

@@ -60,9 +60,10 @@ class Charge:
         """Who pays, as one text."""
         return payers(self.accounts)
 
-    def body(self, at: str, steps: int | None = None) -> str:
+    def body(self, at: str, by: str, steps: int | None = None) -> str:
         """The body of its entry: what `write` makes of all fields, put together from parts that are known."""
-        told = f'{{"about":{self._about},"accounts":{self.payers},"at":"{at}","cost":{written(self.cost)}'
+        told = f'{{"about":{self._about},"accounts":{self.payers},"at":"{at}","by":"{by}"'
+        told = f'{told},"cost":{written(self.cost)}'
         run = "" if steps is None else f',"steps":{steps}'
         return f'{told},"key":{canonical_json(self.key)},"request":"{self.request}"{run}}}'
 
@@ -222,12 +223,18 @@ def written(cost: Cost) -> str:
     return f'{{"pure":{pure},"renyi":[{",".join(map(str, cost.renyi))}],"side":{cost.side}}}'
 
 
+@lru_cache(maxsize=4096)  # a check asks it for each charge, and most are paid by the same few
+def in_order(accounts: tuple[str, ...]) -> bool:
+    """By name, each once, and not none."""
+    return list(accounts) == sorted(set(accounts)) != []
+
+
 def payers(accounts: Sequence[str]) -> str:
     """Accounts in order of name as one text, which no others share: the name space of their keys."""
     return _payers(tuple(accounts))
 
 
-@lru_cache(maxsize=4096)  # a check asks it for each charge, and most are paid by the same few
+@lru_cache(maxsize=4096)
 def _payers(accounts: tuple[str, ...]) -> str:
     return canonical_json(list(accounts))
 

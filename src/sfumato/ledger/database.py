@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from sfumato.errors import LedgerError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from sfumato.ledger.files import Files, Identity
-    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.tables import Connection, Pending
 
 T = TypeVar("T")
 
@@ -35,10 +35,10 @@ SETTINGS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",  # without it macOS calls a write durable that the disk has not kept
-    "PRAGMA foreign_keys = ON",
     "PRAGMA trusted_schema = OFF",
 )
 
+_MOVE = "UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ?"
 _POLL = 0.002  # seconds; even chances for all waiters, where SQLite's own growing pauses starve the unlucky
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
@@ -101,17 +101,27 @@ class Database(Shared):
     def require_text(self, *texts: str) -> None:
         """SQLite keeps every text."""
 
-    def commit(self, db: Connection, write: Callable[[], None], seq: int, head: str) -> None:
-        write()
+    def commit(self, db: Any, pending: Pending, written: Callable[[], None]) -> None:
+        tables.require(self.commit_at_once(db, pending, written), "where the chain ends")
+
+    def commit_at_once(self, db: Any, pending: Pending, written: Callable[[], None]) -> bool:
+        if db.execute(_MOVE, (*pending.after, *pending.before)).rowcount != 1:
+            return False
+        rows = [(each.seq, each.kind, each.body, each.prev, each.hash) for each in pending.entries]
+        db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", rows)
+        if pending.answers:
+            db.executemany("INSERT INTO answers VALUES (?, ?, ?)", pending.answers)
+        written()
         try:
             db.execute("COMMIT")
         except sqlite3.Error as error:
             # It may have happened all the same: look, through a connection that has not failed.
             self.close()
-            if self._may_hold(seq, head):
+            if self._may_hold(*pending.after):
                 raise unconfirmed() from error
             raise
         self.require_same_files()  # written where nobody else looks, it does not count
+        return True
 
     def _may_hold(self, seq: int, head: str) -> bool:
         try:

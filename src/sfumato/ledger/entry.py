@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal, NoReturn, cast
 
@@ -66,7 +68,7 @@ class Entry:
 
 def seal(seq: int, kind: str, body: str, prev: str) -> str:
     """SHA-256 of five lines of UTF-8: only the last may hold a line break, so no two entries share a text."""
-    return digest(f"sfumato ledger 1\n{seq}\n{kind}\n{prev}\n{body}")
+    return sha256(_utf8(f"sfumato ledger 1\n{seq}\n{kind}\n{prev}\n{body}")).hexdigest()
 
 
 def digest(text: str) -> str:
@@ -90,8 +92,10 @@ def write(fields: dict[str, Any]) -> str:
 
 def read(text: str) -> dict[str, Any]:
     """The fields of a body. A float is refused: no two readers need agree on it."""
-    fields = _DECODER.decode(text)
-    if not isinstance(fields, dict):
+    fields, end = _DECODER.raw_decode(text) if text.startswith("{") else (None, -1)
+    if end != len(text):
+        fields = _DECODER.decode(text)  # with spaces around it, or no JSON
+    if type(fields) is not dict:
         raise TypeError("a body is a JSON object")
     return cast(dict[str, Any], fields)
 
@@ -120,7 +124,12 @@ def _no_floats(literal: str) -> NoReturn:
 def now() -> str:
     """The time of an entry: a note, which nothing reads."""
     # Whole seconds: the span from charge to release would otherwise tell how long the data took.
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return _written(int(time.time()))
+
+
+@lru_cache(maxsize=1)
+def _written(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds")
 
 
 _DECODER = json.JSONDecoder(parse_float=_no_floats, parse_constant=_no_floats)

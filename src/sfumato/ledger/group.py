@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.ledger import steps
-from sfumato.ledger.tables import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,17 +37,16 @@ PATIENCE = 0.25
 class Job(Generic[T]):
     """A thread's work inside a transaction that it may share with others.
 
-    `wanted` is all that it looks up. It decides first and writes last: what has written is not refused.
+    It decides first and writes last: what has written is not refused.
     """
 
-    def __init__(self, name: str, wanted: Wanted, work: Callable[[Transaction], T]) -> None:
+    def __init__(self, name: str, work: Callable[[Transaction], T]) -> None:
         self.name = name
-        self.wanted = wanted
         self.thread = threading.get_ident()
         self.wrote = False
         self.leads = False
         self.done = False
-        self.woken = threading.Event()
+        self._woken: threading.Event | None = None
         self._work = work
         self._results: list[T] = []
         self._error: BaseException | None = None
@@ -64,6 +62,20 @@ class Job(Generic[T]):
                 raise
             self._error = error
         self.wrote = transaction.head != before
+
+    def queue(self, leads: bool) -> None:
+        """The leader waits for nobody, so it needs nothing to be woken by."""
+        self.leads = leads
+        if not leads:
+            self._woken = threading.Event()
+
+    def wait(self) -> None:
+        if self._woken is not None:
+            self._woken.wait()
+
+    def wake(self) -> None:
+        if self._woken is not None:
+            self._woken.set()
 
     def again(self) -> None:
         """Nothing was done."""
@@ -85,14 +97,6 @@ class Batch:
         self.jobs = jobs
         self._committing = False
 
-    def wanted(self) -> Wanted:
-        if len(self.jobs) == 1:
-            return self.jobs[0].wanted
-        wanted = Wanted()
-        for job in self.jobs:
-            wanted.add(job.wanted)
-        return wanted
-
     def attempt(self, transaction: Transaction) -> None:
         """Do all, one after the other."""
         for job in self.jobs:
@@ -104,7 +108,7 @@ class Batch:
             job.again()
 
     def written(self) -> None:
-        """Their rows are with the database, and nothing is committed."""
+        """All that they write is decided or with the database, and nothing is committed."""
         for job in self.jobs:
             if job.wrote:
                 steps.step(f"{job.name}:written")
@@ -124,7 +128,7 @@ class Batch:
         finally:
             for job in self.jobs:
                 job.done = True
-                job.woken.set()
+                job.wake()
 
     def _fail(self, error: Exception) -> None:
         for job in self.jobs:
@@ -146,8 +150,7 @@ class Group:
         """Until the job is done, by this thread or by another. `lead` takes a batch and does it."""
         try:
             self._join(job)
-            if not job.leads:
-                job.woken.wait()
+            job.wait()
             while not job.done:
                 self._gather()
                 start = time.monotonic()
@@ -173,12 +176,12 @@ class Group:
 
     def _join(self, job: Job[Any]) -> None:
         with self._mutex:
+            job.queue(leads=not self._led)
+            self._led = True
             self._queue.append(job)
             self._missing.discard(job.thread)
             if not self._missing:
                 self._enough.notify()
-            job.leads = not self._led
-            self._led = True
 
     def _leave(self, job: Job[Any]) -> None:
         """Whether done, failed or interrupted: nobody may wait for a leader that is gone."""
@@ -189,7 +192,7 @@ class Group:
                 return
             if self._queue:
                 self._queue[0].leads = True
-                self._queue[0].woken.set()
+                self._queue[0].wake()
             else:
                 self._led = False
 

@@ -8,16 +8,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import tables
+from sfumato.ledger import former, tables
+from sfumato.ledger.verify import Books
 
 if TYPE_CHECKING:
     from sfumato.ledger.tables import Connection
-    from sfumato.ledger.verify import Books
 
-VERSION = 2
-"""Version 1 had no reservations, and its ledgers no identity."""
+VERSION = 3
+"""Version 1 had no reservations, and its ledgers no identity. Version 2 kept totals and keys in tables."""
 
-_ALWAYS = (
+_ENTRIES = (
     """CREATE TABLE entries (
     seq INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -25,6 +25,12 @@ _ALWAYS = (
     prev TEXT NOT NULL,
     hash TEXT NOT NULL
 ) STRICT""",
+    """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END""",
+    """CREATE TRIGGER entries_remain BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END""",
+)
+_FORMER = (
     """CREATE TABLE accounts (
     account TEXT PRIMARY KEY,
     terms INTEGER NOT NULL REFERENCES entries,
@@ -44,10 +50,6 @@ _ALWAYS = (
     nonce TEXT NOT NULL,
     answer TEXT NOT NULL
 ) STRICT""",
-    """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
-    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END""",
-    """CREATE TRIGGER entries_remain BEFORE DELETE ON entries
-    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END""",
 )
 _FIRST = ("CREATE TABLE ledger (version INTEGER PRIMARY KEY) STRICT",)
 _SECOND = (
@@ -59,7 +61,29 @@ _SECOND = (
     returned INTEGER NOT NULL
 ) STRICT""",
 )
-_TABLES = {1: (*_ALWAYS, *_FIRST), 2: (*_ALWAYS, *_SECOND)}
+_THIRD = (
+    """CREATE TABLE ledger (
+    version INTEGER PRIMARY KEY,
+    identity TEXT NOT NULL,
+    entries INTEGER NOT NULL,
+    head TEXT NOT NULL
+) STRICT""",
+    """CREATE TABLE answers (
+    charge INTEGER PRIMARY KEY,
+    nonce TEXT NOT NULL,
+    answer TEXT NOT NULL
+) STRICT""",
+)
+_TABLES = {
+    1: (*_ENTRIES, *_FORMER, *_FIRST),
+    2: (*_ENTRIES, *_FORMER, *_SECOND),
+    3: (*_ENTRIES, *_THIRD),
+}
+_GONE = {
+    1: ("answers", "charges", "accounts", "ledger"),
+    2: ("reservations", "answers", "charges", "accounts", "ledger"),
+}
+"""What is dropped or made anew."""
 
 
 def create(db: sqlite3.Connection) -> None:
@@ -67,7 +91,7 @@ def create(db: sqlite3.Connection) -> None:
     db.execute("BEGIN IMMEDIATE")
     for statement in _TABLES[VERSION]:
         db.execute(statement)
-    _sign(db)
+    _sign(db, secrets.token_hex(16), Books())
     db.execute("COMMIT")
 
 
@@ -77,18 +101,25 @@ def is_old(db: Connection) -> bool:
     found = _version(db) if there else []
     if found and found[0][0] > VERSION:
         raise newer(found[0][0])
-    return found == [(1,)]
+    return len(found) == 1 and 0 < found[0][0] < VERSION
 
 
 def migrate(db: Connection) -> None:
     """Inside a transaction. What the chain says is not touched, and all of it is verified."""
     if not is_old(db):  # someone was faster
         return
-    _require_schema(db, 1)
-    db.execute("DROP TABLE ledger")
-    for statement in _SECOND:
+    ((version,),) = _version(db)
+    _require_schema(db, version)
+    books = former.check(db, version)
+    identity = tables.identity(db) if version > 1 else secrets.token_hex(16)
+    db.execute("CREATE TEMP TABLE kept AS SELECT charge, nonce, answer FROM answers")
+    for table in _GONE[version]:
+        db.execute(f"DROP TABLE {table}")
+    for statement in _THIRD:
         db.execute(statement)
-    _sign(db)
+    db.execute("INSERT INTO answers SELECT charge, nonce, answer FROM temp.kept")
+    db.execute("DROP TABLE temp.kept")
+    _sign(db, identity, books)
     check(db)
 
 
@@ -109,8 +140,8 @@ def newer(version: int) -> LedgerError:
     )
 
 
-def _sign(db: Connection) -> None:
-    db.execute("INSERT INTO ledger VALUES (?, ?)", (VERSION, secrets.token_hex(16)))
+def _sign(db: Connection, identity: str, books: Books) -> None:
+    db.execute("INSERT INTO ledger VALUES (?, ?, ?, ?)", (VERSION, identity, books.seq, books.head))
 
 
 def _require_schema(db: Connection, version: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from contextlib import contextmanager
 from functools import cache, lru_cache, partial
@@ -16,6 +17,8 @@ from sfumato.ledger.shared import Shared
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
+
+    from sfumato.ledger.tables import Pending
 
 T = TypeVar("T")
 
@@ -33,6 +36,18 @@ _SETTINGS = {
 }
 
 
+_APPEND = """
+    WITH moved AS (UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ? RETURNING 1) {kept}
+    INSERT INTO entries SELECT * FROM (VALUES {entries}) AS given WHERE EXISTS (SELECT 1 FROM moved)
+"""
+"""Nothing is written where the chain ends elsewhere. Who wrote there first is waited for, disk and all."""
+_KEPT = """
+    , kept AS (
+        INSERT INTO answers SELECT * FROM (VALUES {answers}) AS given WHERE EXISTS (SELECT 1 FROM moved)
+    )
+"""
+
+
 class Dressed:
     """A psycopg connection with the calls of sqlite3's, and its mark for a parameter."""
 
@@ -46,8 +61,6 @@ class Dressed:
 class ServerDatabase(Shared):
     """Opens when first used. `patience` is how many seconds to wait for other writers, and for the server."""
 
-    far = True
-
     def __init__(self, address: str, schema: str, patience: float) -> None:
         super().__init__()
         self._address = address
@@ -58,7 +71,8 @@ class ServerDatabase(Shared):
     @contextmanager
     def connected(self) -> Iterator[Dressed]:
         with self.turn, self.coded():
-            if self._connection is None or self._connection.raw.closed:
+            if self._connection is None or self._connection.raw.closed or _hung_up(self._connection.raw):
+                self.close()
                 self._connection = self._open()
             yield self._connection
 
@@ -99,37 +113,31 @@ class ServerDatabase(Shared):
         except UnicodeEncodeError:
             raise half_a_character() from None
 
-    def commit_at_once(
-        self, db: Any, expect: Callable[[], Any], write: Callable[[], None], seq: int, head: str
-    ) -> bool:
-        found: list[Any] = []
+    def commit_at_once(self, db: Any, pending: Pending, written: Callable[[], None]) -> bool:
+        """A statement by itself is a transaction."""
+        written()
+        return self._written(lambda: _append(db, pending), pending) > 0
 
-        def all_of_it() -> None:
-            _lock(db)
-            found.append(expect())
-            write()
-
-        told = self._committed(db, all_of_it, seq, head)
-        return not told or tuple(found[0].fetchone()) == ("on",)
-
-    def commit(self, db: Any, write: Callable[[], None], seq: int, head: str) -> None:
-        self._committed(db, write, seq, head)
-
-    def _committed(self, db: Any, write: Callable[[], None], seq: int, head: str) -> bool:
-        """In one trip. What others see is on the disk, so after a lost connection it is looked up.
-
-        Whether the server itself told; if not, the entry was found there. Else it raises.
-        """
-        try:
+    def commit(self, db: Any, pending: Pending, written: Callable[[], None]) -> None:
+        def send() -> Any:
             with db.raw.pipeline():
-                write()
+                sent = _append(db, pending)
+                written()
                 db.execute("COMMIT")
+            return sent
+
+        done = self._written(send, pending) == len(pending.entries)
+        tables.require(done, "where the chain ends")
+
+    def _written(self, send: Callable[[], Any], pending: Pending) -> int:
+        """How many entries. What others see is on the disk, so after a lost connection they are looked up."""
+        try:
+            return int(send().rowcount)
         except driver().Error as error:
             self.close()
-            if error.sqlstate in _BUSY or not self._holds(seq, head):
+            if error.sqlstate in _BUSY or not self._holds(*pending.after):
                 raise
-            return False
-        return True
+            return len(pending.entries)
 
     def close(self) -> None:
         with self.turn:
@@ -201,9 +209,34 @@ def driver() -> ModuleType:
     return psycopg  # type: ignore[no-any-return,unused-ignore]
 
 
+def _hung_up(raw: Any) -> bool:
+    """The server has said something though nobody asked: goodbye, most likely.
+
+    To be told now is better than in the middle of a commit, when nobody knows whether it happened.
+    """
+    waiting = select.poll()
+    waiting.register(raw.fileno(), select.POLLIN)
+    return bool(waiting.poll(0))
+
+
 def _lock(db: Any) -> None:
     db.execute("BEGIN")
     db.execute("SELECT version FROM ledger FOR UPDATE")
+
+
+def _append(db: Any, pending: Pending) -> Any:
+    values: list[Any] = [*pending.after, *pending.before]
+    for kept in pending.answers:
+        values += kept
+    for each in pending.entries:
+        values += (each.seq, each.kind, each.body, each.prev, each.hash)
+    return db.execute(_statement(len(pending.answers), len(pending.entries)), values)
+
+
+@lru_cache(maxsize=1024)
+def _statement(answers: int, entries: int) -> str:
+    kept = _KEPT.format(answers=", ".join(["(?::BIGINT, ?, ?)"] * answers)) if answers else ""
+    return _APPEND.format(kept=kept, entries=", ".join(["(?::BIGINT, ?, ?, ?, ?)"] * entries))
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,8 @@ import secrets
 from typing import TYPE_CHECKING
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger import tables
+from sfumato.ledger import former, tables
+from sfumato.ledger.entry import GENESIS
 from sfumato.ledger.schema import VERSION, newer
 
 if TYPE_CHECKING:
@@ -14,14 +15,13 @@ if TYPE_CHECKING:
     from sfumato.ledger.verify import Books
 
 # Texts are compared by their bytes, as in Python and in SQLite, whatever language the server speaks.
-_RESERVATIONS = """CREATE TABLE reservations (
-    charge BIGINT PRIMARY KEY REFERENCES charges,
-    steps BIGINT NOT NULL,
-    drawn BIGINT NOT NULL,
-    returned BIGINT NOT NULL
-)"""
 _TABLES = (
-    'CREATE TABLE ledger (version INTEGER PRIMARY KEY, identity TEXT COLLATE "C" NOT NULL)',
+    """CREATE TABLE ledger (
+        version INTEGER PRIMARY KEY,
+        identity TEXT COLLATE "C" NOT NULL,
+        entries BIGINT NOT NULL,
+        head TEXT COLLATE "C" NOT NULL
+    ) WITH (fillfactor = 10)""",  # one row that is always written anew: its old versions have room
     """CREATE TABLE entries (
         seq BIGINT PRIMARY KEY,
         kind TEXT COLLATE "C" NOT NULL,
@@ -29,55 +29,41 @@ _TABLES = (
         prev TEXT COLLATE "C" NOT NULL,
         hash TEXT COLLATE "C" NOT NULL
     )""",
-    """CREATE TABLE accounts (
-        account TEXT COLLATE "C" PRIMARY KEY,
-        terms BIGINT NOT NULL REFERENCES entries,
-        spent TEXT COLLATE "C" NOT NULL
-    )""",
-    """CREATE TABLE charges (
-        seq BIGINT PRIMARY KEY REFERENCES entries,
-        request TEXT COLLATE "C" NOT NULL,
-        payers TEXT COLLATE "C" NOT NULL,
-        key TEXT COLLATE "C"
-    )""",
-    # Of a hash, since an index takes no text of any length. It guards; what is looked up goes by the key.
-    "CREATE UNIQUE INDEX payers ON charges (md5(payers), key)",
-    "CREATE INDEX keys ON charges (key)",
-    "CREATE INDEX requests ON charges (request)",
     """CREATE TABLE answers (
-        charge BIGINT PRIMARY KEY REFERENCES charges,
-        seq BIGINT NOT NULL UNIQUE REFERENCES entries,
+        charge BIGINT PRIMARY KEY,
         nonce TEXT COLLATE "C" NOT NULL,
         answer TEXT COLLATE "C" NOT NULL
     )""",
-    _RESERVATIONS,
     """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE EXCEPTION 'entries are never changed or removed'; END $$""",
     """CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
         FOR EACH STATEMENT EXECUTE FUNCTION refuse()""",
 )
-_TO_SECOND = (
-    """ALTER TABLE ledger ADD COLUMN identity TEXT COLLATE "C" NOT NULL DEFAULT ''""",
+_TO_SECOND = ("""ALTER TABLE ledger ADD COLUMN identity TEXT COLLATE "C" NOT NULL DEFAULT ''""",)
+_TO_THIRD = (
+    "DROP TABLE charges CASCADE",  # with the references to it
+    "DROP TABLE accounts",
+    "DROP TABLE IF EXISTS reservations",
+    "ALTER TABLE answers DROP COLUMN seq",
     "ALTER TABLE ledger ALTER COLUMN identity DROP DEFAULT",
-    _RESERVATIONS,
+    "ALTER TABLE ledger ADD COLUMN entries BIGINT NOT NULL DEFAULT 0",
+    """ALTER TABLE ledger ADD COLUMN head TEXT COLLATE "C" NOT NULL DEFAULT ''""",
+    "ALTER TABLE ledger ALTER COLUMN entries DROP DEFAULT, ALTER COLUMN head DROP DEFAULT",
+    "ALTER TABLE ledger SET (fillfactor = 10)",
 )
 
 _RIGHTS = (
     "GRANT USAGE ON SCHEMA {schema} TO {role}",
-    "GRANT SELECT ON ledger, entries, accounts, charges, answers TO {role}",
-    "GRANT INSERT ON entries, accounts, charges, answers TO {role}",
-    "GRANT UPDATE (terms, spent) ON accounts TO {role}",
-    "GRANT UPDATE ON ledger TO {role}",  # to lock its row
+    "GRANT SELECT ON ledger, entries, answers TO {role}",
+    "GRANT INSERT ON entries, answers TO {role}",
 )
-_MORE_RIGHTS = (
-    "GRANT SELECT, INSERT ON reservations TO {role}",
-    "GRANT UPDATE (drawn, returned) ON reservations TO {role}",
-)
+_RIGHT_TO_END = "GRANT UPDATE (entries, head) ON ledger TO {role}"
+_NO_OTHER = "REVOKE UPDATE ON ledger FROM {role}"
 _WRITERS = """
     SELECT DISTINCT quote_ident(grantee) FROM information_schema.role_table_grants
-    WHERE table_schema = current_schema() AND table_name = 'charges' AND privilege_type = 'INSERT'
+    WHERE table_schema = current_schema() AND table_name = 'answers' AND privilege_type = 'INSERT'
         AND grantee <> (SELECT tableowner FROM pg_tables
-            WHERE schemaname = current_schema() AND tablename = 'charges')
+            WHERE schemaname = current_schema() AND tablename = 'answers')
 """
 
 _COLUMNS = """
@@ -104,7 +90,12 @@ _SECOND = _FIRST | {
     "ledger": "version integer, identity text",
     "reservations": "charge bigint, steps bigint, drawn bigint, returned bigint",
 }
-_SHAPES = {1: _FIRST, 2: _SECOND}
+_THIRD = {
+    "answers": "charge bigint, nonce text, answer text",
+    "entries": _FIRST["entries"],
+    "ledger": "version integer, identity text, entries bigint, head text",
+}
+_SHAPES = {1: _FIRST, 2: _SECOND, 3: _THIRD}
 
 
 def create(db: Connection, schema: str, writer: str | None) -> None:
@@ -119,8 +110,8 @@ def create(db: Connection, schema: str, writer: str | None) -> None:
     db.execute(f"CREATE SCHEMA {schema}")
     for statement in _TABLES:
         db.execute(statement)
-    db.execute("INSERT INTO ledger VALUES (?, ?)", (VERSION, secrets.token_hex(16)))
-    for right in (*_RIGHTS, *_MORE_RIGHTS) if writer else ():
+    db.execute("INSERT INTO ledger VALUES (?, ?, 0, ?)", (VERSION, secrets.token_hex(16), GENESIS))
+    for right in (*_RIGHTS, _RIGHT_TO_END) if writer else ():
         db.execute(right.format(schema=schema, role=writer))
     db.execute("COMMIT")
 
@@ -131,7 +122,7 @@ def is_old(db: Connection) -> bool:
     version = _version(db) if there else 0
     if version > VERSION:
         raise newer(version)
-    return version == 1
+    return 0 < version < VERSION
 
 
 def migrate(db: Connection) -> None:
@@ -139,15 +130,23 @@ def migrate(db: Connection) -> None:
     db.execute("BEGIN")
     db.execute("LOCK TABLE ledger IN ACCESS EXCLUSIVE MODE")
     if is_old(db):
-        _require(db, 1)
-        for statement in _TO_SECOND:
-            db.execute(statement)
-        db.execute("UPDATE ledger SET version = ?, identity = ?", (VERSION, secrets.token_hex(16)))
-        for (role,) in db.execute(_WRITERS).fetchall():
-            for right in _MORE_RIGHTS:
-                db.execute(right.format(role=role))
+        _bring_forward(db, _version(db))
         check(db)
     db.execute("COMMIT")
+
+
+def _bring_forward(db: Connection, version: int) -> None:
+    _require(db, version)
+    books = former.check(db, version)
+    for statement in (*(_TO_SECOND if version == 1 else ()), *_TO_THIRD):
+        db.execute(statement)
+    if version == 1:
+        db.execute("UPDATE ledger SET identity = ?", (secrets.token_hex(16),))
+    end = (VERSION, books.seq, books.head)
+    db.execute("UPDATE ledger SET version = ?, entries = ?, head = ?", end)
+    for (role,) in db.execute(_WRITERS).fetchall():
+        for right in (_NO_OTHER, _RIGHT_TO_END):
+            db.execute(right.format(role=role))
 
 
 def check(db: Connection) -> Books:

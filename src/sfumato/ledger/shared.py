@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from sfumato.ledger.group import Group
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.tables import Connection, Pending
 
 T = TypeVar("T")
 
 
 class Shared(ABC):
     """Whose turn it is, and who waits to write. Each kind of database has one connection at a time."""
-
-    far = False
-    """Whether what is remembered is worth a try, to save a trip."""
 
     def __init__(self) -> None:
         self.turn = threading.RLock()
@@ -52,17 +49,15 @@ class Shared(ABC):
         """Put these questions as the only writer of all processes."""
 
     @abstractmethod
-    def commit(self, db: Connection, write: Callable[[], None], seq: int, head: str) -> None:
-        """Durably, with this as the newest entry, or it raises. What cannot be known is SF-L108."""
+    def commit(self, db: Connection, pending: Pending, written: Callable[[], None]) -> None:
+        """Write and commit durably, or it raises. What cannot be known is SF-L108.
 
-    def commit_at_once(
-        self, db: Connection, expect: Callable[[], Any], write: Callable[[], None], seq: int, head: str
-    ) -> bool:
-        """Begin, make sure, write and commit, where one trip does it all. Else false, and nothing is done.
-
-        What is written depends on what `expect` finds, so that no statement fails.
+        `written` is called once all is with the database and nothing is committed.
         """
-        return False
+
+    @abstractmethod
+    def commit_at_once(self, db: Connection, pending: Pending, written: Callable[[], None]) -> bool:
+        """The same without `begin`, if the chain ends where the transaction began. Else nothing is done."""
 
     @abstractmethod
     def coded(self) -> AbstractContextManager[None]:

@@ -7,20 +7,18 @@ from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import steps, tables
 from sfumato.ledger.commitment import commitment, fresh_nonce
 from sfumato.ledger.contract import MOST_STEPS, Charged, Released, is_steps, owners
-from sfumato.ledger.entry import GENESIS
+from sfumato.ledger.entry import GENESIS, require_utf8
 from sfumato.ledger.files import require_same
 from sfumato.ledger.group import ILL, Job
 from sfumato.ledger.refusal import shortage, unknown
-from sfumato.ledger.remembered import SURE, expect, remembered
-from sfumato.ledger.tables import Wanted
-from sfumato.ledger.transaction import Refused, Transaction, Waiting, wanted
-from sfumato.ledger.verify import checked
+from sfumato.ledger.transaction import Answered, Refused, Transaction, Waiting
+from sfumato.ledger.verify import Books, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +29,8 @@ if TYPE_CHECKING:
     from sfumato.ledger.group import Batch
     from sfumato.ledger.receipts import Key, SignedHead
     from sfumato.ledger.shared import Shared
-    from sfumato.ledger.tables import Connection, Known
-    from sfumato.ledger.verify import Account, Books
+    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.verify import Account
     from sfumato.privacy.account import Cost
     from sfumato.privacy.budget import Budget
 
@@ -41,7 +39,6 @@ T = TypeVar("T")
 PATIENCE = 30.0
 """Seconds to wait for other writers, and for an answer that someone else is making."""
 
-_PAGE = 1000
 _POLL = 0.02
 
 
@@ -55,8 +52,8 @@ class StoredLedger(ABC):
         self._patience = patience
         self._database = self._connection()
         self._seen = (0, GENESIS)
-        self._cached: dict[str, Account] = {}
-        self._cached_at = (0, GENESIS)
+        self._books: Books | None = None
+        self._alone = True
         self._ill: LedgerError | None = None
 
     @abstractmethod
@@ -72,7 +69,7 @@ class StoredLedger(ABC):
         """Once it is of this version and all of it has been verified."""
         try:
             self._migrate()
-            self.verify()
+            self._books = self._verified(self._database)
         except LedgerError:
             self.close()
             raise
@@ -94,44 +91,42 @@ class StoredLedger(ABC):
         return self._account(account).spent
 
     def accounts(self) -> tuple[str, ...]:
-        with self._connected() as db:
-            return tables.names(db)
+        with self._reading() as (_, books):
+            return tuple(sorted(books.accounts))
 
     def charge(self, charge: Charge) -> Charged | Released:
         self._database.require_text(*charge.accounts, charge.key or "")
-        done = self._write("charge", wanted(charge), lambda transaction: transaction.charge(charge))
+        done = self._write("charge", lambda transaction: transaction.charge(charge))
         return self._settled(charge, done)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
         _require_steps(steps)
         self._database.require_text(*charge.accounts, charge.key or "")
-        done = self._write("reserve", wanted(charge), lambda transaction: transaction.reserve(charge, steps))
+        done = self._write("reserve", lambda transaction: transaction.reserve(charge, steps))
         return self._settled(charge, done)
 
     def draw(self, reserved: Reserved, steps: int = 1) -> int:
         _require_steps(steps)
-        needed = Wanted(charges={reserved.seq: reserved})
-        return self._write("draw", needed, lambda transaction: transaction.draw(reserved, steps))
+        return self._write("draw", lambda transaction: transaction.draw(reserved, steps))
 
     def give_back(self, reserved: Reserved) -> Cost:
-        needed = Wanted(dict.fromkeys(reserved.accounts), charges={reserved.seq: reserved})
-        return self._write("return", needed, lambda transaction: transaction.give_back(reserved))
+        return self._write("return", lambda transaction: transaction.give_back(reserved))
 
     def release(self, charged: Charged, answer: str) -> Released:
         self._database.require_text(answer)
         nonce = fresh_nonce()
         committed = commitment(nonce, answer)
         entry = self._write(
-            "release",
-            Wanted(charges={charged.seq: charged}),
-            lambda transaction: transaction.release(charged, committed, nonce, answer),
+            "release", lambda transaction: transaction.release(charged, committed, nonce, answer)
         )
         released = Released(charged.seq, entry.hash, charged.cost, answer, replayed=False, entry=entry.seq)
         return self._signed(released)
 
     def find(self, request: str) -> Released | None:
-        with self._connected() as db:
-            return tables.answer_to_request(db, request)
+        require_utf8(request)
+        with self._reading() as (db, books):
+            charge = books.kept.get(request)
+            return None if charge is None else tables.answer(db, books, charge)
 
     def entries(self) -> Iterator[Entry]:
         after = 0
@@ -141,12 +136,16 @@ class StoredLedger(ABC):
 
     def verify(self) -> Verified:
         # A connection of its own: a long check keeps no other thread from charging.
-        database, seen = self._connection(), self._seen
-        with self._well(), closing(database), database.reading() as db:
+        with closing(self._connection()) as database:
+            return self._verified(database).verified()
+
+    def _verified(self, database: Shared) -> Books:
+        seen = self._seen
+        with self._well(), database.reading() as db:
             books = self._check(db)
             require_same(seen[0] == 0 or tables.holds(db, *seen), "its chain lacks an entry that was in it")
         self._seen = max(self._seen, (books.seq, books.head))
-        return books.verified()
+        return books
 
     def export(self, to: TextIO) -> int:
         lines = (entry.to_json() + "\n" for entry in checked(self.entries()))
@@ -188,17 +187,16 @@ class StoredLedger(ABC):
     def _set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
         owners(name)
         self._database.require_text(name)
-        needed = Wanted({name: None})
-        self._write(kind, needed, lambda transaction: transaction.set_terms(kind, name, budget))
+        self._write(kind, lambda transaction: transaction.set_terms(kind, name, budget))
 
-    def _settled(self, charge: Charge, done: T | Waiting | Refused) -> T | Released:
+    def _settled(self, charge: Charge, done: T | Answered | Waiting | Refused) -> T | Released:
         match done:
             case Refused(cost, name, account):
                 raise shortage(replace(charge, cost=cost), name, account)
             case Waiting():
                 return self._signed(self._await(done))
-            case Released():
-                return self._signed(done)
+            case Answered(number):
+                return self._signed(self._kept(number))
         return done
 
     def _signed(self, released: Released) -> Released:
@@ -224,20 +222,24 @@ class StoredLedger(ABC):
 
     def _answered(self, waiting: Waiting) -> Released | None:
         """The answer to this very charge, or else any answer to the same question."""
+        with self._reading() as (db, books):
+            number = waiting.seq if waiting.seq in books.releases else books.kept.get(waiting.request)
+            return None if number is None else tables.answer(db, books, number)
+
+    def _kept(self, charge: int) -> Released:
         with self._connected() as db:
-            mine = tables.answer_to_charge(db, waiting.seq)
-            return mine or tables.answer_to_request(db, waiting.request)
+            return tables.answer(db, self._books or self._up_to_date(db), charge)
 
     def _account(self, name: str) -> Account:
-        with self._connected() as db:
-            found = tables.accounts(db, (name,)).get(name)
+        with self._reading() as (_, books):
+            found = books.accounts.get(name)
         if found is None:
             raise unknown(name)
         return found
 
     def _page(self, after: int) -> list[Entry]:
         with self._connected() as db:
-            return tables.page(db, after, _PAGE)
+            return tables.page(db, after)
 
     # ---- the database --------------------------------------------------------------------------------------
 
@@ -258,9 +260,9 @@ class StoredLedger(ABC):
         with self._well(), self._database.connected() as db:
             yield db
 
-    def _write(self, name: str, needed: Wanted, work: Callable[[Transaction], T]) -> T:
+    def _write(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Durably, once it returns; in one commit with other threads that write now."""
-        job = Job(name, needed, work)
+        job = Job(name, work)
         with self._well():
             self._database.group.run(job, self._lead)
             result = job.result()
@@ -272,54 +274,58 @@ class StoredLedger(ABC):
         with self._database.writing() as db:
             batch = self._database.group.take()
             with batch.ending(), self._database.coded():
-                needed = batch.wanted()
-                if self._database.far and self._at_once(db, batch, needed):
+                if self._at_once(db, batch):
                     return
-                transaction = Transaction(self._known(db, needed))
+                books = self._up_to_date(db, self._database.begin)
+                transaction = Transaction(books)
                 batch.attempt(transaction)
                 if transaction.wrote:
-                    self._database.commit(db, partial(_write, db, batch, transaction), *transaction.head)
-                    self._remember(transaction)
+                    self._database.commit(db, transaction.pending(), batch.written)
+                    self._take(books, transaction)
 
-    def _at_once(self, db: Connection, batch: Batch, needed: Wanted) -> bool:
-        """Decide by what is remembered, and make sure of it in the same trip that writes."""
-        known = remembered(needed, self._cached_at, self._cached)
-        if known is None:
+    def _at_once(self, db: Connection, batch: Batch) -> bool:
+        """Decide by what is known, and let the database make sure that nobody has written since.
+
+        Where others had written the last time, they may again, and to be told so would cost a wait.
+        """
+        books = self._books
+        if books is None or not self._alone:
             return False
-        transaction = Transaction(known)
+        transaction = Transaction(books)
         batch.attempt(transaction)
-        sure = partial(expect, db, needed, self._cached_at)
-        write = partial(_write, db, batch, transaction, SURE)
-        done = transaction.wrote and self._database.commit_at_once(db, sure, write, *transaction.head)
-        self._remember(transaction) if done else batch.again()
+        if not transaction.wrote:
+            done = self._up_to_date(db).seq == transaction.head[0]  # if so, it was decided by all there is
+        elif done := self._database.commit_at_once(db, transaction.pending(), batch.written):
+            self._take(books, transaction)
+        if not done:
+            batch.again()
         return done
 
-    def _known(self, db: Connection, needed: Wanted) -> Known:
-        """Accounts are remembered for as long as nobody else writes."""
-        rest = Wanted(
-            {name: None for name in needed.accounts if name not in self._cached},
-            needed.keys,
-            needed.requests,
-            needed.charges,
-        )
-        known = self._database.begin(db, lambda: tables.Asked(db, rest, self._seen)).read()
-        require_same(known.continued, "its chain lacks an entry that was in it")
-        if known.head == self._cached_at:
-            known.accounts |= {name: self._cached[name] for name in needed.accounts if name in self._cached}
-        elif self._cached:
-            self._cached = {}
-            known.accounts = tables.accounts(db, needed.accounts)
-        return known
+    # ---- the books -----------------------------------------------------------------------------------------
 
-    def _remember(self, transaction: Transaction) -> None:
-        alone = transaction.known.head == self._cached_at  # else others write too, and asking is cheaper
-        self._cached = {**self._cached, **transaction.known.accounts} if alone else {}
-        self._seen = self._cached_at = transaction.head
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Connection, Books]]:
+        with self._connected() as db:
+            yield db, self._up_to_date(db)
 
+    def _up_to_date(self, db: Connection, begin: Callable[..., Any] | None = None) -> Books:
+        """With all that others have written. `begin` puts the question once nobody else can write."""
+        books, seen = self._books or Books(), self._seen
+        ask, start = partial(tables.newer, db, books), books.seq
+        rows = ask() if begin is None else begin(db, ask)
+        self._books = None  # who is interrupted here leaves none: they are made anew from the first entry
+        tables.take_in(db, books, rows)
+        same = seen[0] <= start or tables.holds(db, *seen)
+        require_same(same, "its chain lacks an entry that was in it")
+        self._books, self._seen = books, (books.seq, books.head)
+        self._alone = books.seq == start
+        return books
 
-def _write(db: Connection, batch: Batch, transaction: Transaction, condition: str = "") -> None:
-    transaction.pending.write(db, condition)
-    batch.written()
+    def _take(self, books: Books, transaction: Transaction) -> None:
+        """What is durable now. Interrupted here, see above."""
+        self._books = None
+        books.take(transaction.books)
+        self._books, self._seen = books, (books.seq, books.head)
 
 
 def _require_steps(steps: int) -> None:

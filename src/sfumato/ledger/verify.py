@@ -6,12 +6,12 @@ can anyone with an export: `replay(map(Entry.from_json, lines))`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import sub
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger.contract import Verified, is_cost, is_digest, is_steps, owners, payers
+from sfumato.ledger.contract import Verified, in_order, is_cost, is_digest, is_steps, owners, payers
 from sfumato.ledger.entry import GENESIS, read, seal
 from sfumato.privacy.account import NOTHING, Caps, Cost
 from sfumato.privacy.account import caps as caps_of
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sfumato.ledger.entry import Entry, Kind
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,22 @@ class Account:
         return Account(self.terms, self.kind, self.budget, self.caps, less)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """A reservation: so many steps paid for, some begun, the rest perhaps given back."""
 
+    head: str
+    """The hash of its entry."""
     accounts: tuple[str, ...]
     each: Cost
     steps: int
     drawn: int = 0
     returned: int = 0
+
+    @property
+    def rest(self) -> int:
+        """Steps that were neither begun nor given back."""
+        return self.steps - self.drawn - self.returned
 
     @property
     def state(self) -> tuple[int, int, int]:
@@ -88,10 +98,14 @@ class Books:
     accounts: dict[str, Account] = field(default_factory=dict)
     charges: dict[int, tuple[str, str, str | None]] = field(default_factory=dict)
     """The request, the payers and the key of each charge."""
+    heads: dict[int, str] = field(default_factory=dict)
+    """The hash of each charge's entry until it is answered, and nothing from then on."""
     releases: dict[int, tuple[int, str]] = field(default_factory=dict)
     """By charge: the number of the release and the commitment to the answer."""
-    keys: set[tuple[str, str]] = field(default_factory=set)
-    """By payers."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """By request: the charge that was answered first, so that a question has one answer for ever."""
+    keys: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The charge that each key was used for, by payers."""
     runs: dict[int, Run] = field(default_factory=dict)
     """The charges that are reservations."""
 
@@ -106,22 +120,72 @@ class Books:
     def verified(self) -> Verified:
         return Verified(self.seq, self.head, len(self.charges), len(self.releases))
 
+    # ---- what may come next --------------------------------------------------------------------------------
+
+    def draft(self) -> Books:
+        """Books that go on from these. What is put there is not here, until it is taken over."""
+        return Books(self.seq, self.head, *map(Layer, self._parts()))
+
+    def take(self, draft: Books) -> None:
+        """What was put into a draft of these."""
+        for mine, theirs in zip(self._parts(), draft._parts(), strict=True):
+            mine.update(theirs.items())
+        self.seq, self.head = draft.seq, draft.head
+
+    def _parts(self) -> tuple[dict[Any, Any], ...]:
+        return self.accounts, self.charges, self.heads, self.releases, self.kept, self.keys, self.runs
+
+    # ---- what the newest entry does, which the caller has found to be right --------------------------------
+
+    def charged(self, request: str, paid_by: str, key: str | None, paid: dict[str, Account]) -> None:
+        self.accounts.update(paid)
+        self.charges[self.seq] = request, paid_by, key
+        self.heads[self.seq] = self.head
+        if key is not None:
+            self.keys[paid_by, key] = self.seq
+
+    def answered(self, charge: int, committed: str) -> None:
+        self.releases[charge] = self.seq, committed
+        self.heads[charge] = ""
+        request = self.charges[charge][0]
+        if request not in self.kept:
+            self.kept[request] = charge
+
+    def drawn(self, charge: int, steps: int) -> int:
+        """How many are begun by now."""
+        run = self.runs[charge]
+        self.runs[charge] = replace(run, drawn=run.drawn + steps)
+        return run.drawn + steps
+
+    def returned(self, charge: int) -> Cost:
+        """What the steps that are left had cost."""
+        run = self.runs[charge]
+        rest = run.each * run.rest
+        for name in run.accounts:
+            self.accounts[name] = self.accounts[name].returned(rest)
+        self.runs[charge] = replace(run, returned=run.rest)
+        return rest
+
+    # ---- whether it is right -------------------------------------------------------------------------------
+
     def _link(self, entry: Entry) -> None:
         self.seq += 1
-        self._require(entry.seq == self.seq, "its number does not follow")
-        self._require(entry.prev == self.head, "it does not name the entry before it")
-        sealed = seal(entry.seq, entry.kind, entry.body, entry.prev)
-        self._require(entry.hash == sealed, "its hash is not that of its content")
-        self.head = sealed
+        if entry.seq != self.seq:
+            raise self._broken("its number does not follow")
+        if entry.prev != self.head:
+            raise self._broken("it does not name the entry before it")
+        self.head = seal(entry.seq, entry.kind, entry.body, entry.prev)
+        if entry.hash != self.head:
+            raise self._broken("its hash is not that of its content")
 
     def _post(self, kind: Kind, fields: dict[str, Any]) -> None:
         match kind:
-            case "account" | "grant":
-                self._set(kind, fields)
             case "charge":
                 self._charge(fields, Cost.from_dict(fields["cost"]), 1)
             case "release":
                 self._release(fields)
+            case "account" | "grant":
+                self._set(kind, fields)
             case "reserve":
                 self._reserve(fields)
             case "draw" | "return":
@@ -137,41 +201,33 @@ class Books:
         self.accounts[name] = account(self.seq, kind, fields, old.spent if old else NOTHING)
 
     def _charge(self, fields: dict[str, Any], each: Cost, steps: int) -> None:
-        names, key = fields["accounts"], fields["key"]
-        self._require(is_digest(fields["request"]) and is_cost(each), "its charge is malformed")
-        self._require(names == sorted(set(names)) != [], "its accounts are not in order")
-        self._require(self.accounts.keys() >= set(names), "it charges an account that was never opened")
+        names, key, request = fields["accounts"], fields["key"], fields["request"]
+        self._require(is_digest(request) and is_cost(each), "its charge is malformed")
+        self._require(type(names) is list and in_order(tuple(names)), "its accounts are not in order")
         paid_by = payers(names)
         self._require(key is None or (paid_by, key) not in self.keys, "its key was used before")
         cost = each if steps == 1 else each * steps
-        for name in names:
-            self.accounts[name] = self._pay(self.accounts[name], cost)
-        self.charges[self.seq] = fields["request"], paid_by, key
-        if key is not None:
-            self.keys.add((paid_by, key))
+        self.charged(request, paid_by, key, {name: self._pay(name, cost) for name in names})
 
     def _reserve(self, fields: dict[str, Any]) -> None:
         steps, each = fields["steps"], Cost.from_dict(fields["cost"])
         self._require(is_steps(steps), "its steps are malformed")
         self._charge(fields, each, steps)
-        self.runs[self.seq] = Run(tuple(fields["accounts"]), each, steps)
+        self.runs[self.seq] = Run(self.head, tuple(fields["accounts"]), each, steps)
 
     def _move(self, kind: Kind, fields: dict[str, Any]) -> None:
         """Steps that are begun, or given back because they never will be."""
         charge, steps = fields["charge"], fields["steps"]
         self._require(charge in self.runs and charge not in self.releases, "it is of no open reservation")
-        run = self.runs[charge]
-        rest = run.steps - run.drawn - run.returned
+        rest = self.runs[charge].rest
         self._require(is_steps(steps) and steps <= rest, "it takes steps that are not there")
-        if kind == "draw":
-            run.drawn += steps
-            return
-        self._require(steps == rest, "it does not return all that is left")
-        run.returned = steps
-        for name in run.accounts:
-            self.accounts[name] = self.accounts[name].returned(run.each * steps)
+        self._require(kind == "draw" or steps == rest, "it does not return all that is left")
+        self.drawn(charge, steps) if kind == "draw" else self.returned(charge)
 
-    def _pay(self, account: Account, cost: Cost) -> Account:
+    def _pay(self, name: str, cost: Cost) -> Account:
+        account = self.accounts.get(name)
+        if account is None:
+            raise self._broken("it charges an account that was never opened")
         paid = account.after(cost)
         if paid is None:
             raise self._broken("it spends more than was left")
@@ -184,7 +240,7 @@ class Books:
         run = self.runs.get(charge)
         self._require(run is None or run.drawn > 0, "it answers a reservation of which nothing was drawn")
         self._require(is_digest(committed), "its commitment is malformed")
-        self.releases[charge] = self.seq, committed
+        self.answered(charge, committed)
 
     def _require(self, holds: bool, why: str) -> None:
         if not holds:
@@ -198,6 +254,25 @@ class Books:
             why=why,
             try_="put back an untouched copy of the ledger, and check it against a receipt",
         )
+
+
+class Layer(dict[K, V]):
+    """What is put here lies over what lies below, and leaves it as it is. Lists only its own."""
+
+    __slots__ = ("_below",)
+
+    def __init__(self, below: dict[K, V]) -> None:
+        super().__init__()
+        self._below = below
+
+    def __missing__(self, key: K) -> V:
+        return self._below[key]
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._below
+
+    def get(self, key: K, default: Any = None) -> Any:
+        return super().get(key, self._below.get(key, default))
 
 
 def replay(entries: Iterable[Entry]) -> Books:

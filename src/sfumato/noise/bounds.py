@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _SMALL = 16  # a series in y ≤ 2^−16 gains at least sixteen bits with each term
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # made by the thousand: frozen, each would take three times as long
 class Bounds:
     """A number x ≥ 0 with low ≤ x · 2^bits ≤ high. Both operands of an operation have the same bits."""
 
@@ -64,6 +65,7 @@ def brackets(approximate: Callable[[int], list[Bounds]], bits: int) -> list[int]
         precision *= 2
 
 
+@lru_cache(maxsize=64)  # the digits of one law ask for the same few
 def exp_minus(x: Fraction, bits: int) -> Bounds:
     """e^−x for x ≥ 0: halve x until it is small, sum the series, square back.
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -118,10 +119,12 @@ class Digit:
         return [-2] * never + known + [2**bits] * always
 
     def _below(self, ks: range, bits: int) -> list[Bounds]:
-        one = Bounds.of(1, bits)
+        """(1 − r^k) / (1 − r^size) with r = e^−rate: the first as it stands, the others by adding on."""
+        one, ratio = Bounds.of(1, bits), exp_minus(self.rate, bits)
         whole = one - exp_minus(self.rate * self.size, bits)
-        powers = decay(exp_minus(self.rate * ks.start, bits), exp_minus(self.rate, bits), len(ks))
-        return [(one - power) / whole for power in powers]
+        power = exp_minus(self.rate * ks.start, bits)
+        steps = decay(power * (one - ratio) / whole, ratio, len(ks) - 1)
+        return list(accumulate(steps, initial=(one - power) / whole)) if ks else []
 
 
 @dataclass(frozen=True, slots=True)

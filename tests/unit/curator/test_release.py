@@ -252,7 +252,10 @@ class Asker:
     def __init__(self, resolved: Resolved, answers: list[list[Any]]) -> None:
         self.resolved, self.answers, self.asked = resolved, answers, []  # type: ignore[var-annotated]
 
-    def __call__(self, spend: Mapping[str, Any], rounds: tuple[str, ...]) -> tuple[Plan, Released]:
+    def __call__(
+        self, spend: Mapping[str, Any], rounds: tuple[str, ...], earlier: Plan
+    ) -> tuple[Plan, Released]:
+        assert earlier.resolved is self.resolved
         fresh = priced(
             self.resolved, Pure(Fraction(str(spend["epsilon"])), Fraction(str(spend.get("delta", 0))))
         )

@@ -9,7 +9,18 @@ import pytest
 
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.dialect import DuckDB
-from sfumato.engines.program import Counted, Key, Keyed, People, Present, Program, Tally, Total, Units
+from sfumato.engines.program import (
+    Counted,
+    Key,
+    Keyed,
+    People,
+    Present,
+    Program,
+    Tallies,
+    Tally,
+    Total,
+    Units,
+)
 from sfumato.engines.rows import ALL, Bounded, Joined, PerUnit, Scan, Sizes, Smallest
 from sfumato.engines.values import (
     Add,
@@ -124,6 +135,17 @@ def test_a_count_of_rows_is_not_the_column_of_that_name():
                 "SELECT CAST((CAST(0 AS BIGINT) * 4 + r0_n1) * 10 + r0_n0 AS USMALLINT) "
                 "FROM (SELECT unit, place, c0 AS r0_n0, c1 AS r0_n1 FROM snapshot0.rows) AS source0 "
                 "WHERE (true) AND (r0_n1 BETWEEN 0 AND 3) AND (r0_n0 BETWEEN 0 AND 9)"
+            ),
+        ),
+        (
+            Tallies(Scan("visits"), ALL, (Key(WARD, 4),), (COST, WARD), 10),
+            (
+                "SELECT place, count(*) FROM (SELECT unnest([CASE WHEN r0_n0 BETWEEN 0 AND 9 THEN "
+                "CAST(((CAST(0 AS BIGINT) * 4 + r0_n1) * 2 + 0) * 10 + r0_n0 AS BIGINT) END, "
+                "CASE WHEN r0_n1 BETWEEN 0 AND 9 THEN "
+                "CAST(((CAST(0 AS BIGINT) * 4 + r0_n1) * 2 + 1) * 10 + r0_n1 AS BIGINT) END]) AS place "
+                "FROM (SELECT unit, place, c0 AS r0_n0, c1 AS r0_n1 FROM snapshot0.rows) AS source0 "
+                "WHERE (true) AND (r0_n1 BETWEEN 0 AND 3)) AS places WHERE place IS NOT NULL GROUP BY place"
             ),
         ),
         (

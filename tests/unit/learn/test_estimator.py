@@ -211,3 +211,13 @@ def test_deep_trees_have_no_shape_of_one_feature() -> None:
     with pytest.raises(UsageError) as refused:
         model.shape(0)
     assert refused.value.code == "SF-E116"
+
+
+# ---- many features and little ε ----
+
+
+@pytest.mark.parametrize("features", [13, 64])
+def test_components_are_found_where_noise_of_products_would_be_too_wide(features: int) -> None:
+    rows = np.random.default_rng(0).uniform(-1, 1, (500, features))
+    model = PCA(2, epsilon=0.1, bounds=(-1, 1)).fit(rows)
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(2), atol=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,17 @@ from sfumato.curator.statistics import (
     spread,
     tabled,
 )
+from sfumato.desk import Desk
+from sfumato.engines.program import Tallies
+from sfumato.engines.rows import ALL
 from sfumato.errors import BudgetError, PolicyError
+from sfumato.fits import Rounds, TableOracle
 from sfumato.learn.arrays import Arrays
-from sfumato.learn.cells import bins, clipped, corner, deviation, nearest
-from sfumato.learn.declared import ONE, Feature, shortened
+from sfumato.learn.cells import bins, bit, clipped, corner, deviation, nearest
+from sfumato.learn.declared import ONE, Declared, Feature, shortened
 from sfumato.learn.moments import gram
+from sfumato.learn.oracle import ArrayOracle, Oracle
+from sfumato.learn.purse import Purse
 
 A, B, C = (Column(0, name) for name in "abc")
 SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}
@@ -80,8 +87,9 @@ def rows() -> dict[str, np.ndarray]:
 def lab(rows: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> sf.Lab:
     made = sf.create(tmp_path_factory.mktemp("lab") / "lab")
     columns = {"a": sf.between(-9, 9, step=1), "b": sf.between(-9, 9, step=1), "c": sf.one_of(0, 1, 2)}
-    budget = sf.Budget(epsilon=100, delta=1e-6)
+    budget = sf.Budget(epsilon=200, delta=1e-6)
     made.register("all", pa.table(rows), unit=sf.ROW, columns=columns, budget=budget)
+    made.register("rich", pa.table(rows), unit=sf.ROW, columns=columns, budget=sf.Budget(10**6))
     made.register("people", pa.table(rows), unit=sf.Unit("who", max_rows=2), columns=columns, budget=budget)
     return made
 
@@ -118,6 +126,80 @@ def test_histograms_agree(lab: sf.Lab, arrays: Arrays) -> None:
         direct = arrays.sums([*grouping, *keys], terms)
         for block, wanted in zip(each, direct, strict=True):
             assert np.array_equal(block.astype(int).ravel(), wanted)
+
+
+def test_tallies_agree(lab: sf.Lab, arrays: Arrays) -> None:
+    values, keys = [Add(A, Constant(4)), Multiply(C, C), Add(B, Constant(9))], [Key(C, 2)]
+    program = Tallies(table(lab, "all").rows, ALL, tuple(keys), tuple(values), 12)
+    found, wanted = lab.engine.run(program), arrays.tallied(keys, values, 12)
+    assert np.array_equal(found.triplets(), wanted.triplets())
+    assert found.counts.sum() > 500
+
+
+# ---- quantiles and choices ----
+
+
+def oracles(lab: sf.Lab, arrays: Arrays, name: str, epsilon: float) -> list[Oracle]:
+    """Of own arrays, and of a table of the same rows."""
+    declared = Declared(tuple(FEATURES), None, SPANS)
+    purse = Purse.of({"epsilon": epsilon}, Fraction(0))
+    rounds = Rounds(Desk(lab, None), "test")
+    return [
+        ArrayOracle(declared, purse, arrays, lambda event: None),
+        TableOracle(rounds, table(lab, name), declared, purse),
+    ]
+
+
+def test_quantiles_are_those_of_the_rows(lab: sf.Lab, arrays: Arrays, rows: dict[str, np.ndarray]) -> None:
+    """At this ε a choice is off by a row with a chance below e^−40."""
+    for oracle in oracles(lab, arrays, "rich", 1000.0):
+        found = oracle.quantiles([A, Multiply(B, Constant(2))], (Fraction(1, 4), Fraction(1, 2)), [Key(C, 3)])
+        for values, got in zip([rows["a"], 2 * rows["b"]], found, strict=True):
+            for cell in range(3):
+                inside = np.sort(values[rows["c"] == cell])
+                for share, place in zip((0.25, 0.5), got[:, cell], strict=True):
+                    below, upto = np.searchsorted(inside, place), np.searchsorted(inside, place, "right")
+                    assert below - 2 <= share * len(inside) <= upto + 2
+
+
+def test_the_greatest_sums_are_chosen(lab: sf.Lab, arrays: Arrays, rows: dict[str, np.ndarray]) -> None:
+    terms = [bit(A, at) for at in (-3, 5, -9, 9)]
+    for oracle in oracles(lab, arrays, "rich", 1000.0):
+        assert oracle.select(terms, 2) == [2, 0]
+
+
+def scanned(lab: sf.Lab, ask: Callable[[], Any]) -> list[Any]:
+    """The programs that the engine was asked."""
+    found: list[Any] = []
+    run = type(lab.engine).run
+
+    def seen(engine: Any, program: Any) -> Any:
+        found.append(program)
+        return run(engine, program)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(lab.engine), "run", seen)
+        ask()
+    return found
+
+
+def test_choices_take_one_scan_and_cost_their_share(lab: sf.Lab, arrays: Arrays) -> None:
+    paid: list[Any] = []
+    declared, purse = Declared(tuple(FEATURES), None, SPANS), Purse.of({"epsilon": 1}, Fraction(0))
+    own = ArrayOracle(declared, purse, arrays, paid.append)
+    own.quantiles([A, B], (0.25, 0.5, 0.75), share=Fraction(1, 2))
+    own.select([A, B], 1, share=Fraction(1, 2))
+    assert [event.pure() for event in paid] == [Fraction(1, 2)] * 2
+    scans = scanned(lab, lambda: oracles(lab, arrays, "people", 1.5)[1].quantiles([A, B], (0.25, 0.5, 0.75)))
+    assert len(scans) == 1
+
+
+def test_choices_are_not_paid_for_with_gaussian_noise(arrays: Arrays) -> None:
+    purse = Purse.of({"epsilon": 1, "delta": 1e-6}, Fraction(0))
+    own = ArrayOracle(Declared(tuple(FEATURES), None, SPANS), purse, arrays, lambda event: None)
+    with pytest.raises(AssertionError, match="pure"):
+        own.quantiles([A], (0.5,))
+    assert own.quantiles([A], (0.5,), out_of=purse.alone)[0].shape == (1, 1)
 
 
 def test_no_value_leaves_its_span(arrays: Arrays) -> None:
@@ -168,6 +250,33 @@ def test_a_regression_behind_the_curator_is_the_one_of_own_arrays(tmp_path: Path
     assert (behind.intercept_, own.intercept_) == pytest.approx((2, 2), abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [(sf.learn.LinearRegression, "b"), (sf.learn.PCA, None), (sf.learn.GaussianNB, "c")],
+    ids=["regression", "components", "bayes"],
+)
+@pytest.mark.parametrize(("epsilon", "scans"), [(10**5, 1), (0.2, 2)], ids=["many", "few"])
+def test_many_rows_are_scanned_once(lab: sf.Lab, model: Any, target: Any, epsilon: Any, scans: int) -> None:
+    """What is many depends on ε; then what is left of it is not spent."""
+    features = ["a"] if target else ["a", "b"]
+    ask = lambda: lab.session().fit(model(epsilon=epsilon), table="rich", features=features, target=target)  # noqa: E731
+    assert len(scanned(lab, ask)) == (1 if target == "c" else scans)
+
+
+def test_features_of_few_values_are_not_drowned_by_the_noise_of_others(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    ill = rng.integers(0, 2, 5000)
+    smokes = np.where(rng.random(5000) < 0.9, ill, 1 - ill)
+    table = pa.table({"ill": ill, "smokes": smokes, "age": rng.uniform(0, 110, 5000)})
+    columns = {"ill": sf.one_of(0, 1), "smokes": sf.between(0, 1, step=1), "age": sf.between(0, 110)}
+    lab = sf.create(tmp_path / "lab")
+    lab.register("t", table, unit=sf.ROW, columns=columns, budget=sf.Budget(1))
+    model = lab.session().fit(
+        sf.learn.GaussianNB(epsilon=1), table="t", features=["smokes", "age"], target="ill"
+    )
+    assert model.score(pd.DataFrame({"smokes": smokes, "age": 50.0}), ill) > 0.85
+
+
 def test_one_row_of_a_unit_counts_unless_more_are_paid_for(lab: sf.Lab) -> None:
     model = sf.learn.StandardScaler(epsilon=10)
     one = lab.session().fit(model, table="people", features=["a", "b"])
@@ -204,6 +313,7 @@ FITS = [
     (sf.learn.LinearRegression(epsilon=50, delta=1e-6), "b"),
     (sf.learn.PCA(1, epsilon=5, delta=1e-6), None),
     (sf.learn.Bins(3, epsilon=5), None),
+    (sf.learn.RobustScaler(epsilon=5), None),
     (sf.learn.DecisionTree(epsilon=5, max_depth=2), "c"),
     (sf.learn.GradientBoosting(epsilon=5, trees=6, depth=2), "c"),
     (sf.learn.GradientBoostingRegressor(epsilon=5, trees=6, depth=2), "b"),

@@ -14,18 +14,23 @@ from sklearn.utils.estimator_checks import check_estimator
 from sfumato.learn import (
     PCA,
     Bins,
+    CategoricalNB,
     DecisionTree,
     GaussianNB,
     GradientBoosting,
     GradientBoostingRegressor,
     KMeans,
     LinearRegression,
+    RobustScaler,
+    Search,
     StandardScaler,
 )
 
 NOISE = "two fits on the same rows differ: every fit draws noise of its own, and no seed is taken"
 CLASSES = "classes are declared and never read off the labels, so they need not be those that occur"
+TOTAL = "an error that one row's target decides would give that row away"
 LABELS = "which row belongs to which centre is not released; predict says it to the rows' owner"
+LISTED = "a value of whatever type that is not listed counts nowhere: an error would give its row away"
 NAME = "the check sets a parameter of scikit-learn's own scaler on every class of that name"
 
 NOISY = dict.fromkeys(
@@ -41,12 +46,17 @@ NOISY = dict.fromkeys(
         "check_methods_subset_invariance",
     ),
     NOISE,
+) | {"check_supervised_y_no_nan": TOTAL}
+DECLARED = (
+    NOISY
+    | dict.fromkeys(("check_classifiers_classes", "check_classifiers_train"), CLASSES)
+    | {"check_classifiers_regression_target": TOTAL}
 )
-DECLARED = NOISY | dict.fromkeys(("check_classifiers_classes", "check_classifiers_train"), CLASSES)
 UNLABELLED = NOISY | {"check_clustering": LABELS}
 NAMED = NOISY | dict.fromkeys(("check_estimator_sparse_array", "check_estimator_sparse_matrix"), NAME)
 
 GIVEN: dict[str, Any] = {"epsilon": 1e4, "bounds": (-20, 20)}
+SETTINGS = {"row_norm": [None, 40.0]}
 CASES: list[tuple[Any, dict[str, str]]] = [
     (GaussianNB(**GIVEN, classes=[0, 1, 2]), DECLARED),
     (DecisionTree(**GIVEN, classes=[0, 1, 2]), DECLARED),
@@ -56,7 +66,14 @@ CASES: list[tuple[Any, dict[str, str]]] = [
     (PCA(1, **GIVEN), NOISY),
     (KMeans(3, **GIVEN), UNLABELLED),
     (StandardScaler(**GIVEN), NAMED),
+    (RobustScaler(epsilon=1e3, bounds=(-20, 20)), NOISY),
     (Bins(3, **GIVEN), NOISY),
+    (CategoricalNB(epsilon=1e4, categories=5, classes=[0, 1, 2]), DECLARED | {"check_dtype_object": LISTED}),
+    (Search(GaussianNB(bounds=(-20, 20), classes=[0, 1, 2]), SETTINGS, epsilon=1e4, runs=2), DECLARED),
+    (
+        Search(LinearRegression(bounds=(-20, 20), target_bounds=(-500, 500)), SETTINGS, epsilon=1e4, runs=2),
+        NOISY,
+    ),
 ]
 
 

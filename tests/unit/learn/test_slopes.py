@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.curator.layers import Layers, fineness, shortened, total
-from sfumato.curator.lowering import Source
+from sfumato.curator.source import Source
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.preparation import Grid, Preparation
 from sfumato.engines.program import Counted, Program, Total

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.errors import BudgetError, LedgerError
-from sfumato.ledger import Charged, SqliteLedger, database, steps
+from sfumato.errors import LedgerError
+from sfumato.ledger import Books, Charged, SqliteLedger, database, steps
 from sfumato.privacy import Pure, price
 
 if TYPE_CHECKING:
@@ -172,27 +172,62 @@ def test_a_step_that_fails_before_the_commit_undoes_all_of_it(
     assert isinstance(ledger.charge(ask("interrupted")), Charged)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"pure":1.5,"renyi":[],"side":0}'])
-def test_totals_that_cannot_be_read_make_the_ledger_ill(
-    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge], text: str
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE ledger SET entries = 0", "UPDATE ledger SET head = ''", "DELETE FROM ledger"],
+)
+def test_an_end_changed_by_hand_makes_the_ledger_ill_before_it_writes(
+    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge], change: str
 ) -> None:
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE accounts SET spent = ?", (text,))
-    with pytest.raises(LedgerError, match="SF-L102"):
-        ledger.spent(PEOPLE)
+        db.execute(change)
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="SF-L102"):
+            ledger.charge(ask("q"))
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM entries WHERE kind = 'charge'").fetchone() == (0,)
+
+
+def test_entries_of_others_are_checked_before_anything_is_built_on_them(
+    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]
+) -> None:
+    """Rightly linked, numbered and noted, but its hash is of another text."""
+    first = ledger.charge(ask("first"))
+    row = (first.seq + 1, "release", '{"charge":3}', first.head, "0" * 64)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
+        db.execute("UPDATE ledger SET entries = ?, head = ?", (row[0], row[4]))
+    with pytest.raises(LedgerError, match=r"SF-L101[^🙂]*its hash is not"):
+        ledger.charge(ask("second"))
+
+
+def test_an_answer_changed_by_hand_is_not_given(
+    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]
+) -> None:
+    charged = ledger.charge(ask("q"))
+    assert isinstance(charged, Charged)
+    ledger.release(charged, "42")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE answers SET answer = '43'")
     with pytest.raises(LedgerError, match="SF-L102"):
         ledger.charge(ask("q"))
 
 
-def test_totals_changed_by_hand_are_not_what_is_charged_against(
-    path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]
+def test_who_is_interrupted_while_taking_over_reads_all_of_it_anew(
+    ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever wrote last remembers the totals; who comes anew reads them, and verifies all of them first."""
-    for name in ("a", "b", "c"):
-        ledger.charge(ask(name, "1"))
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE accounts SET spent = replace(spent, '\"pure\":3', '\"pure\":0')")
-    ledger.charge(ask("the fourth", "1"))
-    with pytest.raises(BudgetError):
-        ledger.charge(ask("the fifth", "1"))
-    assert ledger.verify().charges == 4
+    """Half of a charge in the books would be a charge too few, or the same one twice."""
+
+    def half(self: Books, draft: Books) -> None:
+        self.accounts.update(draft.accounts)
+        raise KeyboardInterrupt
+
+    ledger.charge(ask("before"))
+    monkeypatch.setattr(Books, "take", half)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.charge(ask("interrupted"))
+    monkeypatch.undo()
+    spent = ledger.spent(PEOPLE)
+    assert spent.pure == 2 * 10**11
+    ledger.charge(ask("after"))
+    assert ledger.verify().charges == 3

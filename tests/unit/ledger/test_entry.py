@@ -71,10 +71,10 @@ def test_the_body_of_a_charge_is_the_canonical_text_of_its_fields(
         "about": about,
         "key": key,
         "at": now(),
+        "by": "0123",
     }
-    assert charge.body(str(fields["at"]), steps) == write(
-        fields | ({} if steps is None else {"steps": steps})
-    )
+    written = write(fields | ({} if steps is None else {"steps": steps}))
+    assert charge.body(str(fields["at"]), "0123", steps) == written
 
 
 @pytest.mark.parametrize("value", [0.5, float("nan"), float("inf"), [{"deep": 1e300}], object(), {1, 2}])

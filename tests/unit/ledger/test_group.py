@@ -14,7 +14,6 @@ import pytest
 from sfumato.errors import BudgetError, LedgerError, PolicyError
 from sfumato.ledger import Charged, Released, SqliteLedger, steps
 from sfumato.ledger.group import Group, Job
-from sfumato.ledger.tables import Wanted
 from sfumato.privacy import Budget
 
 if TYPE_CHECKING:
@@ -245,15 +244,15 @@ def test_those_of_the_last_commit_are_waited_for_and_nobody_else() -> None:
         ready.set()
         while not group._queue:
             threading.Event().wait(0.001)
-        group.run(Job("late", Wanted(), lambda transaction: None), lead)
+        group.run(Job("late", lambda transaction: None), lead)
 
     late = threading.Thread(target=come_back)
     late.start()
     assert ready.wait(30)
-    group.run(Job("early", Wanted(), lambda transaction: None), lead)
+    group.run(Job("early", lambda transaction: None), lead)
     late.join(30)
     assert not late.is_alive()
     assert sizes == [2]
     group._missing, group._span = {-1}, 0.04  # someone who does not come back
-    group.run(Job("alone", Wanted(), lambda transaction: None), lead)
+    group.run(Job("alone", lambda transaction: None), lead)
     assert sizes == [2, 1]

@@ -24,6 +24,9 @@ class DuckDB:
         kind = "USMALLINT" if span < 2**16 else "UINTEGER" if span < 2**32 else "BIGINT"
         return f"CAST({place} AS {kind})", ""
 
+    def each(self, parts: Sequence[str]) -> str:
+        return f"unnest([{', '.join(parts)}])"
+
     def divided(self, left: str, right: str, kind: str) -> str:
         return f"({left} // {right})"
 

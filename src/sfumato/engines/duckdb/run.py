@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.connection import open_reader
 from sfumato.engines.duckdb.dialect import DuckDB
-from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tally
+from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tallies, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -96,6 +96,10 @@ def answer(program: Asked, opened: Open) -> Any:
     match program:
         case Program():
             return _dense(_as_it_lies(columns[0]), [_words(column) for column in columns[1:]], program.cells)
+        case Tallies():
+            places, counts = map(_as_it_lies, columns)
+            order = np.argsort(places)
+            return Tallied(places[order], counts[order], program.size)
         case Keyed(keys=keys):
             names, (units, *sums) = columns[: len(keys)], map(_words, columns[len(keys) :])
             listed = list(zip(*map(_keys, names), strict=True))

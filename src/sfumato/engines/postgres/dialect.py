@@ -22,6 +22,9 @@ class PostgreSQL:
     def tally(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
 
+    def each(self, parts: Sequence[str]) -> str:
+        return f"unnest(ARRAY[{', '.join(parts)}])"
+
     def divided(self, left: str, right: str, kind: str) -> str:
         """By div, which is exact; / rounds after some digits."""
         return f"div({left}, {right})"

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.postgres.dialect import PostgreSQL
 from sfumato.engines.postgres.prepare import stem, table
-from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tally
+from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tallies, Tally
 from sfumato.engines.rows import scans
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def answer(program: Asked, connection: Connection[Any], schema: str) -> Any:
         case Program(terms=terms):
             cells = [row[0] for row in found]
             return _dense(cells, _columns(found, len(terms) + 1)[1:], program.cells)
-        case Tally():
+        case Tally() | Tallies():
             places, counts = np.array(sorted(found), dtype=np.int64).reshape(-1, 2).T
             return Tallied(places, counts, program.size)
         case Keyed(keys=keys, terms=terms):

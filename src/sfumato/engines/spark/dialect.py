@@ -27,6 +27,9 @@ class Spark:
     def tally(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
 
+    def each(self, parts: Sequence[str]) -> str:
+        return f"explode(array({', '.join(parts)}))"
+
     def divided(self, left: str, right: str, kind: str) -> str:
         """By div in 64 bits, where it is exact.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.engines.compile import Layout, compile_program
-from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tally
+from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tallies, Tally
 from sfumato.engines.rows import scans
 from sfumato.engines.spark.connection import limited
 from sfumato.engines.spark.dialect import Spark
@@ -43,7 +43,7 @@ def shaped(program: Asked, columns: list[list[Any]]) -> Any:
     match program:
         case Program():
             return _dense(columns[0], columns[1:], program.cells)
-        case Tally():
+        case Tally() | Tallies():
             places, counts = np.array(sorted(zip(*columns, strict=True)), dtype=np.int64).reshape(-1, 2).T
             return Tallied(places, counts, program.size)
         case Keyed(keys=keys):
