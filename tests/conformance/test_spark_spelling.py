@@ -38,9 +38,12 @@ def test_brackets_casts_and_cases_are_calls(ours: str, theirs: str | None) -> No
     assert quick(ours) == (known if theirs is None else theirs)
 
 
-DEEP = "CAST(c AS BIGINT)"
-for number in range(40):
-    DEEP = f"(CASE WHEN ({DEEP}) > {number} THEN (c + {number}) ELSE CAST(c * {number} AS BIGINT) END)"
+def _nested(depth: int) -> str:
+    inside = "CAST(c AS BIGINT)" if depth == 0 else _nested(depth - 1)
+    return f"(CASE WHEN ({inside}) > {depth} THEN (c + {depth}) ELSE CAST(c * {depth} AS BIGINT) END)"
+
+
+SHALLOW, DEEP = _nested(0), _nested(40)
 
 
 def test_what_is_deep_means_the_same(spark: Any) -> None:
@@ -48,14 +51,20 @@ def test_what_is_deep_means_the_same(spark: Any) -> None:
     assert spark.sql(quick(asked)).toArrow() == spark.sql(asked).toArrow()
 
 
+def _remembered(spark: Any, sql: str) -> int:
+    """How many states Spark's parser keeps of this: one for every word that it looked ahead at."""
+    antlr, of_spark = spark._jvm.org.antlr.v4.runtime, spark._jvm.org.apache.spark.sql.catalyst.parser
+    letters = of_spark.UpperCaseCharStream(antlr.CharStreams.fromString(sql))
+    parser = of_spark.SqlBaseParser(antlr.CommonTokenStream(of_spark.SqlBaseLexer(letters)))
+    parser.setProfile(True)
+    parser.getInterpreter().setPredictionMode(antlr.atn.PredictionMode.SLL)
+    parser.getInterpreter().clearDFA()
+    parser.singleStatement()
+    size: int = parser.getParseInfo().getDFASize()
+    return size
+
+
 def test_the_parser_need_not_remember_how_a_question_ends(spark: Any) -> None:
-    """It keeps a state for every token that it looked ahead at and had not seen in that place."""
-    spark.conf.set("spark.sql.parser.manageParserCaches", "true")
-    parser = spark._jvm.org.apache.spark.sql.catalyst.parser.AbstractParser
-    of_session = spark._jsparkSession.sessionState().sqlParser()
-    of_session.parsePlan(f"SELECT {quick('CASE WHEN (1) > 2 THEN CAST(3 AS BIGINT) ELSE (c + 4) * 5 END')}")
-    before = parser.getDFACacheNumStates()
-    of_session.parsePlan(f"SELECT {quick(DEEP)}")
-    assert parser.getDFACacheNumStates() - before < 50
-    of_session.parsePlan(f"SELECT {DEEP.replace('c', 'd')}")
-    assert parser.getDFACacheNumStates() - before > 500
+    shallow = _remembered(spark, f"SELECT {quick(SHALLOW)}")
+    assert _remembered(spark, f"SELECT {quick(DEEP)}") < 2 * shallow
+    assert _remembered(spark, f"SELECT {DEEP}") > 10 * shallow
