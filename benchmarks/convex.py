@@ -70,7 +70,7 @@ def posed(points: Floats, y: NDArray[np.int64]) -> Problem:
 
 def tilted(problem: Problem, start: Floats, tilts: Floats) -> Floats:
     """The minima of many tilted problems at once, by Newton's steps with the curve at the level one's."""
-    inverse = np.linalg.inv(problem._curve(start[None, :]))
+    inverse = np.linalg.inv(problem.curve(start[None, :]))
     found = np.repeat(start[None, :], len(tilts), axis=0)
     signs = problem.marks[:, 0]
     rows = problem.rows * signs[:, None]
