@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from sfumato import audit
 from sfumato.curator.statistics import Block
 from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression, perturbation, solvers
 from sfumato.learn.losses import LOGISTIC, Loss, huber
-from sfumato.learn.minima import STEP, Minima, _calibrated, steepness
 from sfumato.learn.perturbation import (
     ADD_REMOVE,
     Neighbouring,
@@ -431,67 +429,3 @@ def test_noise_has_the_length_and_the_directions_it_is_said_to_have() -> None:
     assert abs(lengths.var() - 1.5) < 5 * 1.5 * math.sqrt((2 + 6 / 6) / 4000)
     middle = drawn.reshape(4000, -1).mean(axis=0)
     assert (np.abs(middle) < 5 * math.sqrt((1.5 + 9) / 6 / 4000)).all()
-
-
-# ---- behind the curator ----
-
-
-@pytest.mark.parametrize(
-    "joint",
-    [Chances(4), OfMargins(LOGISTIC, 2), OfMargins(huber(0.2), 3)],
-    ids=["softmax", "logistic", "huber"],
-)
-def test_a_slope_is_no_steeper_than_its_bound_says(joint: Any) -> None:
-    """Against the same in 64 binary digits more exact numbers, at weights short and long."""
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(3000, 6))
-    X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
-    marks = joint.marks(rng.integers(-1, joint.classes, 3000))
-    problem = Problem(joint, X, marks, 0.3, 1.0)
-    precise = Problem(joint, X.astype(np.longdouble), marks.astype(np.longdouble), 0.3, 1.0)
-    for size in (1e-3, 1.0, 300.0):
-        weights, tilt = rng.normal(size=(2, joint.outputs, 6)) * size
-        exact = np.linalg.norm(
-            precise.slope(weights.astype(np.longdouble), tilt.astype(np.longdouble)).ravel()
-        )
-        bound = steepness(problem, weights, tilt)
-        assert exact <= bound <= exact + 1e-8 * max(1.0, size)
-
-
-@pytest.fixture(autouse=True)
-def calibrated_anew() -> Iterator[None]:
-    yield
-    _calibrated.cache_clear()
-
-
-def _minima(epsilon: float, norm: int = 4096) -> Minima:
-    return Minima("logistic", Fraction(1), 2, norm, Fraction(1), Fraction(epsilon), Fraction(1, 1000))
-
-
-def _releases(minima: Minima, table: list[list[int]]) -> Any:
-    exact = np.array(table, dtype=np.int64).reshape(-1, 2).T
-    return lambda count: np.array([minima.release(exact)[0] for _ in range(count)], dtype=float) * STEP
-
-
-def test_minima_on_a_grid_keep_their_price_and_planted_mistakes_do_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    minima, table = _minima(1.0), [[4096, 1], [-4096, 0]]
-    target = _releases(minima, table), _releases(minima, [*table, [4096, 0]])
-    assert not audit.run(target, claim=minima.event(), samples=1000, alpha=1e-6).violates
-    honest = gaussian_tilt
-
-    def planted(*given: Any) -> Tilted:
-        found = honest(*given)
-        return Tilted(found.scale / 20, found.penalty)
-
-    monkeypatch.setattr("sfumato.learn.minima.gaussian_tilt", planted)
-    _calibrated.cache_clear()
-    assert audit.run(target, claim=minima.event(), samples=1000, alpha=1e-6).violates
-
-
-def test_no_rows_and_solvers_that_fail_are_no_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    minima = _minima(1.0)
-    assert np.shape(minima.release(np.zeros((2, 0), dtype=np.int64))) == (1, 2)
-    monkeypatch.setattr("sfumato.learn.minima.steepness", lambda *given: math.inf)
-    assert np.shape(minima.release(np.array([[4096], [1]]))) == (1, 2)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import textbook
 from sfumato.learn.descent import Descent
-from sfumato.learn.guarantee import COVERED, EXACT, IDEALISED
+from sfumato.learn.guarantee import EXACT, IDEALISED
 from sfumato.learn.linear_scores import LinearClassifier, length_of
 from sfumato.learn.losses import LOGISTIC, huber, named
 from sfumato.learn.oracle import ArrayOracle
@@ -66,10 +65,6 @@ class ConvexClassifier(LinearClassifier):
     def _joint(self) -> Joint:
         return OfMargins(self._loss(), len(self.classes_))
 
-    def _named(self) -> tuple[str, Any]:
-        """The loss by its name, and the width of a hinge: what the curator may be told of it."""
-        return "logistic", 1
-
     # ---- which form ----
 
     def _form(self) -> str:
@@ -89,22 +84,22 @@ class ConvexClassifier(LinearClassifier):
     @property
     def arithmetic(self) -> str:  # type: ignore[override]
         """What `guarantee_` says of it."""
-        return {"gradient": EXACT, "minima": COVERED}.get(self.method_, IDEALISED)
+        return EXACT if self.method_ == "gradient" else IDEALISED
 
     def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:  # noqa: N803
         self.method_ = self._form()
         return super()._checked(X, y)
 
     def begin(self, features: Any, declared: Declared) -> None:
-        """Behind the curator there is descent, and the Gaussian form with noise on its output."""
+        """Behind the curator there is descent alone."""
         super().begin(features, declared)
-        self.method_ = "minima" if self.method == "gaussian" else "gradient"
-        if self.method not in ("auto", "gradient", "gaussian"):
+        self.method_ = "gradient"
+        if self.method not in ("auto", "gradient"):
             raise PolicyError(
                 "SF-E132",
                 "Textbook forms of perturbation run on own arrays only.",
                 why="what a solver does to their noise in floating point is not proven to hide a row",
-                try_='method="gradient", or method="gaussian" with a delta',
+                try_='method="gradient"',
             )
 
     # ---- learning ----
@@ -114,8 +109,6 @@ class ConvexClassifier(LinearClassifier):
         short = oracle.short(length_of(declared))
         if isinstance(short, ArrayOracle) and self.method_ != "gradient":
             found = textbook.learned(short, self._joint(), self.method_, self._penalty() or None)
-        elif self.method_ == "minima":
-            found = textbook.released(short, *self._named(), self._penalty() or None)
         else:
             found = Descent(self._residual, self._penalty(), self._rows_declared(), self._steps()).run(short)
         self._keep(found, declared, short.declared)
@@ -182,9 +175,6 @@ class LogisticRegression(ConvexClassifier):
     def _joint(self) -> Joint:
         return super()._joint() if len(self.classes_) == 2 else Chances(len(self.classes_))
 
-    def _named(self) -> tuple[str, Any]:
-        return ("logistic" if len(self.classes_) == 2 else "chances"), 1
-
 
 class _Unlikely(ConvexClassifier):
     """Scores that are no chances."""
@@ -237,9 +227,6 @@ class LinearSVC(_Unlikely):
     def _loss(self) -> Loss:
         return huber(self.width)
 
-    def _named(self) -> tuple[str, Any]:
-        return "huber", self.width
-
 
 class ConvexERM(_Unlikely):
     """Any convex loss of margins whose steepness and curvature are declared (`sf.learn.Loss`).
@@ -284,16 +271,6 @@ class ConvexERM(_Unlikely):
 
     def _loss(self) -> Loss:
         return named(self.loss)
-
-    def _named(self) -> tuple[str, Any]:
-        if self.loss not in ("logistic", "huber"):
-            raise PolicyError(
-                "SF-E143",
-                "Behind the curator this form takes losses that are known by their name.",
-                why="what a function computes is not known before it is called with rows",
-                try_='loss="huber", or method="gradient"',
-            )
-        return self.loss, Fraction(1, 2)
 
 
 def _pull(classes: int) -> float:

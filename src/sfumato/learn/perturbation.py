@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from sfumato.learn.descent import CONSTANT
 from sfumato.privacy.gaussian import delta_of, mu_of
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-LONGEST = math.hypot(1.0, CONSTANT) * (1 + 2.0**-40)
-"""Of a row with its constant, in lengths of the longest; doubles add less than that."""
 _QUARTER = 4.0
 _ASIDE_EPSILON, _ASIDE_DELTA = 0.01, 0.1
 """Of ε and δ: what covers the solver's remainder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,22 +12,19 @@ from sfumato.curator.spend import Rounded
 from sfumato.errors import UsageError
 from sfumato.learn import perturbation
 from sfumato.learn.descent import CONSTANT, Found
-from sfumato.learn.minima import Minima
 from sfumato.learn.problems import Problem
-from sfumato.learn.slopes import labels
 from sfumato.privacy.events import ApproxDP, Pure
-from sfumato.privacy.exact import exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.oracle import ArrayOracle, Oracle
+    from sfumato.learn.oracle import ArrayOracle
     from sfumato.learn.problems import Joint
     from sfumato.learn.purse import Purse
 
     Floats = NDArray[np.float64]
 
-PENALTY = 1.0
+_PENALTY = 1.0
 
 
 def priced(purse: Purse, form: str) -> Purse:
@@ -60,26 +57,13 @@ def learned(oracle: ArrayOracle, joint: Joint, form: str, penalty: float | None)
         rows,
         joint.marks(codes),
         penalty or _penalty(oracle.purse, joint, form, rows.shape[1]),
-        perturbation.LONGEST,
+        _LONGEST,
     )
     return Found(_weights(problem, oracle.purse, form), CONSTANT, norm, math.nan, 1)
 
 
-def released(oracle: Oracle, loss: str, width: Any, penalty: float | None) -> Found:
-    """The Gaussian form from rows behind the curator, which are shortened already."""
-    declared, purse = oracle.declared, oracle.purse
-    if declared.norm is None or purse.epsilon is None:
-        raise AssertionError("rows are shortened before, and there is a delta")
-    asked = Minima(
-        loss,
-        exact(width, "width"),
-        len(labels(declared).classes),
-        declared.norm,
-        exact(penalty or PENALTY, "penalty"),
-        purse.epsilon,
-        purse.delta,
-    )
-    return Found(oracle.minima(asked), CONSTANT, declared.norm, math.nan, 1)
+_LONGEST = math.hypot(1.0, CONSTANT) * (1 + 2.0**-40)
+"""Of a row with its constant; doubles add less than that."""
 
 
 def _weights(problem: Problem, purse: Purse, form: str) -> Floats:
@@ -96,8 +80,8 @@ def _weights(problem: Problem, purse: Purse, form: str) -> Floats:
 def _penalty(purse: Purse, joint: Joint, form: str, size: int) -> float:
     """Noise on the minimiser wants one that makes it about 1 long; noise on the problem needs less."""
     if form != "output":
-        return PENALTY
+        return _PENALTY
     numbers = joint.outputs * size
     if isinstance(purse.main, Rounded):
-        return max(PENALTY, math.sqrt(numbers) * float(purse.main.multiplier))
-    return max(PENALTY, numbers / float(purse.alone.epsilon))
+        return max(_PENALTY, math.sqrt(numbers) * float(purse.main.multiplier))
+    return max(_PENALTY, numbers / float(purse.alone.epsilon))
