@@ -1,4 +1,4 @@
-"""Linear regression where rows are too few for it: the mean of the target, as far as noise lets it be seen."""
+"""Linear regression where rows are too few for it: the mean of the target, as far as noise shows it."""
 
 from __future__ import annotations
 
