@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.learn.threads import one_thread
 from sfumato.privacy.exact import positive
 
 if TYPE_CHECKING:
@@ -189,8 +190,9 @@ class Matrix:
     def products(self) -> Floats:
         """Of every feature by every other, summed."""
         found = np.zeros((len(self.places), len(self.places)))
-        for _, block in self.blocks():
-            found += block.T @ block
+        with one_thread():
+            for _, block in self.blocks():
+                found += block.T @ block
         return found
 
 
