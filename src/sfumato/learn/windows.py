@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.statistics import (
+    COUNT,
     Add,
     Among,
     AtLeast,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 EXACT = 2**53
 """Doubles hold every integer up to here."""
 LARGEST = 2**62
+_NONE = Constant(0)
 _MANY = 4
 """Of more columns than this a weighted sum is one product of a vector and a matrix."""
 _OF_TWO: dict[type[Any], Any] = {
@@ -150,28 +152,29 @@ class Window:
         raise TypeError(type(value).__name__)
 
     def _chosen(self, value: Choose) -> Any:
-        kind = self._columns.kind(value)
-        parts = (self._part(each, kind) for each in (value.then, value.otherwise))
-        return np.where(self.condition(value.condition), *parts)
+        condition, kind = self.condition(value.condition), self._columns.kind(value)
+        if value.then == COUNT and value.otherwise == _NONE:
+            return condition.astype(kind)
+        return np.where(condition, self._part(value.then, kind), self._part(value.otherwise, kind))
 
     def _of_two(self, value: Any) -> Any:
-        compute = _OF_TWO[type(value)]
-        if self._columns.doubled(value):
-            return compute(*self._pair(value.left, value.right, np.float64))
-        found = compute(*self._pair(value.left, value.right, np.int64))
-        return found.astype(self._columns.kind(value), copy=False)
+        compute, left, right = _OF_TWO[type(value)], value.left, value.right
+        if not self._columns.doubled(value):
+            found = compute(*self._pair(left, right, np.int64))
+            return found.astype(self._columns.kind(value), copy=False)
+        first = self.value(left) if isinstance(right, Constant) else self._double(left)
+        return compute(first, self._double(right))
+
+    def _double(self, part: Value) -> Any:
+        """Of what is held in doubles; a constant is one number for all rows."""
+        return float(part.value or 0) if isinstance(part, Constant) else self.value(part)
 
     def _pair(self, left: Value, right: Value, kind: Any) -> tuple[Any, Any]:
         """Of which the first is an array, or the second."""
-        first = (
-            self.value(left).astype(kind, copy=False)
-            if isinstance(right, Constant)
-            else self._part(left, kind)
-        )
-        return first, self._part(right, kind)
+        array = self.value(left).astype(kind, copy=False) if isinstance(right, Constant) else None
+        return self._part(left, kind) if array is None else array, self._part(right, kind)
 
     def _part(self, part: Value, kind: Any) -> Any:
-        """A constant is one number for all rows."""
         if isinstance(part, Constant):
             return kind(part.value)
         return self.value(part).astype(kind, copy=False)
