@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator import relation as asked
+from sfumato.curator.arithmetic import average
 from sfumato.curator.domains import Numbers, Texts
 from sfumato.curator.expressions import expression, predicate, selected
-from sfumato.curator.lowered import LARGEST, Lowered, average, coarser, literal_number, number
+from sfumato.curator.lowered import LARGEST, Lowered, coarser, literal_number, number
 from sfumato.curator.scope import Field, Scope
 from sfumato.engines import rows as engine
 from sfumato.engines.values import AtLeast, Choose, Column, Constant, Every
