@@ -244,15 +244,16 @@ class Rounds:
         """A fit that was done before is free, round by round."""
         if self._desk.standing(first).free:
             return
-        standing = self._desk.standing(Whole(first.table, purse))
-        if standing.left_after is None:
-            raise BudgetError(
-                "SF-B101",
-                f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
-                asked=str(purse),
-                left=f"one question of up to ε = {shown(standing.left)}",
-                why="all rounds of a fit are to be paid for, and none is begun in vain",
-            )
+        for events in {purse.events, purse.sums}:
+            standing = self._desk.standing(Whole(first.table, purse, events))
+            if standing.left_after is None:
+                raise BudgetError(
+                    "SF-B101",
+                    f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
+                    asked=str(purse),
+                    left=f"one question of up to ε = {shown(standing.left)}",
+                    why="all rounds of a fit are to be paid for, and none is begun in vain",
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +262,7 @@ class Whole:
 
     table: catalog.Table
     purse: Purse
+    events: tuple[Event, ...]
     bias: tuple[str, ...] = ()
     steps: tuple[Any, ...] = ()
     request: str = "0" * 64
@@ -271,7 +273,7 @@ class Whole:
 
     @property
     def event(self) -> Event:
-        return Sequential(self.purse.events)
+        return Sequential(self.events)
 
     @property
     def cost(self) -> Cost:

@@ -21,10 +21,10 @@ import pytest
 import sfumato as sf
 from sfumato import audit
 from sfumato.curator.statistics import Block
-from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression, perturbation, solvers, textbook
+from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression, perturbation, solvers
 from sfumato.learn.arrival import LONGEST, arrival, arrived, slope_of, slope_off, steepness
 from sfumato.learn.losses import LOGISTIC, Loss, huber
-from sfumato.learn.minima import STEP, Minima, _calibrated, unlikely
+from sfumato.learn.minima import STEP, Minima, _calibrated, beyond
 from sfumato.learn.perturbation import (
     ADD_REMOVE,
     Neighbouring,
@@ -493,17 +493,24 @@ def test_what_doubles_cannot_solve_is_not_promised() -> None:
     assert arrival(joint, 21, 1.0, 2**20, 100.0) is not None
     assert arrival(joint, 21, 1e-9, 2**20, 100.0) is None
     assert arrival(joint, 2000, 1.0, 2**20, 100.0) is None
+    assert arrival(Chances(100), 3, 1.0, 2**20, 100.0) is None  # second derivatives of each row
 
 
-def test_rows_are_more_than_is_said_as_seldom_as_is_said() -> None:
-    """Of the law of the noise; and never in what is seen."""
-    for epsilon, delta in [(Fraction(1), Fraction(1, 10**6)), (Fraction(30), Fraction(1, 10**4))]:
-        purse = textbook.priced(LogisticRegression(epsilon=epsilon, delta=delta).purse(), "gaussian")
-        assert purse.aside is not None
-        ratio = math.exp(-purse.aside.epsilon)
-        beyond = math.ceil(unlikely(epsilon, delta) / float(purse.aside.epsilon))
-        seldom = ratio ** (beyond + 1) / (1 + ratio)
-        assert seldom * (1 + math.exp(epsilon)) <= float(delta) / 200
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, Fraction(1, 10**6)), (30, Fraction(1, 10**4))])
+def test_more_rows_than_is_said_pass_as_seldom_as_is_said(epsilon: int, delta: Fraction) -> None:
+    """By the law of the test's noise, at one row more than there may be."""
+    far = beyond(Fraction(epsilon), delta)
+    ratio = math.exp(-epsilon / 50)
+    seldom = ratio ** (far + 1) / (1 + ratio)
+    assert seldom * (1 + math.exp(epsilon)) <= float(delta) / 200
+    assert seldom * (1 + math.exp(epsilon)) > float(delta) / 4000
+
+
+def test_too_many_rows_count_nowhere() -> None:
+    exact = np.array([[4096, -4096] * 400, [1, 0] * 400])
+    few, many = replace(_minima(50.0), rows=20), replace(_minima(50.0), rows=2000)
+    assert abs(few.release(exact)[0][0] * STEP) < 2
+    assert many.release(exact)[0][0] * STEP > 4
 
 
 @pytest.fixture(autouse=True)
@@ -513,7 +520,9 @@ def calibrated_anew() -> Iterator[None]:
 
 
 def _minima(epsilon: float, norm: int = 4096) -> Minima:
-    return Minima("logistic", Fraction(1), 2, 2, norm, Fraction(1), 100, Fraction(epsilon), Fraction(1, 1000))
+    return Minima(
+        "logistic", Fraction(1), 2, 2, norm, Fraction(1), 2000, Fraction(epsilon), Fraction(1, 1000)
+    )
 
 
 def _releases(minima: Minima, table: list[list[int]]) -> Any:

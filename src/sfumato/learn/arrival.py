@@ -26,8 +26,8 @@ _UNIT = 2.0**-53
 _BLOCK = 1024
 """So many rows are added up by doubles; blocks of them exactly."""
 _ROOM = 1.01
-_MOST_STEPS, _MOST_NUMBERS = 50_000, 2**27
-"""Beyond these a fit would take hours, or gigabytes."""
+_MOST_STEPS, _MOST_NUMBERS = 50_000, 2**25
+"""Beyond these a fit would take hours, or gigabytes of rows and of their second derivatives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ def arrival(joint: Joint, size: int, penalty: float, rows: float, tilt: float) -
     off = slope_off(joint, (rows, size, LONGEST), penalty * reach + most * reach, reach)
     floor = 2 * (4 * off / penalty + 128 * _UNIT * reach / pace**2)
     steps = math.ceil(2 / pace * math.log(max(2.0, reach / floor)))
-    if floor > reach / 10 or steps > _MOST_STEPS or rows * size > _MOST_NUMBERS:
+    numbers = rows * (size + joint.outputs**2)
+    if floor > reach / 10 or steps > _MOST_STEPS or numbers > _MOST_NUMBERS:
         return None
     return Arrival(2 * floor, pace, steps)
 

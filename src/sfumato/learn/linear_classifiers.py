@@ -123,13 +123,11 @@ class ConvexClassifier(LinearClassifier):
 
     def _near_minimum(self, short: Oracle) -> Found:
         """Of as many rows as doubles are proven for; descent takes over from there."""
-        loss, width = self._named()
-        counted, most = textbook.counted(short)
-        asked = textbook.minima(short, loss, width, self._penalty() or None, most)
+        asked, rows = textbook.counted(short, textbook.minima(short, *self._named(), self._penalty() or None))
         if asked.arrives:
             return textbook.released(short, asked)
         self.method_ = "gradient"
-        return self._descended(short, counted)
+        return self._descended(short, rows)
 
     def _descended(self, short: Oracle, rows: float | None) -> Found:
         return Descent(self._residual, self._penalty(), rows, self._steps()).run(short)

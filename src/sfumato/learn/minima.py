@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +22,14 @@ from sfumato.learn.losses import LOGISTIC, huber
 from sfumato.learn.perturbation import gaussian_tilt
 from sfumato.learn.problems import Chances, OfMargins, Problem
 from sfumato.learn.solvers import minimum
-from sfumato.noise import Gaussian
+from sfumato.noise import Gaussian, Laplace
 from sfumato.noise.record import through
+from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.events import ApproxDP
 from sfumato.privacy.exact import raised
 from sfumato.privacy.gaussian import mu_of
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from sfumato.learn.perturbation import Tilted
@@ -40,15 +40,26 @@ if TYPE_CHECKING:
 STEP = 2.0**-30
 """Of released weights."""
 _FURTHEST = 2.0**12
-_OUTPUT_EPSILON, _OUTPUT_DELTA, _TILT_DELTA = 0.05, 0.1, 0.88
-"""Of ε and δ; the rest of δ is for more rows or a longer tilt than is said, and for doubles."""
+_TEST, _TILT_EPSILON, _OUTPUT_EPSILON = Fraction(1, 50), 0.93, 0.05
+_TILT_DELTA, _OUTPUT_DELTA = 0.88, 0.1
+"""Of δ; the rest is for more rows or a longer tilt than is said, and for doubles."""
 _FINEST = 38
 """The tilt has about so many binary digits in a deviation."""
 
 
-def unlikely(epsilon: Fraction, delta: Fraction) -> float:
+def beyond(epsilon: Fraction, delta: Fraction) -> int:
+    """How many rows more than a noisy number of them there are, almost never: of the test in `Minima`."""
+    return math.ceil(_unlikely(epsilon, delta) * _tested(epsilon).scale)
+
+
+def _unlikely(epsilon: Fraction, delta: Fraction) -> float:
     """−log of how likely it may be that rows are more than is said; as likely, that a tilt is longer."""
-    return math.log(400 / delta) + 2 * float(epsilon)
+    return math.log(400 / delta) + float(epsilon)
+
+
+def _tested(epsilon: Fraction) -> Laplace:
+    """The noise of the test."""
+    return Laplace(max(SMALLEST, 1 / (epsilon * _TEST)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +71,8 @@ class Minima:
     Protects : one row, add/remove.
     Costs    : ApproxDP(epsilon, delta).
     Because  : docs/proofs/convex.md#whole-minima
-    Assumes  : that there are more than `rows` rows is as unlikely as `unlikely` says; rows are
-               integer vectors no longer than `norm`; basic operations of doubles are rounded as IEEE 754 says
-               and exp is within 8 units of its last place; how long a fit takes is not observed.
+    Assumes  : rows are integer vectors no longer than `norm`; basic operations of doubles are rounded as IEEE
+               754 says and exp is within 8 units of its last place; how long a fit takes is not observed.
     """
 
     loss: str
@@ -75,6 +85,7 @@ class Minima:
     norm: int
     penalty: Fraction
     rows: int
+    """If there are more, or nearly as many, they count nowhere."""
     epsilon: Fraction
     delta: Fraction
 
@@ -101,13 +112,19 @@ class Minima:
         public = _calibrated(self)
         if public.arrival is None:
             raise AssertionError("asked for before")
-        problem = replace(self._problem(np.asarray(exact, dtype=np.float64).T), penalty=public.tilted.penalty)
-        tilt = public.tilt()
+        few = self._few(exact.shape[1])
+        rows = np.asarray(exact, dtype=np.float64).T if few else np.zeros((0, self.size))
+        problem = replace(self._problem(rows), penalty=public.tilted.penalty)
         with np.errstate(all="ignore"):  # a warning would depend on rows
-            weights = _near(problem, tilt, public.arrival)
+            weights = _near(problem, public.tilt(), public.arrival)
         steps = np.rint(np.clip(weights, -_FURTHEST, _FURTHEST) / STEP).astype(np.int64)
         released: list[list[int]] = Gaussian(public.width).release(steps).tolist()
         return released
+
+    def _few(self, rows: int) -> bool:
+        """Whether there are at most as many as is said: never, almost, if there are not."""
+        (seen,) = _tested(self.epsilon).release(np.array([rows]), l1=1)
+        return int(seen) + beyond(self.epsilon, self.delta) <= self.rows
 
     def _problem(self, table: Floats) -> Problem:
         """Rows in lengths of the longest, and the constant; these doubles are the data from here on."""
@@ -123,7 +140,7 @@ def _near(problem: Problem, tilt: Floats, public: Arrival) -> Floats:
         found, _ = minimum(problem, tilt, allowed / 10)
         if steepness(problem, found, tilt) <= allowed:
             return found
-    except np.linalg.LinAlgError:
+    except (np.linalg.LinAlgError, ArithmeticError, ValueError):  # whatever a solver makes of rows
         pass
     return arrived(problem, tilt, public)
 
@@ -151,13 +168,13 @@ class _Calibrated:
 def _calibrated(asked: Minima) -> _Calibrated:
     epsilon, delta = float(asked.epsilon), float(asked.delta)
     nothing = Problem(asked.joint, np.zeros((0, 1)), np.zeros((0, 1)), float(asked.penalty), LONGEST)
-    tilted = gaussian_tilt(nothing, epsilon * (1 - _OUTPUT_EPSILON), delta * _TILT_DELTA)
+    tilted = gaussian_tilt(nothing, epsilon * _TILT_EPSILON, delta * _TILT_DELTA)
     shape = asked.joint.outputs, asked.size
     grid = 2.0 ** (math.frexp(tilted.scale)[1] - _FINEST)
     rounding = math.sqrt(math.prod(shape)) * grid / 2
-    longest = math.sqrt(math.prod(shape)) + math.sqrt(2 * unlikely(asked.epsilon, asked.delta))
+    longest = math.sqrt(math.prod(shape)) + math.sqrt(2 * _unlikely(asked.epsilon, asked.delta))
     found = arrival(asked.joint, asked.size, tilted.penalty, asked.rows, tilted.scale * longest + rounding)
     away = 0.0 if found is None else found.within + rounding / tilted.penalty
     mu = mu_of(epsilon * _OUTPUT_EPSILON, delta * _OUTPUT_DELTA)
     width = raised(2 * (away / STEP + math.sqrt(math.prod(shape)) / 2) / mu)
-    return _Calibrated(tilted, grid, shape, found, width)
+    return _Calibrated(tilted, grid, shape, found if width <= LARGEST else None, width)

@@ -15,13 +15,12 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import perturbation
 from sfumato.learn.arrival import LONGEST
 from sfumato.learn.descent import CONSTANT, Found
-from sfumato.learn.minima import Minima, unlikely
+from sfumato.learn.minima import Minima, beyond
 from sfumato.learn.problems import Problem
 from sfumato.learn.purse import Purse
 from sfumato.learn.slopes import labels
-from sfumato.noise import Laplace
 from sfumato.privacy.events import ApproxDP, Pure
-from sfumato.privacy.exact import exact
+from sfumato.privacy.exact import exact, positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,41 +71,39 @@ def learned(oracle: ArrayOracle, joint: Joint, form: str, penalty: float | None)
     return Found(_weights(problem, oracle.purse, form), CONSTANT, norm, math.nan, 1)
 
 
-def counted(oracle: Oracle) -> tuple[float, int]:
-    """The noisy number of rows behind the curator; and how many there are at most, almost surely."""
-    purse, block = oracle.purse, Block((COUNT,), 1, 1)
+def minima(oracle: Oracle, loss: str, width: Any, penalty: float | None) -> Minima:
+    """What is to be released behind the curator, of rows that are shortened already; of none so far."""
+    declared, purse = oracle.declared, oracle.purse
     if oracle.rows_per_unit > 1 or oracle.replaced:
         raise PolicyError(
             "SF-E142",
             "This form is proven for units of one row that are added or removed.",
             try_='rows_per_unit=1, or method="gradient"',
         )
-    if purse.epsilon is None or purse.aside is None:
-        raise AssertionError("this form has an ε, of which rows are counted by a part")
-    (answer,), (found,) = oracle.sums([block], out_of=purse.aside), oracle.noise([block], purse.aside)
-    if not isinstance(found.noise, Laplace):
-        raise AssertionError("pure ε is of Laplace noise")
-    rows = float(answer.values[0, 0])
-    beyond = unlikely(purse.epsilon, purse.delta) * float(found.noise.scale)
-    return max(1.0, rows), max(1, math.ceil(rows + beyond))
-
-
-def minima(oracle: Oracle, loss: str, width: Any, penalty: float | None, rows: int) -> Minima:
-    """What is to be released from at most so many rows behind the curator, which are shortened already."""
-    declared, purse = oracle.declared, oracle.purse
     if declared.norm is None or purse.epsilon is None:
         raise AssertionError("rows are shortened before, and there is an ε")
     return Minima(
         loss,
-        exact(width, "width"),
+        positive(width, "width"),
         len(labels(declared).classes),
         len(declared.features) + 1,
         declared.norm,
         exact(penalty or _PENALTY, "penalty"),
-        rows,
+        1,
         purse.epsilon * (1 - _COUNTED),
         purse.delta,
     )
+
+
+def counted(oracle: Oracle, asked: Minima) -> tuple[Minima, float]:
+    """The same, of as many rows as there are, almost surely; and how many were counted, with noise."""
+    purse, block = oracle.purse, Block((COUNT,), 1, 1)
+    if purse.aside is None:
+        raise AssertionError("rows are counted by a part of ε")
+    (answer,) = oracle.sums([block], out_of=purse.aside)
+    rows = float(answer.values[0, 0])
+    most = math.ceil(rows) + 3 * beyond(asked.epsilon, asked.delta)  # 1 for each noise, and 1 in the test
+    return replace(asked, rows=max(1, most)), max(1.0, rows)
 
 
 def released(oracle: Oracle, asked: Minima) -> Found:

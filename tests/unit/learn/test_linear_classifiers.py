@@ -235,11 +235,15 @@ def test_descent_takes_over_where_rows_may_be_too_many(lab: sf.Lab) -> None:
 
 
 def test_what_the_gaussian_form_is_not_proven_for_is_refused(lab: sf.Lab) -> None:
-    own = ConvexERM(**GAUSSIAN, loss=huber(0.3))
+    own, before = ConvexERM(**GAUSSIAN, loss=huber(0.3)), len(list(lab.ledger.entries()))
     for model, rows, code in [(LogisticRegression(**GAUSSIAN), 2, "SF-E142"), (own, 1, "SF-E143")]:
         with pytest.raises(PolicyError) as problem:
             lab.session().fit(model, table="points", features=["x0"], target="kind", rows_per_unit=rows)
         assert problem.value.code == code
+    for wrong in (LinearSVC(**GAUSSIAN, width=0), LogisticRegression(**GAUSSIAN, penalty=-1)):
+        with pytest.raises(UsageError):
+            lab.session().fit(wrong, table="points", features=["x0"], target="kind")
+    assert len(list(lab.ledger.entries())) == before
 
 
 def test_textbook_forms_stay_outside(lab: sf.Lab) -> None:
