@@ -84,6 +84,17 @@ class Layout:
         goal = len(target.classes) if isinstance(target, Labels) else Stands.of(target)
         return cls(tuple(map(Stands.of, declared.features)), goal)
 
+    def read(self, rows: Ints) -> Any:
+        """One row a unit, as a prediction takes it."""
+        return np.column_stack([each.read(rows[at]) for at, each in enumerate(self.features)])
+
+    def quality(self, guessed: Any, goals: Ints) -> Floats:
+        """1 for the right class; 1 less the squared error, where the bounds are 1 apart."""
+        if isinstance(self.target, int):
+            return np.asarray(guessed == goals, dtype=np.float64)
+        off = (guessed - self.target.read(goals)) / (2 * float(self.target.half))
+        return np.asarray(1.0 - off * off, dtype=np.float64)
+
     def declared(self) -> Declared:
         """The same as columns; classes and listed values go by their numbers."""
         named = {Column(0, f"x{at}"): each for at, each in enumerate(self.features)}
@@ -154,27 +165,30 @@ class Scored:
     depends on no other row, so one more or less changes nothing of what the others add.
     """
 
-    blocks: Ints
-    """By block, figure and place."""
+    layout: Layout
+    rows: Any
+    """By block, place and feature, as a prediction takes them."""
+    goals: Ints
     there: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, rows: Ints) -> Scored:
-        figures, count = rows.shape
-        places = (OS.words(count) % np.uint64(_PLACES)).astype(np.int64)
-        block = _turns(places)
-        blocks = np.zeros((int(block.max(initial=-1)) + 1, figures, _PLACES), dtype=np.int64)
-        there = np.zeros((len(blocks), _PLACES), dtype=np.bool_)
-        blocks[block, :, places], there[block, places] = rows.T, True
-        return cls(blocks, there)
+    def of(cls, layout: Layout, rows: Ints) -> Scored:
+        """One row a figure, one column a unit."""
+        places = (OS.words(rows.shape[1]) % np.uint64(_PLACES)).astype(np.int64)
+        at = _turns(places), places
+        read = layout.read(rows)
+        size = int(at[0].max(initial=-1)) + 1, _PLACES
+        found, goals = np.zeros((*size, read.shape[1]), dtype=read.dtype), np.zeros(size, dtype=np.int64)
+        there = np.zeros(size, dtype=np.bool_)
+        found[at], goals[at], there[at] = read, rows[-1], True
+        return cls(layout, found, goals, there)
 
-    def qualities(self, model: Any, layout: Layout) -> Ints:
-        """How well each row is met, in whole steps."""
-        found = [
-            whole_qualities(_quality(model, layout, block), _PLACES) * there
-            for block, there in zip(self.blocks, self.there, strict=True)
-        ]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+    def qualities(self, model: Any) -> Ints:
+        """How well each row is met, in whole steps, by block and place."""
+        found = np.zeros(self.there.shape, dtype=np.int64)
+        for block, (rows, goals) in enumerate(zip(self.rows, self.goals, strict=True)):
+            found[block] = whole_qualities(self.layout.quality(model.predict(rows), goals), _PLACES)
+        return found * self.there
 
 
 def _turns(places: Ints) -> Ints:
@@ -183,13 +197,3 @@ def _turns(places: Ints) -> Ints:
     found = np.empty(len(places), dtype=np.int64)
     found[order] = np.arange(len(places)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return found
-
-
-def _quality(model: Any, layout: Layout, block: Ints) -> Floats:
-    """1 for the right class; 1 less the squared error, where the bounds are 1 apart."""
-    rows = np.column_stack([each.read(block[at]) for at, each in enumerate(layout.features)])
-    guessed, goal = model.predict(rows), block[-1]
-    if isinstance(layout.target, int):
-        return np.asarray(guessed == goal, dtype=np.float64)
-    off = (guessed - layout.target.read(goal)) / (2 * float(layout.target.half))
-    return np.asarray(1.0 - off * off, dtype=np.float64)

@@ -202,11 +202,11 @@ class Best:
         """Every setting on a table of no rows, so that a wrong one is found before anything is charged."""
         nothing = np.zeros((len(self.layout.features) + 1, 0), dtype=np.int64)
         for setting in range(len(self.settings)):
-            self._run(setting, nothing, Scored.of(nothing))
+            self._run(setting, nothing, Scored.of(self.layout, nothing))
 
     def _drawn(self, exact: NDArray[np.int64]) -> dict[str, Any]:
         tested = coins(exact.shape[1])
-        rows, aside = exact[:, ~tested], Scored.of(exact[:, tested])
+        rows, aside = exact[:, ~tested], Scored.of(self.layout, exact[:, tested])
         setting, model, score = best_of(
             self.whole.stop, range(len(self.settings)), lambda setting: self._run(setting, rows, aside)
         )
@@ -223,7 +223,7 @@ class Best:
             public = vars(model).keys() | {"feature_names_in_"}
             model._learn(HeldOracle.over(declared, model.purse(), rows))
             found = {name: value for name, value in learned(model).items() if name not in public}
-            return written(found), scored(aside.qualities(model, self.layout), self.score)
+            return written(found), scored(aside.qualities(model), self.score)
 
 
 @dataclass(frozen=True, slots=True)
