@@ -10,9 +10,12 @@ import numpy as np
 from sfumato.curator.gate import decode
 from sfumato.curator.layers import Layers
 from sfumato.curator.lowering import source
+from sfumato.curator.priced import Priced, truncation
 from sfumato.curator.relation import Aliased, Table
 from sfumato.curator.selections import chosen, ranks
 from sfumato.curator.statistics import (
+    Constant,
+    Either,
     kept,
     priced,
     span,
@@ -20,11 +23,14 @@ from sfumato.curator.statistics import (
     tabled,
 )
 from sfumato.curator.transactions import transactions
+from sfumato.engines.program import People, Total
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.features import Catalogued, moved, short
 from sfumato.learn.declared import View
 from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.minima import STEP
 from sfumato.learn.oracle import Oracle
+from sfumato.learn.slopes import labels
 from sfumato.learn.transactions import declared as sets
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
@@ -35,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator import catalog
-    from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.priced import Payable
     from sfumato.curator.selections import Ranked
     from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
     from sfumato.desk import Desk
     from sfumato.learn.declared import Declared
     from sfumato.learn.estimator import Private
+    from sfumato.learn.minima import Minima
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
     from sfumato.noise import TopK
@@ -163,6 +170,17 @@ class TableOracle(Oracle):
         found: list[int] = places
         return found
 
+    def minima(self, asked: Minima) -> Any:
+        """One figure a feature of each unit, which has one row; and its class, −1 for none."""
+        target = labels(self.declared)
+        values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
+        program = People(self._rows.rows, self._rows.where, tuple(map(Total, values)))
+        plan = Priced(
+            self._rows.table, self.purse.main, (Learnt(program, asked),), truncation(self._rows.table)
+        )
+        (steps,) = self._rounds.pay(plan, self.purse)
+        return np.array(steps, dtype=np.float64) * STEP
+
     def short(self, length: float) -> TableOracle:
         return self._around(View(length))
 
@@ -187,6 +205,20 @@ class TableOracle(Oracle):
         plan = tabled(self._rows, groupings, keys, blocks, spend)
         (answer,) = self._rounds.pay(plan, self.purse)
         return spread(answer, groupings, keys, len(blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """Weights near a minimum, from the rows of a table, one a unit."""
+
+    program: People
+    minima: Minima
+
+    def event(self) -> Event:
+        return self.minima.event()
+
+    def release(self, exact: Any) -> list[list[int]]:
+        return self.minima.release(exact)
 
 
 class Rounds:

@@ -101,8 +101,8 @@ def _in_exact_form(params: dict[str, Any]) -> dict[str, Any]:
     if params.get("method", "auto") not in ("auto", _EXACT):
         raise PolicyError(
             "SF-E132",
-            "Textbook forms of perturbation run on own arrays only.",
-            why="what a solver does to their noise in floating point is not proven to hide a row",
+            "Behind the curator a search learns linear classifiers by descent.",
+            why="other forms are proven for real numbers, or have a δ of their own in every run",
             try_='method="gradient"',
         )
     return {**params, "method": _EXACT} if "method" in params else params

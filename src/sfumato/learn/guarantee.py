@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
 
 EXACT = "exact: integers on a public grid, noise drawn exactly"
+COVERED = "exact noise on a public grid, which covers what a solver and doubles leave"
 IDEALISED = "idealised arithmetic: proven for real numbers, computed with doubles"
 
 

@@ -1,30 +1,39 @@
-"""Textbook forms as estimators use them: what they cost, and what they learn from own arrays."""
+"""Forms of perturbation as estimators use them: what they cost, and what they learn from."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.curator.spend import Rounded
-from sfumato.errors import UsageError
+from sfumato.curator.statistics import COUNT, Block
+from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import perturbation
+from sfumato.learn.arrival import LONGEST
 from sfumato.learn.descent import CONSTANT, Found
+from sfumato.learn.minima import Minima, unlikely
 from sfumato.learn.problems import Problem
+from sfumato.learn.purse import Purse
+from sfumato.learn.slopes import labels
+from sfumato.noise import Laplace
 from sfumato.privacy.events import ApproxDP, Pure
+from sfumato.privacy.exact import exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.oracle import ArrayOracle
+    from sfumato.learn.oracle import ArrayOracle, Oracle
     from sfumato.learn.problems import Joint
-    from sfumato.learn.purse import Purse
 
     Floats = NDArray[np.float64]
 
 _PENALTY = 1.0
+_COUNTED = Fraction(1, 50)
+"""Of ε, behind the curator."""
 
 
 def priced(purse: Purse, form: str) -> Purse:
@@ -34,7 +43,8 @@ def priced(purse: Purse, form: str) -> Purse:
             raise UsageError(
                 "SF-E134", "This form has a delta.", try_='epsilon=1.0, delta=1e-6, or method="objective"'
             )
-        return replace(purse, whole=ApproxDP(purse.epsilon, purse.delta))
+        counting = Purse.of({"epsilon": purse.epsilon, "delta": purse.delta}, _COUNTED)
+        return replace(counting, whole=ApproxDP(purse.epsilon, purse.delta), words=purse.words)
     if form == "objective" and purse.delta:
         raise UsageError(
             "SF-E134", "Objective perturbation is of pure ε.", try_='no delta, or method="gaussian" with one'
@@ -57,21 +67,58 @@ def learned(oracle: ArrayOracle, joint: Joint, form: str, penalty: float | None)
         rows,
         joint.marks(codes),
         penalty or _penalty(oracle.purse, joint, form, rows.shape[1]),
-        _LONGEST,
+        LONGEST,
     )
     return Found(_weights(problem, oracle.purse, form), CONSTANT, norm, math.nan, 1)
 
 
-_LONGEST = math.hypot(1.0, CONSTANT) * (1 + 2.0**-40)
-"""Of a row with its constant; doubles add less than that."""
+def counted(oracle: Oracle) -> tuple[float, int]:
+    """The noisy number of rows behind the curator; and how many there are at most, almost surely."""
+    purse, block = oracle.purse, Block((COUNT,), 1, 1)
+    if oracle.rows_per_unit > 1 or oracle.replaced:
+        raise PolicyError(
+            "SF-E142",
+            "This form is proven for units of one row that are added or removed.",
+            try_='rows_per_unit=1, or method="gradient"',
+        )
+    if purse.epsilon is None or purse.aside is None:
+        raise AssertionError("this form has an ε, of which rows are counted by a part")
+    (answer,), (found,) = oracle.sums([block], out_of=purse.aside), oracle.noise([block], purse.aside)
+    if not isinstance(found.noise, Laplace):
+        raise AssertionError("pure ε is of Laplace noise")
+    rows = float(answer.values[0, 0])
+    beyond = unlikely(purse.epsilon, purse.delta) * float(found.noise.scale)
+    return max(1.0, rows), max(1, math.ceil(rows + beyond))
+
+
+def minima(oracle: Oracle, loss: str, width: Any, penalty: float | None, rows: int) -> Minima:
+    """What is to be released from at most so many rows behind the curator, which are shortened already."""
+    declared, purse = oracle.declared, oracle.purse
+    if declared.norm is None or purse.epsilon is None:
+        raise AssertionError("rows are shortened before, and there is an ε")
+    return Minima(
+        loss,
+        exact(width, "width"),
+        len(labels(declared).classes),
+        len(declared.features) + 1,
+        declared.norm,
+        exact(penalty or _PENALTY, "penalty"),
+        rows,
+        purse.epsilon * (1 - _COUNTED),
+        purse.delta,
+    )
+
+
+def released(oracle: Oracle, asked: Minima) -> Found:
+    return Found(oracle.minima(asked), CONSTANT, asked.norm, math.nan, 1)
 
 
 def _weights(problem: Problem, purse: Purse, form: str) -> Floats:
+    if form == "gaussian" and purse.epsilon is not None:
+        return perturbation.gaussian(problem, float(purse.epsilon), float(purse.delta))
     epsilon = float(purse.alone.epsilon)
     if form == "objective":
         return perturbation.objective(problem, epsilon)
-    if form == "gaussian":
-        return perturbation.gaussian(problem, epsilon, float(purse.delta))
     if isinstance(purse.main, Rounded):
         return perturbation.gaussian_output(problem, float(purse.main.multiplier))
     return perturbation.output(problem, epsilon)
