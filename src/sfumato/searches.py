@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _DECLARED = ("bounds", "row_norm", "classes", "target_bounds", "categories")
 """Said by the catalog."""
 _PRICES = ("epsilon", "delta", "rho", "budget")
+_ALWAYS = 5
+"""So many times the runs that were asked for on average are made, always."""
 _EXACT = "gradient"
 """The form of linear classifiers whose noise is drawn exactly."""
 
@@ -64,7 +66,8 @@ def search(
         names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
     )
     plan, settings = _planned(asked, estimator)
-    best = Best.of(estimator, settings, Layout.of(declared), plan)
+    always = _ALWAYS * whole(asked.runs, "runs")
+    best = Best.of(estimator, settings, Layout.of(declared), plan, always)
     purse = replace(Paying.purse(asked), whole=plan.event)
     step = Searched(People(bounded.rows, bounded.where, figures(declared)), best)
     priced = Priced(rows.table, purse.main, (step,), truncation(rows.table))
@@ -164,7 +167,7 @@ class Best:
     Costs    : BestOf(Parallel(fit, score)).
     Because  : docs/proofs/search.md#behind-the-curator
     Assumes  : rows are integers within their bounds; what NumPy computes of one row in a block of fixed size
-               depends on that row, its place and the model; how long a search takes is not observed.
+               depends on that row, its place and the model; how long its runs take is not observed.
     """
 
     kind: str
@@ -174,14 +177,18 @@ class Best:
     amounts: tuple[tuple[str, Fraction], ...]
     score: Spend
     whole: BestOf
+    always: int
+    """So many runs are made each time, of which a random number count."""
 
     @classmethod
-    def of(cls, estimator: Any, settings: Sequence[dict[str, Any]], layout: Layout, plan: Plan) -> Best:
+    def of(
+        cls, estimator: Any, settings: Sequence[dict[str, Any]], layout: Layout, plan: Plan, always: int
+    ) -> Best:
         params = estimator.get_params(deep=False)
         given = _text({name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES})
         texts = tuple(map(_text, settings))
         amounts = tuple(plan.amounts.items())
-        return cls(type(estimator).__name__, given, texts, layout, amounts, plan.score, plan.event)
+        return cls(type(estimator).__name__, given, texts, layout, amounts, plan.score, plan.event, always)
 
     def event(self, units: int = 1) -> Event:
         return group(self.whole, units)
@@ -208,7 +215,10 @@ class Best:
         tested = coins(exact.shape[1])
         rows, aside = exact[:, ~tested], Scored.of(self.layout, exact[:, tested])
         setting, model, score = best_of(
-            self.whole.stop, range(len(self.settings)), lambda setting: self._run(setting, rows, aside)
+            self.whole.stop,
+            range(len(self.settings)),
+            lambda setting: self._run(setting, rows, aside),
+            self.always,
         )
         return {"setting": setting, "score": score, "learned": model}
 

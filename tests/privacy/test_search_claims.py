@@ -51,7 +51,7 @@ def best(model: Any, layout: Layout, spend: dict[str, Any], runs: int = 2) -> Be
     params = model.get_params(deep=False)
     exact = type(model)(**params | ({"method": "gradient"} if "method" in params else {}))
     search.set_params(estimator=exact)
-    return Best.of(exact, [{}], layout, search.plan())
+    return Best.of(exact, [{}], layout, search.plan(), always=2)
 
 
 def rows_of(layout: Layout, count: int) -> Any:
