@@ -68,7 +68,7 @@ def fit(
     _require_known(estimator)
     rows = private_rows(desk, table)
     bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
-    names: Sequence[Any] = _names(features)
+    names: Sequence[Any] = column_names(features)
     if estimator.reads_sets:
         bounded, names, columns = transactions(rows, names)
         declared, each = sets(names, columns), rows.max_rows
@@ -111,13 +111,6 @@ def _require_known(estimator: Any) -> None:
     """Behind the curator only what was reviewed learns: what an estimator says of its sums is believed."""
     from sfumato import learn
 
-    if isinstance(estimator, learn.Search):
-        raise PolicyError(
-            "SF-E144",
-            "A search runs on own arrays only.",
-            why="it is cheap as all runs but the best stay untold, and here every answer is kept",
-            try_="s.fit and s.evaluate for each setting, which are charged one by one",
-        )
     if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
         raise UsageError(
             "SF-E117",
@@ -126,7 +119,7 @@ def _require_known(estimator: Any) -> None:
         )
 
 
-def _names(features: Any) -> tuple[str, ...]:
+def column_names(features: Any) -> tuple[str, ...]:
     names = (features,) if isinstance(features, str) else tuple(features)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise UsageError(
