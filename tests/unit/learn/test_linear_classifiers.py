@@ -327,3 +327,14 @@ def test_models_of_other_columns_are_not_evaluated(lab: sf.Lab) -> None:
     with pytest.raises(PolicyError) as problem:
         lab.session().evaluate(outside, table="points", target="kind", epsilon=1.0)
     assert problem.value.code == "SF-E141"
+
+
+@pytest.mark.parametrize(
+    ("features", "epsilon", "steps"), [(120, 300, 90), (20, 300, 45), (120, 0.1, 12)], ids=str
+)
+def test_many_rows_of_many_features_take_more_steps(features: int, epsilon: float, steps: int) -> None:
+    """By public numbers, and a number of rows that is noisy; here far from where it would matter."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, size=(1500, features))
+    model = LogisticRegression(epsilon=epsilon, delta=1e-6, bounds=(-1, 1), classes=[0, 1])
+    assert model.fit(X, (X[:, 0] > 0).astype(int)).n_iter_ == steps
