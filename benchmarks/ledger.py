@@ -51,11 +51,14 @@ def begin(path: Path) -> SqliteLedger:
 def fill(path: Path, pairs: int) -> None:
     """Charges and releases in one commit, through the same writers as single ones."""
     database = Database(str(path), 1, identity(str(path)))
-    with database.writing() as db:
+
+    def write(db: Any) -> None:
         transaction = Transaction(tables.check(db))
         for number in range(pairs):
             answer_one(transaction, question(f"filled {number}"))
-        database.commit(db, transaction.pending(), lambda: None)
+        database.commit(db, transaction, lambda: None)
+
+    database.write(write)
     database.close()
 
 

@@ -68,7 +68,7 @@ class Entry:
 
 def seal(seq: int, kind: str, body: str, prev: str) -> str:
     """SHA-256 of five lines of UTF-8: only the last may hold a line break, so no two entries share a text."""
-    return sha256(_utf8(f"sfumato ledger 1\n{seq}\n{kind}\n{prev}\n{body}")).hexdigest()
+    return digest(f"sfumato ledger 1\n{seq}\n{kind}\n{prev}\n{body}")
 
 
 def digest(text: str) -> str:

@@ -10,26 +10,33 @@ import os
 
 from sfumato.errors import LedgerError
 
-Identity = tuple[int, int]
-"""Device and inode."""
+Identity = tuple[int, ...]
+"""Inode and device."""
 
 
-Files = tuple[Identity | None, Identity | None, Identity | None]
-"""The ledger's file, its log and the log's index; none where there is no such file."""
+def files(path: str, real: str) -> tuple[str, str, str]:
+    """The ledger's file, its log and the log's index.
+
+    `real` is where symbolic links in `path` led on opening: SQLite names the other two after it.
+    """
+    return path, f"{real}-wal", f"{real}-shm"
 
 
-def files(path: str, real: str) -> Files:
-    """`real` is where symbolic links in `path` led on opening: SQLite names the other two after it."""
-    return identity(path), identity(f"{real}-wal"), identity(f"{real}-shm")
+def are(paths: tuple[str, str, str], known: tuple[Identity | None, ...]) -> bool:
+    """Whether all are there, and are those. Asked twice in every charge, so at once for all three."""
+    file, log, index = paths
+    try:
+        return (os.stat(file)[1:3], os.stat(log)[1:3], os.stat(index)[1:3]) == known
+    except (OSError, ValueError):
+        return False
 
 
 def identity(path: str) -> Identity | None:
     """Asked of the path alone: to open and close the file here would drop SQLite's locks on it."""
     try:
-        found = os.stat(path)
+        return os.stat(path)[1:3]
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino
 
 
 def require_same(same: bool, why: str) -> None:

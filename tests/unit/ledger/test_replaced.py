@@ -149,7 +149,7 @@ def test_between_two_connections_with_the_same_inode(
         assert path.stat().st_ino == inode
         with pytest.raises(LedgerError, match="its chain lacks an entry"):
             call()
-        ledger._ill = None
+        ledger._well.ill = None
 
 
 def test_in_a_child(
