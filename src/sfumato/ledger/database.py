@@ -19,7 +19,7 @@ from urllib.parse import quote
 from sfumato.errors import LedgerError
 from sfumato.ledger import tables
 from sfumato.ledger.entry import half_a_character
-from sfumato.ledger.files import are, files, identity, require_same
+from sfumato.ledger.files import files, identity, require_same, unchanged
 from sfumato.ledger.group import busy, unconfirmed
 from sfumato.ledger.shared import Shared
 
@@ -130,8 +130,8 @@ class Database(Shared):
 
     def require_same_files(self) -> None:
         """What lies at the path is still what the connection has open."""
-        if not are(self._paths, self._files):
-            require_same(False, "other files lie at its path than were opened")
+        same = unchanged(self._paths, self._files)
+        require_same(same, "other files lie at its path than were opened")
 
     def rollback(self, db: sqlite3.Connection) -> None:
         """Undo what is open. Closing undoes it too, should the database refuse."""

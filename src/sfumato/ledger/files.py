@@ -22,8 +22,8 @@ def files(path: str, real: str) -> tuple[str, str, str]:
     return path, f"{real}-wal", f"{real}-shm"
 
 
-def are(paths: tuple[str, str, str], known: tuple[Identity | None, ...]) -> bool:
-    """Whether all are there, and are those. Asked twice in every charge, so at once for all three."""
+def unchanged(paths: tuple[str, str, str], known: tuple[Identity | None, ...]) -> bool:
+    """Whether these files lie there, all of them. Asked twice in every charge, so at once for all three."""
     file, log, index = paths
     try:
         return (os.stat(file)[1:3], os.stat(log)[1:3], os.stat(index)[1:3]) == known

@@ -117,9 +117,10 @@ class Transaction:
                 entry=str(charged.seq),
                 try_="ledger.draw(reserved) before data is read",
             )
-        self.answers.append((charged.seq, nonce, answer))
         fields = {"charge": charged.seq, "commitment": committed}
-        return self._append("release", fields, Books.answered, charged.seq, committed)
+        entry = self._append("release", fields, Books.answered, charged.seq, committed)
+        self.answers.append((charged.seq, nonce, answer))
+        return entry
 
     # ---- reservations ----
 
