@@ -19,7 +19,7 @@ from urllib.parse import quote
 from sfumato.errors import LedgerError
 from sfumato.ledger import tables
 from sfumato.ledger.entry import half_a_character
-from sfumato.ledger.files import files, identity, require_same, unchanged
+from sfumato.ledger.files import files, identities, identity, require_same
 from sfumato.ledger.group import busy, unconfirmed
 from sfumato.ledger.shared import Shared
 
@@ -130,7 +130,7 @@ class Database(Shared):
 
     def require_same_files(self) -> None:
         """What lies at the path is still what the connection has open."""
-        same = unchanged(self._paths, self._files)
+        same = identities(self._paths) == self._files
         require_same(same, "other files lie at its path than were opened")
 
     def rollback(self, db: sqlite3.Connection) -> None:
@@ -158,7 +158,7 @@ class Database(Shared):
         real = os.path.realpath(self._path)
         self._connection, self._waits = _connect(real, self._patience), self._patience
         self._paths = files(self._path, real)
-        self._files = (self._main, *map(identity, self._paths[1:]))
+        self._files = (self._main, *identities(self._paths)[1:])
         return self._connection
 
 
