@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from sfumato.learn import KernelSVC
+from sfumato.learn.frames import Frame, _squares
 from sfumato.learn.places import one_by_one
 
 
@@ -50,3 +52,19 @@ def test_waves_of_a_row_depend_on_it_alone() -> None:
     assert np.allclose((whole**2).sum(axis=1), 1)
     near = np.exp(-3.0 * ((X[0] - X[1]) ** 2).sum())
     assert abs(float(whole[0] @ whole[1]) - near) < 0.7
+
+
+def test_a_row_is_shortened_by_itself() -> None:
+    """In whole numbers, to the last one; at every place in an array of every length."""
+    X = np.random.default_rng(2).normal(size=(600, 11)) * 3
+    frame = Frame.of(11, None, 1.0)
+    whole = frame.integers(X)
+    for some in ([5], list(range(1, 600)), list(range(599, -1, -1)), list(range(0, 600, 7))):
+        assert np.array_equal(frame.integers(X[some]), whole[some])
+
+
+def test_squares_are_summed_in_one_order() -> None:
+    rows = np.random.default_rng(3).normal(size=(1001, 13))
+    found = _squares(rows)
+    one = [float(functools.reduce(lambda total, x: total + x * x, row, 0.0)) for row in rows.tolist()]
+    assert found.tolist() == one
