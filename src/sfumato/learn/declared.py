@@ -24,7 +24,23 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["LABELS", "ONE", "Declared", "Feature", "Frame", "Given", "Labels", "View", "around", "box"]
+__all__ = [
+    "LABELS",
+    "ONE",
+    "Declared",
+    "Feature",
+    "Frame",
+    "Given",
+    "Labels",
+    "View",
+    "around",
+    "box",
+    "codes",
+    "given",
+    "given_listed",
+    "listed_categories",
+    "numbers_of",
+]
 
 LABELS = Column(1, "label")
 
