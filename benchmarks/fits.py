@@ -6,8 +6,8 @@ Linear regression, naive Bayes and principal components of twenty columns, by `s
 way, priced, charged, summed, noise drawn, solved. Plain are the sums that the same model needs without
 privacy, asked of a DuckDB file with the raw rows. Each has a process of its own, whose largest memory is
 shown, and DuckDB may use at most four fifths of --memory. "scans" counts what the engine was asked in one
-fit. Then the exact sums that were asked of DuckDB are asked of Spark and compared to the last digit; on far
-fewer rows, since hundreds of sums in one statement take Spark minutes.
+fit. Then the exact sums that were asked of DuckDB are asked of Spark and compared to the last digit, each
+with its seconds of processor, Java's on Spark; on fewer rows, since Spark first compiles hundreds of sums.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from parts import wide
 from parts.fitting import ESTIMATORS, fitted, prepared, recorded
 from parts.measuring import from_child, timed
 from parts.scores import FITS
+from parts.spark import java_seconds, session
 
 if TYPE_CHECKING:
     from sfumato.lab import Lab
@@ -86,8 +87,6 @@ def on_duckdb(folder: Path, options: argparse.Namespace) -> None:
 
 def on_spark(folder: Path, rows: int) -> None:
     """Every program that a fit asked of DuckDB, asked of a Spark that holds the same rows."""
-    from parts.spark import session
-
     source = folder / "some.parquet"
     wide.write(source, rows)
     here = prepared(folder / "here", source)
@@ -96,25 +95,30 @@ def on_spark(folder: Path, rows: int) -> None:
     print(f"\n{rows:,} rows, the exact sums of every scan on DuckDB and on Spark")
     models = {}
     for name in ESTIMATORS:
-        models[name] = _same(name, here, there)
+        models[name] = _same(name, here, there, spark)
         print(f"{name:22}{models[name]}", flush=True)
         keep("spark", {"rows": rows, "models": models})
     spark.stop()
 
 
-def _same(name: str, here: Lab, there: Lab) -> str:
+def _same(name: str, here: Lab, there: Lab, spark: Any) -> str:
     """One after the other: a fit on DuckDB is recorded, and its questions are asked again."""
     asked = recorded(here)
-    fitted(here, name)
+    fit = timed(lambda: fitted(here, name))
     again: list[Any] = []
+    java = java_seconds(spark)
     cost = timed(lambda: again.extend(there.engine.run(program) for program, _ in asked))
+    java = java_seconds(spark) - java + cost.cpu
     same = [
         np.array_equal(np.asarray(mine), np.asarray(theirs))
         for (_, mine), theirs in zip(asked, again, strict=True)
     ]
     sums = sum(np.asarray(each).size for each in again)
     verdict = "identical" if all(same) else "DIFFERENT"
-    return f"{sums} sums of {len(asked)} scans: {verdict}, in {cost.wall:.0f} s of the clock on Spark"
+    return (
+        f"{sums} sums in {len(asked)} questions: {verdict}; DuckDB {fit.cpu:.1f} s of processor and "
+        f"{fit.wall:.1f} s of the clock, Spark {java:.0f} and {cost.wall:.0f}"
+    )
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ what larger tables cost.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ import sfumato as sf
 from parts.private import BUDGET, fresh_epsilon, promises
 from parts.rows import MAX_ROWS, write
 from parts.scale import page
-from parts.spark import session
+from parts.spark import java_seconds, session
 from sfumato.curator.plan import plan
 from sfumato.curator.spend import Pure
 from sfumato.engines.spark.connection import own_session
@@ -70,11 +69,6 @@ class Measured:
     plain: dict[str, Cost]
     private: dict[str, Cost]
     exchanges: dict[str, tuple[int, int]]
-
-
-def java_seconds(spark: Any) -> float:
-    fields = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def timed(spark: Any, work: Callable[[], object]) -> Cost:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 _OPENED = ("java.lang", "java.lang.invoke", "java.nio", "java.util", "sun.nio.ch", "sun.security.action")
@@ -30,3 +31,9 @@ def session(memory: str = "6g") -> Any:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("FATAL")
     return spark
+
+
+def java_seconds(spark: Any) -> float:
+    """Of processor, on all threads of Java, since it began."""
+    fields = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

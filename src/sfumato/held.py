@@ -20,8 +20,8 @@ from sfumato.features import moved, shorter
 from sfumato.learn.arrays import Arrays
 from sfumato.learn.declared import LABELS, Declared, Feature, Labels
 from sfumato.learn.oracle import ArrayOracle
+from sfumato.learn.places import one_by_one
 from sfumato.learn.search import whole_qualities
-from sfumato.noise.bits import OS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-_PLACES = 2**8
-"""So many rows are predicted at a time, never more and never fewer."""
 _TARGET = Column(1, "y")
 
 
@@ -159,41 +157,19 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Rows to score, in blocks of one size. A row drew its place in a block for itself; some are empty.
-
-    How NumPy rounds what it computes of a row may depend on the row's place and on the size of the block. It
-    depends on no other row, so one more or less changes nothing of what the others add.
-    """
+    """Rows to score. What one adds is decided by that row alone."""
 
     layout: Layout
     rows: Any
-    """By block, place and feature, as a prediction takes them."""
+    """As a prediction takes them."""
     goals: Ints
-    there: NDArray[np.bool_]
 
     @classmethod
     def of(cls, layout: Layout, rows: Ints) -> Scored:
         """One row a figure, one column a unit."""
-        places = (OS.words(rows.shape[1]) % np.uint64(_PLACES)).astype(np.int64)
-        at = _turns(places), places
-        read = layout.read(rows)
-        size = int(at[0].max(initial=-1)) + 1, _PLACES
-        found, goals = np.zeros((*size, read.shape[1]), dtype=read.dtype), np.zeros(size, dtype=np.int64)
-        there = np.zeros(size, dtype=np.bool_)
-        found[at], goals[at], there[at] = read, rows[-1], True
-        return cls(layout, found, goals, there)
+        return cls(layout, layout.read(rows), rows[-1])
 
     def qualities(self, model: Any) -> Ints:
-        """How well each row is met, in whole steps, by block and place."""
-        found = np.zeros(self.there.shape, dtype=np.int64)
-        for block, (rows, goals) in enumerate(zip(self.rows, self.goals, strict=True)):
-            found[block] = whole_qualities(self.layout.quality(model.predict(rows), goals), _PLACES)
-        return found * self.there
-
-
-def _turns(places: Ints) -> Ints:
-    """How many earlier rows drew the same place."""
-    order, sizes = np.argsort(places, kind="stable"), np.bincount(places, minlength=_PLACES)
-    found = np.empty(len(places), dtype=np.int64)
-    found[order] = np.arange(len(places)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return found
+        """How well each row is met, in whole steps."""
+        guessed = one_by_one(model.predict, self.rows)
+        return whole_qualities(self.layout.quality(guessed, self.goals), len(self.goals))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines import program as asked
 from sfumato.engines.expressions import BLOCK, Expressions, joined
-from sfumato.engines.reaches import Reaches
+from sfumato.engines.reaches import NARROW, Reaches
 from sfumato.engines.rows import (
     MOST_COUNTED,
     Bounded,
@@ -231,10 +231,13 @@ class _Compiler:
         raise TypeError(type(figure).__name__)
 
     def _total(self, value: Value) -> str:
-        text = self._value(value)
-        stored = isinstance(value, Column) and value.at in self._stored
-        narrow = stored or self._reaches.narrow(value)
-        return f"COALESCE({self.dialect.total(text, narrow)}, 0)"
+        return f"COALESCE({self.dialect.total(self._value(value), self._reach(value))}, 0)"
+
+    def _reach(self, value: Value) -> int | None:
+        """Nothing where the value may need more than 64 bits; stored columns never do."""
+        if self._reaches.narrow(value):
+            return self._reaches.bound(value)
+        return NARROW if isinstance(value, Column) and value.at in self._stored else None
 
     # ---- where rows come from ----
 

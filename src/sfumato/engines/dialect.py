@@ -30,8 +30,9 @@ class Dialect(Protocol):
     escape: str
     """What stands behind a pattern in which a backslash makes the next character itself."""
 
-    def total(self, value: str, narrow: bool) -> str:
-        """A sum; missing where all are. What is narrow is a stored column or computed in 64 bits."""
+    def total(self, value: str, reach: int | None) -> str:
+        """A sum; missing where all are. `reach` is how far from zero a value of 64 bits can be; wider values
+        have none."""
 
     def divided(self, left: str, right: str, kind: str) -> str:
         """A quotient without its fraction, of integers of this type; missing parts give a missing one."""

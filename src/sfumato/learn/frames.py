@@ -117,8 +117,8 @@ def rounded(rows: Floats, norm: int, whole: bool = False) -> Floats:
     than (d + 4)·2⁻⁵² of itself, far below the 2⁻²⁰ that is left for it.
     """
     longest = max(0.0, norm * (1 - 2.0**-20) - math.sqrt(rows.shape[1]) / 2)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    scale: Floats = np.minimum(1.0, longest / np.maximum(lengths, 1e-300))
+    squares = np.einsum("ij,ij->i", rows, rows) if whole else _squares(rows)
+    scale: Floats = np.minimum(1.0, longest / np.maximum(np.sqrt(squares), 1e-300))
     long = np.flatnonzero(scale < 1) if whole else range(len(rows))
     if len(long) < _SOME * len(rows):
         rows[long] = np.rint(rows[long] * scale[long, None])
@@ -126,6 +126,14 @@ def rounded(rows: Floats, norm: int, whole: bool = False) -> Floats:
         rows *= scale[:, None]
         np.rint(rows, out=rows)
     return scale
+
+
+def _squares(rows: Floats) -> Floats:
+    """Added up column by column. Sums along rows may be rounded as a row's place among others has it."""
+    found = np.zeros(len(rows))
+    for column in rows.T:
+        found += column * column
+    return found
 
 
 # ---- rows, a few at a time ---------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from sfumato.curator.statistics import Block, noisy
 from sfumato.errors import UsageError
 from sfumato.learn.declared import ONE, box, codes, numbers_of
 from sfumato.learn.estimator import Paying
+from sfumato.learn.places import one_by_one
 from sfumato.learn.purse import Purse, event_of
 from sfumato.noise.bits import OS, below
 from sfumato.privacy.conversion import renyi_epsilon
@@ -155,7 +156,7 @@ class Search(Paying):
                 fitted = self._made(setting, plan.amounts)
                 fitted.checked(X, y)
                 fitted.learnt(rows[~tested], targets[~tested])
-                quality = _qualities(fitted, rows[tested], targets[tested]) if tested.any() else np.zeros(0)
+                quality = _qualities(fitted, rows[tested], targets[tested])
                 return fitted, scored(whole_qualities(quality, int(tested.sum())), plan.score)
 
             self.keep(*best_of(plan.event.stop, settings, run))
@@ -281,11 +282,12 @@ def scored(qualities: NDArray[np.int64], spend: Spend) -> float:
 
 
 def _qualities(fitted: Any, rows: Any, targets: Any) -> NDArray[np.float64]:
+    guessed = one_by_one(fitted.predict, rows)
     if is_classifier(fitted):
         listed = fitted.classes_.tolist()
-        true, guessed = codes(targets, listed), codes(fitted.predict(rows), listed)
-        return np.asarray((true == guessed) & (true >= 0), dtype=np.float64)
+        true = codes(targets, listed)
+        return np.asarray((true == codes(guessed, listed)) & (true >= 0), dtype=np.float64)
     lows, highs = box(fitted.target_bounds, 1)
     clipped = np.clip(numbers_of(targets), lows[0], highs[0])
-    off = (fitted.predict(rows) - clipped) / (highs[0] - lows[0])
+    off = (guessed - clipped) / (highs[0] - lows[0])
     return np.asarray(1.0 - off**2, dtype=np.float64)

@@ -118,6 +118,16 @@ def test_only_stored_columns_are_summed_in_parts():
     assert "shiftright(CAST(r0_n0 AS BIGINT), 42)" in sql
 
 
+@pytest.mark.parametrize(
+    ("reach", "shifts"), [(2**21 - 1, 0), (2**21, 1), (2**42 - 1, 1), (2**42, 2), (2**62, 2)]
+)
+def test_no_more_limbs_are_summed_than_a_value_has(reach, shifts):
+    """With 2^42 rows each of them still adds up to less than 2^63."""
+    sql = Spark().total("x", reach)
+    assert sql.count("sum(") == shifts + 1
+    assert (f"shiftright(CAST(x AS BIGINT), {21 * shifts})" in sql) == bool(shifts)
+
+
 def test_texts_are_hexadecimal_digits():
     words = Spelled(WARD, ("O'Brien",))
     assert "IN (decode(from_hex('4f27427269656e')))" in compiled(words)

@@ -16,7 +16,7 @@ class DuckDB:
     escape = " ESCAPE '\\'"
     fence = ""
 
-    def total(self, value: str, narrow: bool) -> str:
+    def total(self, value: str, reach: int | None) -> str:
         return f"sum({value})"
 
     def tally(self, place: str, span: int) -> tuple[str, str]:

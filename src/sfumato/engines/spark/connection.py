@@ -29,6 +29,7 @@ _OURS = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "true",
+    "spark.sql.codegen.hugeMethodLimit": "8000",  # Java never compiles longer ones; Spark then splits them
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",

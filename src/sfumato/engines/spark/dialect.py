@@ -46,15 +46,16 @@ class Spark:
         pair = f"array_repeat({_named(a=left, b=right)}, 1)"
         return f"get(transform(transform(transform({pair}, {split}), {again}), {joined}), 0)"
 
-    def total(self, value: str, narrow: bool) -> str:
-        """In three sums of 64 bits; sums of decimals take several times as long."""
-        if not narrow:
+    def total(self, value: str, reach: int | None) -> str:
+        """In as few sums of 64 bits as the reach needs, at most three; sums of decimals take several times
+        as long."""
+        if reach is None:
             return f"sum(CAST({value} AS {self.wide}))"
-        number, mask = f"CAST({value} AS BIGINT)", 2**_LIMB - 1
-        shifted = [f"shiftright({number}, {bits})" for bits in (_LIMB, 2 * _LIMB)]
-        limbs = (f"{number} & {mask}", f"{shifted[0]} & {mask}", shifted[1])
-        low, middle, high = (f"CAST(sum({limb}) AS {self.wide})" for limb in limbs)
-        return f"({high} * {2 ** (2 * _LIMB)} + {middle} * {2**_LIMB} + {low})"
+        number, last = f"CAST({value} AS BIGINT)", min(max(reach.bit_length() - 1, 0) // _LIMB, 2)
+        limbs = [f"{_above(number, at)} & {2**_LIMB - 1}" for at in range(last)] + [_above(number, last)]
+        sums = [f"CAST(sum({limb}) AS {self.wide})" for limb in limbs]
+        shifted = [f"{part} * {2 ** (_LIMB * at)}" if at else part for at, part in enumerate(sums)]
+        return f"({' + '.join(reversed(shifted))})"
 
     def entry(self, entries: Sequence[int | None], place: str) -> str:
         """Places far outside are brought near, where there is nothing either, so that they fit an index."""
@@ -72,6 +73,11 @@ class Spark:
 
     def calendar(self, days: str, field: str) -> str:
         return _DAYS[field].format(f"date_from_unix_date(CAST({days} AS INT))")
+
+
+def _above(number: str, at: int) -> str:
+    """Without the lowest limbs, rounded down."""
+    return f"shiftright({number}, {_LIMB * at})" if at else number
 
 
 def _quotient(left: str, right: str) -> str:

@@ -1,0 +1,106 @@
+"""Hundreds of sums over twenty columns are the same integers on Spark, which is asked for them in parts."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from conformance.test_engines_agree import KEY
+from conformance.test_learners_agree import Rows, centred
+from conformance.with_spark import Beside
+from sfumato.curator.statistics import Column, Constant, Key, Multiply
+from sfumato.engines.preparation import Codes, Grid, Preparation
+from sfumato.engines.program import Counted, Present, Program, Total
+from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.spark.run import MOST_TERMS, parts
+from sfumato.features import moved, short
+from sfumato.learn.declared import Declared, View
+from sfumato.learn.moments import cross, gram, plain
+
+ROWS, REACH = 3000, 2**20
+NAMES = [f"x{at}" for at in range(20)]
+COLUMNS = [Column(0, name) for name in NAMES]
+FEATURES = tuple(centred(column, -REACH, REACH) for column in COLUMNS)
+SIDE = Column(0, "side")
+WHOLE = (-REACH, REACH)
+
+
+def principal() -> Program:
+    """What principal components are computed from."""
+    terms = [*plain(FEATURES, None, Fraction(1)).terms, *gram(FEATURES, None, Fraction(1)).terms]
+    return Program(Scan("t"), ALL, (), (Counted(), *map(Total, terms)))
+
+
+def bayes() -> Program:
+    """What naive Bayes is computed from, for each class."""
+    squares = [Multiply(each.value, each.value) for each in FEATURES]
+    terms = [each for pair in zip(FEATURES, squares, strict=True) for each in (pair[0].value, pair[1])]
+    return Program(Scan("t"), ALL, (Key(SIDE, 2),), (Counted(), *map(Total, terms)))
+
+
+def every_width() -> Program:
+    """Sums of one limb, of two, of three, and of what 64 bits do not hold."""
+    values = [Multiply(COLUMNS[0], Constant(2**bits)) for bits in range(0, 99, 3)]
+    return Program(Scan("t"), ALL, (), tuple(term(each) for each in values for term in (Total, Present)))
+
+
+def regression() -> Program:
+    """What linear regression is computed from: rows shortened, with their target."""
+    target = centred(Column(0, "y"), -REACH, REACH)
+    spans = dict.fromkeys([*COLUMNS, Column(0, "y")], WHOLE)
+    view = View(1.5, centre=(0.1,) * 20, one=0.3, target_centre=0.2, target_reach=0.5)
+    source: Any = Rows(Scan("t"), 1)
+    rows, declared = short(
+        source, moved(Declared(FEATURES, target, spans), view), view.length, view.target_reach
+    )
+    vector: Any = [declared.one, *declared.features]
+    goal: Any = declared.target
+    terms = [*gram(vector, declared.norm, Fraction(1)).terms, *cross(vector, goal, 1, Fraction(1)).terms]
+    return Program(rows.rows, ALL, (), tuple(map(Total, terms)))
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> Beside:
+    rng = np.random.default_rng(11)
+    numbers = {
+        name: pa.array(rng.uniform(-1.1, 1.1, ROWS), mask=rng.random(ROWS) < 0.02) for name in [*NAMES, "y"]
+    }
+    grids = [Grid(name, -REACH, REACH, -20) for name in numbers]
+    found = Beside.at(tmp_path_factory.mktemp("wide"), spark)
+    source = pa.table({**numbers, "side": rng.integers(0, 2, ROWS)})
+    found.prepare(source, Preparation(None, 1, (*grids, Codes("side", (0.0, 1.0))), KEY), "t")
+    return found
+
+
+def agree(beside: Beside, program: Program) -> None:
+    duck, spark = beside.run(program)
+    assert np.array_equal(duck, spark)
+    assert np.shape(spark) == (len(program.terms), program.cells)
+    assert np.any(np.asarray(spark) != 0)
+
+
+@pytest.mark.parametrize("program", [principal, bayes, every_width])
+def test_spark_has_the_same_integers(beside: Beside, program: Any) -> None:
+    agree(beside, program())
+
+
+@pytest.mark.slow
+def test_spark_has_the_same_integers_of_shortened_rows(beside: Beside) -> None:
+    agree(beside, regression())
+
+
+def test_parts_are_small_and_lose_nothing() -> None:
+    for program in (principal(), bayes(), every_width()):
+        found: Any = parts(program)
+        assert len(found) > 1
+        assert max(len(part.terms) for part in found) <= MOST_TERMS
+        assert tuple(term for part in found for term in part.terms) == program.terms
+
+
+def test_few_sums_are_one_question() -> None:
+    program = Program(Scan("t"), ALL, (), (Counted(),) * MOST_TERMS)
+    assert parts(program) == [program]
