@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parts.learning import EPSILONS, STUDIES, Study
-from parts.scores import APPROXIMATE, FITS, OPEN, OURS, PLAIN, PURE, Score
+from parts.scores import APPROXIMATE, FITS, OPEN, OURS, PLAIN, PURE, TIMES, Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,6 +42,13 @@ KDD-99's tenth, denial of service or not. Listed values become columns of zeros 
 instead. Numbers with long tails are logarithms within public bounds.
 
 ![Scores of every system by ε](images/learners.svg)
+"""
+
+
+_FIT_TIMES = """## How long a fit takes
+
+50,000 rows at ε = 1, in turns with scikit-learn's fit of the same rows: the least seconds of processor of
+several turns (`benchmarks/fit_times.py`). At most three times is asked for.
 """
 
 
@@ -110,7 +117,9 @@ def page(scores: Sequence[Score]) -> str:
     seeds = max(each.seeds for each in scores)
     known = {each.study for each in scores}
     sections = [_section(study, scores) for study in STUDIES if study.name in known]
-    return "\n".join([_HEAD.format(seeds=seeds), *sections, _below(scores), _notes(scores), _large()])
+    return "\n".join(
+        [_HEAD.format(seeds=seeds), *sections, _below(scores), _notes(scores), _durations(), _large()]
+    )
 
 
 def _section(study: Study, scores: Sequence[Score]) -> str:
@@ -189,6 +198,22 @@ def _large() -> str:
         said = "; ".join(f"{name}: {text}" for name, text in there["models"].items())
         parts.append(f"The same questions on Spark, {there['rows']:,} rows: {said}.\n")
     return "\n".join(parts if found else [])
+
+
+def _durations() -> str:
+    """Fits on own arrays, as `benchmarks/fit_times.py` found them."""
+    found = json.loads(TIMES.read_text(encoding="utf-8")) if TIMES.exists() else {}
+    parts = [_FIT_TIMES]
+    for threads, models in found.items():
+        head = ["one thread" if threads == "1" else "all threads", PLAIN, APPROXIMATE, PURE]
+        parts.append(_table(head, [_duration(name, costs) for name, costs in models.items()]))
+    return "\n".join(parts if found else [])
+
+
+def _duration(name: str, costs: dict[str, list[float]]) -> list[str]:
+    plain = costs[PLAIN][0]
+    ours = [f"{costs[each][0] * 1e3:.0f} ms (×{costs[each][0] / plain:.1f})" for each in (APPROXIMATE, PURE)]
+    return [name, f"{plain * 1e3:.0f} ms", *ours]
 
 
 def _fit(name: str, ours: dict[str, Any], plain: dict[str, Any]) -> list[str]:

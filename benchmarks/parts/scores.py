@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).resolve().parents[2] / "docs" / "measured"
 MINE, PEERS, FITS = _FOLDER / "learners.csv", _FOLDER / "learners-peers.csv", _FOLDER / "fits.json"
+TIMES = _FOLDER / "fit-times.json"
 """Each is written by one script."""
 OURS, PLAIN = "sfumato", "scikit-learn"
 PURE, APPROXIMATE, OPEN = "pure ε", "δ = 1e-6", "none"

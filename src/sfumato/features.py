@@ -18,6 +18,7 @@ from sfumato.learn.declared import ONE, Declared, Feature, Labels, View
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.curator.layers import Growing
     from sfumato.curator.lowered import Lowered
     from sfumato.curator.source import Source
     from sfumato.curator.statistics import Value
@@ -123,7 +124,14 @@ def _one(length: float) -> Feature:
 
 def short(rows: Source, declared: Declared, length: float, reach: float) -> tuple[Source, Declared]:
     """Rows no longer than so many halves, in whole numbers, by steps of length; targets go with them."""
-    layers, norm = Layers(rows), max(1, math.floor(length * ONE))
+    layers = Layers(rows)
+    found = shorter(layers, declared, length, reach)
+    return layers.source, found
+
+
+def shorter(layers: Growing, declared: Declared, length: float, reach: float) -> Declared:
+    """The same of whatever grows columns."""
+    norm = max(1, math.floor(length * ONE))
     vector = [*([declared.one] if declared.one else []), *declared.features]
     target = [declared.target] if isinstance(declared.target, Feature) else []
     every = [*vector, *target]
@@ -135,7 +143,7 @@ def short(rows: Source, declared: Declared, length: float, reach: float) -> tupl
     if target:
         goal = _cut(_on_common_grid(target[0], columns[-1], ONE), reach)
     features, one = (found[1:], found[0]) if declared.one else (found, None)
-    return layers.source, Declared(tuple(features), goal, {**declared.spans, **spans}, norm, one)
+    return Declared(tuple(features), goal, {**declared.spans, **spans}, norm, one)
 
 
 def _from(feature: Feature, centre: float) -> Feature:

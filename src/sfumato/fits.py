@@ -10,9 +10,12 @@ import numpy as np
 from sfumato.curator.gate import decode
 from sfumato.curator.layers import Layers
 from sfumato.curator.lowering import source
+from sfumato.curator.priced import Priced, truncation
 from sfumato.curator.relation import Aliased, Table
 from sfumato.curator.selections import chosen, ranks
 from sfumato.curator.statistics import (
+    Constant,
+    Either,
     kept,
     priced,
     span,
@@ -20,11 +23,14 @@ from sfumato.curator.statistics import (
     tabled,
 )
 from sfumato.curator.transactions import transactions
+from sfumato.engines.program import People, Total
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.features import Catalogued, moved, short
 from sfumato.learn.declared import View
 from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.minima import STEP
 from sfumato.learn.oracle import Oracle
+from sfumato.learn.slopes import labels
 from sfumato.learn.transactions import declared as sets
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
@@ -35,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator import catalog
-    from sfumato.curator.priced import Payable, Priced
+    from sfumato.curator.priced import Payable
     from sfumato.curator.selections import Ranked
     from sfumato.curator.source import Source
     from sfumato.curator.spend import Spend
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
     from sfumato.desk import Desk
     from sfumato.learn.declared import Declared
     from sfumato.learn.estimator import Private
+    from sfumato.learn.minima import Minima
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
     from sfumato.noise import TopK
@@ -61,7 +68,7 @@ def fit(
     _require_known(estimator)
     rows = private_rows(desk, table)
     bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
-    names: Sequence[Any] = _names(features)
+    names: Sequence[Any] = column_names(features)
     if estimator.reads_sets:
         bounded, names, columns = transactions(rows, names)
         declared, each = sets(names, columns), rows.max_rows
@@ -104,13 +111,6 @@ def _require_known(estimator: Any) -> None:
     """Behind the curator only what was reviewed learns: what an estimator says of its sums is believed."""
     from sfumato import learn
 
-    if isinstance(estimator, learn.Search):
-        raise PolicyError(
-            "SF-E144",
-            "A search runs on own arrays only.",
-            why="it is cheap as all runs but the best stay untold, and here every answer is kept",
-            try_="s.fit and s.evaluate for each setting, which are charged one by one",
-        )
     if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
         raise UsageError(
             "SF-E117",
@@ -119,7 +119,7 @@ def _require_known(estimator: Any) -> None:
         )
 
 
-def _names(features: Any) -> tuple[str, ...]:
+def column_names(features: Any) -> tuple[str, ...]:
     names = (features,) if isinstance(features, str) else tuple(features)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise UsageError(
@@ -170,6 +170,17 @@ class TableOracle(Oracle):
         found: list[int] = places
         return found
 
+    def minima(self, asked: Minima) -> Any:
+        """One figure a feature of each unit, which has one row; and its class, −1 for none."""
+        target = labels(self.declared)
+        values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
+        program = People(self._rows.rows, self._rows.where, tuple(map(Total, values)))
+        plan = Priced(
+            self._rows.table, self.purse.main, (Learnt(program, asked),), truncation(self._rows.table)
+        )
+        (steps,) = self._rounds.pay(plan, self.purse)
+        return np.array(steps, dtype=np.float64) * STEP
+
     def short(self, length: float) -> TableOracle:
         return self._around(View(length))
 
@@ -196,6 +207,20 @@ class TableOracle(Oracle):
         return spread(answer, groupings, keys, len(blocks))
 
 
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """Weights near a minimum, from the rows of a table, one a unit."""
+
+    program: People
+    minima: Minima
+
+    def event(self) -> Event:
+        return self.minima.event()
+
+    def release(self, exact: Any) -> list[list[int]]:
+        return self.minima.release(exact)
+
+
 class Rounds:
     """The rounds of one fit, each paid at the desk."""
 
@@ -212,15 +237,16 @@ class Rounds:
         """A fit that was done before is free, round by round."""
         if self._desk.standing(first).free:
             return
-        standing = self._desk.standing(Whole(first.table, purse))
-        if standing.left_after is None:
-            raise BudgetError(
-                "SF-B101",
-                f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
-                asked=str(purse),
-                left=f"one question of up to ε = {shown(standing.left)}",
-                why="all rounds of a fit are to be paid for, and none is begun in vain",
-            )
+        for events in {purse.events, purse.sums}:
+            standing = self._desk.standing(Whole(first.table, purse, events))
+            if standing.left_after is None:
+                raise BudgetError(
+                    "SF-B101",
+                    f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
+                    asked=str(purse),
+                    left=f"one question of up to ε = {shown(standing.left)}",
+                    why="all rounds of a fit are to be paid for, and none is begun in vain",
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +255,7 @@ class Whole:
 
     table: catalog.Table
     purse: Purse
+    events: tuple[Event, ...]
     bias: tuple[str, ...] = ()
     steps: tuple[Any, ...] = ()
     request: str = "0" * 64
@@ -239,7 +266,7 @@ class Whole:
 
     @property
     def event(self) -> Event:
-        return Sequential(self.purse.events)
+        return Sequential(self.events)
 
     @property
     def cost(self) -> Cost:

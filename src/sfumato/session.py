@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from sfumato.asks import Oracle
     from sfumato.graph import Graph
     from sfumato.lab import Lab
-    from sfumato.learn.estimator import Private
+    from sfumato.learn.estimator import Paying
     from sfumato.learn.evaluation import Evaluation
     from sfumato.privacy.exact import Number
     from sfumato.published import Published
     from sfumato.queries.frames import Frame
     from sfumato.viz import Chart
 
-Fitted = TypeVar("Fitted", bound="Private")
+Fitted = TypeVar("Fitted", bound="Paying")
 
 
 class Session:
@@ -71,12 +71,16 @@ class Session:
     ) -> Fitted:
         """Learn from a table, with bounds and classes from the catalog; charged first, round by round.
 
-        One row of each unit counts, or as many as `rows_per_unit` says, which is priced for so many.
+        One row of each unit counts, or as many as `rows_per_unit` says, which is priced for so many. A
+        `sf.learn.Search` is charged once, for all its runs.
         """
         from sfumato.fits import fit
+        from sfumato.learn import Search
         from sfumato.queries.aggregations import named
+        from sfumato.searches import search
 
-        fitted: Fitted = fit(self._desk, estimator, named(table), features, target, rows_per_unit)
+        fits: Any = search if type(estimator) is Search else fit
+        fitted: Fitted = fits(self._desk, estimator, named(table), features, target, rows_per_unit)
         return fitted
 
     def evaluate(

@@ -73,15 +73,12 @@ answer.to_arrow(), answer.interval(), str(answer)"""
     assert loaded_after(asked).isdisjoint(OPTIONAL)
 
 
+LEARNING = tuple(f"sfumato.{name}." for name in ("learn", "fits", "searches", "held", "features", "measures"))
+
+
 def test_every_module_but_the_learners_imports_without_extras() -> None:
     """Learners are scikit-learn's in kind, and are imported when they are first named."""
-    others = (
-        name
-        for name in modules()
-        if not f"{name}.".startswith(
-            ("sfumato.learn.", "sfumato.fits.", "sfumato.features.", "sfumato.measures.")
-        )
-    )
+    others = (name for name in modules() if not f"{name}.".startswith(LEARNING))
     assert loaded_after("\n".join(f"import {name}" for name in others)).isdisjoint(OPTIONAL)
 
 

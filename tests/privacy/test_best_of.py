@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import UsageError
-from sfumato.learn.search import drawn_runs
+from sfumato.learn.search import drawn_runs, drawn_runs_within
 from sfumato.privacy.events import ApproxDP, BestOf, Event, Gaussian, Pure
 from sfumato.privacy.events.event import NONE
 
@@ -107,6 +107,40 @@ def test_more_runs_cost_little_more() -> None:
 def test_what_is_not_proven_has_no_price(bad: tuple[Event, float, int]) -> None:
     with pytest.raises(UsageError, match="no proven price"):
         BestOf(*bad)
+
+
+@pytest.mark.parametrize("most", [1, 3, 20])
+@pytest.mark.parametrize("stop", [0.5, 0.1, 0.01])
+def test_a_search_that_is_cut_off_gives_no_more_away(stop: float, most: int) -> None:
+    """The law of the best answer if K ∝ (1 − γ)^k/k up to `most`, at the price of the one without an end."""
+    k = np.arange(1, most + 1)
+    law = (1 - stop) ** k / k
+    law /= law.sum()
+
+    def cut(answers: Floats) -> Floats:
+        worse = np.concatenate([[0.0], np.cumsum(answers)])
+        worse[-1] = 1.0
+        return np.diff((law * worse[:, None] ** k).sum(axis=1))
+
+    for p, q in laws():
+        event = BestOf(Known(tuple(p), tuple(q)), stop)
+        curve, pure = event.curve(), event.pure()
+        assert pure is not None
+        one, other = cut(p), cut(q)
+        for order in ORDERS:
+            truth = max(divergence(order, one, other), divergence(order, other, one))
+            assert truth <= curve(order) * (1 + 1e-9) + 1e-12
+        assert float(np.abs(np.log(one / other)).max()) <= float(pure) * (1 + 1e-9)
+
+
+def test_the_number_of_runs_that_count_has_its_law() -> None:
+    """Five deviations of a share are one in a million."""
+    drawn = np.array([drawn_runs_within(Fraction(1, 8), 4) for _ in range(10_000)])
+    shares = np.array([(7 / 8) ** k / k for k in (1, 2, 3, 4)])
+    shares /= shares.sum()
+    for k, share in enumerate(shares, 1):
+        assert abs((drawn == k).mean() - share) < 5 * math.sqrt(share * (1 - share) / len(drawn))
+    assert drawn.max() == 4
 
 
 def test_the_number_of_runs_has_its_law() -> None:

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ import sfumato as sf
 from sfumato import audit
 from sfumato.curator.statistics import Block
 from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression, perturbation, solvers
+from sfumato.learn.arrival import LONGEST, arrival, arrived, slope_of, slope_off, steepness
 from sfumato.learn.losses import LOGISTIC, Loss, huber
+from sfumato.learn.minima import STEP, Minima, _calibrated, beyond
 from sfumato.learn.perturbation import (
     ADD_REMOVE,
     Neighbouring,
@@ -429,3 +432,132 @@ def test_noise_has_the_length_and_the_directions_it_is_said_to_have() -> None:
     assert abs(lengths.var() - 1.5) < 5 * 1.5 * math.sqrt((2 + 6 / 6) / 4000)
     middle = drawn.reshape(4000, -1).mean(axis=0)
     assert (np.abs(middle) < 5 * math.sqrt((1.5 + 9) / 6 / 4000)).all()
+
+
+# ---- behind the curator ----
+
+
+JOINTS = pytest.mark.parametrize(
+    "joint",
+    [Chances(4), OfMargins(LOGISTIC, 2), OfMargins(huber(0.2), 3), OfMargins(huber(0.001), 2)],
+    ids=["softmax", "logistic", "huber", "sharp"],
+)
+
+
+@JOINTS
+def test_a_slope_is_no_steeper_than_its_bound_says(joint: Any) -> None:
+    """Against the same in 64 binary digits, at weights short and long."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(3000, 6))
+    X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    marks = joint.marks(rng.integers(-1, joint.classes, 3000))
+    problem = Problem(joint, X, marks, 0.3, 1.0)
+    precise = Problem(joint, X.astype(np.longdouble), marks.astype(np.longdouble), 0.3, 1.0)
+    for size in (1e-3, 1.0, 300.0):
+        weights, tilt = rng.normal(size=(2, joint.outputs, 6)) * size
+        exact = precise.slope(weights.astype(np.longdouble), tilt.astype(np.longdouble))
+        length = np.linalg.norm(exact.ravel())
+        off = slope_off(joint, (3000, 6, 1.0), 10 * length, float(np.linalg.norm(weights)))
+        assert np.linalg.norm((exact - slope_of(problem, weights, tilt)).ravel()) <= off < 1e-5
+        assert length <= steepness(problem, weights, tilt) <= length * (1 + 2.0**-39) + off
+
+
+@JOINTS
+@pytest.mark.parametrize("penalty", [1.0, 30.0])
+def test_a_descent_in_doubles_arrives_as_near_as_is_proven(joint: Any, penalty: float) -> None:
+    """With rows on one side, on both and nowhere; and with fewer rows than there might be."""
+    rng = np.random.default_rng(5)
+    directions = rng.normal(size=(60, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    for rows in (np.ones((60, 3)) / math.sqrt(3), directions, np.zeros((0, 3))):
+        marks = joint.marks(rng.integers(0, joint.classes, len(rows)))
+        problem, tilt = Problem(joint, rows, marks, penalty, LONGEST), rng.normal(size=(joint.outputs, 3))
+        public = arrival(joint, 3, penalty, 80, float(np.linalg.norm(tilt)))
+        assert public is not None
+        found = arrived(problem, tilt, public)
+        assert steepness(problem, found, tilt) <= public.within * penalty * _steeper(joint, penalty)
+        near, _ = solvers.minimum(problem, tilt, 1e-3 * public.within * penalty)
+        left = steepness(problem, near, tilt) / penalty
+        assert left <= public.within / 2
+        assert np.linalg.norm(found - near) <= public.within + left
+
+
+def _steeper(joint: Any, penalty: float) -> float:
+    """How much steeper a problem can be so far from its minimum, in penalties."""
+    found: float = (80 * joint.curvature * LONGEST**2 + penalty) / penalty
+    return found
+
+
+def test_what_doubles_cannot_solve_is_not_promised() -> None:
+    joint = OfMargins(LOGISTIC, 2)
+    assert arrival(joint, 21, 1.0, 2**20, 100.0) is not None
+    assert arrival(joint, 21, 1e-9, 2**20, 100.0) is None
+    assert arrival(joint, 2000, 1.0, 2**20, 100.0) is None
+    assert arrival(Chances(100), 3, 1.0, 2**20, 100.0) is None  # second derivatives of each row
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, Fraction(1, 10**6)), (30, Fraction(1, 10**4))])
+def test_more_rows_than_is_said_pass_as_seldom_as_is_said(epsilon: int, delta: Fraction) -> None:
+    """By the law of the test's noise, at one row more than there may be."""
+    far = beyond(Fraction(epsilon), delta)
+    ratio = math.exp(-epsilon / 50)
+    seldom = ratio ** (far + 1) / (1 + ratio)
+    assert seldom * (1 + math.exp(epsilon)) <= float(delta) / 200
+    assert seldom * (1 + math.exp(epsilon)) > float(delta) / 4000
+
+
+def test_too_many_rows_count_nowhere() -> None:
+    exact = np.array([[4096, -4096] * 400, [1, 0] * 400])
+    few, many = replace(_minima(50.0), rows=20), replace(_minima(50.0), rows=2000)
+    assert abs(few.release(exact)[0][0] * STEP) < 2
+    assert many.release(exact)[0][0] * STEP > 4
+
+
+@pytest.fixture(autouse=True)
+def calibrated_anew() -> Iterator[None]:
+    yield
+    _calibrated.cache_clear()
+
+
+def _minima(epsilon: float, norm: int = 4096) -> Minima:
+    return Minima(
+        "logistic", Fraction(1), 2, 2, norm, Fraction(1), 2000, Fraction(epsilon), Fraction(1, 1000)
+    )
+
+
+def _releases(minima: Minima, table: list[list[int]]) -> Any:
+    exact = np.array(table, dtype=np.int64).reshape(-1, 2).T
+    return lambda count: np.array([minima.release(exact)[0] for _ in range(count)], dtype=float) * STEP
+
+
+def test_minima_on_a_grid_keep_their_price_and_planted_mistakes_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    minima, table = _minima(1.0), [[4096, 1], [-4096, 0]]
+    target = _releases(minima, table), _releases(minima, [*table, [4096, 0]])
+    assert not audit.run(target, claim=minima.event(), samples=1000, alpha=1e-6).violates
+    honest = gaussian_tilt
+
+    def planted(*given: Any) -> Tilted:
+        found = honest(*given)
+        return Tilted(found.scale / 20, found.penalty)
+
+    monkeypatch.setattr("sfumato.learn.minima.gaussian_tilt", planted)
+    _calibrated.cache_clear()
+    assert audit.run(target, claim=minima.event(), samples=1000, alpha=1e-6).violates
+
+
+@pytest.mark.parametrize("failing", ["steepness", "minimum"])
+def test_no_rows_and_solvers_that_fail_are_no_errors(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is proven takes over, and learns the same."""
+    minima, exact = _minima(20.0), np.array([[4096, -4096] * 40, [1, 0] * 40])
+    assert np.shape(minima.release(np.zeros((2, 0), dtype=np.int64))) == (1, 2)
+    usual = minima.release(exact)[0][0] * STEP
+
+    def fails(*given: Any) -> float:
+        if failing == "minimum":
+            raise np.linalg.LinAlgError
+        return math.nan
+
+    monkeypatch.setattr(f"sfumato.learn.minima.{failing}", fails)
+    assert abs(minima.release(exact)[0][0] * STEP - usual) < 0.5 * usual

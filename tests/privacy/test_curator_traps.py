@@ -125,3 +125,23 @@ def test_a_grid_that_nobody_declared_is_named(tmp_path: Path, promise: Any, name
     lab = lab_of(tmp_path, pa.table({"pid": [1], "x": [20]}), 1, {"x": promise})
     quoted = str(lab.session().sql("SELECT SUM(x) AS s FROM v").quote(epsilon=1))
     assert ("numbers count in steps" in quoted) is named
+
+
+def test_a_column_that_a_left_join_may_leave_empty_is_not_the_one_it_was_joined_by(tmp_path: Path) -> None:
+    """`w` is v's column and never missing; `o.w` is missing for 3 and 4."""
+    kinds = {"w": sf.one_of("a", "b")}
+    visits = pa.table({"pid": [1, 2, 3, 4] * 50, "w": ["a", "b", "a", "b"] * 50})
+    lab = lab_of(tmp_path, visits, 50, kinds)
+    others = pa.table({"pid": [1, 2], "w": ["a", "b"]})
+    lab.register("o", others, unit=sf.Unit("pid", max_rows=1), columns=kinds)
+    session, tables = lab.session(), "v LEFT JOIN o USING (pid, w)"
+    for shown, key in [("o.w", "w"), ("w", "o.w"), ("v.w", "o.w")]:
+        with pytest.raises(PolicyError, match="SF-Q108"):
+            session.sql(f"SELECT {shown}, COUNT(*) AS n FROM {tables} GROUP BY {key}")
+    found = answer(session, f"SELECT O.w, COUNT(*) AS n FROM {tables} GROUP BY o.w ORDER BY o.W")
+    assert found == {"w": ["a", "b"], "n": [pytest.approx(50, abs=5)] * 2}
+    found = answer(session, f"SELECT w, COUNT(*) AS n FROM {tables} GROUP BY w")
+    assert found == {"w": ["a", "b"], "n": [pytest.approx(100, abs=5)] * 2}
+    by_unit = f"SELECT pid, o.w AS k, COUNT(*) AS n FROM {tables} GROUP BY pid, w"
+    with pytest.raises(PolicyError):
+        session.sql(f"SELECT k, SUM(n) AS n FROM ({by_unit}) GROUP BY k")

@@ -25,14 +25,14 @@ SIDES = (POINTS[:, 0] > 0).astype(int)
 @pytest.fixture
 def first_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coin of the first row falls where it is scored."""
-    coins = search._coins
+    coins = search.coins
 
     def loaded(rows: int) -> Any:
         found = coins(rows)
         found[0] = True
         return found
 
-    monkeypatch.setattr(search, "_coins", loaded)
+    monkeypatch.setattr(search, "coins", loaded)
 
 
 def _search() -> Any:
@@ -178,7 +178,7 @@ def test_only_reviewed_estimators_learn_behind_the_curator(tmp_path: Path) -> No
     with pytest.raises(UsageError, match="SF-E117"):
         lab.session().fit(Own(epsilon=1), table="t", features=["x"])
     search = sf.learn.Search(sf.learn.GaussianNB(), {"row_norm": [None]}, epsilon=1)
-    with pytest.raises(PolicyError, match="SF-E144"):
+    with pytest.raises(UsageError, match="SF-E145"):
         lab.session().fit(search, table="t", features=["x"])
 
 

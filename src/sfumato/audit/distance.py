@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.keys import Telling
 from sfumato.noise.propose_test_release import ProposeTestRelease
-from sfumato.noise.quantiles import Quantile, Quantiles
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian
 from sfumato.noise.top_k import TopK
@@ -24,9 +23,18 @@ from sfumato.privacy.events import Event, group
 from sfumato.privacy.sensitivity import root_up
 
 
+@runtime_checkable
+class Apart(Protocol):
+    """An input that knows how many rows, or people, are in one of two only."""
+
+    def difference(self, other: Any) -> int: ...
+
+
 @singledispatch
 def distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
     """The l1 norm of the difference, by which everything is priced that says nothing else."""
+    if isinstance(first, Apart):
+        return first.difference(second)
     return sum(abs(step) for step in _steps(first, second))
 
 
@@ -41,14 +49,6 @@ def _(mechanism: CorrelatedGaussian, first: Any, second: Any) -> Fraction | int:
     """The length of the difference in the norm of the inverse covariance."""
     steps = _steps(first, second)
     return 1 / mechanism.event([steps]).sigma if any(steps) else 0
-
-
-@distance.register(Quantile)
-@distance.register(Quantiles)
-def _(mechanism: Quantile | Quantiles, first: Any, second: Any) -> Fraction | int:
-    """Rows that are in one of two histograms only."""
-    rows: int = first.difference(second)
-    return rows
 
 
 @distance.register(RandomizedResponse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.curator import lowered
+from sfumato.curator import arithmetic, lowered
 from sfumato.curator.domains import MONTHS, SECONDS, Numbers, Periods, begin
 from sfumato.curator.lowered import Lowered, shifted
 from sfumato.engines.values import (
@@ -127,4 +127,4 @@ def add_days(part: Lowered, more: Lowered) -> Lowered:
 def subtract_days(part: Lowered, fewer: Lowered) -> Lowered:
     if isinstance(fewer.domain, Periods):
         return lowered.apart(part, fewer)
-    return add_days(part, lowered.negate(fewer))
+    return add_days(part, arithmetic.negate(fewer))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from sfumato.curator import dates, lowered, texts
+from sfumato.curator import arithmetic, dates, lowered, texts
 from sfumato.curator.domains import Listed, Numbers, Periods, Texts
 from sfumato.curator.lowered import Lowered
 from sfumato.curator.typed import typed_integer
@@ -35,7 +35,7 @@ Function = Callable[..., Lowered]
 
 
 def _absolute(part: Lowered) -> Lowered:
-    either = lowered.larger(part, lowered.negate(part))
+    either = arithmetic.larger(part, arithmetic.negate(part))
     if not isinstance(either.domain, Numbers):
         raise AssertionError(either)
     return replace(either, domain=replace(either.domain, low=max(0, either.domain.low)))
@@ -53,13 +53,13 @@ def _power(part: Lowered, exponent: Lowered) -> Lowered:
     times = typed_integer(exponent, "The exponent of POWER", range(1, 5))
     product = part
     for _ in range(times - 1):
-        product = lowered.multiply(product, part)
+        product = arithmetic.multiply(product, part)
     return product
 
 
 def _round(part: Lowered, digits: Lowered | None = None) -> Lowered:
     places = 0 if digits is None else typed_integer(digits, "ROUND's number of digits", range(-9, 10))
-    return lowered.rounded(part, places)
+    return arithmetic.rounded(part, places)
 
 
 # ---- missing values ----------------------------------------------------------------------------------------
@@ -133,24 +133,30 @@ def _nullif(part: Lowered, unwanted: Lowered) -> Lowered:
     return part.then(Choose(same, Constant(None), part.value), part.domain, unwanted, total=False)
 
 
+def _plus(left: Lowered, right: Lowered) -> Lowered:
+    dated = isinstance(left.domain, Periods)
+    return dates.add_days(left, right) if dated else arithmetic.add(left, right)
+
+
+def _minus(left: Lowered, right: Lowered) -> Lowered:
+    dated = isinstance(left.domain, Periods)
+    return dates.subtract_days(left, right) if dated else arithmetic.subtract(left, right)
+
+
 # ---- the list ----------------------------------------------------------------------------------------------
 
 FUNCTIONS: dict[str, tuple[Function, int, int]] = {
-    "add": (lambda a, b: dates.add_days(a, b) if isinstance(a.domain, Periods) else lowered.add(a, b), 2, 2),
-    "subtract": (
-        lambda a, b: dates.subtract_days(a, b) if isinstance(a.domain, Periods) else lowered.subtract(a, b),
-        2,
-        2,
-    ),
-    "multiply": (lowered.multiply, 2, 2),
-    "divide": (lowered.divide, 2, 2),
-    "integer_divide": (lowered.floor_divide, 2, 2),
-    "modulo": (lowered.modulo, 2, 2),
-    "negate": (lowered.negate, 1, 1),
+    "add": (_plus, 2, 2),
+    "subtract": (_minus, 2, 2),
+    "multiply": (arithmetic.multiply, 2, 2),
+    "divide": (arithmetic.divide, 2, 2),
+    "integer_divide": (arithmetic.floor_divide, 2, 2),
+    "modulo": (arithmetic.modulo, 2, 2),
+    "negate": (arithmetic.negate, 1, 1),
     "abs": (_absolute, 1, 1),
     "sign": (_sign, 1, 1),
-    "floor": (lowered.floor, 1, 1),
-    "ceil": (lowered.ceiling, 1, 1),
+    "floor": (arithmetic.floor, 1, 1),
+    "ceil": (arithmetic.ceiling, 1, 1),
     "round": (_round, 1, 2),
     "power": (_power, 2, 2),
     "coalesce": (_coalesce, 1, 20),
@@ -191,8 +197,8 @@ def _chain(two: Callable[[Lowered, Lowered], Lowered]) -> Function:
     return of
 
 
-FUNCTIONS["least"] = (_chain(lowered.smaller), 1, 20)
-FUNCTIONS["greatest"] = (_chain(lowered.larger), 1, 20)
+FUNCTIONS["least"] = (_chain(arithmetic.smaller), 1, 20)
+FUNCTIONS["greatest"] = (_chain(arithmetic.larger), 1, 20)
 
 
 def call(name: str, parts: tuple[Lowered, ...]) -> Lowered:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sfumato.engines.rows import Computed
 from sfumato.engines.values import Add, AtLeast, Choose, Column, Constant, Divide, Lookup, Multiply
@@ -19,6 +19,13 @@ _FINE = 2**16
 """The grid on which features of different bounds are made alike."""
 _LENGTHS = 1024
 """How many lengths of rows are told apart."""
+
+
+class Growing(Protocol):
+    """Rows that grow columns."""
+
+    def add(self, values: Sequence[Value]) -> list[Column]:
+        """These values as columns, to be used by further ones."""
 
 
 class Layers:
@@ -41,7 +48,7 @@ def fineness(bound: int) -> int:
 
 
 def shortened(
-    layers: Layers, values: Sequence[Value], bounds: Sequence[int], norm: int, one: int, beside: int = 0
+    layers: Growing, values: Sequence[Value], bounds: Sequence[int], norm: int, one: int, beside: int = 0
 ) -> list[Column]:
     """A row's integers on a common grid, where `one` stands for 1, as a vector no longer than `norm`.
 

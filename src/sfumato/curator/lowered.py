@@ -1,35 +1,23 @@
-"""A value of a row as an engine computes it, with what it stands for; and arithmetic that keeps bounds.
-
-Every integer lies within its domain's bounds and within ±2^62: where a product or a quotient would not, it is
-put on a coarser grid, rounded down. So nothing an analyst can write overflows, and every sum has a price.
-"""
+"""A value of a row as an engine computes it, with what it stands for; and the grids numbers are put on."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sfumato.curator.columns import STEPS, exponent_of
 from sfumato.curator.domains import Domain, Listed, Numbers, Periods
 from sfumato.engines.values import (
     WIDEST,
     Add,
-    AtMost,
-    Choose,
     Constant,
     Divide,
-    Greatest,
-    Least,
     Lookup,
     Multiply,
     Value,
 )
 from sfumato.errors import PolicyError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LARGEST = 2**62
 
@@ -141,7 +129,7 @@ def coarser(part: Lowered, domain: Numbers, bits: int) -> Lowered:
     if bits <= 0:
         return part
     low, high = domain.low >> bits, domain.high >> bits
-    value = _floor(part.value, domain, 2**bits)
+    value = floored(part.value, domain, 2**bits)
     return replace(part, value=value, domain=Numbers(low, high, domain.step * 2**bits))
 
 
@@ -168,193 +156,12 @@ def shifted(value: Value, by: int) -> Value:
     return Add(value, Constant(by))
 
 
-def _floor(value: Value, domain: Numbers, divisor: int) -> Value:
+def floored(value: Value, domain: Numbers, divisor: int) -> Value:
     """⌊value / divisor⌋, divisor positive. Engines round towards zero, so nothing negative is divided."""
     if divisor == 1:
         return value
     up = -(domain.low // divisor) if domain.low < 0 else 0
     return shifted(Divide(shifted(value, up * divisor), Constant(divisor)), -up)
-
-
-# ---- arithmetic --------------------------------------------------------------------------------------------
-
-
-def add(left: Lowered, right: Lowered) -> Lowered:
-    (one, other), step = aligned([left, right], "One side of +")
-    first, second = _numbers(one), _numbers(other)
-    domain = Numbers(first.low + second.low, first.high + second.high, step)
-    if isinstance(other.value, Constant) and other.value.value is not None:
-        return kept(one.then(shifted(one.value, other.value.value), domain, other))
-    return kept(one.then(Add(one.value, other.value), domain, other))
-
-
-def negate(part: Lowered) -> Lowered:
-    part, domain = number(part, "What follows the minus sign")
-    return part.then(times(part.value, -1), Numbers(-domain.high, -domain.low, domain.step))
-
-
-def subtract(left: Lowered, right: Lowered) -> Lowered:
-    if isinstance(left.domain, Periods) and isinstance(right.domain, Periods):
-        return apart(left, right)
-    return add(left, negate(right))
-
-
-def multiply(left: Lowered, right: Lowered) -> Lowered:
-    one, first = number(left, "One side of *")
-    other, second = number(right, "One side of *")
-    for part, domain, factor in ((one, first, _typed(other)), (other, second, _typed(one))):
-        if factor:
-            return scaled(part, domain, factor)
-    corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
-    domain = Numbers(min(corners), max(corners), first.step * second.step)
-    return kept(one.then(Multiply(one.value, other.value), domain, other))
-
-
-def scaled(part: Lowered, domain: Numbers, factor: Fraction) -> Lowered:
-    """Times a number that is not zero: the same integers, of another step."""
-    if factor < 0:
-        return negate(scaled(part, domain, -factor))
-    return part.then(part.value, replace(domain, step=domain.step * factor))
-
-
-def _typed(part: Lowered) -> Fraction | None:
-    """The number that was typed in, if one was."""
-    if isinstance(part.value, Constant) and part.value.value is not None:
-        return part.value.value * _numbers(part).step
-    return None
-
-
-def divide(left: Lowered, right: Lowered) -> Lowered:
-    """left / right; exact if right was typed in, else rounded down on a grid chosen from the bounds.
-
-    Missing where right is 0.
-    """
-    one, first = number(left, "One side of /")
-    other, second = number(right, "One side of /")
-    divisor = _typed(other)
-    if divisor:
-        return scaled(one, first, 1 / divisor)
-    nearest = max(1, second.low, -second.high)
-    magnitude = max(Fraction(1, 2**STEPS), first.bound * first.step / (nearest * second.step))
-    step = Fraction(2) ** exponent_of(magnitude)
-    ratio = first.step / (second.step * step)
-    quotient = _quotient(one, first, other, second, ratio)
-    end = math.ceil(magnitude / step)
-    domain = Numbers(-end if first.low < 0 or second.low < 0 else 0, end, step)
-    nonzero = second.low > 0 or second.high < 0
-    return one.then(quotient, domain, other, total=nonzero)
-
-
-def average(total: Lowered, there: Lowered, low: Lowered, high: Lowered) -> Lowered:
-    """A sum by how many numbers it is of, rounded down; all of them, and so it, between two given."""
-    sums, counts = _numbers(total), _numbers(there)
-    ends = [_numbers(end).low * _numbers(end).step for end in (low, high)]
-    step = Fraction(2) ** exponent_of(max(Fraction(1, 2**STEPS), *map(abs, ends)))
-    quotient = _quotient(total, sums, there, counts, sums.step / step)
-    domain = Numbers(math.floor(ends[0] / step), math.floor(ends[1] / step), step)
-    return total.then(quotient, domain, there, total=counts.low > 0)
-
-
-def _quotient(one: Lowered, first: Numbers, other: Lowered, second: Numbers, ratio: Fraction) -> Value:
-    """⌊one · ratio / other⌋ with a numerator that is not negative and a divisor that is not negative."""
-    above, below = times(one.value, ratio.numerator), times(other.value, ratio.denominator)
-    low, high = first.low * ratio.numerator, first.high * ratio.numerator
-    if max(abs(low), abs(high), second.bound * ratio.denominator) > LARGEST:
-        raise too_fine("A quotient")
-    if second.low < 0:
-        negative = AtMost(other.value, -1)
-        above = Choose(negative, times(above, -1), above)
-        below = Choose(negative, times(below, -1), below)
-        low = min(low, -high)
-    if low >= 0:
-        return Divide(above, below)
-    if isinstance(below, Constant) and below.value:
-        return _floor(above, Numbers(low, max(high, 0)), below.value)
-    return Add(Divide(Add(above, Multiply(Constant(-low), below)), below), Constant(low))
-
-
-def floor(part: Lowered) -> Lowered:
-    part, domain = number(part, "What FLOOR takes")
-    above, below = domain.step.numerator, domain.step.denominator
-    scaled = Numbers(domain.low * above, domain.high * above)
-    if max(scaled.bound, above, below) > WIDEST:
-        raise too_fine("What FLOOR takes")
-    value = _floor(times(part.value, above), scaled, below)
-    return kept(part.then(value, Numbers(scaled.low // below, scaled.high // below)))
-
-
-def ceiling(part: Lowered) -> Lowered:
-    return negate(floor(negate(part)))
-
-
-def rounded(part: Lowered, digits: int) -> Lowered:
-    """To so many digits after the point, halves upwards."""
-    power = literal_number(Fraction(10) ** digits)
-    up = floor(add(multiply(part, power), literal_number(Fraction(1, 2))))
-    return multiply(up, literal_number(1 / Fraction(10) ** digits))
-
-
-def floor_divide(left: Lowered, right: Lowered) -> Lowered:
-    """The whole part of left / right, rounded down; exact, and missing where right is 0."""
-    one, first = number(left, "One side of //")
-    other, second = number(right, "One side of //")
-    divisor = _typed(other)
-    if divisor:
-        return floor(scaled(one, first, 1 / divisor))
-    quotient = _quotient(one, first, other, second, first.step / second.step)
-    nearest = max(1, second.low, -second.high)
-    end = math.ceil(first.bound * first.step / (nearest * second.step))
-    domain = Numbers(-end if first.low < 0 or second.low < 0 else 0, end)
-    return one.then(quotient, domain, other, total=second.low > 0 or second.high < 0)
-
-
-def modulo(left: Lowered, right: Lowered) -> Lowered:
-    """left less the largest whole multiple of right that is not above it; from 0 to right, without right."""
-    (one, other), step = aligned([left, right], "What MOD takes")
-    if MISSING in (one, other):
-        return MISSING
-    times_right = Multiply(floor_divide(one, other).value, other.value)
-    rest = Add(one.value, Multiply(times_right, Constant(-1)))
-    divisor = _numbers(other)
-    most = max(divisor.bound - 1, 0)
-    domain = Numbers(-most if divisor.low < 0 else 0, most if divisor.high > 0 else 0, step)
-    return one.then(rest, domain, other, total=divisor.low > 0 or divisor.high < 0)
-
-
-def clipped(part: Lowered, domain: Numbers, low: int, high: int) -> Lowered:
-    """Kept between two integers of its own step."""
-    value = part.value
-    if domain.low < low:
-        value = Greatest(value, Constant(low))
-    if domain.high > high:
-        value = Least(value, Constant(high))
-    ends = min(max(domain.low, low), high), max(min(domain.high, high), low)
-    return part.then(value, Numbers(*ends, domain.step))
-
-
-def smaller(left: Lowered, right: Lowered) -> Lowered:
-    return _one_of(left, right, Least, min)
-
-
-def larger(left: Lowered, right: Lowered) -> Lowered:
-    return _one_of(left, right, Greatest, max)
-
-
-def _one_of(
-    left: Lowered,
-    right: Lowered,
-    kind: Callable[[Value, Value], Least | Greatest],
-    end: Callable[[int, int], int],
-) -> Lowered:
-    if isinstance(left.domain, Periods) and isinstance(right.domain, Periods):
-        one, other = same_periods(left, right)
-        first, second = _periods(one), _periods(other)
-        period = Periods(end(first.low, second.low), end(first.high, second.high), first.unit)
-        return one.then(kind(one.value, other.value), period, other)
-    (one, other), step = aligned([left, right], "What LEAST and GREATEST take")
-    low, high = _numbers(one), _numbers(other)
-    domain = Numbers(end(low.low, high.low), end(low.high, high.high), step)
-    return one.then(kind(one.value, other.value), domain, other)
 
 
 # ---- dates -------------------------------------------------------------------------------------------------
@@ -363,14 +170,14 @@ def _one_of(
 def apart(left: Lowered, right: Lowered) -> Lowered:
     """How many days, or seconds where one side is a moment, left is after right."""
     one, other = same_periods(left, right)
-    first, second = _periods(one), _periods(other)
+    first, second = periods_of(one), periods_of(other)
     domain = Numbers(first.low - second.high, first.high - second.low)
     return one.then(Add(one.value, times(other.value, -1)), domain, other)
 
 
 def same_periods(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
     """Both to the day, or both to the second."""
-    units = _periods(left).unit, _periods(right).unit
+    units = periods_of(left).unit, periods_of(right).unit
     if units[0] == units[1]:
         return left, right
     if set(units) == {"day", "second"}:
@@ -379,7 +186,7 @@ def same_periods(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
 
 
 def seconds(part: Lowered) -> Lowered:
-    domain = _periods(part)
+    domain = periods_of(part)
     if domain.unit == "second":
         return part
     ends = domain.low * 86400, domain.high * 86400
@@ -392,11 +199,11 @@ def too_fine(what: str) -> PolicyError:
     )
 
 
-def _numbers(part: Lowered) -> Numbers:
+def numbers_of(part: Lowered) -> Numbers:
     return part.domain if isinstance(part.domain, Numbers) else Numbers(0, 0)
 
 
-def _periods(part: Lowered) -> Periods:
+def periods_of(part: Lowered) -> Periods:
     if not isinstance(part.domain, Periods):
         raise PolicyError("SF-Q131", "A date is expected here.", try_="DATE '2024-01-31'")
     return part.domain

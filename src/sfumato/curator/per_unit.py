@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator import relation as asked
+from sfumato.curator.arithmetic import average
 from sfumato.curator.domains import Numbers, Texts
 from sfumato.curator.expressions import expression, predicate, selected
-from sfumato.curator.lowered import LARGEST, Lowered, average, coarser, literal_number, number
+from sfumato.curator.lowered import LARGEST, Lowered, coarser, literal_number, number
 from sfumato.curator.scope import Field, Scope
 from sfumato.engines import rows as engine
 from sfumato.engines.values import AtLeast, Choose, Column, Constant, Every
@@ -53,6 +54,7 @@ class _Keys:
     """What a subquery by unit is grouped by, besides the unit."""
 
     asked_for: tuple[Expression, ...]
+    scope: Scope
     units: frozenset[int]
     """The places where the unit stands."""
     values: tuple[Lowered, ...]
@@ -73,7 +75,7 @@ class _Keys:
                 try_=f"GROUP BY {unit}",
             )
         others = [key for place, key in enumerate(keys) if place not in units]
-        return cls(keys, units, tuple(_key(expression(key, inner.scope)) for key in others))
+        return cls(keys, inner.scope, units, tuple(_key(expression(key, inner.scope)) for key in others))
 
     def fields(self, at: int) -> list[Field]:
         others = iter(enumerate(self.values))
@@ -85,19 +87,16 @@ class _Keys:
     def read(self, node: Any) -> Any:
         """The same expression, with what says a key again replaced by that key."""
         for place, key in enumerate(self.asked_for):
-            if node == key or _same_name(node, key):
+            if node == key or self._same(node, key):
                 return asked.Name(_hidden(f"k{place}"))
         return _rebuilt(node, self.read, stop=asked.OfUnit)
+
+    def _same(self, node: Any, key: Expression) -> bool:
+        return isinstance(node, asked.Name) and isinstance(key, asked.Name) and self.scope.same(node, key)
 
 
 def _as_key(place: int, key: Lowered, at: int) -> Lowered:
     return Lowered(Column(at, f"k{place}"), key.domain, key.constant, key.present)
-
-
-def _same_name(node: Any, key: Expression) -> bool:
-    if not isinstance(node, asked.Name) or not isinstance(key, asked.Name):
-        return False
-    return node.column.casefold() == key.column.casefold() and None in (node.table, key.table)
 
 
 def _rebuilt(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = None) -> Any:
@@ -122,7 +121,9 @@ def _key(part: Lowered) -> Lowered:
 
 
 def _size(part: Lowered) -> int:
-    return 10**9 if isinstance(part.domain, Texts) else part.domain.size
+    if isinstance(part.domain, Texts):
+        raise AssertionError("keys are listed values")
+    return part.domain.size
 
 
 @dataclass(slots=True)

@@ -44,6 +44,11 @@ class Scope:
         found = self._field(name)
         return found is not None and found.holds is None
 
+    def same(self, one: Name, other: Name) -> bool:
+        """Whether two names mean one column."""
+        first, second = self._field(one), self._field(other)
+        return first is not None and second is not None and first.holds is second.holds
+
     def require_unit(self, name: Name) -> None:
         """Refuse a name that is not the unit's."""
         if self.is_unit(name):

@@ -31,7 +31,7 @@ from sfumato.learn.losses import Loss, huber
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
-from sfumato.learn.planning import excess_loss, least_rows, rows_needed, shrink_for
+from sfumato.learn.planning import excess_loss, least_rows, output_shrink, rows_needed, shrink_for
 from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
 from sfumato.learn.saving import load
 from sfumato.learn.search import Search
@@ -92,6 +92,7 @@ __all__ = [
     "huber",
     "least_rows",
     "load",
+    "output_shrink",
     "rows_needed",
     "shrink_for",
 ]

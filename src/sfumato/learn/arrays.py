@@ -1,7 +1,7 @@
 """Sums over one's own arrays: the integers that an engine would answer with, computed by NumPy.
 
-The meaning of every value is that of the engines (docs/proofs/statistics.md); nothing here is missing, since
-own arrays are made total before. Doubles are used only where every integer on the way fits one exactly.
+Nothing here is missing, since own arrays are made total before. Doubles are used only where every integer on
+the way fits one exactly.
 """
 
 from __future__ import annotations
@@ -15,300 +15,248 @@ import numpy as np
 from sfumato.curator.statistics import (
     COUNT,
     Add,
-    Among,
-    AtLeast,
-    AtMost,
-    Choose,
     Column,
     Constant,
-    Divide,
-    Every,
-    Greatest,
     Key,
-    Least,
-    Less,
-    Lookup,
     Multiply,
-    Not,
-    Predicate,
-    Same,
-    Some,
     Tallied,
     Value,
     span,
 )
+from sfumato.learn.frames import Matrix
+from sfumato.learn.windows import EXACT, LARGEST, Columns, Window, stacked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
     Doubles = NDArray[np.float64]
+    Factor = tuple[Value, int]
 
-_EXACT = 2**53
-"""Doubles hold every integer up to here."""
-_LARGEST = 2**62
-_OF_TWO: dict[type[Any], Any] = {
-    Add: np.add,
-    Multiply: np.multiply,
-    Divide: np.floor_divide,
-    Least: np.minimum,
-    Greatest: np.maximum,
-}
+_ROWS = 2**13
+"""So many rows at a time, so that what is computed of them stays near."""
 
 
 class Arrays:
     """Columns of whole numbers, held in doubles, with the bounds they were clipped to; and sums over them."""
 
-    def __init__(self, columns: Mapping[Column, Doubles], spans: Mapping[Column, tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        columns: Mapping[Column, Doubles],
+        spans: Mapping[Column, tuple[int, int]],
+        matrices: Sequence[Matrix] = (),
+    ) -> None:
         self._columns = columns
+        self._matrices = tuple(matrices)
         self.spans = spans
-        self.rows = len(next(iter(columns.values())))
+        self.rows = matrices[0].rows if matrices else len(next(iter(columns.values())))
 
     def sums(self, keys: Sequence[Key], terms: Sequence[Value]) -> NDArray[Any]:
         """One row a term, one column a cell; rows whose key is outside its cells belong to none."""
-        return _Scan(self, keys).totals(terms)
+        return self.histograms([keys], terms)[0] if keys else _Whole(self, self._fresh()).totals(terms)
 
     def histograms(self, groupings: Sequence[Sequence[Key]], terms: Sequence[Value]) -> list[NDArray[Any]]:
         """The same by each of several groupings; what they share is computed once."""
-        scan = _Scan(self, ())
-        return [scan.by(keys).totals(terms) for keys in groupings]
+        columns, found = self._fresh(), [_Totals(keys, len(terms)) for keys in groupings]
+        for window in self._windows(columns):
+            for each in found:
+                each.add(window, columns, terms, self.rows)
+        return [_narrow(each.sums) for each in found]
 
     def tallied(self, keys: Sequence[Key], values: Sequence[Value], size: int) -> Tallied:
         """How often each integer below `size` occurs in each cell, for each value: as an engine answers."""
-        scan, many = _Scan(self, keys), len(values)
-        places = np.concatenate([scan.places(value, at, many, size) for at, value in enumerate(values)])
-        return Tallied(*np.unique(places, return_counts=True), size)
+        window = Window(self._fresh(), slice(0, self.rows))
+        cell, cells = _cells(window, keys), math.prod(key.size for key in keys)
+        places = []
+        for at, value in enumerate(values):
+            found = window.whole(value)
+            inside = (cell < cells) & (found >= 0) & (found < size)
+            places.append((cell[inside] * len(values) + at) * size + found[inside])
+        return Tallied(*np.unique(np.concatenate(places), return_counts=True), size)
 
     def with_values(self, values: Sequence[Value]) -> tuple[Arrays, list[Value]]:
         """The same columns, and these values as further ones."""
-        scan, first = _Scan(self, ()), len(self._columns)
+        first, found = len(self._columns), np.empty((len(values), self.rows))
+        for window in self._windows(self._fresh()):
+            for place, value in enumerate(values):
+                found[place, window.rows] = window.value(value)
         names = [Column(3, f"v{first + place}") for place in range(len(values))]
-        columns = {
-            name: scan.value(value).astype(np.float64) for name, value in zip(names, values, strict=True)
-        }
+        columns = dict(zip(names, found, strict=True))
         spans = {name: span(value, self.spans) for name, value in zip(names, values, strict=True)}
-        return Arrays({**self._columns, **columns}, {**self.spans, **spans}), list(names)
+        return Arrays({**self._columns, **columns}, {**self.spans, **spans}, self._matrices), list(names)
 
-    def beside(self, columns: Mapping[Column, Doubles], spans: Mapping[Column, tuple[int, int]]) -> Arrays:
+    def beside(
+        self, columns: Mapping[Column, Doubles], spans: Mapping[Column, tuple[int, int]], matrix: Matrix
+    ) -> Arrays:
         """The same columns, and these."""
-        return Arrays({**self._columns, **columns}, spans)
+        return Arrays({**self._columns, **columns}, spans, (*self._matrices, matrix))
 
     def column(self, column: Column) -> Doubles:
+        for matrix in self._matrices:
+            if column in matrix.places:
+                return matrix.column(column)
         return self._columns[column]
 
+    def streamed(self, columns: Iterable[Any]) -> Matrix | None:
+        """What holds all of these, where it is not laid out column by column."""
+        wanted = list(columns)
+        for matrix in self._matrices:
+            if not matrix.is_laid and all(column in matrix.places for column in wanted):
+                return matrix
+        return None
 
-class _Scan:
-    """One pass: parts that several terms share are computed once."""
+    def matrix(self, columns: Sequence[Column]) -> Matrix:
+        """These columns, in this order."""
+        for matrix in self._matrices:
+            if list(matrix.places) == list(columns):
+                return matrix
+        stack = stacked([self.column(each) for each in columns])
+        return Matrix(columns, self.rows, lambda rows, out: np.copyto(out, stack[:, rows].T))
 
-    def __init__(self, arrays: Arrays, keys: Sequence[Key]) -> None:
-        self._arrays = arrays
-        self._values: dict[int, Any] = {}
-        self._stacks: dict[tuple[Column, ...], Doubles] = {}
-        self._held: list[Any] = []  # identities are only good while what they name is held
-        self._spans: dict[int, tuple[int, int]] = {}
-        self._reaches: dict[int, int] = {}
-        self._parts: dict[int, tuple[tuple[Value, int], int]] = {}
-        self.by(keys)
+    def _fresh(self) -> Columns:
+        return Columns(self.column, self.spans)
 
-    def by(self, keys: Sequence[Key]) -> _Scan:
-        """The same pass, with sums by these keys from here on."""
+    def _windows(self, columns: Columns) -> Iterator[Window]:
+        for at in range(0, self.rows, _ROWS):
+            yield Window(columns, slice(at, min(self.rows, at + _ROWS)))
+
+
+def _cells(window: Window, keys: Sequence[Key]) -> Ints:
+    """The number of each row's cell, and one past the last for rows that are in none."""
+    cell, inside = np.zeros(window.count, dtype=np.int64), np.ones(window.count, dtype=bool)
+    for key in keys:
+        part = window.whole(key.value)
+        inside &= (part >= 0) & (part < key.size)
+        cell = cell * key.size + part
+    return np.where(inside, cell, math.prod(key.size for key in keys))
+
+
+class _Totals:
+    """The sums of terms in every cell, of the rows that were added so far."""
+
+    def __init__(self, keys: Sequence[Key], terms: int) -> None:
+        self._keys = keys
         self._cells = math.prod(key.size for key in keys)
-        self._cell = self._of_cells(keys) if keys else None
-        return self
+        self.sums: list[Any] = [np.zeros(self._cells, dtype=np.int64) for _ in range(terms)]
+
+    def add(self, window: Window, columns: Columns, terms: Sequence[Value], rows: int) -> None:
+        """Rows of which there are so many in all."""
+        cell = _cells(window, self._keys)
+        for at, term in enumerate(terms):
+            exact = columns.reach(term) * rows < EXACT
+            self.sums[at] = self.sums[at] + (
+                self._counted(window, cell, term) if exact else self._wide(window, cell, term, columns)
+            )
+
+    def _counted(self, window: Window, cell: Ints, term: Value) -> Ints:
+        weights = None if term is COUNT else window.value(term)
+        found = np.bincount(cell, weights=weights, minlength=self._cells + 1)
+        return found[: self._cells].astype(np.int64)
+
+    def _wide(self, window: Window, cell: Ints, term: Value, columns: Columns) -> NDArray[Any]:
+        """In Python's own integers."""
+        values, reach = window.whole(term), columns.reach(term)
+        return np.array([_sum(values[cell == each], reach) for each in range(self._cells)], dtype=object)
+
+
+class _Whole:
+    """Sums over all rows: products of two parts as one product of matrices."""
+
+    def __init__(self, arrays: Arrays, columns: Columns) -> None:
+        self._arrays = arrays
+        self._columns = columns
+        self._rows = arrays.rows
+        self._window = Window(columns, slice(0, arrays.rows))
+        self._parts: dict[int, tuple[Factor, int]] = {}
+        self._streamed: dict[Matrix, list[float]] = {}
 
     def totals(self, terms: Sequence[Value]) -> NDArray[Any]:
-        if self._cell is None:
-            products = self._products(terms)
-            return _narrow([[products.get(id(term)) or self._total(term)] for term in terms])
-        return _narrow([self._grouped(term) for term in terms])
-
-    def places(self, value: Value, at: int, many: int, size: int) -> Ints:
-        """Where each row that is in a cell counts on the long grid of cells, values and integers."""
-        found = self.value(value)
-        cell = np.zeros(self._arrays.rows, dtype=np.int64) if self._cell is None else self._cell
-        inside = (cell < self._cells) & (found >= 0) & (found < size)
-        here: Ints = (cell[inside] * many + at) * size + found[inside]
-        return here
-
-    def _of_cells(self, keys: Sequence[Key]) -> Ints:
-        """The number of each row's cell, and one past the last for rows that are in none."""
-        cell, inside = np.zeros(self._arrays.rows, dtype=np.int64), np.ones(self._arrays.rows, dtype=bool)
-        for key in keys:
-            part = self.value(key.value)
-            inside &= (part >= 0) & (part < key.size)
-            cell = cell * key.size + part
-        return np.where(inside, cell, self._cells)
+        moved = [_moved(term) for term in terms]
+        products = self._products([term for term, _ in moved])
+        return _narrow(
+            [
+                [(products[id(term)] if id(term) in products else self._total(term)) + self._rows * more]
+                for term, more in moved
+            ]
+        )
 
     def _total(self, term: Value) -> int:
         if term is COUNT:
-            return self._arrays.rows
-        if isinstance(term, Column) and self._reach(term) * self._arrays.rows < _EXACT:
-            return int(self._arrays.column(term).sum())
-        return _sum(self.value(term), self._reach(term))
+            return self._rows
+        if self._columns.reach(term) * self._rows < EXACT:
+            return self._exact(term)
+        return _sum(self._window.whole(term), self._columns.reach(term))
 
-    def _factors(self, term: Value) -> tuple[tuple[Value, int], tuple[Value, int]] | None:
+    def _exact(self, term: Value) -> int:
+        matrix = self._arrays.streamed([term]) if isinstance(term, Column) else None
+        if matrix is None:
+            return int(self._window.value(term).sum())
+        if matrix not in self._streamed:
+            self._streamed[matrix] = matrix.sums().tolist()
+        return int(self._streamed[matrix][matrix.places[term]])  # type: ignore[index]
+
+    def _factors(self, term: Value) -> tuple[Factor, Factor] | None:
         """The two parts of a product that doubles sum exactly, each with the constant it is multiplied by."""
         if not isinstance(term, Multiply):
             return None
         one, other = self._factor(term.left), self._factor(term.right)
         reach = one[1] * other[1]
-        return (one[0], other[0]) if reach * self._arrays.rows < _EXACT else None
+        return (one[0], other[0]) if reach * self._rows < EXACT else None
 
-    def _factor(self, part: Value) -> tuple[tuple[Value, int], int]:
+    def _factor(self, part: Value) -> tuple[Factor, int]:
         """A part, the constant it is multiplied by, and how far both reach."""
         found = self._parts.get(id(part))
         if found is None:
-            self._held.append(part)
             inner, number = _factored(part)
-            found = self._parts[id(part)] = (inner, number), abs(number) * self._reach(inner)
+            found = self._parts[id(part)] = (inner, number), abs(number) * self._columns.reach(inner)
         return found
 
     def _products(self, every: Sequence[Value]) -> dict[int, int]:
         """Sums of products of two parts, all of them as one product of matrices, by the term's identity."""
         found = [(term, pair) for term in every if (pair := self._factors(term)) is not None]
         terms, pairs = [term for term, _ in found], [pair for _, pair in found]
-        places: dict[int, int] = {}
-        parts: list[Doubles] = []
-        for part, _ in itertools.chain.from_iterable(pairs):
-            if id(part) not in places:
-                places[id(part)] = len(parts)
-                parts.append(self._double(part))
+        parts = list({id(part): part for part, _ in itertools.chain.from_iterable(pairs)}.values())
         if not parts:
             return {}
-        sums = self._by_all(stacked(parts), pairs, places)
+        places, sums = self._by_all(parts, {id(other) for _, (other, _) in pairs})
         return {
-            id(term): int(sums[places[id(one)], places[id(other)]]) * first * second
+            id(term): int(sums[places[id(one)]][places[id(other)]]) * first * second
             for term, ((one, first), (other, second)) in zip(terms, pairs, strict=True)
         }
 
-    def _by_all(self, parts: Doubles, pairs: Any, places: dict[int, int]) -> Doubles:
-        """Every part by every other; where one part meets all others, by that one alone."""
-        right = {places[id(other)] for _, (other, _) in pairs}
+    def _by_all(self, parts: list[Value], right: set[int]) -> tuple[dict[int, int], list[list[float]]]:
+        """Every part by every other, and where each stands; where one meets all others, by that one alone."""
+        matrix = self._arrays.streamed(parts)
+        if matrix is not None:
+            return {id(part): matrix.places[part] for part in parts}, matrix.products().tolist()  # type: ignore[index]
+        places, rows = (
+            {id(part): at for at, part in enumerate(parts)},
+            stacked(list(map(self._double, parts))),
+        )
         if len(right) > 1:
-            found: Doubles = parts @ parts.T
-            return found
-        (one,) = right
+            return places, (rows @ rows.T).tolist()
+        (one,) = (places[each] for each in right)
         found = np.zeros((len(parts), len(parts)))
-        found[:, one] = parts @ parts[one]
-        return found
+        found[:, one] = rows @ rows[one]
+        return places, found.tolist()
 
     def _double(self, part: Value) -> Doubles:
-        return self._arrays.column(part) if isinstance(part, Column) else self.value(part).astype(np.float64)
-
-    def _grouped(self, term: Value) -> Any:
-        size = self._cells + 1
-        if term is COUNT:
-            return np.bincount(self._cell, minlength=size)[:-1]  # type: ignore[arg-type]
-        values = self.value(term)
-        if self._reach(term) * self._arrays.rows < _EXACT:
-            sums = np.bincount(self._cell, weights=values, minlength=size)[:-1]  # type: ignore[arg-type]
-            return sums.astype(np.int64)
-        return [_sum(values[self._cell == cell], self._reach(term)) for cell in range(self._cells)]
-
-    def _reach(self, term: Value) -> int:
-        if id(term) in self._reaches:
-            return self._reaches[id(term)]
-        self._held.append(term)
-        reach = max(map(abs, span(term, self._arrays.spans, self._spans)))
-        if reach > _LARGEST:
-            raise OverflowError("a value lies beyond 2^62")
-        self._reaches[id(term)] = reach
-        return reach
-
-    # ---- values and conditions ----
-
-    def value(self, value: Value) -> Ints:
-        if id(value) not in self._values:
-            self._held.append(value)
-            self._reach(value)
-            self._values[id(value)] = self._computed(value)
-        found: Ints = self._values[id(value)]
-        return found
-
-    def _computed(self, value: Value) -> Any:
-        match value:
-            case Column():
-                return self._arrays.column(value).astype(np.int64)
-            case Constant(int(number)):
-                return np.full(self._arrays.rows, number, dtype=np.int64)
-            case Lookup(of, entries):
-                return np.array(entries, dtype=np.int64)[self.value(of)]
-            case Choose(condition, then, otherwise):
-                return np.where(self.condition(condition), self.value(then), self.value(otherwise))
-            case Add() if self._is_linear(value):
-                return self._combined(value)
-            case Add() | Multiply() | Divide() | Least() | Greatest():
-                right = value.right.value if isinstance(value.right, Constant) else self.value(value.right)
-                return _OF_TWO[type(value)](self.value(value.left), right)
-        raise TypeError(type(value).__name__)
-
-    def _is_linear(self, value: Add) -> bool:
-        """Whether it is a sum of at least four columns with public weights, exact in doubles on the way."""
-        weights = _weights(value)
-        if weights is None or len(weights) <= 4:
-            return False
-        return self._reach(value) + abs(weights.get(None, 0)) < _EXACT // 4
-
-    def _combined(self, value: Add) -> Ints:
-        """As one product of a vector and a matrix."""
-        weights = dict(_weights(value) or {})
-        constant = weights.pop(None, 0)
-        columns = tuple(name for name in weights if name is not None)
-        if columns not in self._stacks:
-            self._stacks[columns] = stacked([self._arrays.column(name) for name in columns])
-        found = np.array([float(weights[name]) for name in columns]) @ self._stacks[columns]
-        return found.astype(np.int64) + constant
-
-    def condition(self, predicate: Predicate) -> Any:
-        if id(predicate) not in self._values:
-            self._held.append(predicate)
-            self._values[id(predicate)] = self._decided(predicate)
-        return self._values[id(predicate)]
-
-    def _decided(self, predicate: Predicate) -> Any:
-        match predicate:
-            case AtLeast(part, bound):
-                return self.value(part) >= bound
-            case AtMost(part, bound):
-                return self.value(part) <= bound
-            case Among(part, values):
-                return np.isin(self.value(part), values)
-            case Less(left, right):
-                return self.value(left) < self.value(right)
-            case Same(left, right):
-                return self.value(left) == self.value(right)
-            case Not(part):
-                return ~self.condition(part)
-            case Every(parts):
-                return np.logical_and.reduce([self.condition(part) for part in parts])
-            case Some(parts):
-                return np.logical_or.reduce([self.condition(part) for part in parts])
-        raise TypeError(type(predicate).__name__)
+        if isinstance(part, Column):
+            return self._columns.column(part)
+        return self._window.value(part).astype(np.float64, copy=False)
 
 
-def stacked(rows: Sequence[Doubles]) -> Doubles:
-    """As one matrix; rows of one that lie there in this order are not copied."""
-    base: Any = rows[0].base
-    if (
-        isinstance(base, np.ndarray)
-        and base.ndim == 2
-        and base.size
-        and all(_is_row(row, base) for row in rows)
-    ):
-        first, *others = [(row.ctypes.data - base.ctypes.data) / base.strides[0] for row in rows]
-        if [first, *others] == list(range(int(first), int(first) + len(rows))):
-            found: Doubles = base[int(first) : int(first) + len(rows)]
-            return found
-    return np.array(rows)
+def _moved(term: Value) -> tuple[Value, int]:
+    """A term, and the constant that is added to it in every row."""
+    match term:
+        case Add(inner, Constant(int(number))):
+            return inner, number
+    return term, 0
 
 
-def _is_row(row: Doubles, base: NDArray[Any]) -> bool:
-    return row.base is base and row.shape == base.shape[1:] and row.strides == base.strides[1:]
-
-
-def _factored(part: Value) -> tuple[Value, int]:
+def _factored(part: Value) -> Factor:
     """A part, and the constant it is multiplied by."""
     match part:
         case Multiply(inner, Constant(int(number))):
@@ -316,28 +264,9 @@ def _factored(part: Value) -> tuple[Value, int]:
     return part, 1
 
 
-def _weights(value: Value) -> dict[Column | None, int] | None:
-    """Of a sum of columns, the weight of each, and under None what is added; None where it is no such sum."""
-    found: dict[Column | None, int] = {}
-    parts = [value]
-    while parts:
-        match parts.pop():
-            case Add(left, right):
-                parts += [left, right]
-            case Column() as column:
-                found[column] = found.get(column, 0) + 1
-            case Multiply(Column() as column, Constant(int(number))):
-                found[column] = found.get(column, 0) + number
-            case Constant(int(number)):
-                found[None] = found.get(None, 0) + number
-            case _:
-                return None
-    return found
-
-
 def _sum(values: Ints, reach: int) -> int:
     """In 64 bits, in parts so short that none overflows."""
-    longest = max(1, _LARGEST // max(1, reach))
+    longest = max(1, LARGEST // max(1, reach))
     if len(values) <= longest:
         return int(values.sum())
     return sum(int(values[at : at + longest].sum()) for at in range(0, len(values), longest))

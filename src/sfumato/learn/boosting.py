@@ -30,20 +30,23 @@ from sfumato.curator.statistics import (
 )
 from sfumato.errors import UsageError
 from sfumato.learn import progress
-from sfumato.learn.cells import bins, clipped, corner
+from sfumato.learn.cells import clipped
 from sfumato.learn.declared import Feature, Labels
-from sfumato.learn.spread import Spread, spread
+from sfumato.learn.drawn import cell, drawn, in_turn, kept
+from sfumato.learn.spread import spread
 from sfumato.learn.supervised import PrivateClassifier, PrivateRegressor
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.curator.statistics import Value
     from sfumato.learn.declared import Declared
+    from sfumato.learn.drawn import Part
     from sfumato.learn.oracle import Oracle
+    from sfumato.learn.spread import Spread
     from sfumato.viz import Chart
 
     Floats = NDArray[np.float64]
@@ -60,26 +63,6 @@ _COARSE = 16
 _WIDEST = 2.0
 _TOGETHER = 10
 """So many trees share one scan and are fitted to the same gradients."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A tree whose levels ask one thing each: which features, from where on, and in bounds."""
-
-    features: tuple[int, ...]
-    thresholds: tuple[float, ...]
-    additive: bool
-    """All thresholds belong to one feature, and cells are what lies between them."""
-
-    @property
-    def cells(self) -> int:
-        return len(self.thresholds) + 1 if self.additive else 2 ** len(self.thresholds)
-
-    def value(self, declared: Declared) -> Value:
-        if self.additive:
-            feature = declared.features[self.features[0]]
-            return bins(feature.value, [round(at * feature.bound) for at in self.thresholds])
-        return corner([declared.features[at] for at in self.features], self.thresholds)
 
 
 class Boosting:
@@ -101,11 +84,11 @@ class Boosting:
         plan = self._plan(oracle, known)
         scores: list[Value] = [Constant(each) for each in self._first(oracle)]
         found: list[dict[str, Any]] = []
-        turns = _turns(rng, len(known.mean)) if self.additive else None
+        turns = in_turn(rng, len(known.mean)) if self.additive else None
         for _ in progress.rounds(plan.rounds, "boosting"):
-            parts = [_drawn(rng, known, plan, turns) for _ in range(plan.together)]
+            parts = [drawn(rng, known, plan.depth, turns) for _ in range(plan.together)]
             leaves = self._leaves(oracle, parts, scores, plan)
-            found += [_kept(each, leaf, oracle.declared) for each, leaf in zip(parts, leaves, strict=True)]
+            found += [kept(each, leaf, oracle.declared) for each, leaf in zip(parts, leaves, strict=True)]
             oracle, scores = oracle.remember(_moved(oracle.declared, parts, leaves, scores))
         self.parts_ = found
         self.rounds_, self.depth_ = plan.rounds, plan.depth
@@ -149,7 +132,7 @@ class Boosting:
     def _scores(self, rows: Floats) -> Floats:
         found = np.zeros((len(rows), self._width())) + self._start()
         for each in self.parts_:
-            found += each["leaves"][_cell(rows, each)]
+            found += each["leaves"][cell(rows, each)]
         return found
 
     def shape(self, feature: int, score: int = 0) -> tuple[Floats, Floats]:
@@ -161,7 +144,7 @@ class Boosting:
             )
         cuts = np.unique(np.concatenate([each["cuts"] for each in mine]))
         places = np.concatenate([[cuts[0] - 1.0], cuts])[:, None] * np.ones((1, feature + 1))
-        found = sum(each["leaves"][_cell(places, each), score] for each in mine)
+        found = sum(each["leaves"][cell(places, each), score] for each in mine)
         return cuts, np.asarray(found, dtype=np.float64)
 
     def plot(self, feature: int, score: int = 0) -> Chart:
@@ -195,27 +178,6 @@ def _depth(trees: int, room: float, additive: bool) -> int:
     return 4 if trees >= 50 else 3 if trees >= 16 else 2
 
 
-def _turns(rng: Any, features: int) -> Iterator[int]:
-    """Every feature before any comes again, by public coins."""
-    while True:
-        yield from rng.permutation(features).tolist()
-
-
-def _drawn(rng: Any, known: Spread, plan: Plan, turns: Iterator[int] | None) -> Part:
-    """Features and thresholds by public coins, where the private spread says that rows lie.
-
-    With `turns` a part has the one feature whose turn it is.
-    """
-    if turns is not None:
-        at = next(turns)
-        places = known.mean[at] + known.deviation[at] * np.linspace(-1.8, 1.8, 2**plan.depth - 1)
-        return Part((at,), tuple(np.unique(np.clip(places, -1, 1)).tolist()), True)
-    depth = min(plan.depth, len(known.mean))
-    chosen = rng.choice(len(known.mean), depth, replace=False)
-    places = known.mean[chosen] + 0.7 * known.deviation[chosen] * rng.normal(size=depth)
-    return Part(tuple(chosen.tolist()), tuple(np.clip(places, -1, 1).tolist()), False)
-
-
 def _step(slope: Any, curve: Any, rate: float) -> Floats:
     steps = slope.values[:, 0] / (np.maximum(curve.values[:, 0], 0.0) + slope.deviation)
     found: Floats = np.rint(np.clip(steps, -_WIDEST, _WIDEST) * rate * _UNIT) / _UNIT
@@ -230,35 +192,10 @@ def _moved(
     found = []
     for place, score in enumerate(scores):
         moved = score
-        for cell, leaf in zip(cells, leaves, strict=True):
+        for where, leaf in zip(cells, leaves, strict=True):
             steps = np.rint(leaf[:, place] * _UNIT).astype(int)
-            moved = Add(moved, Lookup(cell, tuple(steps.tolist())))
+            moved = Add(moved, Lookup(where, tuple(steps.tolist())))
         found.append(clipped(moved, _LIMIT))
-    return found
-
-
-def _kept(each: Part, leaves: Floats, declared: Declared) -> dict[str, Any]:
-    """What a prediction needs, in the features' own measure; cuts half a step lower, as rows are rounded."""
-    wanted = each.features * len(each.thresholds) if each.additive else each.features
-    named = [declared.features[at] for at in wanted]
-    cuts = [
-        feature.middle + feature.half * (round(at * feature.bound) - 0.5) / feature.bound
-        for feature, at in zip(named, each.thresholds, strict=True)
-    ]
-    return {
-        "features": np.array(wanted),
-        "cuts": np.array(cuts),
-        "leaves": leaves,
-        "additive": each.additive,
-        "middle": np.array([feature.middle for feature in named]),
-    }
-
-
-def _cell(rows: Floats, each: dict[str, Any]) -> NDArray[np.int64]:
-    values = rows[:, each["features"]]
-    above = np.where(np.isnan(values), each["middle"], values) >= each["cuts"]
-    weights = np.ones(above.shape[1], dtype=int) if each["additive"] else 1 << np.arange(above.shape[1])
-    found: NDArray[np.int64] = above @ weights
     return found
 
 

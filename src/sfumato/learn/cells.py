@@ -12,14 +12,12 @@ from sfumato.curator.statistics import (
     AtLeast,
     Choose,
     Constant,
-    Every,
     Greatest,
     Least,
     Less,
     Lookup,
     Multiply,
     Not,
-    Predicate,
     Value,
 )
 
@@ -58,14 +56,11 @@ def nearest(features: Sequence[Feature], centres: NDArray[np.float64]) -> Value:
     points = np.rint(centres * np.array([feature.bound for feature in features])).astype(np.int64)
     scores = [_score(features, point.tolist()) for point in points]
     chosen: Value = Constant(len(scores) - 1)
+    least = scores[-1]  # of the later ones
     for place in reversed(range(len(scores) - 1)):
-        chosen = Choose(_least(scores, place), Constant(place), chosen)
+        chosen = Choose(Not(Less(least, scores[place])), Constant(place), chosen)
+        least = Least(scores[place], least)
     return chosen
-
-
-def _least(scores: Sequence[Value], place: int) -> Predicate:
-    """No later score is smaller; earlier ones were asked before."""
-    return Every(tuple(Not(Less(other, scores[place])) for other in scores[place + 1 :]))
 
 
 def _score(features: Sequence[Feature], point: Sequence[int]) -> Value:
@@ -77,7 +72,8 @@ def _score(features: Sequence[Feature], point: Sequence[int]) -> Value:
 def deviation(feature: Feature, cell: Value, centres: Sequence[float], reach: int) -> Value:
     """How far a feature lies from the centre of the row's cell, cut off at ±reach."""
     shifts = tuple(-round(centre * feature.bound) for centre in centres)
-    return clipped(Add(feature.value, Lookup(cell, shifts)), reach)
+    shift = Lookup(cell, shifts) if len(shifts) > 1 else Constant(shifts[0])
+    return clipped(Add(feature.value, shift), reach)
 
 
 def clipped(value: Value, reach: int) -> Value:

@@ -16,12 +16,12 @@ from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from sfumato.curator.statistics import COUNT, Add, Block, Constant, Key, Lookup, Multiply, part
 from sfumato.learn.cells import corner, deviation, nearest
 from sfumato.learn.estimator import Private
 from sfumato.learn.spread import Spread, spread
+from sfumato.learn.threads import one_thread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _clustered(summary: _Summary, clusters: int, rng: Any) -> tuple[Floats, Floa
     points = np.concatenate([summary.means[:, None] + noise, summary.means[:, None] - noise], axis=1)
     weights = np.repeat(summary.counts / points.shape[1], points.shape[1])
     flat = np.clip(points.reshape(-1, features), -1, 1)
-    with threadpool_limits(1):  # so few points are done before several threads have met
+    with one_thread():
         found = PlainKMeans(clusters, n_init=3, random_state=rng).fit(flat, sample_weight=weights)
     away = flat - found.cluster_centers_[found.labels_]
     return found.cluster_centers_, np.sqrt(np.average(away**2, axis=0, weights=weights)) + 1e-3

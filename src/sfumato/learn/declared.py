@@ -14,8 +14,8 @@ import numpy as np
 
 from sfumato.curator.statistics import Column, Value
 from sfumato.errors import UsageError
-from sfumato.learn.arrays import Arrays, stacked
-from sfumato.privacy.exact import positive
+from sfumato.learn.arrays import Arrays
+from sfumato.learn.frames import ONE, Frame, Matrix, View, box
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,14 +24,25 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-ONE = 2**12
-"""The grid has about so many steps from the middle of a feature's bounds to either end: fine beside any
-noise, and so coarse that the noise of squares stays within what is drawn exactly."""
+__all__ = [
+    "LABELS",
+    "ONE",
+    "Declared",
+    "Feature",
+    "Frame",
+    "Given",
+    "Labels",
+    "View",
+    "around",
+    "box",
+    "codes",
+    "given",
+    "given_listed",
+    "listed_categories",
+    "numbers_of",
+]
 
 LABELS = Column(1, "label")
-
-_NEAR = 2**12
-"""So many rows are brought within bounds at a time, so that they stay near."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,105 +90,6 @@ class Declared:
 
 
 # ---- own arrays --------------------------------------------------------------------------------------------
-
-
-def box(bounds: Any, features: int) -> tuple[Floats, Floats]:
-    """The lows and highs of all features, from a pair of numbers or of lists."""
-    try:
-        low, high = bounds
-        lows, highs = (np.broadcast_to(np.asarray(end, dtype=np.float64), (features,)) for end in (low, high))
-    except (TypeError, ValueError):
-        raise _bad_bounds() from None
-    if not (np.isfinite(lows).all() and np.isfinite(highs).all() and (lows < highs).all()):
-        raise _bad_bounds()
-    return lows, highs
-
-
-def _bad_bounds() -> UsageError:
-    return UsageError(
-        "SF-E102",
-        "bounds are two finite numbers, low below high, or two lists with one for each feature.",
-        try_="bounds=(-1, 1), or bounds=([0, 0], [110, 5000])",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """How the rows of own arrays are brought within what was declared."""
-
-    middles: Floats
-    halves: Floats
-    clip: float | None
-    """The longest row, in halves; longer ones are shortened."""
-
-    @classmethod
-    def of(cls, features: int, bounds: Any, row_norm: Any = None) -> Frame:
-        if bounds is None and row_norm is None:
-            raise UsageError(
-                "SF-E101",
-                "Say what rows can be before they are read.",
-                why="bounds that are measured on the data would give it away",
-                try_="bounds=(-1, 1), or row_norm=1.0",
-            )
-        if bounds is None:
-            norm = float(positive(row_norm, "row_norm"))
-            return cls(np.zeros(features), np.full(features, norm), 1.0)
-        lows, highs = box(bounds, features)
-        halves = (highs - lows) / 2
-        return cls((lows + highs) / 2, halves, None)
-
-    def integers(self, X: Floats) -> Floats:  # noqa: N803
-        """One row a feature, rounded to the nearest step, which makes no row longer than it may be."""
-        if self.norm is not None:
-            return shortened(_unit(X, self.middles, self.halves), self.norm)[0]
-        return _unit(X, self.middles, self.halves, ONE)
-
-    @property
-    def norm(self) -> int | None:
-        return None if self.clip is None else math.floor(self.clip * ONE)
-
-
-def _unit(X: Floats, middles: Floats, halves: Floats, steps: int | None = None) -> Floats:  # noqa: N803
-    """One row a feature, in bounds, or in so many steps to either, as whole numbers.
-
-    Missing counts as the middle, and what is outside as the nearer bound.
-    """
-    one = float(steps or 1)
-    scales, shifts = one / halves, one * middles / halves
-    unit = np.empty((X.shape[1], len(X)))
-    for at in range(0, len(X), _NEAR):
-        with np.errstate(over="ignore"):
-            part = X[at : at + _NEAR] * scales
-        part -= shifts
-        np.clip(part, -one, one, out=part)
-        if np.isnan(part.sum()):
-            part[np.isnan(part)] = 0.0
-        if steps:
-            np.rint(part, out=part)
-        unit[:, at : at + _NEAR] = part.T
-    return unit
-
-
-def shortened(unit: Floats, norm: int) -> tuple[Floats, Floats]:
-    """Columns as whole numbers no longer than the norm, where they lie, and what each was multiplied by."""
-    scale = np.empty(unit.shape[1])
-    for at in range(0, len(scale), _NEAR):
-        scale[at : at + _NEAR] = _shortened(unit[:, at : at + _NEAR], norm)
-    return unit, scale
-
-
-def _shortened(unit: Floats, norm: int) -> Floats:
-    """The same of a few columns.
-
-    Room is left for rounding, by half a step in each entry, and for what doubles do before that: of d entries
-    a computed length is off by less than (d + 4)·2⁻⁵² of itself, far below the 2⁻²⁰ that is left for it.
-    """
-    longest = max(0.0, norm * (1 - 2.0**-20) - math.sqrt(len(unit)) / 2)
-    lengths = np.sqrt(np.einsum("ij,ij->j", unit, unit))
-    scale: Floats = np.minimum(ONE, longest / np.maximum(lengths, 1e-300))
-    unit *= scale
-    np.rint(unit, out=unit)
-    return scale / ONE
 
 
 def codes(y: Any, classes: Sequence[Any]) -> NDArray[np.int64]:
@@ -241,9 +153,9 @@ def given(
     numbers: tuple[Any, Any] | None = None,
 ) -> Given:
     """Rows of own arrays with their labels and classes, or with a target and its bounds."""
-    found = frame.integers(X)
-    names = [Column(0, f"x{place}") for place in range(len(found))]
-    columns = dict(zip(names, found, strict=True))
+    names = [Column(0, f"x{place}") for place in range(X.shape[1])]
+    matrix = Matrix(names, len(X), lambda rows, out: frame.write(X[rows], out))
+    columns = {}
     spans = dict.fromkeys(names, (-ONE, ONE))
     target: Feature | Labels | None = None
     if labels is not None:
@@ -253,14 +165,14 @@ def given(
     elif numbers is not None:
         side = Column(1, "y")
         goal = Frame.of(1, numbers[1])
-        columns[side] = goal.integers(np.asarray(numbers[0], dtype=np.float64).reshape(-1, 1))[0]
+        columns[side] = goal.integers(np.asarray(numbers[0], dtype=np.float64).reshape(-1, 1))[:, 0]
         spans[side] = (-ONE, ONE)
         target = Feature("y", side, ONE, float(goal.middles[0]), float(goal.halves[0]))
     features = tuple(
         Feature(name.name, name, ONE, float(middle), float(half))
         for name, middle, half in zip(names, frame.middles, frame.halves, strict=True)
     )
-    return Given(Declared(features, target, spans, frame.norm), Arrays(columns, spans))
+    return Given(Declared(features, target, spans, frame.norm), Arrays(columns, spans, [matrix]))
 
 
 def listed_categories(categories: Any, features: int) -> list[list[Any]]:
@@ -298,36 +210,12 @@ def given_listed(X: Any, categories: Sequence[Sequence[Any]], labels: tuple[Any,
     return Given(Declared(features, Labels(LABELS, tuple(labels[1])), spans), Arrays(columns, spans))
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """Rows measured from a public point, and shortened. Everything is in bounds, from −1 to 1.
-
-    `one` stands for what is the same in all rows. A row (one, features) that is longer than `length` is
-    multiplied by what makes it as long, and its target with it, which changes the row's weight in a
-    regression and not what it says. Targets beyond `target_reach` are cut off there.
-    """
-
-    length: float
-    centre: tuple[float, ...] | None = None
-    one: float = 0.0
-    target_centre: float = 0.0
-    target_reach: float = 1.0
-
-    def point(self, features: int) -> Floats:
-        if self.centre is None:
-            return np.zeros(features)
-        found: Floats = np.clip(np.array(self.centre), -1.0, 1.0)
-        return found
-
-
 def around(declared: Declared, arrays: Arrays, view: View) -> Given:
     """The rows of own arrays as they look from there."""
-    centre = view.point(len(declared.features))
-    norm = max(1, math.floor(view.length * ONE))
-    found, scale = _around(declared.features, arrays, centre, view.one, norm)
-    names = [Column(2, f"x{place}") for place in range(len(found))]
-    reach = min(norm, 2 * ONE)
-    columns, spans = dict(zip(names, found, strict=True)), dict.fromkeys(names, (-reach, reach))
+    target, centre = declared.target, view.point(len(declared.features))
+    names = [Column(2, f"x{place}") for place in range(len(centre) + bool(view.one))]
+    reach = min(view.norm, 2 * ONE)
+    spans = {**arrays.spans, **dict.fromkeys(names, (-reach, reach))}
     constant = Feature("one", names[0], reach, 0.0, reach / ONE) if view.one else None
     features = tuple(
         replace(
@@ -335,29 +223,28 @@ def around(declared: Declared, arrays: Arrays, view: View) -> Given:
         )
         for each, name, at in zip(declared.features, names[bool(view.one) :], centre.tolist(), strict=True)
     )
-    target = declared.target
+    matrix, scale = _seen(declared, arrays, view, names)
+    columns = {}
     if isinstance(target, Feature):
+        matrix.lay()  # then all are multiplied
         column, ends = Column(2, "y"), max(1, round(view.target_reach * ONE))
         values = (arrays.column(target.value) / target.bound - view.target_centre) * scale  # type: ignore[arg-type]
         columns[column] = np.clip(np.rint(values * ONE), -ends, ends)
         spans[column] = (-ends, ends)
         middle = target.middle + target.half * view.target_centre
         target = Feature(target.name, column, ends, middle, target.half * ends / ONE)
-    whole_spans = {**arrays.spans, **spans}
-    return Given(Declared(features, target, whole_spans, norm, constant), arrays.beside(columns, whole_spans))
+    return Given(
+        Declared(features, target, spans, view.norm, constant), arrays.beside(columns, spans, matrix)
+    )
 
 
-def _around(
-    features: Sequence[Feature], arrays: Arrays, centre: Floats, one: float, norm: int
-) -> tuple[Floats, Floats]:
-    """As `shortened`, from a point, with `one` in a row above where there is any. Features are columns."""
-    columns = stacked([arrays.column(each.value) for each in features if isinstance(each.value, Column)])
-    steps, above = np.array([[1 / each.bound] for each in features]), bool(one)
-    found, scale = np.empty((len(columns) + above, arrays.rows)), np.empty(arrays.rows)
-    for at in range(0, arrays.rows, _NEAR):
-        part = found[:, at : at + _NEAR]
-        part[0] = one
-        np.multiply(columns[:, at : at + _NEAR], steps, out=part[above:])
-        part[above:] -= centre[:, None]
-        scale[at : at + _NEAR] = _shortened(part, norm)
-    return found, scale
+def _seen(declared: Declared, arrays: Arrays, view: View, names: Sequence[Column]) -> tuple[Matrix, Floats]:
+    """Rows that are computed when they are asked for, and by what each was multiplied then."""
+    before = arrays.matrix([each.value for each in declared.features if isinstance(each.value, Column)])
+    bounds, scale, away = declared.bounds, np.empty(arrays.rows), view.away(len(declared.features))
+
+    def write(rows: slice, out: Floats) -> None:
+        before.write(rows, out[:, bool(view.one) :])
+        scale[rows] = view.see(out, bounds, away)
+
+    return Matrix(names, arrays.rows, write), scale

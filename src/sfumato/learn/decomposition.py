@@ -116,8 +116,7 @@ def _learnt(oracle: Oracle) -> _Moments:
     """
     declared = oracle.declared
     known = [Block((COUNT,), 1, 1, _ROWS), plain(declared.features, declared.norm, _SUMS)]
-    products = gram(declared.features, declared.norm, _PRODUCTS)
-    asked = [products] if oracle.scans and _can_be_drawn(oracle, products) else []
+    asked = _products(oracle) if oracle.scans else []
     counts, sums, *answers = oracle.sums([*known, *asked], share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
     centre = _centre(sums, rows, declared.bounds)
@@ -137,12 +136,14 @@ def _at_once(declared: Declared, products: Answer, centre: Floats, rows: float) 
     return _Moments(declared.middles + halves * centre, spread * np.outer(halves, halves))
 
 
-def _can_be_drawn(oracle: Oracle, block: Block) -> bool:
+def _products(oracle: Oracle) -> list[Block]:
+    """All products as they are; none where their noise is too wide to be drawn."""
+    found = gram(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
     try:
-        oracle.noise([block], part(oracle.purse.main, _FIRST))
+        oracle.noise([found], part(oracle.purse.main, _FIRST))
     except UsageError:
-        return False
-    return True
+        return []
+    return [found]
 
 
 def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:

@@ -38,6 +38,9 @@ CONSTANT = 0.1
 """What is the same in all rows, beside features of length up to 1."""
 _SURE = 0.5
 _FEWEST, _MOST = 12, 45
+_MANY, _WIDE = 64.0, 64
+"""From so strong a signal on, steps grow longer, up to twice as long; and for more weights than half of
+_WIDE there are more, up to twice as many."""
 _FEWEST_PURE, _MOST_PURE = 2, 20
 _NOISE = 6.0
 _STEP, _MOMENTUM = 4.5, 0.62
@@ -108,27 +111,38 @@ class _Path:
         outputs, vector = map(int, self.start.weights.shape)
         return max(1, outputs - 1) * vector
 
+    def signal(self, rows: float) -> float:
+        """How far what rows say of a weight stands out of the noise of one slope."""
+        return _SURE * rows / self.noise / math.sqrt(self.numbers)
+
+    def plenty(self, rows: float) -> float:
+        """From 0 to 1: how far rows are so many that noise no longer says where to stop."""
+        if isinstance(self.oracle.purse.main, Pure):
+            return 0.0
+        return min(1.0, max(0.0, math.log(max(1.0, self.signal(rows)) / _MANY, 4)))
+
     def steps(self, rows: float) -> int:
         """More where a row weighs more than noise. Laplace noise grows faster with them."""
-        signal = _SURE * rows / self.noise / math.sqrt(self.numbers)
+        signal = self.signal(rows)
         if isinstance(self.oracle.purse.main, Pure):
             return int(min(max(signal, _FEWEST_PURE), _MOST_PURE))
-        return int(min(max(signal**2, _FEWEST), _MOST))
+        wide = min(1.0, max(0, self.numbers - _WIDE // 2) / _WIDE)
+        return int(min(max(signal**2, _FEWEST), _MOST * (1 + self.plenty(rows) * wide)))
 
     def clear(self, rows: float) -> float:
         """How far rows stand out of the noise, from 0 to 1."""
         return rows / math.hypot(rows, _NOISE * self.noise * math.sqrt(math.sqrt(self.numbers)))
 
-    @property
-    def stride(self) -> float:
+    def stride(self, rows: float) -> float:
         outputs = self.start.residual.outputs
-        return _STEP_OF_ONE if outputs == 1 else _STEP * math.sqrt(outputs)
+        usual = _STEP_OF_ONE if outputs == 1 else _STEP * math.sqrt(outputs)
+        return usual * (1 + self.plenty(rows))
 
     def walk(self, steps: int, rows: float, penalty: float) -> Floats:
         """Steps for the mean slope of all rows; shorter and without momentum where noise would lead."""
         shape, clear = self.start.weights.shape, self.clear(rows)
         weights, later, speed = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        pace = self.stride * clear / rows
+        pace = self.stride(rows) * clear / rows
         momentum = (_MOMENTUM_OF_ONE if len(weights) == 1 else _MOMENTUM) * clear**4
         scale = pace / (STEPS * self.norm)
         for step in progress.rounds(steps, "descent"):

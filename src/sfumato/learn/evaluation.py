@@ -18,6 +18,7 @@ from sfumato.curator.statistics import Block, noisy, part
 from sfumato.errors import UsageError
 from sfumato.learn.declared import codes
 from sfumato.learn.guarantee import Guarantee
+from sfumato.learn.places import one_by_one
 from sfumato.learn.purse import Purse
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import whole
@@ -161,12 +162,13 @@ class _Rows:
 
     def counted(self, measure: Measure, spend: Spend) -> tuple[Counts, Counts | None]:
         size = len(measure.classes)
-        guessed = codes(self.model.predict(self.rows), measure.classes)
+        guessed = codes(one_by_one(self.model.predict, self.rows), measure.classes)
         first, second = measure.shares
         found = self._counts(guessed, (size, size), part(spend, first))
         if not second:
             return found, None
-        places = np.clip(np.floor(self._chances() * measure.bins), 0, measure.bins - 1).astype(np.int64)
+        chances = one_by_one(self._chances, self.rows)
+        places = np.clip(np.floor(chances * measure.bins), 0, measure.bins - 1).astype(np.int64)
         return found, self._counts(places, (2, measure.bins), part(spend, second))
 
     def _counts(self, places: NDArray[np.int64], shape: tuple[int, int], spend: Spend) -> Counts:
@@ -179,12 +181,12 @@ class _Rows:
         exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
         return Counts(noise.release(exact).reshape(shape), noise.deviation)
 
-    def _chances(self) -> Floats:
+    def _chances(self, rows: Any) -> Floats:
         """Of the second class; scores that are no chances are made to lie between 0 and 1."""
         if hasattr(self.model, "predict_proba"):
-            found: Floats = np.asarray(self.model.predict_proba(self.rows))[:, 1]
+            found: Floats = np.asarray(self.model.predict_proba(rows))[:, 1]
         else:
-            scores = np.clip(self.model.decision_function(self.rows), -500, 500)
+            scores = np.clip(self.model.decision_function(rows), -500, 500)
             found = 1 / (1 + np.exp(-scores))
         return np.nan_to_num(found, nan=0.5)
 

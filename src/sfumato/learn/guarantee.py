@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
 
 EXACT = "exact: integers on a public grid, noise drawn exactly"
+COVERED = "exact noise on a public grid, which covers what a solver and doubles leave"
 IDEALISED = "idealised arithmetic: proven for real numbers, computed with doubles"
 
 
@@ -94,8 +95,10 @@ def together(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
 def _replaced(purse: Purse) -> str:
     """Replacing is removing one and adding another: twice the sensitivity of every sum."""
     if purse.whole is not None and purse.epsilon is not None and purse.delta:
-        epsilon = float(purse.epsilon)
-        return _words(2 * epsilon, (1 + math.exp(epsilon)) * float(purse.delta))
+        epsilon, seldom = float(purse.epsilon), float(purse.delta)
+        if epsilon + math.log(2 * seldom) >= 0:
+            return "nothing is promised"
+        return _words(2 * epsilon, (1 + math.exp(epsilon)) * seldom)
     if purse.rho is not None:
         return f"ρ = {float(4 * purse.rho):.4g}"
     if isinstance(purse.main, Pure) or purse.epsilon is None:

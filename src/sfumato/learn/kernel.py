@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_PARTS = 2**12
+"""A turn is divided into so many; in between, waves are not told apart."""
+_WAVES = np.array(
+    [[wave(2 * math.pi * part / _PARTS) for part in range(_PARTS)] for wave in (math.cos, math.sin)]
+)
+_NEAR = 1024
+"""So many rows at a time, which fit into the processor's own memory."""
+
 
 class KernelSVC(LinearSVC):
     """Support vectors with the kernel exp(−gamma·‖x − x'‖²), features measured in halves of their bounds.
@@ -97,10 +105,25 @@ class KernelSVC(LinearSVC):
 
     def _waves(self, rows: Floats) -> Floats:
         """cos and sin of each direction, over √waves: of length 1, whatever the row."""
-        inside = np.where(np.isnan(rows), self.origin_, np.clip(rows, self.low_, self.high_))
-        turns = (inside - self.origin_) @ self.directions_.T
-        found: Floats = np.hstack([np.cos(turns), np.sin(turns)]) / math.sqrt(len(self.directions_))
+        inside = np.where(np.isnan(rows), self.origin_, np.clip(rows, self.low_, self.high_)) - self.origin_
+        found = np.empty((len(rows), 2 * len(self.directions_)))
+        for at in range(0, len(rows), _NEAR):
+            turns = _turns(inside[at : at + _NEAR], self.directions_)
+            found[at : at + _NEAR] = _WAVES[:, turns].transpose(1, 0, 2).reshape(len(turns), -1)
+        found /= math.sqrt(len(self.directions_))
         return found
 
     def _rows(self, X: Any) -> Floats:  # noqa: N803
         return self._waves(super()._rows(X))
+
+
+def _turns(rows: Floats, directions: Floats) -> NDArray[np.int64]:
+    """How far along each direction a row lies, in parts of a turn.
+
+    Features are added up one after the other, and never by a matrix product, which may round a row as its
+    place among others has it.
+    """
+    found = np.zeros((len(rows), len(directions)))
+    for column, along in zip(rows.T, directions.T, strict=True):
+        found += column[:, None] * along
+    return np.mod(np.rint(found * (_PARTS / (2 * math.pi))), _PARTS).astype(np.int64)

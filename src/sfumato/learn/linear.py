@@ -36,8 +36,9 @@ _PRODUCTS, _CROSS = Fraction(1, 2), Fraction(1, 2)
 _ONE = 0.2
 """Of √d: what is the same in all rows, beside features from −1 to 1."""
 _REACH = 0.5
-_MIDDLE = 0.6
-"""Targets beyond so much of their bounds are cut off when their mean is taken."""
+_MIDDLE, _SKEW = 0.6, 0.2
+"""Targets beyond so much of their bounds, or more, are cut off when their mean is taken. Cutting at c moves
+the mean of targets that fill their bounds by about _SKEW·(1 − c)²."""
 _FEW = 7.0
 _PRIOR = 0.25
 _SURE = 2.0
@@ -87,7 +88,7 @@ class LinearRegression(PrivateRegressor):
         if solved is None:
             solved = _solved(oracle, middle)
         if solved is None:
-            again = middle.and_another(_middle(oracle))
+            again = _middle(oracle, middle)
             self.coef_ = np.zeros(len(oracle.declared.features))
             self.intercept_ = target.middle + target.half * again.shrunk
         else:
@@ -115,6 +116,8 @@ class _Middle:
     lower: float
     variance: float
     """Of either."""
+    cut: float
+    """Targets beyond so much of their bounds were cut off."""
 
     @property
     def rows(self) -> float:
@@ -127,45 +130,48 @@ class _Middle:
 
     @property
     def mean(self) -> float:
-        return min(_MIDDLE, max(-_MIDDLE, _MIDDLE * (self.upper - self.lower) / self.rows))
+        return min(self.cut, max(-self.cut, self.cut * (self.upper - self.lower) / self.rows))
 
     @property
     def shrunk(self) -> float:
         """Drawn to the middle of the bounds as far as the noise reaches."""
-        noise = 2 * self.variance * _MIDDLE**2 / self.rows**2
+        noise = 2 * self.variance * self.cut**2 / self.rows**2
         return self.mean * _PRIOR**2 / (_PRIOR**2 + noise)
 
-    def and_another(self, other: _Middle) -> _Middle:
-        """Both together, each by how sure it is."""
-        weight = other.variance / (self.variance + other.variance)
-        upper = weight * self.upper + (1 - weight) * other.upper
-        lower = weight * self.lower + (1 - weight) * other.lower
-        return _Middle(upper, lower, weight * self.variance)
+
+def _cut_for(variance: float, rows: float) -> float:
+    """Where to cut targets off: noise grows with it, and what cutting does falls; so that both are small."""
+    cuts = np.linspace(_MIDDLE, 1.0, 41)
+    lost = cuts**2 * 2 * variance / rows**2 + (_SKEW * (1 - cuts) ** 2) ** 2
+    return float(cuts[lost.argmin()])
 
 
-def _reach(target: Feature) -> int:
-    return max(1, math.floor(_MIDDLE * target.bound))
+def _steps(target: Feature, cut: float) -> int:
+    return max(1, math.floor(cut * target.bound))
 
 
-def _sides(target: Feature, amount: Pure) -> Block:
+def _sides(target: Feature, amount: Pure, cut: float) -> Block:
     """Σ (1 + y)/2 and Σ (1 − y)/2, y in its bounds: a row adds 1 to both together."""
-    reach = _reach(target)
-    cut = Greatest(Least(target.value, Constant(reach)), Constant(-reach))
-    terms = (Add(cut, Constant(reach)), Add(Multiply(cut, Constant(-1)), Constant(reach)))
+    reach = _steps(target, cut)
+    kept = Greatest(Least(target.value, Constant(reach)), Constant(-reach))
+    terms = (Add(kept, Constant(reach)), Add(Multiply(kept, Constant(-1)), Constant(reach)))
     return Block(terms, 2 * reach, (2 * reach) ** 2, out_of=amount)
 
 
-def _middle_of(answer: Answer, target: Feature) -> _Middle:
-    whole = 2 * _reach(target)
+def _middle_of(answer: Answer, target: Feature, cut: float) -> _Middle:
+    whole = 2 * _steps(target, cut)
     upper, lower = (answer.values[:, 0] / whole).tolist()
-    return _Middle(upper, lower, (answer.deviation / whole) ** 2)
+    return _Middle(upper, lower, (answer.deviation / whole) ** 2, cut)
 
 
-def _middle(oracle: Oracle) -> _Middle:
-    """Once more, with all that is left."""
+def _middle(oracle: Oracle, first: _Middle) -> _Middle:
+    """Once more, with all that is left, which is so much more that a first one says no more of the mean."""
     target: Any = oracle.declared.target
-    (answer,) = oracle.sums([_sides(target, oracle.purse.alone)])
-    return _middle_of(answer, target)
+    amount = oracle.purse.alone
+    (noise,) = oracle.noise([_sides(target, amount, 1.0)], amount)
+    cut = _cut_for((noise.deviation / (2 * _steps(target, 1.0))) ** 2, first.rows)
+    (answer,) = oracle.sums([_sides(target, amount, cut)])
+    return _middle_of(answer, target, cut)
 
 
 # ---- the regression ----------------------------------------------------------------------------------------
@@ -180,11 +186,11 @@ class _Solved:
 def _looked(oracle: Oracle, target: Feature) -> tuple[_Middle, _Solved | None]:
     """The mean of the target, and products, from one scan; solved where noise is small in them."""
     view = _View.of(oracle, 0.0, 1.0)
-    sides, blocks = _sides(target, oracle.purse.aside or oracle.purse.alone), view.blocks
+    sides, blocks = _sides(target, oracle.purse.aside or oracle.purse.alone, _MIDDLE), view.blocks
     if not view.drawable(_FIRST):
-        return _middle_of(view.rows.sums([sides])[0], target), None
+        return _middle_of(view.rows.sums([sides])[0], target, _MIDDLE), None
     *found, answer = view.rows.sums([*blocks, sides], share=_FIRST)
-    middle, system = _middle_of(answer, target), view.system(*found)
+    middle, system = _middle_of(answer, target, _MIDDLE), view.system(*found)
     weights = system.solved()
     return middle, view.solved(weights) if system.clear(weights, middle.rows) else None
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import textbook
 from sfumato.learn.descent import Descent
-from sfumato.learn.guarantee import EXACT, IDEALISED
+from sfumato.learn.guarantee import COVERED, EXACT, IDEALISED
 from sfumato.learn.linear_scores import LinearClassifier, length_of
 from sfumato.learn.losses import LOGISTIC, huber, named
 from sfumato.learn.oracle import ArrayOracle
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.declared import Declared
+    from sfumato.learn.descent import Found
     from sfumato.learn.losses import Loss
     from sfumato.learn.oracle import Oracle
     from sfumato.learn.problems import Joint
@@ -65,6 +67,10 @@ class ConvexClassifier(LinearClassifier):
     def _joint(self) -> Joint:
         return OfMargins(self._loss(), len(self.classes_))
 
+    def _named(self) -> tuple[str, Any]:
+        """The loss by its name, and the width of a hinge: what the curator may be told of it."""
+        return "logistic", 1
+
     # ---- which form ----
 
     def _form(self) -> str:
@@ -84,22 +90,22 @@ class ConvexClassifier(LinearClassifier):
     @property
     def arithmetic(self) -> str:  # type: ignore[override]
         """What `guarantee_` says of it."""
-        return EXACT if self.method_ == "gradient" else IDEALISED
+        return {"gradient": EXACT, "minima": COVERED}.get(self.method_, IDEALISED)
 
     def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:  # noqa: N803
         self.method_ = self._form()
         return super()._checked(X, y)
 
     def begin(self, features: Any, declared: Declared) -> None:
-        """Behind the curator there is descent alone."""
+        """Behind the curator there is descent, and the Gaussian form with noise on its output."""
         super().begin(features, declared)
-        self.method_ = "gradient"
-        if self.method not in ("auto", "gradient"):
+        self.method_ = "minima" if self.method == "gaussian" else "gradient"
+        if self.method not in ("auto", "gradient", "gaussian"):
             raise PolicyError(
                 "SF-E132",
                 "Textbook forms of perturbation run on own arrays only.",
                 why="what a solver does to their noise in floating point is not proven to hide a row",
-                try_='method="gradient"',
+                try_='method="gradient", or method="gaussian" with a delta',
             )
 
     # ---- learning ----
@@ -109,9 +115,22 @@ class ConvexClassifier(LinearClassifier):
         short = oracle.short(length_of(declared))
         if isinstance(short, ArrayOracle) and self.method_ != "gradient":
             found = textbook.learned(short, self._joint(), self.method_, self._penalty() or None)
+        elif self.method_ == "minima":
+            found = self._near_minimum(short)
         else:
-            found = Descent(self._residual, self._penalty(), self._rows_declared(), self._steps()).run(short)
+            found = self._descended(short, self._rows_declared())
         self._keep(found, declared, short.declared)
+
+    def _near_minimum(self, short: Oracle) -> Found:
+        """Of as many rows as doubles are proven for; descent takes over from there."""
+        asked, rows = textbook.counted(short, textbook.minima(short, *self._named(), self._penalty() or None))
+        if asked.arrives:
+            return textbook.released(short, asked)
+        self.method_ = "gradient"
+        return self._descended(short, rows)
+
+    def _descended(self, short: Oracle, rows: float | None) -> Found:
+        return Descent(self._residual, self._penalty(), rows, self._steps()).run(short)
 
     def _penalty(self) -> float:
         found = 0.0 if self.penalty is None else float(exact(self.penalty, "penalty"))
@@ -175,6 +194,9 @@ class LogisticRegression(ConvexClassifier):
     def _joint(self) -> Joint:
         return super()._joint() if len(self.classes_) == 2 else Chances(len(self.classes_))
 
+    def _named(self) -> tuple[str, Any]:
+        return ("logistic" if len(self.classes_) == 2 else "chances"), 1
+
 
 class _Unlikely(ConvexClassifier):
     """Scores that are no chances."""
@@ -227,6 +249,9 @@ class LinearSVC(_Unlikely):
     def _loss(self) -> Loss:
         return huber(self.width)
 
+    def _named(self) -> tuple[str, Any]:
+        return "huber", self.width
+
 
 class ConvexERM(_Unlikely):
     """Any convex loss of margins whose steepness and curvature are declared (`sf.learn.Loss`).
@@ -271,6 +296,16 @@ class ConvexERM(_Unlikely):
 
     def _loss(self) -> Loss:
         return named(self.loss)
+
+    def _named(self) -> tuple[str, Any]:
+        if self.loss not in ("logistic", "huber"):
+            raise PolicyError(
+                "SF-E143",
+                "Behind the curator this form takes losses that are known by their name.",
+                why="what a function computes is not known before it is called with rows",
+                try_='loss="huber", or method="gradient"',
+            )
+        return self.loss, Fraction(1, 2)
 
 
 def _pull(classes: int) -> float:

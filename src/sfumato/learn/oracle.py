@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.curator.statistics import Value
     from sfumato.learn.arrays import Arrays
     from sfumato.learn.declared import Declared
+    from sfumato.learn.minima import Minima
     from sfumato.learn.purse import Purse
     from sfumato.learn.slopes import Slopes
     from sfumato.privacy.events import Event
@@ -106,6 +107,10 @@ class Oracle(ABC):
         (noise,) = self.noise([asked.block(self.declared)], spend)
         found = np.asarray(self._slopes(asked, noise, spend), dtype=np.float64)
         return Answer(found.reshape(asked.weights.shape), noise.deviation)
+
+    def minima(self, asked: Minima) -> NDArray[np.float64]:
+        """Weights near a minimum, one row a score, of rows behind the curator that were shortened."""
+        raise AssertionError("textbook forms see own arrays as they are")
 
     @abstractmethod
     def short(self, length: float) -> Oracle:
@@ -217,12 +222,15 @@ class ArrayOracle(Oracle):
 
     def _around(self, view: View) -> ArrayOracle:
         found = around(self.declared, self._arrays, view)
-        return ArrayOracle(found.declared, self.purse, found.arrays, self._pay)
+        return self._over(found.declared, found.arrays)
 
     def remember(self, values: Sequence[Value]) -> tuple[ArrayOracle, list[Value]]:
         arrays, columns = self._arrays.with_values(values)
-        declared = replace(self.declared, spans=arrays.spans)
-        return ArrayOracle(declared, self.purse, arrays, self._pay), columns
+        return self._over(replace(self.declared, spans=arrays.spans), arrays), columns
+
+    def _over(self, declared: Declared, arrays: Arrays) -> Self:
+        """The same over other columns of the same rows."""
+        return type(self)(declared, self.purse, arrays, self._pay)
 
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
         noise = self._paid(blocks, spend)

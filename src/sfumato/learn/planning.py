@@ -15,6 +15,8 @@ from sfumato.errors import UsageError
 from sfumato.privacy.exact import positive, whole
 
 _METHODS = ("output", "objective")
+_PULLED = 0.2784645427610738
+"""The largest m/(1 + e^m): how much a row of length 1 at margin m pulls weights of the length m outwards."""
 
 
 def excess_loss(
@@ -40,6 +42,16 @@ def least_rows(*, shrink: Any, epsilon: Any) -> int:
 def shrink_for(*, error: Any, norm: Any) -> float:
     """The penalty that costs weights of this length half of the error."""
     return float(positive(error, "error")) / float(positive(norm, "norm")) ** 2
+
+
+def output_shrink(*, rows: int, dimensions: int, epsilon: Any, share: Any = 0.2) -> float:
+    """The least penalty with which noise on the minimiser is short beside what it can be.
+
+    No logistic minimiser is longer than √(0.2785/shrink), and noise on it has a mean length of
+    2·dimensions/(rows·shrink·epsilon): so much is this `share` of that at most.
+    """
+    noise = 2 * whole(dimensions, "dimensions") / (whole(rows, "rows") * float(positive(epsilon, "epsilon")))
+    return (noise / float(positive(share, "share"))) ** 2 / _PULLED
 
 
 def rows_needed(

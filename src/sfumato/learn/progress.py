@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0
 """Seconds until a bar is shown at all."""
+_HIDDEN: ContextVar[bool] = ContextVar("sfumato.progress", default=False)
 
 
 def rounds(count: int, name: str) -> Iterator[int]:
@@ -19,6 +22,16 @@ def rounds(count: int, name: str) -> Iterator[int]:
         for done in range(count):
             yield done
             bar.show(done + 1)
+
+
+@contextmanager
+def hidden() -> Iterator[None]:
+    """No bars of this thread or task until the block ends: how many fits there are is not to be seen."""
+    before = _HIDDEN.set(True)
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(before)
 
 
 class _Bar:
@@ -31,7 +44,7 @@ class _Bar:
         return self
 
     def show(self, done: int) -> None:
-        if self._bar is None and _watched() and time.monotonic() - self._began > _PATIENCE:
+        if self._bar is None and _shown() and time.monotonic() - self._began > _PATIENCE:
             self._bar = self._begun()
         if self._bar is not None:
             self._bar.update(0, completed=done)
@@ -48,6 +61,10 @@ class _Bar:
     def __exit__(self, *problem: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _shown() -> bool:
+    return not _HIDDEN.get() and _watched()
 
 
 def _watched() -> bool:

@@ -70,12 +70,15 @@ class Purse:
         return cls(main, set_aside, Pure(rest), words, None, Fraction(0), rho, first=first)
 
     @property
-    def events(self) -> tuple[events.Event, ...]:
-        """The price of the whole, as it is if `main` is spent as such."""
-        if self.whole is not None:
-            return (self.whole,)
+    def sums(self) -> tuple[events.Event, ...]:
+        """The price of the whole if it is spent on sums, `main` as such."""
         first = () if self.aside is None else (events.Pure(self.aside.epsilon),)
         return (*first, event_of(self.main))
+
+    @property
+    def events(self) -> tuple[events.Event, ...]:
+        """The price of the whole; sums may take the place of a textbook form."""
+        return self.sums if self.whole is None else (self.whole,)
 
     def __str__(self) -> str:
         return self.words or (f"ε = {shown(self.epsilon)}" if self.epsilon else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ _UNSAVED = ("budget",)
 def save(estimator: Any, path: str | Path) -> None:
     """What was given and what was learnt. Private data is in neither."""
     arrays: dict[str, NDArray[Any]] = {}
-    learned = {name: value for name, value in vars(estimator).items() if _is_learned(name)}
     body = {
         "version": VERSION,
         "kind": type(estimator).__name__,
@@ -34,7 +34,7 @@ def save(estimator: Any, path: str | Path) -> None:
             for name, value in estimator.get_params(deep=False).items()
             if name not in _UNSAVED
         },
-        "learned": {name: _plain(value, arrays) for name, value in learned.items()},
+        "learned": {name: _plain(value, arrays) for name, value in learned(estimator).items()},
     }
     text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
     with open(path, "wb") as file:
@@ -62,6 +62,33 @@ def load(path: str | Path) -> Any:
     return estimator
 
 
+def learned(estimator: Any) -> dict[str, Any]:
+    """What a fit left behind."""
+    return {name: value for name, value in vars(estimator).items() if _is_learned(name)}
+
+
+def written(value: Any) -> dict[str, Any]:
+    """A value that could be saved as JSON alone, arrays too. `told` reads it."""
+    arrays: dict[str, NDArray[Any]] = {}
+    plain = _plain(value, arrays)
+    return {"value": plain, "arrays": {name: _listed(each) for name, each in arrays.items()}}
+
+
+def told(text: dict[str, Any]) -> Any:
+    return _read(text["value"], {name: _array(each) for name, each in text["arrays"].items()})
+
+
+def _listed(array: NDArray[Any]) -> dict[str, Any]:
+    values = [_plain(each, {}) for each in array.ravel().tolist()]
+    return {"type": array.dtype.str, "shape": list(array.shape), "values": values}
+
+
+def _array(text: dict[str, Any]) -> NDArray[Any]:
+    kind = np.dtype(text["type"])
+    values = [_read(each, {}) for each in text["values"]]
+    return np.array(values, dtype=kind).reshape(text["shape"])
+
+
 def _is_learned(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
@@ -84,6 +111,8 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
             return _plain(value.item(), arrays)
         case float() if not math.isfinite(value):
             return {"float": str(value)}
+        case Fraction():
+            return {"fraction": str(value)}
         case None | bool() | int() | float() | str():
             return value
     raise UsageError("SF-E109", "A model holds something that cannot be saved.", type=type(value).__name__)
@@ -101,6 +130,8 @@ def _read(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
             return {_read(key, arrays): _read(each, arrays) for key, each in pairs}
         case {"float": text}:
             return float(text)
+        case {"fraction": text}:
+            return Fraction(text)
         case list():
             return [_read(each, arrays) for each in value]
     return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -21,6 +21,7 @@ from sfumato.curator.statistics import Block, noisy
 from sfumato.errors import UsageError
 from sfumato.learn.declared import ONE, box, codes, numbers_of
 from sfumato.learn.estimator import Paying
+from sfumato.learn.places import one_by_one
 from sfumato.learn.purse import Purse, event_of
 from sfumato.noise.bits import OS, below
 from sfumato.privacy.conversion import renyi_epsilon
@@ -29,16 +30,20 @@ from sfumato.privacy.exact import whole
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.curator.spend import Spend
     from sfumato.privacy.events import Event
 
+Setting = TypeVar("Setting")
+Found = TypeVar("Found")
+
 _TESTED = 4
 """One row in so many is kept to compare by."""
 _HALVINGS = 40
+_TRIES = 10_000
 _QUALITY = ONE
 
 
@@ -66,7 +71,7 @@ class Search(Paying):
 
     Privacy
     -------
-    Protects : one row, add/remove.
+    Protects : one row (own arrays) or one unit with one row (behind the curator), add/remove.
     Costs    : epsilon, or (epsilon, delta), for all runs and the choice.
     Because  : docs/proofs/search.md
     Assumes  : the estimator keeps its own price, the settings in the grid are public, and how long the search
@@ -139,28 +144,31 @@ class Search(Paying):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge for all runs, then make them."""
-        settings = _settings(self.grid)
+        settings = settings_of(self.grid)
         plan = self.plan()
         rows, targets = self._made({}, plan.amounts).checked(X, y)
         with self._paying() as (purse, pay):
             for event in purse.events:
                 pay(event)
-            tested = _coins(len(rows))
-            best, highest = None, -float("inf")
-            for _ in range(drawn_runs(plan.event.stop)):  # how many there were is no part of the answer
-                setting = settings[below(len(settings), OS)]
+            tested = coins(len(rows))
+
+            def run(setting: dict[str, Any]) -> tuple[Any, float]:
                 fitted = self._made(setting, plan.amounts)
                 fitted.checked(X, y)
                 fitted.learnt(rows[~tested], targets[~tested])
-                score = _score(fitted, rows[tested], targets[tested], plan.score)
-                if score > highest:
-                    best, highest, self.best_params_ = fitted, score, setting
-        self.best_estimator_, self.best_score_ = best, highest
+                quality = _qualities(fitted, rows[tested], targets[tested])
+                return fitted, scored(whole_qualities(quality, int(tested.sum())), plan.score)
+
+            self.keep(*best_of(plan.event.stop, settings, run))
+        self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
+        return self
+
+    def keep(self, setting: dict[str, Any], best: Any, score: float) -> None:
+        """What was found."""
+        self.best_params_, self.best_estimator_, self.best_score_ = setting, best, score
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             if hasattr(best, name):
                 setattr(self, name, getattr(best, name))
-        self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         """Of the kind that its estimator is."""
@@ -187,7 +195,7 @@ class Search(Paying):
         return float(self.best_estimator_.score(X, y))
 
 
-def _settings(grid: Any) -> list[dict[str, Any]]:
+def settings_of(grid: Any) -> list[dict[str, Any]]:
     listed = isinstance(grid, dict) and all(isinstance(each, list | tuple) and each for each in grid.values())
     if not listed or not grid:
         raise UsageError("SF-E137", "A grid lists values for parameters.", try_='{"penalty": [0, 1, 10]}')
@@ -221,29 +229,65 @@ def drawn_runs(stop: Fraction) -> int:
     raise AssertionError("coins that never fall")
 
 
-def _coins(rows: int) -> NDArray[np.bool_]:
+def drawn_runs_within(stop: Fraction, most: int) -> int:
+    """The same, given that there are no more than that; which the price covers too."""
+    for _ in range(_TRIES):
+        runs = drawn_runs(stop)
+        if runs <= most:
+            return runs
+    raise AssertionError("coins that never fall")
+
+
+def best_of(
+    stop: Fraction,
+    settings: Sequence[Setting],
+    run: Callable[[Setting], tuple[Found, float]],
+    always: int | None = None,
+) -> tuple[Setting, Found, float]:
+    """The best of a random number of runs, each with a setting at random; how many there were is not told.
+
+    With `always`, so many are made each time, and those beyond the drawn number count nowhere: then how long
+    it takes says nothing about that number.
+    """
+    counted = drawn_runs(stop) if always is None else drawn_runs_within(stop, always)
+    kept: tuple[Setting, Found, float] | None = None
+    for turn in range(always or counted):
+        setting = settings[below(len(settings), OS)]
+        found, score = run(setting)
+        if turn < counted and (kept is None or score > kept[2]):
+            kept = setting, found, score
+    if kept is None:
+        raise AssertionError("there is a run at least")
+    return kept
+
+
+def coins(rows: int) -> NDArray[np.bool_]:
     """A coin for each row, whatever the others are."""
     words = OS.words(rows)
     return np.asarray(words % np.uint64(_TESTED) == 0)
 
 
-def _score(fitted: Any, rows: Any, targets: Any, spend: Spend) -> float:
-    """The noisy sum of how well each row is met, from 0 to 1 and rounded down; not at all where unknown."""
-    quality = _qualities(fitted, rows, targets) if len(rows) else np.zeros(0)
-    if quality.shape != (len(rows),):
+def whole_qualities(quality: NDArray[np.float64], rows: int) -> NDArray[np.int64]:
+    """How well each row is met, from 0 to 1, in whole steps, rounded down; not at all where unknown."""
+    if quality.shape != (rows,):
         raise AssertionError("a row adds one number to the score")
     known = np.clip(np.nan_to_num(quality, nan=0.0), 0.0, 1.0)
-    exact = np.array([int(np.floor(known * _QUALITY).astype(np.int64).sum())])
+    return np.floor(known * _QUALITY).astype(np.int64)
+
+
+def scored(qualities: NDArray[np.int64], spend: Spend) -> float:
+    """Their noisy sum."""
     noise = noisy(Block((), _QUALITY, _QUALITY**2), spend, 1, False)
-    return float(noise.release(exact)[0]) / _QUALITY
+    return float(noise.release(np.array([int(qualities.sum())]))[0]) / _QUALITY
 
 
 def _qualities(fitted: Any, rows: Any, targets: Any) -> NDArray[np.float64]:
+    guessed = one_by_one(fitted.predict, rows)
     if is_classifier(fitted):
         listed = fitted.classes_.tolist()
-        true, guessed = codes(targets, listed), codes(fitted.predict(rows), listed)
-        return np.asarray((true == guessed) & (true >= 0), dtype=np.float64)
+        true = codes(targets, listed)
+        return np.asarray((true == codes(guessed, listed)) & (true >= 0), dtype=np.float64)
     lows, highs = box(fitted.target_bounds, 1)
     clipped = np.clip(numbers_of(targets), lows[0], highs[0])
-    off = (fitted.predict(rows) - clipped) / (highs[0] - lows[0])
+    off = (guessed - clipped) / (highs[0] - lows[0])
     return np.asarray(1.0 - off**2, dtype=np.float64)

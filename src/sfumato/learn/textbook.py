@@ -1,30 +1,38 @@
-"""Textbook forms as estimators use them: what they cost, and what they learn from own arrays."""
+"""Forms of perturbation as estimators use them: what they cost, and what they learn from."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.curator.spend import Rounded
-from sfumato.errors import UsageError
+from sfumato.curator.statistics import COUNT, Block
+from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import perturbation
+from sfumato.learn.arrival import LONGEST
 from sfumato.learn.descent import CONSTANT, Found
+from sfumato.learn.minima import Minima, beyond
 from sfumato.learn.problems import Problem
+from sfumato.learn.purse import Purse
+from sfumato.learn.slopes import labels
 from sfumato.privacy.events import ApproxDP, Pure
+from sfumato.privacy.exact import exact, positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.oracle import ArrayOracle
+    from sfumato.learn.oracle import ArrayOracle, Oracle
     from sfumato.learn.problems import Joint
-    from sfumato.learn.purse import Purse
 
     Floats = NDArray[np.float64]
 
 _PENALTY = 1.0
+_COUNTED = Fraction(1, 50)
+"""Of ε, behind the curator."""
 
 
 def priced(purse: Purse, form: str) -> Purse:
@@ -34,7 +42,8 @@ def priced(purse: Purse, form: str) -> Purse:
             raise UsageError(
                 "SF-E134", "This form has a delta.", try_='epsilon=1.0, delta=1e-6, or method="objective"'
             )
-        return replace(purse, whole=ApproxDP(purse.epsilon, purse.delta))
+        counting = Purse.of({"epsilon": purse.epsilon, "delta": purse.delta}, _COUNTED)
+        return replace(counting, whole=ApproxDP(purse.epsilon, purse.delta), words=purse.words)
     if form == "objective" and purse.delta:
         raise UsageError(
             "SF-E134", "Objective perturbation is of pure ε.", try_='no delta, or method="gaussian" with one'
@@ -57,21 +66,56 @@ def learned(oracle: ArrayOracle, joint: Joint, form: str, penalty: float | None)
         rows,
         joint.marks(codes),
         penalty or _penalty(oracle.purse, joint, form, rows.shape[1]),
-        _LONGEST,
+        LONGEST,
     )
     return Found(_weights(problem, oracle.purse, form), CONSTANT, norm, math.nan, 1)
 
 
-_LONGEST = math.hypot(1.0, CONSTANT) * (1 + 2.0**-40)
-"""Of a row with its constant; doubles add less than that."""
+def minima(oracle: Oracle, loss: str, width: Any, penalty: float | None) -> Minima:
+    """What is to be released behind the curator, of rows that are shortened already; of none so far."""
+    declared, purse = oracle.declared, oracle.purse
+    if oracle.rows_per_unit > 1 or oracle.replaced:
+        raise PolicyError(
+            "SF-E142",
+            "This form is proven for units of one row that are added or removed.",
+            try_='rows_per_unit=1, or method="gradient"',
+        )
+    if declared.norm is None or purse.epsilon is None:
+        raise AssertionError("rows are shortened before, and there is an ε")
+    return Minima(
+        loss,
+        positive(width, "width"),
+        len(labels(declared).classes),
+        len(declared.features) + 1,
+        declared.norm,
+        exact(penalty or _PENALTY, "penalty"),
+        1,
+        purse.epsilon * (1 - _COUNTED),
+        purse.delta,
+    )
+
+
+def counted(oracle: Oracle, asked: Minima) -> tuple[Minima, float]:
+    """The same, of as many rows as there are, almost surely; and how many were counted, with noise."""
+    purse, block = oracle.purse, Block((COUNT,), 1, 1)
+    if purse.aside is None:
+        raise AssertionError("rows are counted by a part of ε")
+    (answer,) = oracle.sums([block], out_of=purse.aside)
+    rows = float(answer.values[0, 0])
+    most = math.ceil(rows) + 3 * beyond(asked.epsilon, asked.delta)  # 1 for each noise, and 1 in the test
+    return replace(asked, rows=max(1, most)), max(1.0, rows)
+
+
+def released(oracle: Oracle, asked: Minima) -> Found:
+    return Found(oracle.minima(asked), CONSTANT, asked.norm, math.nan, 1)
 
 
 def _weights(problem: Problem, purse: Purse, form: str) -> Floats:
+    if form == "gaussian" and purse.epsilon is not None:
+        return perturbation.gaussian(problem, float(purse.epsilon), float(purse.delta))
     epsilon = float(purse.alone.epsilon)
     if form == "objective":
         return perturbation.objective(problem, epsilon)
-    if form == "gaussian":
-        return perturbation.gaussian(problem, epsilon, float(purse.delta))
     if isinstance(purse.main, Rounded):
         return perturbation.gaussian_output(problem, float(purse.main.multiplier))
     return perturbation.output(problem, epsilon)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import receipts
-from sfumato.ledger.database import coded
+from sfumato.ledger.database import CODED
 from sfumato.ledger.entry import GENESIS
 from sfumato.ledger.sqlite import SqliteLedger, create_file
 
@@ -32,7 +32,7 @@ def backup(ledger: SqliteLedger, to: str | Path) -> Verified:
     """A copy of all that is committed now, where there is no file yet, verified from its first entry."""
     path = str(Path(to).absolute())
     create_file(path)
-    with ledger.reading() as db, coded(), closing(sqlite3.connect(path)) as copy:
+    with ledger.reading() as db, CODED, closing(sqlite3.connect(path)) as copy:
         db.backup(copy)
         copy.execute("PRAGMA journal_mode = DELETE")  # one file, that can be carried away
     with closing(SqliteLedger.open(path)) as copied:

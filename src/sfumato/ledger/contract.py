@@ -42,7 +42,9 @@ class Charge:
     """A public description for people who read the ledger; nothing is decided by it."""
     key: str | None = None
     """The caller's name for this attempt. It belongs to the accounts that pay: others may use the same."""
-    _about: str = field(init=False, repr=False, compare=False)
+    payers: str = field(init=False, repr=False, compare=False)
+    """Who pays, as one text."""
+    _body: tuple[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accounts", tuple(sorted(self.accounts)))
@@ -53,19 +55,20 @@ class Charge:
         require_utf8(self.key or "")
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
-        object.__setattr__(self, "_about", write(self.about))
+        object.__setattr__(self, "payers", payers(self.accounts))
+        object.__setattr__(self, "_body", self._known())
 
-    @property
-    def payers(self) -> str:
-        """Who pays, as one text."""
-        return payers(self.accounts)
+    def _known(self) -> tuple[str, str]:
+        """What of the body can be written before the ledger is locked: all but the time and the mark."""
+        first = f'{{"about":{write(self.about)},"accounts":{self.payers}'
+        key, cost = canonical_json(self.key), written(self.cost)
+        return first, f'"cost":{cost},"key":{key},"request":"{self.request}"'
 
     def body(self, at: str, by: str, steps: int | None = None) -> str:
-        """The body of its entry: what `write` makes of all fields, put together from parts that are known."""
-        told = f'{{"about":{self._about},"accounts":{self.payers},"at":"{at}","by":"{by}"'
-        told = f'{told},"cost":{written(self.cost)}'
+        """The body of its entry: what `write` makes of all fields."""
+        first, last = self._body
         run = "" if steps is None else f',"steps":{steps}'
-        return f'{told},"key":{canonical_json(self.key)},"request":"{self.request}"{run}}}'
+        return f'{first},"at":"{at}","by":"{by}",{last}{run}}}'
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,22 +12,23 @@ import os
 import sqlite3
 import time
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import tables
 from sfumato.ledger.entry import half_a_character
-from sfumato.ledger.files import files, identity, require_same
+from sfumato.ledger.files import files, identities, identity, require_same
 from sfumato.ledger.group import busy, unconfirmed
 from sfumato.ledger.shared import Shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
-    from sfumato.ledger.files import Files, Identity
-    from sfumato.ledger.tables import Connection, Pending
+    from sfumato.ledger.files import Identity
+    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ SETTINGS = (
 )
 
 _MOVE = "UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ?"
+_ROW = attrgetter("seq", "kind", "body", "prev", "hash")
 _POLL = 0.002  # seconds; even chances for all waiters, where SQLite's own growing pauses starve the unlucky
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
@@ -53,17 +55,17 @@ class Database(Shared):
     def __init__(self, path: str, patience: float, main: Identity | None) -> None:
         super().__init__()
         self._path = path
-        self._real = path
+        self._paths = files(path, path)
         self._patience = patience
         self._main = main
-        self._files: Files | None = None
+        self._files: tuple[Identity | None, ...] = ()
         self._connection: sqlite3.Connection | None = None
         self._waits = patience
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone."""
-        with self.turn, coded():
+        with self.turn, CODED:
             db = self._connection or self._open()
             self._wait(db, self._patience)
             self.require_same_files()
@@ -79,45 +81,41 @@ class Database(Shared):
             finally:
                 self.rollback(db)
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """The only writer among all processes, from here on: those who come while it waits go with it."""
-        with self.turn, coded():
+    def write(self, work: Callable[[Any], T]) -> T:
+        """As the only writer among all processes: those who come while it waits go with it."""
+        with self.turn, CODED:
             db = self._connection or self._open()
             try:
-                self._wait(db, 0)
-                _begin(db, time.monotonic() + self._patience)
+                if self._waits:
+                    self._wait(db, 0)
+                _begin(db, self._patience)
                 self.require_same_files()  # only now, as the wait may have been long
-                yield db
+                return work(db)
             finally:
                 self.rollback(db)
 
     def begin(self, db: Connection, ask: Callable[[], T]) -> T:
         return ask()
 
-    def coded(self) -> AbstractContextManager[None]:
-        return coded()
-
     def require_text(self, *texts: str) -> None:
         """SQLite keeps every text."""
 
-    def commit(self, db: Any, pending: Pending, written: Callable[[], None]) -> None:
-        tables.require(self.commit_at_once(db, pending, written), "where the chain ends")
+    def commit(self, db: Any, done: Transaction, written: Callable[[], None]) -> None:
+        tables.require(self.commit_at_once(db, done, written), "where the chain ends")
 
-    def commit_at_once(self, db: Any, pending: Pending, written: Callable[[], None]) -> bool:
-        if db.execute(_MOVE, (*pending.after, *pending.before)).rowcount != 1:
+    def commit_at_once(self, db: Any, done: Transaction, written: Callable[[], None]) -> bool:
+        if db.execute(_MOVE, (*done.head, *done.before)).rowcount != 1:
             return False
-        rows = [(each.seq, each.kind, each.body, each.prev, each.hash) for each in pending.entries]
-        db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", rows)
-        if pending.answers:
-            db.executemany("INSERT INTO answers VALUES (?, ?, ?)", pending.answers)
+        db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", map(_ROW, done.entries))
+        if done.answers:
+            db.executemany("INSERT INTO answers VALUES (?, ?, ?)", done.answers)
         written()
         try:
             db.execute("COMMIT")
         except sqlite3.Error as error:
             # It may have happened all the same: look, through a connection that has not failed.
             self.close()
-            if self._may_hold(*pending.after):
+            if self._may_hold(*done.head):
                 raise unconfirmed() from error
             raise
         self.require_same_files()  # written where nobody else looks, it does not count
@@ -132,8 +130,8 @@ class Database(Shared):
 
     def require_same_files(self) -> None:
         """What lies at the path is still what the connection has open."""
-        found = files(self._path, self._real)
-        require_same(found == self._files, "other files lie at its path than were opened")
+        same = identities(self._paths) == self._files
+        require_same(same, "other files lie at its path than were opened")
 
     def rollback(self, db: sqlite3.Connection) -> None:
         """Undo what is open. Closing undoes it too, should the database refuse."""
@@ -157,24 +155,32 @@ class Database(Shared):
 
     def _open(self) -> sqlite3.Connection:
         require_same(identity(self._path) == self._main, "another file lies at its path")
-        self._real = os.path.realpath(self._path)
-        self._connection, self._waits = _connect(self._real, self._patience), self._patience
-        self._files = (self._main, *files(self._path, self._real)[1:])
+        real = os.path.realpath(self._path)
+        self._connection, self._waits = _connect(real, self._patience), self._patience
+        self._paths = files(self._path, real)
+        self._files = (self._main, *identities(self._paths)[1:])
         return self._connection
 
 
-@contextmanager
-def coded() -> Iterator[None]:
-    """Turn every error of SQLite into one of ours."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _coded(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) from error
-    except UnicodeDecodeError as error:
-        # The message of an error can quote the damage, and then Python cannot read the message.
-        raise _coded(sqlite3.SQLITE_CORRUPT) from error
-    except UnicodeEncodeError:
-        raise half_a_character() from None
+class Coded:
+    """Turns every error of SQLite within its `with` into one of ours."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        match error:
+            case None:
+                return
+            case sqlite3.Error():
+                raise _coded(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) from error
+            case UnicodeDecodeError():
+                # The message of an error can quote the damage, and then Python cannot read the message.
+                raise _coded(sqlite3.SQLITE_CORRUPT) from error
+            case UnicodeEncodeError():
+                raise half_a_character() from None
+
+
+CODED = Coded()
 
 
 def _coded(extended: int) -> LedgerError:
@@ -204,16 +210,13 @@ def _connect(path: str, patience: float) -> sqlite3.Connection:
     return db
 
 
-def _begin(db: sqlite3.Connection, deadline: float) -> None:
-    while not _began(db, deadline):
+def _begin(db: sqlite3.Connection, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= deadline:
+                raise
         time.sleep(_POLL)
-
-
-def _began(db: sqlite3.Connection, deadline: float) -> bool:
-    try:
-        db.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= deadline:
-            raise
-        return False
-    return True

@@ -68,12 +68,15 @@ class Entry:
 
 def seal(seq: int, kind: str, body: str, prev: str) -> str:
     """SHA-256 of five lines of UTF-8: only the last may hold a line break, so no two entries share a text."""
-    return sha256(_utf8(f"sfumato ledger 1\n{seq}\n{kind}\n{prev}\n{body}")).hexdigest()
+    return digest(f"sfumato ledger 1\n{seq}\n{kind}\n{prev}\n{body}")
 
 
 def digest(text: str) -> str:
     """SHA-256 of a text, as hexadecimal."""
-    return sha256(_utf8(text)).hexdigest()
+    try:
+        return sha256(text.encode()).hexdigest()
+    except UnicodeEncodeError:
+        raise half_a_character() from None
 
 
 def write(fields: dict[str, Any]) -> str:
@@ -101,13 +104,8 @@ def read(text: str) -> dict[str, Any]:
 
 
 def require_utf8(text: str) -> None:
-    if not text.isascii():
-        _utf8(text)
-
-
-def _utf8(text: str) -> bytes:
     try:
-        return text.encode()
+        text.encode()
     except UnicodeEncodeError:
         raise half_a_character() from None
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.ledger import steps
+from sfumato.ledger.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from sfumato.ledger.transaction import Transaction
+    from sfumato.ledger.verify import Books
 
 T = TypeVar("T")
 
@@ -40,42 +40,36 @@ class Job(Generic[T]):
     It decides first and writes last: what has written is not refused.
     """
 
+    wrote = False
+    leads = False
+    done = False
+    woken: threading.Event | None = None
+    """Who leads waits for nobody, so it needs nothing to be woken by."""
+    _error: BaseException | None = None
+    _result: T
+
     def __init__(self, name: str, work: Callable[[Transaction], T]) -> None:
         self.name = name
         self.thread = threading.get_ident()
-        self.wrote = False
-        self.leads = False
-        self.done = False
-        self._woken: threading.Event | None = None
         self._work = work
-        self._results: list[T] = []
-        self._error: BaseException | None = None
 
     def attempt(self, transaction: Transaction) -> None:
         """Do it, or remember why not. What concerns everyone is raised."""
-        before = transaction.head
+        before = len(transaction.entries)
         try:
             steps.step(f"{self.name}:begun")
-            self._results = [self._work(transaction)]
+            self._result = self._work(transaction)
         except Exception as error:
-            if concerns_everyone(error) or transaction.head != before:
+            if concerns_everyone(error) or len(transaction.entries) != before:
                 raise
             self._error = error
-        self.wrote = transaction.head != before
+        self.wrote = len(transaction.entries) != before
 
-    def queue(self, leads: bool) -> None:
-        """The leader waits for nobody, so it needs nothing to be woken by."""
-        self.leads = leads
-        if not leads:
-            self._woken = threading.Event()
-
-    def wait(self) -> None:
-        if self._woken is not None:
-            self._woken.wait()
-
-    def wake(self) -> None:
-        if self._woken is not None:
-            self._woken.set()
+    def lead(self) -> None:
+        """Whoever led before is gone."""
+        self.leads = True
+        if self.woken is not None:
+            self.woken.set()
 
     def again(self) -> None:
         """Nothing was done."""
@@ -87,20 +81,26 @@ class Job(Generic[T]):
     def result(self) -> T:
         if self._error is not None:
             raise self._error
-        return self._results[0]
+        return self._result
 
 
 class Batch:
-    """The jobs of one transaction. All are done when it ends, well or not."""
+    """The jobs of one transaction. All are done when its `with` ends, well or not.
 
-    def __init__(self, jobs: list[Job[Any]]) -> None:
-        self.jobs = jobs
-        self._committing = False
+    What is raised within befalls every job. An interruption is the leader's own, the rest hear why.
+    """
 
-    def attempt(self, transaction: Transaction) -> None:
+    _committing = False
+
+    def __init__(self) -> None:
+        self.jobs: list[Job[Any]] = []
+
+    def attempt(self, books: Books) -> Transaction:
         """Do all, one after the other."""
+        transaction = Transaction(books, alone=len(self.jobs) == 1)
         for job in self.jobs:
             job.attempt(transaction)
+        return transaction
 
     def again(self) -> None:
         self._committing = False
@@ -114,25 +114,18 @@ class Batch:
                 steps.step(f"{job.name}:written")
         self._committing = True  # from now on nobody can say that nothing was done
 
-    @contextmanager
-    def ending(self) -> Iterator[None]:
-        """What is raised within befalls every job. An interruption is the leader's own, the rest hear why."""
-        try:
-            yield
-        except Exception as error:
-            self._fail(error)
-            raise
-        except BaseException:
-            self._fail(unconfirmed() if self._committing else busy())
-            raise
-        finally:
-            for job in self.jobs:
-                job.done = True
-                job.wake()
+    def __enter__(self) -> Self:
+        return self
 
-    def _fail(self, error: Exception) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None and not isinstance(error, Exception):
+            error = unconfirmed() if self._committing else busy()
         for job in self.jobs:
-            job.fail(error)
+            if error is not None:
+                job.fail(error)
+            job.done = True
+            if job.woken is not None:
+                job.woken.set()
 
 
 class Group:
@@ -150,20 +143,26 @@ class Group:
         """Until the job is done, by this thread or by another. `lead` takes a batch and does it."""
         try:
             self._join(job)
-            job.wait()
+            if job.woken is not None:
+                job.woken.wait()
             while not job.done:
-                self._gather()
+                if self._missing:
+                    self._gather()
                 start = time.monotonic()
                 lead()
                 self._span = time.monotonic() - start
         finally:
             self._leave(job)
 
-    def take(self) -> Batch:
+    def take(self) -> list[Job[Any]]:
+        """Those who wait now, for one batch."""
         with self._mutex:
-            batch = Batch([self._queue.popleft() for _ in range(min(len(self._queue), LARGEST))])
-            self._missing = {job.thread for job in batch.jobs} if len(batch.jobs) > 1 else set()
-            return batch
+            if len(self._queue) == 1:
+                self._missing.clear()
+                return [self._queue.popleft()]
+            jobs = [self._queue.popleft() for _ in range(min(len(self._queue), LARGEST))]
+            self._missing = {job.thread for job in jobs}
+            return jobs
 
     def _gather(self) -> None:
         """A crowd that shared a commit comes back at once if at all: a part of its time is waited for them.
@@ -171,16 +170,17 @@ class Group:
         Else two halves of the crowd would take turns, each waiting for the other's commit.
         """
         with self._mutex:
-            if self._missing:
-                self._enough.wait_for(lambda: not self._missing, self._span * PATIENCE)
+            self._enough.wait_for(lambda: not self._missing, self._span * PATIENCE)
 
     def _join(self, job: Job[Any]) -> None:
         with self._mutex:
-            job.queue(leads=not self._led)
+            if self._led:
+                job.woken = threading.Event()
+            job.leads = not self._led
             self._led = True
             self._queue.append(job)
-            self._missing.discard(job.thread)
-            if not self._missing:
+            if job.thread in self._missing:
+                self._missing.discard(job.thread)
                 self._enough.notify()
 
     def _leave(self, job: Job[Any]) -> None:
@@ -191,8 +191,7 @@ class Group:
             if not job.leads:
                 return
             if self._queue:
-                self._queue[0].leads = True
-                self._queue[0].wake()
+                self._queue[0].lead()
             else:
                 self._led = False
 

@@ -73,8 +73,8 @@ class PostgresLedger(StoredLedger):
         with self._connected() as db:
             old = server_schema.is_old(db)
         if old:
-            with self._well(), self._database.writing() as db:
-                server_schema.migrate(db)
+            with self._well:
+                self._database.write(server_schema.migrate)
 
     def _connection(self) -> ServerDatabase:
         return ServerDatabase(self._address, self._schema, self._patience)

@@ -105,7 +105,7 @@ def is_old(db: Connection) -> bool:
 
 
 def migrate(db: Connection) -> None:
-    """Inside a transaction. What the chain says is not touched, and all of it is verified."""
+    """Ends a transaction. What the chain says is not touched, and all of it is verified."""
     if not is_old(db):  # someone was faster
         return
     ((version,),) = _version(db)
@@ -121,6 +121,7 @@ def migrate(db: Connection) -> None:
     db.execute("DROP TABLE temp.kept")
     _sign(db, identity, books)
     check(db)
+    db.execute("COMMIT")
 
 
 def check(db: Connection) -> Books:

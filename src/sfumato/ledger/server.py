@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
-    from sfumato.ledger.tables import Pending
+    from sfumato.ledger.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -83,10 +83,9 @@ class ServerDatabase(Shared):
             db.execute("SET LOCAL enable_seqscan = on")  # all of it is read
             yield db
 
-    @contextmanager
-    def writing(self) -> Iterator[Dressed]:
+    def write(self, work: Callable[[Any], T]) -> T:
         with self.connected() as db, self._undone(db):
-            yield db
+            return work(db)
 
     def begin(self, db: Any, ask: Callable[[], T]) -> T:
         """In one trip. Each statement sees what was committed before it began, so the lock comes first."""
@@ -113,31 +112,31 @@ class ServerDatabase(Shared):
         except UnicodeEncodeError:
             raise half_a_character() from None
 
-    def commit_at_once(self, db: Any, pending: Pending, written: Callable[[], None]) -> bool:
+    def commit_at_once(self, db: Any, done: Transaction, written: Callable[[], None]) -> bool:
         """A statement by itself is a transaction."""
         written()
-        return self._written(lambda: _append(db, pending), pending) > 0
+        return self._written(lambda: _append(db, done), done) > 0
 
-    def commit(self, db: Any, pending: Pending, written: Callable[[], None]) -> None:
+    def commit(self, db: Any, done: Transaction, written: Callable[[], None]) -> None:
         def send() -> Any:
             with db.raw.pipeline():
-                sent = _append(db, pending)
+                sent = _append(db, done)
                 written()
                 db.execute("COMMIT")
             return sent
 
-        done = self._written(send, pending) == len(pending.entries)
-        tables.require(done, "where the chain ends")
+        wrote = self._written(send, done) == len(done.entries)
+        tables.require(wrote, "where the chain ends")
 
-    def _written(self, send: Callable[[], Any], pending: Pending) -> int:
+    def _written(self, send: Callable[[], Any], done: Transaction) -> int:
         """How many entries. What others see is on the disk, so after a lost connection they are looked up."""
         try:
             return int(send().rowcount)
         except driver().Error as error:
             self.close()
-            if error.sqlstate in _BUSY or not self._holds(*pending.after):
+            if error.sqlstate in _BUSY or not self._holds(*done.head):
                 raise
-            return len(pending.entries)
+            return len(done.entries)
 
     def close(self) -> None:
         with self.turn:
@@ -150,8 +149,7 @@ class ServerDatabase(Shared):
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                with self.writing() as db:
-                    return self.begin(db, partial(tables.holds, db, seq, head))
+                return self.write(lambda db: self.begin(db, partial(tables.holds, db, seq, head)))
             except LedgerError as error:
                 if time.monotonic() >= deadline:
                     raise unconfirmed() from error
@@ -224,13 +222,13 @@ def _lock(db: Any) -> None:
     db.execute("SELECT version FROM ledger FOR UPDATE")
 
 
-def _append(db: Any, pending: Pending) -> Any:
-    values: list[Any] = [*pending.after, *pending.before]
-    for kept in pending.answers:
+def _append(db: Any, done: Transaction) -> Any:
+    values: list[Any] = [*done.head, *done.before]
+    for kept in done.answers:
         values += kept
-    for each in pending.entries:
+    for each in done.entries:
         values += (each.seq, each.kind, each.body, each.prev, each.hash)
-    return db.execute(_statement(len(pending.answers), len(pending.entries)), values)
+    return db.execute(_statement(len(done.answers), len(done.entries)), values)
 
 
 @lru_cache(maxsize=1024)

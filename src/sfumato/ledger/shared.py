@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from sfumato.ledger.group import Group
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from sfumato.ledger.tables import Connection, Pending
+    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -41,27 +42,26 @@ class Shared(ABC):
         """One unchanging view over several statements."""
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[Connection]:
-        """For a transaction that `begin` opens and `commit` ends. What is left open is undone."""
+    def write(self, work: Callable[[Any], T]) -> T:
+        """Do it in a transaction that `begin` opens and `commit` ends. What is left open is undone.
+
+        Every error of the database becomes one of ours.
+        """
 
     @abstractmethod
     def begin(self, db: Connection, ask: Callable[[], T]) -> T:
         """Put these questions as the only writer of all processes."""
 
     @abstractmethod
-    def commit(self, db: Connection, pending: Pending, written: Callable[[], None]) -> None:
+    def commit(self, db: Connection, done: Transaction, written: Callable[[], None]) -> None:
         """Write and commit durably, or it raises. What cannot be known is SF-L108.
 
         `written` is called once all is with the database and nothing is committed.
         """
 
     @abstractmethod
-    def commit_at_once(self, db: Connection, pending: Pending, written: Callable[[], None]) -> bool:
+    def commit_at_once(self, db: Connection, done: Transaction, written: Callable[[], None]) -> bool:
         """The same without `begin`, if the chain ends where the transaction began. Else nothing is done."""
-
-    @abstractmethod
-    def coded(self) -> AbstractContextManager[None]:
-        """Turns every error of the database into one of ours."""
 
     @abstractmethod
     def require_text(self, *texts: str) -> None:

@@ -50,16 +50,15 @@ class SqliteLedger(StoredLedger):
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own with one unchanging view, for copies."""
         database = self._connection()
-        with self._well(), closing(database), database.connected() as db:
+        with self._well, closing(database), database.connected() as db:
             yield db
 
     def _migrate(self) -> None:
         with self._connected() as db:
             old = schema.is_old(db)
         if old:
-            with self._well(), self._database.writing() as db:
-                schema.migrate(db)
-                db.execute("COMMIT")
+            with self._well:
+                self._database.write(schema.migrate)
 
     def _connection(self) -> Database:
         return Database(self._path, self._patience, self._file)

@@ -15,9 +15,9 @@ from sfumato.ledger.commitment import commitment, fresh_nonce
 from sfumato.ledger.contract import MOST_STEPS, Charged, Released, is_steps, owners
 from sfumato.ledger.entry import GENESIS, require_utf8
 from sfumato.ledger.files import require_same
-from sfumato.ledger.group import ILL, Job
+from sfumato.ledger.group import ILL, Batch, Job
 from sfumato.ledger.refusal import shortage, unknown
-from sfumato.ledger.transaction import Answered, Refused, Transaction, Waiting
+from sfumato.ledger.transaction import Answered, Refused, Waiting
 from sfumato.ledger.verify import Books, checked
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.contract import Charge, Reserved, Verified
     from sfumato.ledger.entry import Entry
-    from sfumato.ledger.group import Batch
     from sfumato.ledger.receipts import Key, SignedHead
     from sfumato.ledger.shared import Shared
     from sfumato.ledger.tables import Connection
+    from sfumato.ledger.transaction import Transaction
     from sfumato.ledger.verify import Account
     from sfumato.privacy.account import Cost
     from sfumato.privacy.budget import Budget
@@ -40,6 +40,20 @@ PATIENCE = 30.0
 """Seconds to wait for other writers, and for an answer that someone else is making."""
 
 _POLL = 0.02
+
+
+class Well:
+    """An ill ledger refuses everything, from the moment it is found to be."""
+
+    ill: LedgerError | None = None
+
+    def __enter__(self) -> None:
+        if self.ill is not None:
+            raise self.ill.with_traceback(None)
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, LedgerError) and error.code in ILL:
+            self.ill = error
 
 
 class StoredLedger(ABC):
@@ -54,7 +68,7 @@ class StoredLedger(ABC):
         self._seen = (0, GENESIS)
         self._books: Books | None = None
         self._alone = True
-        self._ill: LedgerError | None = None
+        self._well = Well()
 
     @abstractmethod
     def _connection(self) -> Shared: ...
@@ -97,7 +111,7 @@ class StoredLedger(ABC):
     def charge(self, charge: Charge) -> Charged | Released:
         self._database.require_text(*charge.accounts, charge.key or "")
         done = self._write("charge", lambda transaction: transaction.charge(charge))
-        return self._settled(charge, done)
+        return done if isinstance(done, Charged) else self._settled(charge, done)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
         _require_steps(steps)
@@ -141,7 +155,7 @@ class StoredLedger(ABC):
 
     def _verified(self, database: Shared) -> Books:
         seen = self._seen
-        with self._well(), database.reading() as db:
+        with self._well, database.reading() as db:
             books = self._check(db)
             require_same(seen[0] == 0 or tables.holds(db, *seen), "its chain lacks an entry that was in it")
         self._seen = max(self._seen, (books.seq, books.head))
@@ -172,7 +186,7 @@ class StoredLedger(ABC):
             return tables.identity(db)
 
     def close(self) -> None:
-        self._ill = self._ill or LedgerError("SF-L110", "This ledger is closed.")
+        self._well.ill = self._well.ill or LedgerError("SF-L110", "This ledger is closed.")
         self._database.close()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -244,26 +258,14 @@ class StoredLedger(ABC):
     # ---- the database --------------------------------------------------------------------------------------
 
     @contextmanager
-    def _well(self) -> Iterator[None]:
-        """An ill ledger refuses everything, from the moment it is found to be."""
-        if self._ill is not None:
-            raise self._ill.with_traceback(None)
-        try:
-            yield
-        except LedgerError as error:
-            if error.code in ILL:
-                self._ill = error
-            raise
-
-    @contextmanager
     def _connected(self) -> Iterator[Connection]:
-        with self._well(), self._database.connected() as db:
+        with self._well, self._database.connected() as db:
             yield db
 
     def _write(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Durably, once it returns; in one commit with other threads that write now."""
         job = Job(name, work)
-        with self._well():
+        with self._well:
             self._database.group.run(job, self._lead)
             result = job.result()
         if job.wrote:
@@ -271,17 +273,17 @@ class StoredLedger(ABC):
         return result
 
     def _lead(self) -> None:
-        with self._database.writing() as db:
-            batch = self._database.group.take()
-            with batch.ending(), self._database.coded():
-                if self._at_once(db, batch):
-                    return
-                books = self._up_to_date(db, self._database.begin)
-                transaction = Transaction(books)
-                batch.attempt(transaction)
-                if transaction.wrote:
-                    self._database.commit(db, transaction.pending(), batch.written)
-                    self._take(books, transaction)
+        with Batch() as batch:
+            self._database.write(partial(self._do, batch))
+
+    def _do(self, batch: Batch, db: Connection) -> None:
+        batch.jobs = self._database.group.take()
+        if self._at_once(db, batch):
+            return
+        transaction = batch.attempt(self._up_to_date(db, self._database.begin))
+        if transaction.entries:
+            self._database.commit(db, transaction, batch.written)
+            self._take(transaction)
 
     def _at_once(self, db: Connection, batch: Batch) -> bool:
         """Decide by what is known, and let the database make sure that nobody has written since.
@@ -291,12 +293,11 @@ class StoredLedger(ABC):
         books = self._books
         if books is None or not self._alone:
             return False
-        transaction = Transaction(books)
-        batch.attempt(transaction)
-        if not transaction.wrote:
+        transaction = batch.attempt(books)
+        if not transaction.entries:
             done = self._up_to_date(db).seq == transaction.head[0]  # if so, it was decided by all there is
-        elif done := self._database.commit_at_once(db, transaction.pending(), batch.written):
-            self._take(books, transaction)
+        elif done := self._database.commit_at_once(db, transaction, batch.written):
+            self._take(transaction)
         if not done:
             batch.again()
         return done
@@ -321,11 +322,10 @@ class StoredLedger(ABC):
         self._alone = books.seq == start
         return books
 
-    def _take(self, books: Books, transaction: Transaction) -> None:
+    def _take(self, transaction: Transaction) -> None:
         """What is durable now. Interrupted here, see above."""
         self._books = None
-        books.take(transaction.books)
-        self._books, self._seen = books, (books.seq, books.head)
+        self._books, self._seen = transaction.keep(), transaction.head
 
 
 def _require_steps(steps: int) -> None:

@@ -6,7 +6,6 @@ have added meanwhile, and checks each entry of it as at the start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import LedgerError, UsageError
@@ -31,17 +30,6 @@ class Connection(Protocol):
     """What is used of a database's connection: sqlite3's has it, and others are dressed alike."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Any: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """What a transaction will write, and between which ends of the chain."""
-
-    before: tuple[int, str]
-    after: tuple[int, str]
-    entries: list[Entry]
-    answers: list[tuple[int, str, str]]
-    """The charge, the nonce and the answer."""
 
 
 # ---- reading -----------------------------------------------------------------------------------------------

@@ -1,27 +1,28 @@
 """What jobs do inside a transaction: look at the books, decide, and add to what will be written.
 
-Nothing here speaks to a database. What the jobs write goes into a draft of the books, where those after them
-see it. The draft is taken over once the database has confirmed it, and forgotten otherwise.
+Nothing here speaks to a database. What the jobs write goes into the books once the database has confirmed it,
+and nowhere otherwise. Where there are several jobs it goes into a draft first, for those after them to see.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import LedgerError, PolicyError
 from sfumato.ledger.contract import Charged, Reserved
 from sfumato.ledger.entry import Entry, now, write
 from sfumato.ledger.refusal import unknown
-from sfumato.ledger.tables import Pending
-from sfumato.ledger.verify import Run, account, terms
+from sfumato.ledger.verify import Books, terms
 from sfumato.privacy.account import NOTHING, Cost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.ledger.contract import Charge
     from sfumato.ledger.entry import Kind
-    from sfumato.ledger.verify import Account, Books
+    from sfumato.ledger.verify import Account
     from sfumato.privacy.budget import Budget
 
 
@@ -50,24 +51,22 @@ class Waiting:
 
 
 class Transaction:
-    """Entries after the newest one in the books, and what follows from them."""
+    """Entries after the newest one in the books, and what follows from them. `alone`: of one job only."""
 
-    def __init__(self, books: Books) -> None:
-        self.books = books.draft()
-        self._before = self.head
-        self._entries: list[Entry] = []
-        self._answers: list[tuple[int, str, str]] = []
+    def __init__(self, books: Books, *, alone: bool = False) -> None:
+        self.before = self.head = books.seq, books.head
+        self.entries: list[Entry] = []
+        self.answers: list[tuple[int, str, str]] = []
+        """The charge, the nonce and the answer."""
+        self.books = books if alone else books.draft()
+        self._kept = books
+        self._done: list[tuple[Entry, Callable[..., object], tuple[Any, ...]]] = []
 
-    @property
-    def head(self) -> tuple[int, str]:
-        return self.books.seq, self.books.head
-
-    @property
-    def wrote(self) -> bool:
-        return bool(self._entries)
-
-    def pending(self) -> Pending:
-        return Pending(self._before, self.head, self._entries, self._answers)
+    def keep(self) -> Books:
+        """The books, with all that was written."""
+        for done in self._done:
+            self._kept.take(*done)
+        return self._kept
 
     # ---- accounts ----
 
@@ -79,9 +78,7 @@ class Transaction:
             sentence = "A budget is fixed when it is first set."
             raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
         fields = terms(name, budget)
-        entry = self._append(kind, fields)
-        spent = NOTHING if old is None else old.spent
-        self.books.accounts[name] = account(entry.seq, kind, fields, spent)
+        self._append(kind, fields, Books.set_terms, kind, fields)
 
     # ---- charges ----
 
@@ -92,8 +89,8 @@ class Transaction:
         paid = self._paid(charge, charge.cost)
         if isinstance(paid, Refused):
             return paid
-        entry = self._seal("charge", charge.body(now(), _mark()))
-        self.books.charged(charge.request, charge.payers, charge.key, paid)
+        body = charge.body(now(), _mark())
+        entry = self._seal("charge", body, Books.charged, charge.request, charge.payers, charge.key, paid)
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Answered | Waiting | Refused:
@@ -104,10 +101,10 @@ class Transaction:
         paid = self._paid(charge, cost)
         if isinstance(paid, Refused):
             return paid
-        entry = self._seal("reserve", charge.body(now(), _mark(), steps))
-        self.books.charged(charge.request, charge.payers, charge.key, paid)
-        self.books.runs[entry.seq] = Run(entry.hash, charge.accounts, charge.cost, steps)
-        return Reserved(entry.seq, entry.hash, cost, charge.request, charge.accounts, charge.cost, steps)
+        body, run = charge.body(now(), _mark(), steps), (charge.accounts, charge.cost, steps)
+        told = charge.request, charge.payers, charge.key, paid
+        entry = self._seal("reserve", body, Books.reserved, run, *told)
+        return Reserved(entry.seq, entry.hash, cost, charge.request, *run)
 
     def release(self, charged: Charged, committed: str, nonce: str, answer: str) -> Entry:
         if self.books.heads.get(charged.seq) != charged.head:
@@ -120,15 +117,16 @@ class Transaction:
                 entry=str(charged.seq),
                 try_="ledger.draw(reserved) before data is read",
             )
-        entry = self._append("release", {"charge": charged.seq, "commitment": committed})
-        self._answers.append((charged.seq, nonce, answer))
-        self.books.answered(charged.seq, committed)
+        fields = {"charge": charged.seq, "commitment": committed}
+        entry = self._append("release", fields, Books.answered, charged.seq, committed)
+        self.answers.append((charged.seq, nonce, answer))
         return entry
 
     # ---- reservations ----
 
     def draw(self, reserved: Reserved, steps: int) -> int:
         left = self._rest(reserved)
+        begun = self.books.runs[reserved.seq].drawn + steps
         if steps > left:
             raise LedgerError(
                 "SF-L119",
@@ -137,26 +135,31 @@ class Transaction:
                 left=str(left),
                 try_="a new reservation",
             )
-        self._append("draw", {"by": _mark(), "charge": reserved.seq, "steps": steps})
-        return self.books.drawn(reserved.seq, steps)
+        fields = {"by": _mark(), "charge": reserved.seq, "steps": steps}
+        self._append("draw", fields, Books.drawn, reserved.seq, steps)
+        return begun
 
     def give_back(self, reserved: Reserved) -> Cost:
         """What the chain says, not what the caller holds."""
         rest = self._rest(reserved)
         if rest == 0:
             return NOTHING
-        self._append("return", {"charge": reserved.seq, "steps": rest})
-        return self.books.returned(reserved.seq)
+        each = self.books.runs[reserved.seq].each
+        self._append("return", {"charge": reserved.seq, "steps": rest}, Books.returned, reserved.seq)
+        return each * rest
 
     # ---- parts ----
 
-    def _append(self, kind: Kind, fields: dict[str, Any]) -> Entry:
-        return self._seal(kind, write({**fields, "at": now()}))
+    def _append(self, kind: Kind, fields: dict[str, Any], does: Callable[..., object], *what: Any) -> Entry:
+        return self._seal(kind, write({**fields, "at": now()}), does, *what)
 
-    def _seal(self, kind: Kind, body: str) -> Entry:
+    def _seal(self, kind: Kind, body: str, does: Callable[..., object], *what: Any) -> Entry:
         entry = Entry.after(*self.head, kind, body)
-        self.books.seq, self.books.head = entry.seq, entry.hash
-        self._entries.append(entry)
+        self.head = entry.seq, entry.hash
+        self.entries.append(entry)
+        self._done.append((entry, does, what))
+        if self.books is not self._kept:
+            self.books.take(entry, does, what)
         return entry
 
     def _earlier(self, charge: Charge) -> Answered | Waiting | None:
@@ -195,7 +198,7 @@ class Transaction:
 
 def _mark() -> str:
     """No two entries that let data be read are the same: who looks for theirs must not find another's."""
-    return token_hex(8)
+    return os.urandom(8).hex()
 
 
 def _not_there(charged: Charged) -> LedgerError:

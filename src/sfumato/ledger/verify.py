@@ -18,7 +18,7 @@ from sfumato.privacy.account import caps as caps_of
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from sfumato.ledger.entry import Entry, Kind
 
@@ -123,17 +123,22 @@ class Books:
     # ---- what may come next --------------------------------------------------------------------------------
 
     def draft(self) -> Books:
-        """Books that go on from these. What is put there is not here, until it is taken over."""
-        return Books(self.seq, self.head, *map(Layer, self._parts()))
+        """Books that go on from these. What is put there is not here."""
+        mine: tuple[dict[Any, Any], ...] = (
+            self.accounts,
+            self.charges,
+            self.heads,
+            self.releases,
+            self.kept,
+            self.keys,
+            self.runs,
+        )
+        return Books(self.seq, self.head, *map(Layer, mine))
 
-    def take(self, draft: Books) -> None:
-        """What was put into a draft of these."""
-        for mine, theirs in zip(self._parts(), draft._parts(), strict=True):
-            mine.update(theirs.items())
-        self.seq, self.head = draft.seq, draft.head
-
-    def _parts(self) -> tuple[dict[Any, Any], ...]:
-        return self.accounts, self.charges, self.heads, self.releases, self.kept, self.keys, self.runs
+    def take(self, entry: Entry, does: Callable[..., object], what: tuple[Any, ...]) -> None:
+        """The next entry, of which it is known what it does: one of the following."""
+        self.seq, self.head = entry.seq, entry.hash
+        does(self, *what)
 
     # ---- what the newest entry does, which the caller has found to be right --------------------------------
 
@@ -144,6 +149,10 @@ class Books:
         if key is not None:
             self.keys[paid_by, key] = self.seq
 
+    def reserved(self, run: tuple[tuple[str, ...], Cost, int], *charged: Any) -> None:
+        self.charged(*charged)
+        self.runs[self.seq] = Run(self.head, *run)
+
     def answered(self, charge: int, committed: str) -> None:
         self.releases[charge] = self.seq, committed
         self.heads[charge] = ""
@@ -151,20 +160,17 @@ class Books:
         if request not in self.kept:
             self.kept[request] = charge
 
-    def drawn(self, charge: int, steps: int) -> int:
-        """How many are begun by now."""
+    def drawn(self, charge: int, steps: int) -> None:
         run = self.runs[charge]
         self.runs[charge] = replace(run, drawn=run.drawn + steps)
-        return run.drawn + steps
 
-    def returned(self, charge: int) -> Cost:
-        """What the steps that are left had cost."""
+    def returned(self, charge: int) -> None:
+        """What the steps that are left had cost goes back to who paid."""
         run = self.runs[charge]
         rest = run.each * run.rest
         for name in run.accounts:
             self.accounts[name] = self.accounts[name].returned(rest)
         self.runs[charge] = replace(run, returned=run.rest)
-        return rest
 
     # ---- whether it is right -------------------------------------------------------------------------------
 
@@ -185,7 +191,7 @@ class Books:
             case "release":
                 self._release(fields)
             case "account" | "grant":
-                self._set(kind, fields)
+                self.set_terms(kind, fields)
             case "reserve":
                 self._reserve(fields)
             case "draw" | "return":
@@ -193,7 +199,7 @@ class Books:
             case _:
                 raise self._broken("its kind is not known")
 
-    def _set(self, kind: Kind, fields: dict[str, Any]) -> None:
+    def set_terms(self, kind: Kind, fields: dict[str, Any]) -> None:
         name = fields["account"]
         owners(name)
         old = self.accounts.get(name)
@@ -262,7 +268,6 @@ class Layer(dict[K, V]):
     __slots__ = ("_below",)
 
     def __init__(self, below: dict[K, V]) -> None:
-        super().__init__()
         self._below = below
 
     def __missing__(self, key: K) -> V:

@@ -43,8 +43,9 @@ class Cost:
     side: int
 
     def __add__(self, other: Cost) -> Cost:
+        if len(self.renyi) != len(other.renyi):
+            raise _missing()
         pure = None if self.pure is None or other.pure is None else self.pure + other.pure
-        _require_same_orders(self.renyi, other.renyi)
         return Cost(pure, tuple(map(add, self.renyi, other.renyi)), self.side + other.side)
 
     def __mul__(self, times: int) -> Cost:
@@ -72,7 +73,8 @@ class Caps:
 
     def holds(self, spent: Cost) -> bool:
         """Whether at least one filter, and the side δ, stay under their caps at this total."""
-        _require_same_orders(spent.renyi, self.renyi)
+        if len(spent.renyi) != len(self.renyi):
+            raise _missing()
         pure = spent.pure is not None and spent.pure <= self.pure
         return spent.side <= self.side and (pure or any(map(le, spent.renyi, self.renyi)))
 
@@ -80,9 +82,8 @@ class Caps:
         return self.holds(spent + cost)
 
 
-def _require_same_orders(some: tuple[int, ...], others: tuple[int, ...]) -> None:
-    if len(some) != len(others):
-        raise ValueError("a divergence is missing")
+def _missing() -> ValueError:
+    return ValueError("a divergence is missing")
 
 
 @dataclass(frozen=True, slots=True)

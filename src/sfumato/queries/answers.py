@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,39 @@ _SIGNS: dict[type[exp.Expression], str] = {
     exp.NEQ: "<>",
     **COMPARISONS,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What GROUP BY says."""
+
+    said: tuple[Expression, ...]
+    merged: frozenset[str]
+    """Names that stand for two columns of a LEFT JOIN, of which one may be missing."""
+
+    def place(self, node: exp.Expression) -> int | None:
+        """Which key an expression says again, if one."""
+        if not self.said or is_aggregate(node):
+            return None
+        try:
+            again = expression(node)
+        except PolicyError:
+            return None
+        alike = (place for place, key in enumerate(self.said) if key == again or self._same(key, again))
+        return next(alike, None)
+
+    def _same(self, key: Expression, again: Expression) -> bool:
+        """Names are the same whatever their case, and with the table's name before them or without."""
+        if not isinstance(key, Name) or not isinstance(again, Name):
+            return False
+        name, tables = key.column.casefold(), {_folded(each.table) for each in (key, again)}
+        if name not in self.merged:
+            tables.discard(None)
+        return name == again.column.casefold() and len(tables) < 2
+
+
+def _folded(table: str | None) -> str | None:
+    return None if table is None else table.casefold()
 
 
 def numbers(outputs: Sequence[Output]) -> dict[str, Figure]:
@@ -77,25 +111,25 @@ def _side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
 # ---- in which order, and how many --------------------------------------------------------------------------
 
 
-def orders(node: exp.Expression, keys: Sequence[Expression], outputs: Sequence[Output]) -> tuple[Order, ...]:
+def orders(node: exp.Expression, keys: Keys, outputs: Sequence[Output]) -> tuple[Order, ...]:
     """What the groups are sorted by, the first before the next."""
     only(node, "expressions")
     return tuple(_order(item, keys, outputs) for item in node.expressions)
 
 
-def _order(item: exp.Expression, keys: Sequence[Expression], outputs: Sequence[Output]) -> Order:
+def _order(item: exp.Expression, keys: Keys, outputs: Sequence[Output]) -> Order:
     only(item, "this", "desc")  # NULLS FIRST is one part more, and refused
     return Order(_sorter(item.this, keys, outputs), bool(item.args.get("desc")))
 
 
-def _sorter(node: exp.Expression, keys: Sequence[Expression], outputs: Sequence[Output]) -> Key | Figure:
+def _sorter(node: exp.Expression, keys: Keys, outputs: Sequence[Output]) -> Key | Figure:
     """A column of the answer by position or name, a key, or a number computed from aggregates."""
     if isinstance(node, exp.Literal):
         return outputs[position(node, len(outputs))].shows
     shown = {each.name.casefold(): each.shows for each in outputs}
     if isinstance(node, exp.Column) and node.args.get("table") is None and node.name.casefold() in shown:
         return shown[node.name.casefold()]
-    place = key_place(node, keys)
+    place = keys.place(node)
     if place is not None:
         return Key(place)
     if isinstance(node, exp.Column):
@@ -110,26 +144,6 @@ def _sorter(node: exp.Expression, keys: Sequence[Expression], outputs: Sequence[
             "SF-Q121", "ORDER BY a number computed from numbers sorts nothing.", try_="ORDER BY n"
         )
     return by
-
-
-def key_place(node: exp.Expression, keys: Sequence[Expression]) -> int | None:
-    """Which key of GROUP BY an expression says again, if one."""
-    if not keys or is_aggregate(node):
-        return None
-    try:
-        said = expression(node)
-    except PolicyError:
-        return None
-    alike = [place for place, key in enumerate(keys) if key == said or _same_column(key, said)]
-    return alike[0] if alike else None
-
-
-def _same_column(key: Expression, said: Expression) -> bool:
-    """Names are the same whatever their case, and with the table's name before them or without."""
-    if not isinstance(key, Name) or not isinstance(said, Name):
-        return False
-    tables = {name.table.casefold() for name in (key, said) if name.table is not None}
-    return key.column.casefold() == said.column.casefold() and len(tables) < 2
 
 
 def most(node: exp.Expression) -> int:

@@ -107,6 +107,13 @@ def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
     return Joined(left, right, on, using, optional=side == "LEFT")
 
 
+def optional_names(select: exp.Select) -> frozenset[str]:
+    """The columns that a LEFT JOIN takes for one, of which that on the right may be missing."""
+    sides = (join for join in select.args.get("joins") or () if join.args.get("side") == "LEFT")
+    named = (_plain(each) for join in sides for each in join.args.get("using") or ())
+    return frozenset(identifier(each).casefold() for each in named)
+
+
 def _plain(node: Any) -> Any:
     return node.this if isinstance(node, exp.Column) else node
 

@@ -17,11 +17,11 @@ from sfumato.curator.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.queries import answers
 from sfumato.queries import expressions as conditions
-from sfumato.queries.answers import key_place
+from sfumato.queries.answers import Keys
 from sfumato.queries.figures import default_name, figure
 from sfumato.queries.leaves import column, identifier, only
 from sfumato.queries.questions import checked
-from sfumato.queries.relations import grouped, named, rows
+from sfumato.queries.relations import grouped, named, optional_names, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def question(text: str) -> Question:
     relation = rows(select, named(select, {}))
     keys = _keys(select)
     outputs = tuple(_output(item, keys) for item in select.expressions)
-    return checked(Question(relation, keys, outputs, **_after(select, keys, outputs)))
+    return checked(Question(relation, keys.said, outputs, **_after(select, keys, outputs)))
 
 
 def condition(text: str) -> Condition:
@@ -119,25 +119,26 @@ def _depth(root: exp.Expr) -> int:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-def _keys(select: exp.Select) -> tuple[Expression, ...]:
+def _keys(select: exp.Select) -> Keys:
     group = select.args.get("group")
     if group is None:
-        return ()
+        return Keys((), frozenset())
     only(group, "expressions")
-    return tuple(grouped(item, select.expressions) for item in group.expressions)
+    said = tuple(grouped(item, select.expressions) for item in group.expressions)
+    return Keys(said, optional_names(select))
 
 
 # ---- what is shown -----------------------------------------------------------------------------------------
 
 
-def _output(item: exp.Expression, keys: tuple[Expression, ...]) -> Output:
+def _output(item: exp.Expression, keys: Keys) -> Output:
     alias = None
     if isinstance(item, exp.Alias):
         only(item, "this", "alias")
         alias, item = identifier(item.args["alias"]), item.this
-    place = key_place(item, keys)
+    place = keys.place(item)
     if place is not None:
-        return Output(alias or _key_name(keys[place]), Key(place))
+        return Output(alias or _key_name(keys.said[place]), Key(place))
     if isinstance(item, exp.Column):
         name = str(column(item))[:80]
         raise PolicyError(
@@ -157,7 +158,7 @@ def _key_name(key: Expression) -> str:
     raise PolicyError("SF-Q118", "A computed group needs a name.", try_="FLOOR(age / 10) AS decade")
 
 
-def _after(select: exp.Select, keys: tuple[Expression, ...], outputs: tuple[Output, ...]) -> dict[str, Any]:
+def _after(select: exp.Select, keys: Keys, outputs: tuple[Output, ...]) -> dict[str, Any]:
     """The parts of a question that are done after the noise."""
     clauses: dict[str, Any] = {name: clause for name, clause in select.args.items() if clause}
     after: dict[str, Any] = {

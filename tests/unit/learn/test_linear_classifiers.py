@@ -201,6 +201,51 @@ def test_they_learn_behind_the_curator(lab: sf.Lab, kind: Any) -> None:
     assert str(lab.session().budget) != str(before)
 
 
+GAUSSIAN: dict[str, Any] = {"epsilon": 20, "delta": 1e-6, "method": "gaussian"}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gaussian_form_learns_behind_the_curator(kind: Any, classes: int, tmp_path: Path) -> None:
+    """Rows are counted, and read once; those of no class count nowhere."""
+    X, y = blobs(classes, 3000)
+    columns = {f"x{at}": sf.between(-1, 1) for at in range(4)} | {"kind": sf.one_of(*range(classes))}
+    missing = pa.array(y, mask=np.arange(3000) % 50 == 0)
+    table = pa.table({f"x{at}": X[:, at] for at in range(4)} | {"kind": missing})
+    lab = sf.create(tmp_path / "lab")
+    lab.register("t", table, unit=sf.ROW, columns=columns, budget=sf.Budget(epsilon=30, delta=1e-5))
+    features = [f"x{at}" for at in range(4)]
+    fitted = lab.session().fit(kind(**GAUSSIAN), table="t", features=features, target="kind")
+    assert fitted.score(pd.DataFrame(X, columns=features), y) > 0.9
+    assert "solver" in fitted.guarantee_.arithmetic
+    assert lab.session().budget.accounts[0].left_epsilon < 11
+    charges = [entry for entry in lab.ledger.entries() if entry.kind == "charge"]
+    assert len(charges) == 2
+
+
+def test_descent_takes_over_where_rows_may_be_too_many(lab: sf.Lab) -> None:
+    """So little ε tells nothing about how many there are."""
+    model = LogisticRegression(epsilon=1e-5, delta=1e-7, method="gaussian", steps=3)
+    before = len(list(lab.ledger.entries()))
+    lab.session().fit(model, table="points", features=["x0", "x1"], target="kind")
+    assert model.method_ == "gradient"
+    assert "noise drawn exactly" in model.guarantee_.arithmetic
+    charges = [entry for entry in list(lab.ledger.entries())[before:] if entry.kind == "charge"]
+    assert len(charges) == 4
+
+
+def test_what_the_gaussian_form_is_not_proven_for_is_refused(lab: sf.Lab) -> None:
+    own, before = ConvexERM(**GAUSSIAN, loss=huber(0.3)), len(list(lab.ledger.entries()))
+    for model, rows, code in [(LogisticRegression(**GAUSSIAN), 2, "SF-E142"), (own, 1, "SF-E143")]:
+        with pytest.raises(PolicyError) as problem:
+            lab.session().fit(model, table="points", features=["x0"], target="kind", rows_per_unit=rows)
+        assert problem.value.code == code
+    for wrong in (LinearSVC(**GAUSSIAN, width=0), LogisticRegression(**GAUSSIAN, penalty=-1)):
+        with pytest.raises(UsageError):
+            lab.session().fit(wrong, table="points", features=["x0"], target="kind")
+    assert len(list(lab.ledger.entries())) == before
+
+
 def test_textbook_forms_stay_outside(lab: sf.Lab) -> None:
     with pytest.raises(PolicyError) as problem:
         lab.session().fit(
@@ -282,3 +327,14 @@ def test_models_of_other_columns_are_not_evaluated(lab: sf.Lab) -> None:
     with pytest.raises(PolicyError) as problem:
         lab.session().evaluate(outside, table="points", target="kind", epsilon=1.0)
     assert problem.value.code == "SF-E141"
+
+
+@pytest.mark.parametrize(
+    ("features", "epsilon", "steps"), [(120, 300, 90), (20, 300, 45), (120, 0.1, 12)], ids=str
+)
+def test_many_rows_of_many_features_take_more_steps(features: int, epsilon: float, steps: int) -> None:
+    """By public numbers, and a number of rows that is noisy; here far from where it would matter."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, size=(1500, features))
+    model = LogisticRegression(epsilon=epsilon, delta=1e-6, bounds=(-1, 1), classes=[0, 1])
+    assert model.fit(X, (X[:, 0] > 0).astype(int)).n_iter_ == steps

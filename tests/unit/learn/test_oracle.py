@@ -38,7 +38,8 @@ from sfumato.errors import BudgetError, PolicyError
 from sfumato.fits import Rounds, TableOracle
 from sfumato.learn.arrays import Arrays
 from sfumato.learn.cells import bins, bit, clipped, corner, deviation, nearest
-from sfumato.learn.declared import ONE, Declared, Feature, shortened
+from sfumato.learn.declared import ONE, Declared, Feature
+from sfumato.learn.frames import rounded
 from sfumato.learn.moments import gram
 from sfumato.learn.oracle import ArrayOracle, Oracle
 from sfumato.learn.purse import Purse
@@ -220,10 +221,12 @@ def test_wide_numbers_are_summed_exactly() -> None:
 
 def test_shortened_rows_are_within_their_norm() -> None:
     rng = np.random.default_rng(2)
-    rows = rng.normal(size=(7, 5000)) * 10.0 ** rng.integers(-8, 9, 5000)
-    found, _ = shortened(rows, norm=3 * ONE)
-    assert np.array_equal(found, np.rint(found))
-    assert int((found.astype(int) ** 2).sum(axis=0).max()) <= (3 * ONE) ** 2
+    rows = ONE * rng.normal(size=(5000, 7)) * 10.0 ** rng.integers(-8, 9, (5000, 1))
+    for whole in (False, True):
+        found = np.rint(rows) if whole else rows.copy()
+        rounded(found, norm=3 * ONE, whole=whole)
+        assert np.array_equal(found, np.rint(found))
+        assert int((found.astype(int) ** 2).sum(axis=1).max()) <= (3 * ONE) ** 2
 
 
 # ---- behind the curator ----

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import UsageError
-from sfumato.learn import excess_loss, least_rows, rows_needed, shrink_for
+from sfumato.learn import excess_loss, least_rows, output_shrink, rows_needed, shrink_for
 from sfumato.learn.losses import LOGISTIC
-from sfumato.learn.perturbation import Neighbouring, objective, objective_tilt, output
+from sfumato.learn.perturbation import Neighbouring, objective, objective_tilt, output, output_scale
 from sfumato.learn.problems import OfMargins, Problem
 
 REPLACED = Neighbouring(replaced=True)
@@ -90,3 +90,27 @@ def test_other_methods_have_no_bound_here() -> None:
         excess_loss("gradient", rows=10, dimensions=2, shrink=0.1, epsilon=1)
     with pytest.raises(UsageError, match="chance"):
         excess_loss("output", rows=10, dimensions=2, shrink=0.1, epsilon=1, chance=2)
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(14_000, 0.1), (2000, 0.1), (500, 3.0)])
+def test_noise_is_short_beside_what_a_minimiser_can_be(rows: int, epsilon: float) -> None:
+    """No rows make it longer than is said; all alike make it almost so long where the penalty is right."""
+    shrink = output_shrink(rows=rows, dimensions=DIMENSIONS, epsilon=epsilon)
+    problem = posed(rows, shrink)
+    longest = math.sqrt(0.27847 / shrink)
+    noise = DIMENSIONS * output_scale(problem, REPLACED) / epsilon
+    assert noise == pytest.approx(0.2 * longest, rel=1e-3)
+    alike = replace(
+        problem, rows=np.repeat(problem.rows[:1], rows, axis=0), marks=np.ones_like(problem.marks)
+    )
+    for each in (problem, alike):
+        assert np.linalg.norm(each.minimum(np.zeros((1, DIMENSIONS)))[0]) <= longest
+
+
+def test_a_minimiser_is_as_long_as_it_can_be() -> None:
+    """Of rows that are all alike, at the margin where they pull the most: m = 1 + e^−m."""
+    margin = 1.2784645427610738
+    problem = posed(100, margin / (1 + math.exp(margin)) / margin**2)
+    alike = replace(problem, rows=np.repeat(problem.rows[:1], 100, axis=0), marks=np.ones_like(problem.marks))
+    found = float(np.linalg.norm(alike.minimum(np.zeros((1, DIMENSIONS)))[0]))
+    assert found == pytest.approx(math.sqrt(0.2784645427610738 / (problem.penalty / 100)), rel=1e-6)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.ledger import Charge
+    from sfumato.ledger.verify import Account
 
     Fork = Callable[[Callable[[], object]], Callable[[], int]]
 
@@ -218,12 +219,12 @@ def test_who_is_interrupted_while_taking_over_reads_all_of_it_anew(
 ) -> None:
     """Half of a charge in the books would be a charge too few, or the same one twice."""
 
-    def half(self: Books, draft: Books) -> None:
-        self.accounts.update(draft.accounts)
+    def half(self: Books, request: str, paid_by: str, key: str | None, paid: dict[str, Account]) -> None:
+        self.accounts.update(paid)
         raise KeyboardInterrupt
 
     ledger.charge(ask("before"))
-    monkeypatch.setattr(Books, "take", half)
+    monkeypatch.setattr(Books, "charged", half)
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(ask("interrupted"))
     monkeypatch.undo()

@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError
 from sfumato.ledger import Charged, Released, SqliteLedger, steps
-from sfumato.ledger.group import Group, Job
+from sfumato.ledger.group import Batch, Group, Job
 from sfumato.privacy import Budget
 
 if TYPE_CHECKING:
@@ -234,10 +234,9 @@ def test_those_of_the_last_commit_are_waited_for_and_nobody_else() -> None:
     group, sizes, ready = Group(), list[int](), threading.Event()
 
     def lead() -> None:
-        batch = group.take()
-        sizes.append(len(batch.jobs))
-        with batch.ending():
-            pass
+        with Batch() as batch:
+            batch.jobs = group.take()
+            sizes.append(len(batch.jobs))
 
     def come_back() -> None:
         group._missing, group._span = {threading.get_ident()}, 120.0

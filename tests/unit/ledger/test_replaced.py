@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import Charged, SqliteLedger, steps
+from sfumato.ledger import Charged, SqliteLedger, files, steps
 from sfumato.privacy import Budget
 
 if TYPE_CHECKING:
@@ -69,7 +69,29 @@ def remove_index(path: Path, backup: Path) -> None:
     beside(path)[1].unlink()
 
 
-CHANGES = [restore, overwrite, rename, remove, remove_log, remove_index]
+def replace_log(path: Path, backup: Path) -> None:
+    """By a file of the same bytes."""
+    log = beside(path)[0]
+    shutil.copy(log, f"{log}.new")
+    Path(f"{log}.new").replace(log)
+
+
+CHANGES = [restore, overwrite, rename, remove, remove_log, remove_index, replace_log]
+
+
+@pytest.mark.parametrize("known", [files._statx, None])
+def test_a_log_is_known_by_the_same_numbers_with_and_without_its_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: object
+) -> None:
+    monkeypatch.setattr(files, "_statx", known)
+    log, link = tmp_path / "é-wal", tmp_path / "link-wal"
+    log.write_bytes(b"frames")
+    link.symlink_to(log)
+    found = log.stat()
+    assert files.log_identity(os.fsencode(log)) == (found.st_ino, found.st_dev) == files.identity(str(log))
+    assert files.log_identity(os.fsencode(link)) == files.identity(str(log))
+    log.unlink()
+    assert files.log_identity(os.fsencode(log)) is None
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -149,7 +171,7 @@ def test_between_two_connections_with_the_same_inode(
         assert path.stat().st_ino == inode
         with pytest.raises(LedgerError, match="its chain lacks an entry"):
             call()
-        ledger._ill = None
+        ledger._well.ill = None
 
 
 def test_in_a_child(
