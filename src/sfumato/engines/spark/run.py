@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SMALL = 2**63
 MOST_TERMS = 28
 """Spark makes one Java method of all that it does with a row, and Java never compiles a method of more than
-8,000 bytes. So many products of two features keep below that; what does not, connection.py has Spark split."""
+8,000 bytes. So many products of two features keep below that; connection.py has Spark split the rest."""
 
 
 def answer(program: Asked, session: SparkSession, place: Place) -> Any:
