@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -207,18 +207,26 @@ class TableOracle(Oracle):
         return spread(answer, groupings, keys, len(blocks))
 
 
+class Kernel(Protocol):
+    """What learns from rows as they are, and gives away no more than its event says."""
+
+    def event(self) -> Event: ...
+
+    def release(self, exact: Any) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """Weights near a minimum, from the rows of a table, one a unit."""
+    """What a kernel makes of the rows of a table, one a unit."""
 
     program: People
-    minima: Minima
+    kernel: Kernel
 
     def event(self) -> Event:
-        return self.minima.event()
+        return self.kernel.event()
 
-    def release(self, exact: Any) -> list[list[int]]:
-        return self.minima.release(exact)
+    def release(self, exact: Any) -> Any:
+        return self.kernel.release(exact)
 
 
 class Rounds:

@@ -19,7 +19,7 @@ from sfumato.curator.statistics import kept
 from sfumato.engines.program import People
 from sfumato.errors import PolicyError, UsageError
 from sfumato.features import Catalogued
-from sfumato.fits import column_names, private_rows, protected
+from sfumato.fits import Learnt, column_names, private_rows, protected
 from sfumato.held import HeldOracle, Layout, Scored, figures
 from sfumato.learn import progress
 from sfumato.learn.estimator import Paying
@@ -69,7 +69,7 @@ def search(
     always = _ALWAYS * whole(asked.runs, "runs")
     best = Best.of(estimator, settings, Layout.of(declared), plan, always)
     purse = replace(Paying.purse(asked), whole=plan.event)
-    step = Searched(People(bounded.rows, bounded.where, figures(declared)), best)
+    step = Learnt(People(bounded.rows, bounded.where, figures(declared)), best)
     priced = Priced(rows.table, purse.main, (step,), truncation(rows.table))
     if not desk.standing(priced).free:
         unseen(best.rehearse)
@@ -141,20 +141,6 @@ def _text(parameters: dict[str, Any]) -> str:
 
 
 # ---- what is charged ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """The best run on the rows of a table, one a unit."""
-
-    program: People
-    best: Best
-
-    def event(self) -> Event:
-        return self.best.event()
-
-    def release(self, exact: NDArray[np.int64]) -> dict[str, Any]:
-        return self.best.release(exact)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ class _Whole:
             return int(self._window.value(term).sum())
         if matrix not in self._streamed:
             self._streamed[matrix] = matrix.sums().tolist()
-        return int(self._streamed[matrix][matrix.places[term]])  # type: ignore[index]
+        return int(self._streamed[matrix][matrix.places[term]])
 
     def _factors(self, term: Value) -> tuple[Factor, Factor] | None:
         """The two parts of a product that doubles sum exactly, each with the constant it is multiplied by."""
@@ -230,7 +230,7 @@ class _Whole:
         """Every part by every other, and where each stands; where one meets all others, by that one alone."""
         matrix = self._arrays.streamed(parts)
         if matrix is not None:
-            return {id(part): matrix.places[part] for part in parts}, matrix.products().tolist()  # type: ignore[index]
+            return {id(part): matrix.places[part] for part in parts}, matrix.products().tolist()
         places, rows = (
             {id(part): at for at, part in enumerate(parts)},
             stacked(list(map(self._double, parts))),

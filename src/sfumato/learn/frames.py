@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.statistics import Column
+    from sfumato.curator.statistics import Column, Value
 
     Floats = NDArray[np.float64]
 
@@ -143,7 +143,7 @@ class Matrix:
     """Features of all rows, within ±2·ONE. `write` computes a few rows into what it is given."""
 
     def __init__(self, names: Sequence[Column], rows: int, write: Callable[[slice, Floats], None]) -> None:
-        self.places = {name: place for place, name in enumerate(names)}
+        self.places: dict[Value, int] = {name: place for place, name in enumerate(names)}
         self.rows = rows
         self._write = write
         self._laid: Floats | None = None

@@ -124,10 +124,10 @@ class Window:
 
     def value(self, value: Value) -> NDArray[Any]:
         """One number a row: in doubles where they are exact, else in integers."""
-        found = self._values.get(id(value))
+        found: NDArray[Any] | None = self._values.get(id(value))
         if found is None:
             found = self._values[id(value)] = self._computed(value)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def whole(self, value: Value) -> Ints:
         return self.value(value).astype(np.int64, copy=False)
