@@ -55,7 +55,7 @@ clean:
 # The build tools come first and are pinned too; an isolated build would fetch whatever is newest.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing sfumato into $(VENV)"
-	@$(PIP) install -c constraints.txt hatchling editables
+	@$(PIP) install -c constraints.txt hatchling editables setuptools
 	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[plot]"
 	@touch $@
 

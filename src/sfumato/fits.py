@@ -33,6 +33,7 @@ from sfumato.learn.oracle import Oracle
 from sfumato.learn.slopes import labels
 from sfumato.learn.transactions import declared as sets
 from sfumato.privacy.account import Cost, price
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import shown, whole
 from sfumato.privacy.neighbours import Neighbours
@@ -215,6 +216,7 @@ class Kernel(Protocol):
     def release(self, exact: Any) -> Any: ...
 
 
+@tagged("Learnt", "program", "kernel")
 @dataclass(frozen=True, slots=True)
 class Learnt:
     """What a kernel makes of the rows of a table, one a unit."""

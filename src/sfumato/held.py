@@ -22,6 +22,7 @@ from sfumato.learn.declared import LABELS, Declared, Feature, Labels
 from sfumato.learn.oracle import ArrayOracle
 from sfumato.learn.places import one_by_one
 from sfumato.learn.search import whole_qualities
+from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _TARGET = Column(1, "y")
 
 
+@tagged("Stands", "bound", "middle", "half", "listed")
 @dataclass(frozen=True, slots=True)
 class Stands:
     """What an integer stands for: middle + half · integer / bound, or one of so many listed values."""
@@ -67,6 +69,7 @@ class Stands:
         return float(self.middle) + float(self.half) * (integers / self.bound)
 
 
+@tagged("Layout", "features", "target")
 @dataclass(frozen=True, slots=True)
 class Layout:
     """What is public of a row: what its integers stand for, and of a class how many classes there are."""

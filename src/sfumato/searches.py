@@ -28,6 +28,7 @@ from sfumato.learn.saving import learned, told, written
 from sfumato.learn.search import best_of, coins, scored, settings_of
 from sfumato.learn.supervised import PrivateClassifier, PrivateRegressor
 from sfumato.noise.record import through, unseen
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import group
 from sfumato.privacy.exact import whole
 from sfumato.privacy.neighbours import Neighbours
@@ -143,6 +144,7 @@ def _text(parameters: dict[str, Any]) -> str:
 # ---- what is charged ---------------------------------------------------------------------------------------
 
 
+@tagged("Best", "kind", "given", "settings", "layout", "amounts", "score", "whole", "always")
 @dataclass(frozen=True, slots=True)
 class Best:
     """The best of a random number of runs: which setting it had, what it learnt, and its noisy score.

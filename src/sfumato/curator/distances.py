@@ -26,6 +26,7 @@ from sfumato.engines.rows import Present
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
 from sfumato.noise import Laplace
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ Property = CountReaches | SumReaches | ShareReaches | QuantileBelow | ModeIs | U
 # ---- what is computed once it is paid ----------------------------------------------------------------------
 
 
+@tagged("Linear", "weights", "goal", "gain")
 @dataclass(frozen=True, slots=True)
 class Linear:
     """The property that Σ over units of a score is at least `goal`.
@@ -134,6 +136,7 @@ def _fewest(short: int, taken: list[int], gain: int) -> int:
     return changes + 1  # out of reach; priced as one more than removing everyone
 
 
+@tagged("Mode", "place", "rows")
 @dataclass(frozen=True, slots=True)
 class Mode:
     """The property that no cell has more rows than one of them. An added unit can put `rows` rows there."""
@@ -146,6 +149,7 @@ class Mode:
         return math.ceil(Fraction(int(max(counts)) - int(counts[self.place]), self.rows))
 
 
+@tagged("Single")
 @dataclass(frozen=True, slots=True)
 class Single:
     """The property that exactly one unit has a row."""
@@ -154,6 +158,7 @@ class Single:
         return abs(int(exact[0][0]) - 1)
 
 
+@tagged("Distance", "program", "formula", "noise", "changes")
 @dataclass(frozen=True, slots=True)
 class Distance:
     """A distance with noise. Neighbours are one change apart, or two where a unit is replaced."""

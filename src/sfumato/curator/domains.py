@@ -13,6 +13,8 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from typing import Any, TypeGuard
 
+from sfumato.privacy.canonical import tagged
+
 EPOCH = date(1970, 1, 1)
 ORIGIN = datetime(1970, 1, 1)  # noqa: DTZ001  moments are kept in UTC, without saying so
 
@@ -20,6 +22,7 @@ Scalar = str | bool | Fraction | date | datetime
 """A literal or a listed value, numbers exact."""
 
 
+@tagged("Numbers", "low", "high", "step", "rounded")
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """The number integer · step, for an integer from low to high."""
@@ -59,6 +62,7 @@ class Numbers:
         return [self.show(place) for place in range(self.low, self.high + 1)]
 
 
+@tagged("Listed", "values")
 @dataclass(frozen=True, slots=True)
 class Listed:
     """The value at a place, from 0, of a public list."""
@@ -107,6 +111,7 @@ SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
+@tagged("Periods", "low", "high", "unit")
 @dataclass(frozen=True, slots=True)
 class Periods:
     """A stretch of the calendar: how many whole ones lie between the start of 1970 and it, in UTC.
@@ -136,6 +141,7 @@ class Periods:
         return [self.at(place) for place in range(self.low, self.high + 1)]
 
 
+@tagged("Texts")
 @dataclass(frozen=True, slots=True)
 class Texts:
     """Any text. It can be counted, tested and bought as a key; it is never shown otherwise."""

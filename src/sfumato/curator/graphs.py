@@ -21,6 +21,7 @@ from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.values import Add, Column, Constant, Least
 from sfumato.errors import PolicyError
 from sfumato.noise import Laplace
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.ends import Edge, Node
 from sfumato.privacy.sensitivity import root_up
 
@@ -55,6 +56,7 @@ def edge_moves(protects: Node | Edge) -> Moves:
 # ---- what is computed once it is paid ----------------------------------------------------------------------
 
 
+@tagged("NoisyNumbers", "moves", "noise")
 @dataclass(frozen=True, slots=True)
 class NoisyNumbers:
     """Noise for numbers that one protected node or edge can move so far."""
@@ -80,6 +82,7 @@ class NoisyNumbers:
         return root_up(Fraction(self.moves.l2_squared))
 
 
+@tagged("DegreeCounts", "program", "numbers")
 @dataclass(frozen=True, slots=True)
 class DegreeCounts:
     """Noisy numbers of nodes with at least 1, 2, … edges. The program counts those with exactly so many."""
@@ -94,6 +97,7 @@ class DegreeCounts:
         return self.numbers.release(np.cumsum(exact[0][::-1])[::-1])
 
 
+@tagged("EdgeCount", "program", "numbers")
 @dataclass(frozen=True, slots=True)
 class EdgeCount:
     """A noisy number of edges. The program sums the degrees, to which every edge adds two."""

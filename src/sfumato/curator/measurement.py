@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato.privacy.canonical import tagged
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 # ---- aggregates --------------------------------------------------------------------------------------------
 
 
+@tagged("Count", "of")
 @dataclass(frozen=True, slots=True)
 class Count:
     """How many rows; of an expression, how many where it is not missing."""
@@ -22,6 +25,7 @@ class Count:
     of: Expression | None = None
 
 
+@tagged("Units", "of")
 @dataclass(frozen=True, slots=True)
 class Units:
     """How many different units have a row. The name is that of the column that says whose row it is."""
@@ -29,6 +33,7 @@ class Units:
     of: Expression
 
 
+@tagged("Sum", "of")
 @dataclass(frozen=True, slots=True)
 class Sum:
     """The sum of a number, within its bounds; missing values add nothing."""
@@ -36,6 +41,7 @@ class Sum:
     of: Expression
 
 
+@tagged("Mean", "of")
 @dataclass(frozen=True, slots=True)
 class Mean:
     """The average of a number over the rows where it is not missing."""
@@ -43,6 +49,7 @@ class Mean:
     of: Expression
 
 
+@tagged("Variance", "of", "sample", "root")
 @dataclass(frozen=True, slots=True)
 class Variance:
     """The variance of a number over the rows where it is not missing."""
@@ -54,6 +61,7 @@ class Variance:
     """Whether its root is shown, the standard deviation."""
 
 
+@tagged("Covariance", "of", "other", "sample", "scaled")
 @dataclass(frozen=True, slots=True)
 class Covariance:
     """How two numbers vary together, over the rows where neither is missing."""
@@ -69,6 +77,7 @@ LEAST = Fraction(1, 2**20)
 """Below this share of the rows there is none: the minimum. Above one less it, the maximum."""
 
 
+@tagged("Quantile", "of", "share")
 @dataclass(frozen=True, slots=True)
 class Quantile:
     """A value that about this share of the rows lies below, over the rows where it is not missing."""

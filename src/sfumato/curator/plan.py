@@ -28,8 +28,8 @@ from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
 from sfumato.noise import End, Quantiles, ThresholdedNoise, TruncatedGeometric
 from sfumato.privacy.account import Cost, price
+from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.events import Event, Sequential
-from sfumato.privacy.exact import canonical_json
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:

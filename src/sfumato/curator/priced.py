@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.privacy.account import Cost, price
+from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.events import Event, Parallel, Repeated, Sequential
-from sfumato.privacy.exact import canonical_json
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog import Table

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sfumato.privacy.canonical import tagged
+
 if TYPE_CHECKING:
     from sfumato.curator.domains import Scalar
 
 # ---- what is computed of a row -----------------------------------------------------------------------------
 
 
+@tagged("Name", "column", "table")
 @dataclass(frozen=True, slots=True)
 class Name:
     """A column, with the name of its table where two tables could be meant."""
@@ -22,6 +25,7 @@ class Name:
         return self.column if self.table is None else f"{self.table}.{self.column}"
 
 
+@tagged("Literal", "value")
 @dataclass(frozen=True, slots=True)
 class Literal:
     """A value typed in; None is NULL."""
@@ -29,6 +33,7 @@ class Literal:
     value: Scalar | None
 
 
+@tagged("Call", "function", "arguments")
 @dataclass(frozen=True, slots=True)
 class Call:
     """A function of the closed list in curator/functions.py, by its name there."""
@@ -37,6 +42,7 @@ class Call:
     arguments: tuple[Expression, ...]
 
 
+@tagged("Case", "branches", "otherwise")
 @dataclass(frozen=True, slots=True)
 class Case:
     """The value of the first branch whose condition is true; without one, `otherwise`."""
@@ -45,6 +51,7 @@ class Case:
     otherwise: Expression = Literal(None)
 
 
+@tagged("Truth", "condition")
 @dataclass(frozen=True, slots=True)
 class Truth:
     """A condition as a value: true, false, or missing where it is unknown."""
@@ -52,6 +59,7 @@ class Truth:
     condition: Condition
 
 
+@tagged("OfUnit", "figure", "of")
 @dataclass(frozen=True, slots=True)
 class OfUnit:
     """A figure of the rows of one unit: count, present, sum, min, max or avg. Only in `PerUnit`."""
@@ -66,6 +74,7 @@ Expression = Name | Literal | Call | Case | Truth | OfUnit
 # ---- conditions on a row -----------------------------------------------------------------------------------
 
 
+@tagged("Comparison", "left", "operator", "right")
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """left operator right, with an operator out of = < <= > >="""
@@ -75,6 +84,7 @@ class Comparison:
     right: Expression
 
 
+@tagged("Like", "text", "pattern")
 @dataclass(frozen=True, slots=True)
 class Like:
     """A text matches a pattern, in which % is any run of characters and _ is one."""
@@ -83,11 +93,13 @@ class Like:
     pattern: str
 
 
+@tagged("IsMissing", "part")
 @dataclass(frozen=True, slots=True)
 class IsMissing:
     part: Expression
 
 
+@tagged("Holds", "part")
 @dataclass(frozen=True, slots=True)
 class Holds:
     """A column of booleans, as a condition."""
@@ -95,11 +107,13 @@ class Holds:
     part: Expression
 
 
+@tagged("Negation", "part")
 @dataclass(frozen=True, slots=True)
 class Negation:
     part: Condition
 
 
+@tagged("AllOf", "parts")
 @dataclass(frozen=True, slots=True)
 class AllOf:
     """Every part holds; no part means every row."""
@@ -107,6 +121,7 @@ class AllOf:
     parts: tuple[Condition, ...] = ()
 
 
+@tagged("AnyOf", "parts")
 @dataclass(frozen=True, slots=True)
 class AnyOf:
     parts: tuple[Condition, ...]

@@ -23,6 +23,7 @@ from sfumato.engines.values import Block
 from sfumato.errors import PolicyError
 from sfumato.noise import BlockMedian, Quantiles, TopK
 from sfumato.noise.histograms import Histograms
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Repeated
 from sfumato.privacy.neighbours import Neighbours
 
@@ -45,6 +46,7 @@ _FINEST = 20
 # ---- the most frequent values ------------------------------------------------------------------------------
 
 
+@tagged("Top", "program", "mechanism")
 @dataclass(frozen=True, slots=True)
 class Top:
     """The places of the greatest sums: one sum in many cells, or many sums in one."""
@@ -93,6 +95,7 @@ def top(source: Source, column: Expression, k: int, by_units: bool, spend: Spend
 # ---- quantiles of several values ---------------------------------------------------------------------------
 
 
+@tagged("Ranked", "values", "cells", "size", "mechanism", "rows")
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """Quantiles of so many values, each in every cell: a choice for each value, one after the other.
@@ -123,6 +126,7 @@ class Ranked:
         return found
 
 
+@tagged("Ranks", "program", "ranked")
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """The same of the rows of a table, from one scan."""
@@ -148,6 +152,7 @@ def ranks(
 # ---- blocks of units ---------------------------------------------------------------------------------------
 
 
+@tagged("BlockQuantiles", "program", "mechanism", "share", "changed")
 @dataclass(frozen=True, slots=True)
 class BlockQuantiles:
     """The middle of a quantile of every block. A unit is in one block, whatever its rows."""
@@ -185,6 +190,7 @@ def _quantile(places: NDArray[np.int64], counts: NDArray[np.int64], share: Fract
     return int(places[np.searchsorted(upto, max(wanted, 1))])
 
 
+@tagged("BlockEstimates", "program", "mechanism", "aggregate", "of", "grid", "changed")
 @dataclass(frozen=True, slots=True)
 class BlockEstimates:
     """The same of what sums give: averages, variances, correlations, on a grid between their public ends.

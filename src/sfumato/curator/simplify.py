@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.engines.values import Among, AtLeast, AtMost, Every, Not, Predicate, Some, Value
-from sfumato.privacy.exact import canonical_json
+from sfumato.privacy.canonical import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

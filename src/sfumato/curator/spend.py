@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import Gaussian, Laplace
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import exact, positive, shown
 from sfumato.privacy.sensitivity import root_up
 
@@ -25,6 +26,7 @@ WHOLE = Fraction(1)
 _ROUNDING = 1 + Fraction(1, 2**24)  # above what rounding up each of many sums can add to a price
 
 
+@tagged("Moves", "l1", "l2_squared")
 @dataclass(frozen=True, slots=True)
 class Moves:
     """How far one unit can move the cells of a sum: by the l1 norm, and by the square of the l2 norm."""
@@ -77,6 +79,7 @@ def _root(weight: Fraction, degree: int) -> int:
     return low
 
 
+@tagged("Pure", "epsilon", "delta", "words")
 @dataclass(frozen=True, slots=True)
 class Pure:
     """Pure ε, shared by what is asked: Laplace noise. δ, where there is one, pays for keys alone.
@@ -105,6 +108,7 @@ class Pure:
         )
 
 
+@tagged("Rounded", "multiplier", "words")
 @dataclass(frozen=True, slots=True)
 class Rounded:
     """Gaussian noise, `multiplier` times the sensitivity for what is asked together.

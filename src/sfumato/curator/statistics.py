@@ -42,6 +42,7 @@ from sfumato.engines.values import (
 )
 from sfumato.noise import Gaussian, Laplace
 from sfumato.noise.scales import SMALLEST
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.sensitivity import root_up
@@ -167,6 +168,7 @@ class Block:
         return cls(tuple(terms), sum(reach), sum(each * each for each in reach), share)
 
 
+@tagged("Noisy", "terms", "l1", "l2_squared", "noise")
 @dataclass(frozen=True, slots=True)
 class Noisy:
     """A block of sums, how far one unit moves it, and its noise."""
@@ -199,6 +201,7 @@ class Noisy:
         return max(1e-12, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
 
 
+@tagged("Joint", "program", "blocks")
 @dataclass(frozen=True, slots=True)
 class Joint:
     """Noisy sums over listed cells, block by block, from one scan."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.noise import End, Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.histograms import Histograms
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.sensitivity import root_up
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 FREE = Sequential(())
 
 
+@tagged("Measured", "summand", "moves", "noise")
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One noisy sum, or one that no unit can move and that is shown as it is."""
@@ -57,6 +59,7 @@ class Measured:
         return root_up(Fraction(self.moves.l2_squared))
 
 
+@tagged("Sums", "program", "measured")
 @dataclass(frozen=True, slots=True)
 class Sums:
     """Noisy sums over listed cells."""
@@ -71,6 +74,7 @@ class Sums:
         return [each.release(sums).tolist() for each, sums in zip(self.measured, exact, strict=True)]
 
 
+@tagged("Choices", "program", "mechanism", "rows")
 @dataclass(frozen=True, slots=True)
 class Choices:
     """Quantiles of a value in every cell.
@@ -96,6 +100,7 @@ class Choices:
         return chosen
 
 
+@tagged("Bought", "program", "keys", "measured")
 @dataclass(frozen=True, slots=True)
 class Bought:
     """Keys that enough units have, and noisy sums for those."""

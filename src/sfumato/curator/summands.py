@@ -15,6 +15,7 @@ from sfumato.curator.measurement import Count, Covariance, Mean, Sum, Summed, Un
 from sfumato.engines import program as engine
 from sfumato.engines.values import Add, Choose, Constant, Lookup, Missing, Multiply, Value
 from sfumato.errors import PolicyError
+from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
     from sfumato.curator.relation import Expression
@@ -24,6 +25,7 @@ FINEST = 28
 """A sum whose rows reach further than 2^FINEST steps is taken on a coarser grid."""
 
 
+@tagged("Summand", "term", "bound", "step", "centre", "slack", "signed")
 @dataclass(frozen=True, slots=True)
 class Summand:
     """A term to sum: a row adds at most `bound` steps of size `step`, measured from `centre` steps."""

@@ -25,6 +25,7 @@ from sfumato.learn.solvers import minimum
 from sfumato.noise import Gaussian, Laplace
 from sfumato.noise.record import through
 from sfumato.noise.scales import LARGEST, SMALLEST
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ApproxDP
 from sfumato.privacy.exact import raised
 from sfumato.privacy.gaussian import mu_of
@@ -62,6 +63,7 @@ def _tested(epsilon: Fraction) -> Laplace:
     return Laplace(max(SMALLEST, 1 / (epsilon * _TEST)))
 
 
+@tagged("Minima", "loss", "width", "classes", "size", "norm", "penalty", "rows", "epsilon", "delta")
 @dataclass(frozen=True, slots=True)
 class Minima:
     """Weights of a linear classifier, near a minimum with a Gaussian tilt, on a grid, with their own noise.

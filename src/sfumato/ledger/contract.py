@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sfumato.errors import UsageError
 from sfumato.ledger.entry import require_utf8, write
 from sfumato.privacy.account import ORDERS, Cost
-from sfumato.privacy.exact import canonical_json
+from sfumato.privacy.canonical import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

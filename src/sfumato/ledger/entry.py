@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Literal, NoReturn, cast
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.privacy.exact import canonical_json
+from sfumato.privacy.canonical import canonical_json
 
 Kind = Literal["account", "grant", "charge", "release", "reserve", "draw", "return"]
 

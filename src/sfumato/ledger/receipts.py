@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.contract import is_digest
 from sfumato.ledger.entry import read
-from sfumato.privacy.exact import canonical_json
+from sfumato.privacy.canonical import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,6 +15,7 @@ from sfumato.noise.record import through
 from sfumato.noise.scales import grid_steps
 from sfumato.noise.wide import Wide
 from sfumato.privacy import events
+from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 
+@tagged("Gaussian", "sigma")
 @dataclass(frozen=True, slots=True)
 class Gaussian:
     """Adds the whole number nearest to Gaussian noise.

@@ -23,6 +23,7 @@ from sfumato.noise.laplace import Laplace, Quotient
 from sfumato.noise.normal import Rounded
 from sfumato.noise.record import through
 from sfumato.noise.tails import reached_rarely, reaching, risk
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ThresholdedKeys
 from sfumato.privacy.exact import positive, shown, whole
 from sfumato.privacy.sensitivity import root_up
@@ -54,6 +55,7 @@ class Telling:
         return ThresholdedKeys(self.epsilon, self.delta)
 
 
+@tagged("TruncatedGeometric", "epsilon", "delta", "per_unit")
 @dataclass(frozen=True, slots=True)
 class TruncatedGeometric(Telling):
     """Tells a key with a chance that rises with the number of its units as steeply as (ε, δ) allows.
@@ -139,6 +141,7 @@ class Ramp:
         return found
 
 
+@tagged("ThresholdedNoise", "epsilon", "delta", "per_unit", "gaussian")
 @dataclass(frozen=True, slots=True)
 class ThresholdedNoise(Telling):
     """Adds noise to the count of every key that is there, and tells both where the sum is high enough.

@@ -17,6 +17,7 @@ from sfumato.noise.integers import added
 from sfumato.noise.inversion import Table, half_width, in_blocks
 from sfumato.noise.record import through
 from sfumato.noise.scales import grid_steps
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import DiscreteLaplace
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _FEW = 1 << 14  # up to so many draws making large tables takes longer than drawing from small ones
 
 
+@tagged("Laplace", "scale")
 @dataclass(frozen=True, slots=True)
 class Laplace:
     """Adds integer Laplace noise.

@@ -18,6 +18,7 @@ from sfumato.noise.histograms import histograms
 from sfumato.noise.ranks import Aim, Parts, choose
 from sfumato.noise.record import through
 from sfumato.privacy import events
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Quantile:
         return _around(self.share, self.rank_error(cells, confidence), rows)
 
 
+@tagged("End", "epsilon", "beyond", "highest")
 @dataclass(frozen=True, slots=True)
 class End:
     """Chooses a cell near the lowest or the highest row: one that about `beyond` rows lie beyond.
@@ -162,6 +164,7 @@ class End:
         return self.beyond + likely_shortfall(self.scale, cells, confidence)
 
 
+@tagged("Quantiles", "epsilon", "shares")
 @dataclass(frozen=True, slots=True)
 class Quantiles:
     """Several quantiles at once: the middle one first, then those on either side among the rows there.

@@ -17,6 +17,7 @@ from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.quantiles import Quantile
 from sfumato.noise.record import through
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Blocks:
         return [_bounded(kernel, places, low, high) for places in self.split(units)]
 
 
+@tagged("BlockMean", "blocks", "low", "high", "noise")
 @dataclass(frozen=True, slots=True)
 class BlockMean:
     """The mean of the blocks' outputs, with Laplace noise on their sum.
@@ -116,6 +118,7 @@ class BlockMean:
         return Fraction(self.noise.half_width(confidence), self.blocks)
 
 
+@tagged("BlockMedian", "blocks", "low", "high", "epsilon")
 @dataclass(frozen=True, slots=True)
 class BlockMedian:
     """A value with about half of the blocks' outputs on either side.

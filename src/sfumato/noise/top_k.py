@@ -13,6 +13,7 @@ from sfumato.noise.candidates import candidates, expected_shortfall, likely_shor
 from sfumato.noise.chances import below_best, chances
 from sfumato.noise.exponential import Exponential
 from sfumato.noise.record import through
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Repeated
 from sfumato.privacy.exact import positive, whole
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 
+@tagged("TopK", "epsilon", "k", "sensitivity", "monotone")
 @dataclass(frozen=True, slots=True)
 class TopK:
     """Chooses a candidate by the exponential mechanism at ε/k, sets it aside, and chooses again, k times.
