@@ -25,8 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.curator.plan import plan
-from sfumato.curator.spend import Pure
+from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.spend import Pure
 from sfumato.queries.sql import question
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from parts.private import BUDGET, fresh_epsilon, promises
 from parts.rows import MAX_ROWS, write
 from parts.scale import page
 from parts.spark import java_seconds, session
-from sfumato.curator.plan import plan
-from sfumato.curator.spend import Pure
+from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.spend import Pure
 from sfumato.engines.spark.connection import own_session
 from sfumato.engines.spark.run import written
 from sfumato.queries.sql import question

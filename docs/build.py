@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sfumato.codes import CODES
 from sfumato.engines.support import ENGINES, SUPPORT, Support
+from sfumato.errors.codes import CODES
 
 DOCS = Path(__file__).parent
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from conformance.parts import CENSUS, SURVEY, VISITS, Part, Pool, condition, number
-from sfumato.curator.measurement import Bounds, Question
-from sfumato.curator.relation import Sizes
+from sfumato.curator.question.measurement import Bounds, Question
+from sfumato.curator.question.relation import Sizes
 from sfumato.queries.sql import question
 
 if TYPE_CHECKING:

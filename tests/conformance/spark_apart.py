@@ -18,8 +18,8 @@ import pyarrow as pa
 import sfumato as sf
 from conformance import spark_session
 from conformance.with_spark import Beside
-from sfumato.curator.plan import plan
-from sfumato.curator.spend import Pure
+from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.spend import Pure
 from sfumato.engines.spark import connection
 from sfumato.queries.sql import question
 

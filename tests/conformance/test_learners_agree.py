@@ -14,16 +14,16 @@ import pytest
 from conformance.both_engines import Both
 from conformance.test_engines_agree import KEY
 from conformance.with_spark import Beside
-from sfumato.curator.domains import Numbers
-from sfumato.curator.lowered import Lowered, coarser, number
-from sfumato.curator.statistics import Add, Column, Constant, Either, Key, Lookup, Multiply
-from sfumato.engines.preparation import Codes, Grid, Preparation
+from sfumato.curator.catalog.domains import Numbers
+from sfumato.curator.lower.lowered import Lowered, coarser, number
 from sfumato.engines.program import Counted, Program, Tallies, Total
 from sfumato.engines.rows import ALL, Scan
-from sfumato.features import moved, short
-from sfumato.learn.cells import bins, clipped, corner, nearest
-from sfumato.learn.declared import ONE, Declared, Feature, View
-from sfumato.learn.moments import cross, gram
+from sfumato.engines.snapshot import Codes, Grid, Preparation
+from sfumato.learn.trees.cells import bins, clipped, corner, nearest
+from sfumato.oracle.blocks import Add, Column, Constant, Either, Key, Lookup, Multiply
+from sfumato.oracle.declared import ONE, Declared, Feature, View
+from sfumato.oracle.moments import cross, gram
+from sfumato.oracle.table_features import moved, short
 
 A, B, Y = (Column(0, name) for name in "aby")
 C = Column(0, "c")

@@ -15,9 +15,9 @@ from conformance import worlds
 from conformance.both_engines import Both
 from conformance.generate import ask, ask_sizes
 from conformance.worlds import World, make
-from sfumato.curator import expressions
-from sfumato.curator.functions import FUNCTIONS
-from sfumato.curator.plan import Plan
+from sfumato.curator.lower import expressions
+from sfumato.curator.lower.functions import FUNCTIONS
+from sfumato.curator.plan.plan import Plan
 from sfumato.engines.program import Counted, Keyed, People, Program, Tally
 from sfumato.engines.rows import ALL, Bounded, Largest, PerUnit, Scan, Sizes, Smallest, Total
 from sfumato.engines.values import (

@@ -24,8 +24,10 @@ import pytest
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.reference import Reference
 from conformance.worlds import World, make, sizes, stored
-from sfumato.curator.domains import Domain, Listed, Numbers, Periods, Texts, begin
-from sfumato.curator.measurement import (
+from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods, Texts, begin
+from sfumato.curator.plan.plan import Plan
+from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.question.measurement import (
     LEAST,
     Aggregate,
     Count,
@@ -36,8 +38,6 @@ from sfumato.curator.measurement import (
     Units,
     Variance,
 )
-from sfumato.curator.plan import Plan
-from sfumato.curator.steps import Bought, Choices
 from sfumato.engines.program import Tallied
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.errors import PolicyError

@@ -11,18 +11,18 @@ import pytest
 
 from conformance.both_engines import Both
 from conformance.with_spark import Beside
-from sfumato.curator.layers import Layers, shortened
-from sfumato.curator.source import Source
-from sfumato.engines.preparation import Grid, Preparation
+from sfumato.curator.lower.computed import Layers, shortened
+from sfumato.curator.lower.source import Source
 from sfumato.engines.program import Program, Total
 from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.snapshot import Grid, Preparation
 from sfumato.engines.values import Column
-from sfumato.learn.arrays import Arrays
-from sfumato.learn.declared import ONE, Declared, Feature, Labels
-from sfumato.learn.losses import LOGISTIC, huber
-from sfumato.learn.residuals import Grid as Scores
-from sfumato.learn.residuals import Margins, Softmax
-from sfumato.learn.slopes import Rows, Slopes
+from sfumato.learn.convex.losses import LOGISTIC, huber
+from sfumato.learn.convex.score_gradients import Grid as Scores
+from sfumato.learn.convex.score_gradients import Margins, Softmax
+from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.declared import ONE, Declared, Feature, Labels
+from sfumato.oracle.gradients import Rows, Slopes
 
 NAMES = [Column(0, f"x{place}") for place in range(3)]
 LABEL = Column(0, "y")

@@ -21,11 +21,11 @@ from conformance import worlds
 from conformance.test_engines_agree import COLUMNS, KEY, NAN, WORDS
 from conformance.with_spark import Beside
 from conformance.worlds import World, make
-from sfumato.curator import expressions
-from sfumato.curator.functions import FUNCTIONS
-from sfumato.engines.preparation import Codes, Grid, Moments, Preparation, Texts
+from sfumato.curator.lower import expressions
+from sfumato.curator.lower.functions import FUNCTIONS
 from sfumato.engines.program import Program
 from sfumato.engines.rows import ALL, Total
+from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
 from sfumato.engines.values import Column, Constant, Divide, Multiply
 from sfumato.errors import UsageError
 from sfumato.queries.sql import question

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.main import main
-from sfumato.curator.plan import plan
-from sfumato.curator.spend import Pure
+from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.spend import Pure
 from sfumato.engines import spark as engine
 from sfumato.engines.program import Counted, Program
 from sfumato.engines.rows import ALL, Scan

@@ -20,11 +20,11 @@ import duckdb
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.curator.catalog import Table, declared
-from sfumato.curator.columns import AnyText, Between, During, OneOf, Promise, text
-from sfumato.curator.facts import public_facts
-from sfumato.curator.plan import Plan, Resolved, priced
-from sfumato.curator.spend import Pure
+from sfumato.curator.catalog.catalog import Table, declared
+from sfumato.curator.catalog.columns import AnyText, Between, During, OneOf, Promise, text
+from sfumato.curator.catalog.public_facts import public_facts
+from sfumato.curator.plan.plan import Plan, Resolved, priced
+from sfumato.curator.plan.spend import Pure
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sfumato.curator.measurement import Question
+    from sfumato.curator.question.measurement import Question
 
 KEY = b"a key of the lab"
 SPEND = Pure(Fraction(1), Fraction(1, 10**6))

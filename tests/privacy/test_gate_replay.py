@@ -10,8 +10,8 @@ import pytest
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.curator.plan import Resolved
-from sfumato.curator.reach import Reach
+from sfumato.curator.plan.plan import Resolved
+from sfumato.curator.plan.sensitivity import Reach
 from sfumato.errors import UsageError
 
 COLUMNS = {"age": sf.between(0, 110), "cost": sf.between(-50, 5000), "ward": sf.one_of("A", "B", "C")}

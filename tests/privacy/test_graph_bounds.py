@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import sfumato as sf
-from sfumato.curator.graphs import degree_moves, edge_moves
+from sfumato.curator.plan.graphs import degree_moves, edge_moves
 from sfumato.engines.duckdb.graphs import kept_degrees
 
 Vector = NDArray[np.int64]

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato import audit
 from sfumato.learn import AssociationRules, FrequentItemsets
-from sfumato.learn.capped import Cap
+from sfumato.learn.itemsets.capped import Cap
 from sfumato.privacy.events import Pure, Sequential
 
 SPENDS = [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}]

@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import search
-from sfumato.learn.declared import codes
+from sfumato.oracle.declared import codes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from sfumato import audit
-from sfumato.curator.statistics import Block, part
 from sfumato.learn import (
     PCA,
     Bins,
@@ -24,8 +23,9 @@ from sfumato.learn import (
     RobustScaler,
     StandardScaler,
 )
-from sfumato.learn import moments as moments_room
-from sfumato.learn.purse import event_of
+from sfumato.oracle import moments as moments_room
+from sfumato.oracle.blocks import Block, part
+from sfumato.oracle.fit_budget import event_of
 from sfumato.privacy import composition
 from sfumato.privacy.events import Pure, Sequential
 
@@ -125,11 +125,11 @@ def test_a_regression_keeps_its_price(
     many for nothing more."""
     purse = make(**spend).purse()
     first = [Pure(purse.aside.epsilon), event_of(part(purse.main, purse.first))]
-    monkeypatch.setattr("sfumato.learn.linear._FEW", 1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", 1e9)
     few = audited(make, spend, [*first, Pure(purse.alone.epsilon)], [-HUGE, 0.3, HUGE])
-    monkeypatch.setattr("sfumato.learn.linear._FEW", -1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", -1e9)
     many = audited(make, spend, purse.events, [-HUGE, HUGE])
-    monkeypatch.setattr("sfumato.learn.linear._CLOSE", 1e300)
+    monkeypatch.setattr("sfumato.learn.linear.regression._CLOSE", 1e300)
     once = audited(make, spend, first, [-HUGE, HUGE])
     assert (few.finding, many.finding, once.finding) == (None, None, None)
     assert few.reached > 0.9
@@ -141,7 +141,7 @@ def test_components_of_many_rows_keep_their_price(
     spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sfumato.learn.decomposition._CLEAR", 1e300)
-    monkeypatch.setattr("sfumato.learn.oracle.ArrayOracle.scans", True)
+    monkeypatch.setattr("sfumato.oracle.protocol.ArrayOracle.scans", True)
     found = audited(lambda **spend: PCA(2, bounds=BOUNDS, **spend), spend, PCA(**spend).purse().events, [0.0])
     assert found.finding is None
 
@@ -170,7 +170,7 @@ def test_a_matrix_priced_for_half_its_reach_is_found(monkeypatch: pytest.MonkeyP
 
 
 def test_a_centre_whose_deviations_are_not_cut_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.learn.cells.clipped", lambda value, reach: value)
+    monkeypatch.setattr("sfumato.learn.trees.cells.clipped", lambda value, reach: value)
     program = lambda data: learned(KMeans(2, bounds=BOUNDS, epsilon=1.0, delta=1e-6).fit(*data))  # noqa: E731
     claim = Sequential(KMeans(epsilon=1.0, delta=1e-6).purse().events)
     assert audit.replay(program, neighbours([0.0]), claim=claim).violates

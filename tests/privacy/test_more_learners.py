@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sfumato import audit
-from sfumato.curator.statistics import Block
 from sfumato.learn import NearestNeighbors, Perceptron
 from sfumato.learn.neighbors import Waves
+from sfumato.oracle.blocks import Block
 from sfumato.privacy.events import Sequential
 
 HUGE = 1e6

@@ -17,9 +17,9 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
 from sfumato.noise import Gaussian, Laplace
-from sfumato.noise.bits import OS
-from sfumato.noise.normal import magnitudes
-from sfumato.noise.wide import draw_in
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.gaussian_wide import draw_in
+from sfumato.noise.sampling.normal import magnitudes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

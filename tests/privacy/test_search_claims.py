@@ -12,11 +12,11 @@ import pytest
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.held import Layout, Scored, Stands
-from sfumato.learn.purse import event_of
-from sfumato.learn.saving import told
+from sfumato.learn.base.saving import told
+from sfumato.learn.search_tables import Best
+from sfumato.oracle.fit_budget import event_of
+from sfumato.oracle.held_rows import Layout, Scored, Stands
 from sfumato.privacy.events import Sequential
-from sfumato.searches import Best
 
 ALPHA = 1e-6
 BOUND = 4096
@@ -76,7 +76,9 @@ def extremes(layout: Layout) -> list[list[int]]:
 def test_a_row_that_is_learnt_from_costs_no_more_than_a_fit(
     model: Any, layout: Layout, spend: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.learn.linear._FEW", -1e9)  # so that few rows are asked for products too
+    monkeypatch.setattr(
+        "sfumato.learn.linear.regression._FEW", -1e9
+    )  # few rows are asked for products too
     searched, rows = best(model, layout, spend), rows_of(layout, 60)
     aside = Scored.of(layout, rows_of(layout, 20))
     pairs = [(rows, np.column_stack([rows, each])) for each in extremes(layout)]
@@ -127,13 +129,13 @@ def test_the_best_of_all_keeps_its_price_and_a_planted_mistake_does_not(
 ) -> None:
     if side != "by its coin":
         loaded = side == "scored on"
-        monkeypatch.setattr("sfumato.searches.coins", lambda rows: np.full(rows, loaded))
+        monkeypatch.setattr("sfumato.learn.search_tables.coins", lambda rows: np.full(rows, loaded))
     searched = best(sf.learn.GaussianNB(), Layout(numbers(2), 2), SPENDS[0])
     target = outcomes(searched, []), outcomes(searched, [[BOUND, -BOUND, 1]])
     assert not audit.run(target, claim=searched.event(), samples=1000, alpha=ALPHA).violates
     if side != "scored on":
         return
-    monkeypatch.setattr("sfumato.searches.scored", lambda found, spend: float(found.sum()))
+    monkeypatch.setattr("sfumato.learn.search_tables.scored", lambda found, spend: float(found.sum()))
     assert audit.run(target, claim=searched.event(), samples=1000, alpha=ALPHA).violates
 
 

@@ -18,15 +18,15 @@ import pytest
 from conformance.beside import beside, together
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.worlds import REMOVALS, World, make
-from sfumato.curator.steps import Bought, Choices, Sums
+from sfumato.curator.plan.steps import Bought, Choices, Sums
 from sfumato.engines.rows import Sizes
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.curator.plan import Plan
-    from sfumato.curator.steps import Measured, Step
+    from sfumato.curator.plan.plan import Plan
+    from sfumato.curator.plan.steps import Measured, Step
     from sfumato.engines.duckdb import DuckDBEngine
 
 OF_PEOPLE = {"people": ("visits", "stays"), "survey": ("survey",), "census": ("census",)}

@@ -14,9 +14,9 @@ from scipy import stats
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.curator import graphs
-from sfumato.curator.degrees import Degrees, consistent, half_width
-from sfumato.curator.spend import Moves
+from sfumato.curator.answers.degrees import Degrees, consistent, half_width
+from sfumato.curator.plan import graphs
+from sfumato.curator.plan.spend import Moves
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.noise import Gaussian, Laplace
 

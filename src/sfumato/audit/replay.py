@@ -17,7 +17,7 @@ from sfumato import viz
 from sfumato.audit.claims import Claim, read, within
 from sfumato.audit.distance import distance, price, same
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.noise.record import Call, recording
+from sfumato.noise.audit_hook import Call, recording
 from sfumato.privacy.events import Event, Sequential
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import click
 
 import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
-from sfumato.curator.columns import AnyText, Between, During, OneOf, Promise
-from sfumato.engines.dispatch import is_address
+from sfumato.curator.catalog.columns import AnyText, Between, During, OneOf, Promise
+from sfumato.engines.router import is_address
 from sfumato.privacy.exact import shown
 
 if TYPE_CHECKING:
-    from sfumato.curator.catalog import Table
+    from sfumato.curator.catalog.catalog import Table
 
 lab_option = click.option(
     "--lab", "folder", default=".", envvar="SFUMATO_LAB", show_default=True, help="The lab's folder."

@@ -14,7 +14,7 @@ from sfumato.privacy.canonical import tagged
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.engines.preparation import GraphPreparation, Preparation
+    from sfumato.engines.snapshot import GraphPreparation, Preparation
     from sfumato.engines.values import Predicate, Value
 
     Integers = NDArray[np.int64] | NDArray[np.object_]

@@ -17,11 +17,11 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from sfumato.curator.statistics import COUNT, Add, Block, Constant, Key, Lookup, Multiply, part
-from sfumato.learn.cells import corner, deviation, nearest
-from sfumato.learn.estimator import Private
-from sfumato.learn.spread import Spread, spread
-from sfumato.learn.threads import one_thread
+from sfumato.learn.base.estimator import Private
+from sfumato.learn.trees.cells import corner, deviation, nearest
+from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Lookup, Multiply, part
+from sfumato.oracle.spread import Spread, spread
+from sfumato.oracle.threads import one_thread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.statistics import Value
-    from sfumato.learn.declared import Declared
-    from sfumato.learn.oracle import Oracle
+    from sfumato.oracle.blocks import Value
+    from sfumato.oracle.declared import Declared
+    from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 

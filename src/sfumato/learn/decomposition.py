@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from sfumato.curator.statistics import COUNT, Block, part
 from sfumato.errors import UsageError
-from sfumato.learn.declared import View
-from sfumato.learn.estimator import Private
-from sfumato.learn.moments import gram, matrix, plain
+from sfumato.learn.base.estimator import Private
+from sfumato.oracle.blocks import COUNT, Block, part
+from sfumato.oracle.declared import View
+from sfumato.oracle.moments import gram, matrix, plain
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.declared import Declared
-    from sfumato.learn.oracle import Answer, Oracle
+    from sfumato.oracle.declared import Declared
+    from sfumato.oracle.protocol import Answer, Oracle
 
     Floats = NDArray[np.float64]
 

@@ -14,19 +14,19 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from sfumato.curator.statistics import Block, noisy, part
 from sfumato.errors import UsageError
-from sfumato.learn.declared import codes
-from sfumato.learn.guarantee import Guarantee
-from sfumato.learn.places import one_by_one
-from sfumato.learn.purse import Purse
+from sfumato.oracle.blocks import Block, noisy, part
+from sfumato.oracle.declared import codes
+from sfumato.oracle.fit_budget import Purse
+from sfumato.oracle.guarantee import Guarantee
+from sfumato.oracle.row_by_row import one_by_one
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.spend import Spend
+    from sfumato.curator.plan.spend import Spend
 
     Floats = NDArray[np.float64]
 

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sfumato.curator.layers import total
-from sfumato.curator.spend import Pure
-from sfumato.curator.statistics import Add, Block, Constant, Divide, Key, Lookup, Multiply
-from sfumato.learn.slopes import labels
-from sfumato.learn.spread import spread
-from sfumato.learn.supervised import PrivateClassifier
+from sfumato.curator.lower.computed import total
+from sfumato.curator.plan.spend import Pure
+from sfumato.learn.base.supervised import PrivateClassifier
+from sfumato.oracle.blocks import Add, Block, Constant, Divide, Key, Lookup, Multiply
+from sfumato.oracle.gradients import labels
+from sfumato.oracle.spread import spread
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.statistics import Value
-    from sfumato.learn.declared import Declared
-    from sfumato.learn.oracle import Oracle
+    from sfumato.oracle.blocks import Value
+    from sfumato.oracle.declared import Declared
+    from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.spend import Pure
-from sfumato.curator.statistics import Among, AtMost, Choose, Constant, Every, Less, Multiply, Not
-from sfumato.learn import progress
-from sfumato.learn.descent import Found
-from sfumato.learn.linear_scores import LinearClassifier
-from sfumato.learn.slopes import Slopes
+from sfumato.curator.plan.spend import Pure
+from sfumato.learn.base import progress
+from sfumato.learn.convex.descent import Found
+from sfumato.learn.linear.scores import LinearClassifier
+from sfumato.oracle.blocks import Among, AtMost, Choose, Constant, Every, Less, Multiply, Not
+from sfumato.oracle.gradients import Slopes
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.statistics import Predicate, Value
-    from sfumato.learn.oracle import Oracle
-    from sfumato.learn.residuals import Grow
+    from sfumato.learn.convex.score_gradients import Grow
+    from sfumato.oracle.blocks import Predicate, Value
+    from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]

@@ -16,14 +16,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sfumato.curator.spend import Pure, Rounded
-from sfumato.curator.statistics import Block, noisy
+from sfumato.curator.plan.spend import Pure, Rounded
 from sfumato.errors import UsageError
-from sfumato.learn.declared import ONE, box, codes, numbers_of
-from sfumato.learn.estimator import Paying
-from sfumato.learn.places import one_by_one
-from sfumato.learn.purse import Purse, event_of
-from sfumato.noise.bits import OS, below
+from sfumato.learn.base.estimator import Paying
+from sfumato.noise.sampling.bits import OS, below
+from sfumato.oracle.blocks import Block, noisy
+from sfumato.oracle.declared import ONE, box, codes, numbers_of
+from sfumato.oracle.fit_budget import Purse, event_of
+from sfumato.oracle.row_by_row import one_by_one
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
 from sfumato.privacy.exact import whole
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.spend import Spend
+    from sfumato.curator.plan.spend import Spend
     from sfumato.privacy.events import Event
 
 Setting = TypeVar("Setting")

@@ -18,14 +18,14 @@ from urllib.parse import quote
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import receipts
-from sfumato.ledger.database import CODED
-from sfumato.ledger.entry import GENESIS
-from sfumato.ledger.sqlite import SqliteLedger, create_file
+from sfumato.ledger.chain import GENESIS
+from sfumato.ledger.sqlite.database import CODED
+from sfumato.ledger.sqlite.ledger import SqliteLedger, create_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sfumato.ledger.contract import Verified
+    from sfumato.ledger.api import Verified
 
 
 def backup(ledger: SqliteLedger, to: str | Path) -> Verified:

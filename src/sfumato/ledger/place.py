@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger.postgres import SCHEMA, PostgresLedger
+from sfumato.ledger.postgres.database import driver
+from sfumato.ledger.postgres.ledger import SCHEMA, PostgresLedger
 from sfumato.ledger.receipts import Key
-from sfumato.ledger.server import driver
-from sfumato.ledger.sqlite import SqliteLedger
+from sfumato.ledger.sqlite.ledger import SqliteLedger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.ledger.contract import Ledger
+    from sfumato.ledger.api import Ledger
 
 ADDRESS = "postgresql://user@host/database#schema"
 

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger.contract import is_digest
-from sfumato.ledger.entry import read
+from sfumato.ledger.api import is_digest
+from sfumato.ledger.chain import read
 from sfumato.privacy.canonical import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from sfumato.ledger.contract import Ledger
+    from sfumato.ledger.api import Ledger
 
 _SEED = 32
 

@@ -12,17 +12,17 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.local.estimate import Estimate
 from sfumato.local.odds import odds_within
-from sfumato.noise.bits import OS
-from sfumato.noise.integers import integers
-from sfumato.noise.record import through
-from sfumato.noise.uniform import uniform
+from sfumato.noise.audit_hook import through
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.integers import integers
+from sfumato.noise.sampling.uniform import uniform
 from sfumato.privacy import events
 from sfumato.privacy.exact import positive, shown, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.bits import Source
+    from sfumato.noise.sampling.bits import Source
     from sfumato.privacy.exact import Number
 
 SMALLEST, LARGEST = Fraction(1, 2**20), Fraction(40)

@@ -17,7 +17,6 @@ from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.exponential import Exponential
 from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.histograms import Histograms
-from sfumato.noise.integers import integers
 from sfumato.noise.keys import ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.noisy_max import NoisyMax
@@ -25,6 +24,7 @@ from sfumato.noise.permute_and_flip import PermuteAndFlip
 from sfumato.noise.propose_test_release import ProposeTestRelease
 from sfumato.noise.quantiles import End, Quantile, Quantiles
 from sfumato.noise.ranges import Ranges, RangeSums
+from sfumato.noise.sampling.integers import integers
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian, Blocks
 from sfumato.noise.top_k import TopK

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
-from sfumato.noise.integers import IntArray, integers
+from sfumato.noise.sampling.integers import IntArray, integers
 from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.exact import Number, exact, positive, shown, whole
 

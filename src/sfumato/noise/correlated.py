@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.bits import OS
+from sfumato.noise.audit_hook import through
 from sfumato.noise.candidates import share
 from sfumato.noise.gaussian import Gaussian
-from sfumato.noise.integers import integers
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.integers import integers
 from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import positive
 from sfumato.privacy.sensitivity import correlated_gaussian
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.bits import Source
+    from sfumato.noise.sampling.bits import Source
     from sfumato.privacy import events
     from sfumato.privacy.exact import Number
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise.bits import OS
+from sfumato.noise.audit_hook import through
 from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
-from sfumato.noise.chances import below_best, chances
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bernoulli_exp import below_best, chances
+from sfumato.noise.sampling.bits import OS
 from sfumato.privacy import events
 
 if TYPE_CHECKING:
-    from sfumato.noise.bits import Source
+    from sfumato.noise.sampling.bits import Source
     from sfumato.privacy.exact import Number
 
 

@@ -6,22 +6,22 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.noise.bits import OS
-from sfumato.noise.integers import added
-from sfumato.noise.inversion import half_width, in_blocks
-from sfumato.noise.narrow import WIDEST, rounded_table
-from sfumato.noise.normal import Rounded
-from sfumato.noise.record import through
+from sfumato.noise.audit_hook import through
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.gaussian_table import WIDEST, rounded_table
+from sfumato.noise.sampling.gaussian_wide import Wide
+from sfumato.noise.sampling.integers import added
+from sfumato.noise.sampling.inversion import half_width, in_blocks
+from sfumato.noise.sampling.normal import Rounded
 from sfumato.noise.scales import grid_steps
-from sfumato.noise.wide import Wide
 from sfumato.privacy import events
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from sfumato.noise.bits import Source
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 

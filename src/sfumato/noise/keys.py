@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.bits import OS
-from sfumato.noise.bounds import Bounds, brackets, exp_minus
+from sfumato.noise.audit_hook import through
 from sfumato.noise.candidates import candidates, share, yes_or_no
-from sfumato.noise.chances import under
 from sfumato.noise.gaussian import Gaussian
-from sfumato.noise.inversion import Drawn
 from sfumato.noise.laplace import Laplace, Quotient
-from sfumato.noise.normal import Rounded
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bernoulli_exp import under
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.bounds import Bounds, brackets, exp_minus
+from sfumato.noise.sampling.inversion import Drawn
+from sfumato.noise.sampling.normal import Rounded
 from sfumato.noise.tails import reached_rarely, reaching, risk
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ThresholdedKeys
@@ -31,8 +31,8 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.bits import Source
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 _SMALLEST, _LARGEST = Fraction(1, 1000), Fraction(50)

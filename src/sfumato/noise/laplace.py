@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise.bits import OS
-from sfumato.noise.bounds import Bounds, brackets, decay, exp_minus
-from sfumato.noise.integers import added
-from sfumato.noise.inversion import Table, half_width, in_blocks
-from sfumato.noise.record import through
+from sfumato.noise.audit_hook import through
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.bounds import Bounds, brackets, decay, exp_minus
+from sfumato.noise.sampling.integers import added
+from sfumato.noise.sampling.inversion import Table, half_width, in_blocks
 from sfumato.noise.scales import grid_steps
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import DiscreteLaplace
 
 if TYPE_CHECKING:
-    from sfumato.noise.bits import Source
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 _FEW = 1 << 14  # up to so many draws making large tables takes longer than drawing from small ones

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.noise.bits import OS, below
+from sfumato.noise.audit_hook import through
 from sfumato.noise.candidates import Choice, candidates, expected_shortfall, share
 from sfumato.noise.laplace import Laplace
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bits import OS, below
 from sfumato.privacy.events import Pure
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
-    from sfumato.noise.bits import Source
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 

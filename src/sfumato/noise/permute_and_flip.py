@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.noise.bits import OS, below
+from sfumato.noise.audit_hook import through
 from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
-from sfumato.noise.chances import below_best, chances
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bernoulli_exp import below_best, chances
+from sfumato.noise.sampling.bits import OS, below
 from sfumato.privacy.events import Pure
 
 if TYPE_CHECKING:
-    from sfumato.noise.bits import Source
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 

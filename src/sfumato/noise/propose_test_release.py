@@ -7,18 +7,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import UsageError
-from sfumato.noise.bits import OS
+from sfumato.noise.audit_hook import through
 from sfumato.noise.candidates import share
-from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace, Quotient
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.integers import integers
 from sfumato.noise.tails import reached_rarely, reaching, risk
 from sfumato.privacy.events import ApproxDP
 from sfumato.privacy.exact import positive
 
 if TYPE_CHECKING:
-    from sfumato.noise.bits import Source
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 Value = TypeVar("Value")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.bits import OS
+from sfumato.noise.audit_hook import through
 from sfumato.noise.candidates import expected_shortfall, likely_shortfall, require_sensible
 from sfumato.noise.candidates import share as confident
 from sfumato.noise.histograms import histograms
 from sfumato.noise.ranks import Aim, Parts, choose
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bits import OS
 from sfumato.privacy import events
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import exact, positive, whole
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.bits import Source
     from sfumato.noise.histograms import Histograms
+    from sfumato.noise.sampling.bits import Source
     from sfumato.privacy.exact import Number
 
 Span = tuple[Fraction, Fraction]

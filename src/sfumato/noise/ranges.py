@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.bits import OS
+from sfumato.noise.audit_hook import through
 from sfumato.noise.histograms import histogram
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.moments import moments
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bits import OS
 from sfumato.noise.trees import Tree, tree
 from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.bits import Source
     from sfumato.noise.gaussian import Gaussian
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy import events
     from sfumato.privacy.exact import Number
 

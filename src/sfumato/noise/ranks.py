@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.noise.chances import REACH, chances
+from sfumato.noise.sampling.bernoulli_exp import REACH, chances
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.bits import Source
-    from sfumato.noise.chances import Gaps
     from sfumato.noise.histograms import Histograms
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bernoulli_exp import Gaps
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
 
 _FINENESS = 2  # bands a scale: more of them cost time, fewer of them turn more cells away
 _BLOCK = 2**13  # so many parts at a time, which bounds the memory

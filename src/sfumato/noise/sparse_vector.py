@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise.bits import OS
+from sfumato.noise.audit_hook import through, unseen
 from sfumato.noise.candidates import candidates, share, yes_or_no
 from sfumato.noise.differences import Difference
-from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace
-from sfumato.noise.record import through, unseen
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.integers import integers
 from sfumato.privacy.events import Pure
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
-    from sfumato.noise.bits import Source
+    from sfumato.noise.sampling.bits import Source
     from sfumato.privacy.exact import Number
 
 

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.bits import OS
+from sfumato.noise.audit_hook import through
 from sfumato.noise.histograms import Histograms
-from sfumato.noise.integers import integers
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.quantiles import Quantile
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.integers import integers
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from sfumato.noise.bits import Source
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy import events
     from sfumato.privacy.exact import Number
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
 from sfumato.noise.gaussian import Gaussian
-from sfumato.noise.inversion import Given, invert
+from sfumato.noise.sampling.inversion import Given, invert
 from sfumato.privacy.exact import exact
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from sfumato.noise.laplace import Laplace, Quotient
-    from sfumato.noise.normal import Rounded
+    from sfumato.noise.sampling.normal import Rounded
 
 
 def risk(delta: Any) -> Fraction:

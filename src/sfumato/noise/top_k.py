@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.bits import OS
+from sfumato.noise.audit_hook import through
 from sfumato.noise.candidates import candidates, expected_shortfall, likely_shortfall, share
-from sfumato.noise.chances import below_best, chances
 from sfumato.noise.exponential import Exponential
-from sfumato.noise.record import through
+from sfumato.noise.sampling.bernoulli_exp import below_best, chances
+from sfumato.noise.sampling.bits import OS
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Repeated
 from sfumato.privacy.exact import positive, whole
@@ -20,8 +20,8 @@ from sfumato.privacy.exact import positive, whole
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from sfumato.noise.bits import Source
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sfumato.noise.histograms import roomy
 
 if TYPE_CHECKING:
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.integers import IntArray
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from sfumato.curator.measurement import (
+from sfumato.curator.question.measurement import (
     LEAST,
     Aggregate,
     Count,
@@ -18,7 +18,7 @@ from sfumato.curator.measurement import (
     Units,
     Variance,
 )
-from sfumato.curator.relation import Case, Expression, Literal, Name
+from sfumato.curator.question.relation import Case, Expression, Literal, Name
 from sfumato.errors import PolicyError
 from sfumato.queries.expressions import condition, counts_rows, expression
 from sfumato.queries.leaves import number, only, shape

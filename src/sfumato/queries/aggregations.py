@@ -8,8 +8,17 @@ import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.measurement import LEAST, Count, Covariance, Mean, Quantile, Sum, Units, Variance
-from sfumato.curator.relation import AllOf, Case, Comparison, Expression, Literal, Name
+from sfumato.curator.question.measurement import (
+    LEAST,
+    Count,
+    Covariance,
+    Mean,
+    Quantile,
+    Sum,
+    Units,
+    Variance,
+)
+from sfumato.curator.question.relation import AllOf, Case, Comparison, Expression, Literal, Name
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.curator.measurement import Both, Compares, Either, Figure, Having, Key, Not, Order
-from sfumato.curator.relation import Name
+from sfumato.curator.question.measurement import Both, Compares, Either, Figure, Having, Key, Not, Order
+from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.queries.aggregates import is_aggregate
 from sfumato.queries.expressions import expression
@@ -19,8 +19,8 @@ from sfumato.queries.leaves import COMPARISONS, column, only, position, shape, s
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sfumato.curator.measurement import Output
-    from sfumato.curator.relation import Expression
+    from sfumato.curator.question.measurement import Output
+    from sfumato.curator.question.relation import Expression
 
 _SIGNS: dict[type[exp.Expression], str] = {
     exp.NEQ: "<>",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from sfumato.curator.conditions import read_moment
-from sfumato.curator.relation import (
+from sfumato.curator.lower.conditions import read_moment
+from sfumato.curator.question.relation import (
     AllOf,
     AnyOf,
     Call,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.curator.measurement import Arithmetic, Figure
+from sfumato.curator.question.measurement import Arithmetic, Figure
 from sfumato.errors import PolicyError
 from sfumato.queries import aggregates
 from sfumato.queries.leaves import column, number, only

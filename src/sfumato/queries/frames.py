@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from sfumato.curator.measurement import (
+from sfumato.curator.question.measurement import (
     LEAST,
     Aggregate,
     Bounds,
@@ -23,7 +23,7 @@ from sfumato.curator.measurement import (
     Question,
     Sum,
 )
-from sfumato.curator.relation import (
+from sfumato.curator.question.relation import (
     Aliased,
     AllOf,
     Expression,
@@ -44,8 +44,8 @@ from sfumato.queries.questions import checked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.distances import Property
-    from sfumato.curator.relation import Relation
+    from sfumato.curator.plan.distances import Property
+    from sfumato.curator.question.relation import Relation
     from sfumato.privacy.exact import Number
 
 Asked = TypeVar("Asked", covariant=True)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from sfumato.curator.relation import Name
+from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
-    from sfumato.curator.domains import Scalar
+    from sfumato.curator.catalog.domains import Scalar
 
 COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sfumato.curator.distances import (
+from sfumato.curator.plan.distances import (
     CountReaches,
     ModeIs,
     Property,
@@ -17,8 +17,8 @@ from sfumato.curator.distances import (
     SumReaches,
     Unique,
 )
-from sfumato.curator.measurement import Count, Mean, Quantile, Sum
-from sfumato.curator.relation import Literal, Truth
+from sfumato.curator.question.measurement import Count, Mean, Quantile, Sum
+from sfumato.curator.question.relation import Literal, Truth
 from sfumato.errors import PolicyError
 from sfumato.queries.aggregates import aggregate
 from sfumato.queries.expressions import expression

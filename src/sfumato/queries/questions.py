@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
-    from sfumato.curator.measurement import Question
+    from sfumato.curator.question.measurement import Question
 
 
 def checked(question: Question) -> Question:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from sfumato.curator.relation import (
+from sfumato.curator.question.relation import (
     Aliased,
     AllOf,
     Expression,

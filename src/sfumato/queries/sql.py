@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import sqlglot
 from sqlglot import exp
 
-from sfumato.curator.measurement import Key, Output, Question
-from sfumato.curator.relation import Name
+from sfumato.curator.question.measurement import Key, Output, Question
+from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.queries import answers
 from sfumato.queries import expressions as conditions
@@ -26,7 +26,7 @@ from sfumato.queries.relations import grouped, named, optional_names, rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sfumato.curator.relation import Condition, Expression
+    from sfumato.curator.question.relation import Condition, Expression
 
 LONGEST = 20_000
 DEEPEST = 60

@@ -26,7 +26,7 @@ from sfumato.noise import (
     TruncatedGeometric,
     laplace,
 )
-from sfumato.noise.record import Call, recording
+from sfumato.noise.audit_hook import Call, recording
 
 Rows = list[int]
 BOUND = 10

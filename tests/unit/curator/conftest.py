@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.curator.plan import Plan
+from sfumato.curator.plan.plan import Plan
 from sfumato.engines.program import Counted, Present, Total, Units
 from sfumato.engines.values import Add, Choose, Column, Constant, Divide, Lookup, Missing, Multiply
 

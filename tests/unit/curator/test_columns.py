@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 import sfumato as sf
-from sfumato.curator.columns import During, OneOf, Promise, promise_from_dict
-from sfumato.curator.domains import Listed, Numbers, Periods, Texts
-from sfumato.engines import preparation
+from sfumato.curator.catalog.columns import During, OneOf, Promise, promise_from_dict
+from sfumato.curator.catalog.domains import Listed, Numbers, Periods, Texts
+from sfumato.engines import snapshot as preparation
 from sfumato.errors import UsageError
 
 FIRST, LAST = date(2020, 1, 1), date(2024, 12, 31)

@@ -11,9 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 import sfumato as sf
-from sfumato.curator.answer import Noisy, combined, laws
-from sfumato.curator.catalog import declared
-from sfumato.curator.measurement import (
+from sfumato.curator.answers.answer import Noisy, combined, laws
+from sfumato.curator.answers.post_processing import interval, values
+from sfumato.curator.catalog.catalog import declared
+from sfumato.curator.plan.plan import Plan, plan
+from sfumato.curator.plan.spend import Pure, Rounded, Spend
+from sfumato.curator.question.measurement import (
     Arithmetic,
     Count,
     Covariance,
@@ -25,10 +28,7 @@ from sfumato.curator.measurement import (
     Units,
     Variance,
 )
-from sfumato.curator.plan import Plan, plan
-from sfumato.curator.post import interval, values
-from sfumato.curator.relation import Name, Table
-from sfumato.curator.spend import Pure, Rounded, Spend
+from sfumato.curator.question.relation import Name, Table
 
 RUNS = 2_000
 """Drawn from a fixed seed, so that nothing here depends on luck; their standard error is 0.5 in 100."""

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.curator.answer import Noisy, laws, read
-from sfumato.curator.catalog import declared
-from sfumato.curator.columns import Between
-from sfumato.curator.measurement import Aggregate, Covariance, Mean, Output, Question, Sum, Variance
-from sfumato.curator.plan import Plan, plan
-from sfumato.curator.post import interval, values
-from sfumato.curator.relation import Name, Table
-from sfumato.curator.spend import Pure, Rounded, Spend
+from sfumato.curator.answers.answer import Noisy, laws, read
+from sfumato.curator.answers.post_processing import interval, values
+from sfumato.curator.catalog.catalog import declared
+from sfumato.curator.catalog.columns import Between
+from sfumato.curator.plan.plan import Plan, plan
+from sfumato.curator.plan.spend import Pure, Rounded, Spend
+from sfumato.curator.question.measurement import Aggregate, Covariance, Mean, Output, Question, Sum, Variance
+from sfumato.curator.question.relation import Name, Table
 
 TABLE = declared(
     "t",

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.curator.domains import Numbers, Texts
-from sfumato.curator.expressions import expression
-from sfumato.curator.lowered import Lowered
-from sfumato.curator.relation import Call, Literal, Name
-from sfumato.curator.scope import Field, Scope
+from sfumato.curator.catalog.domains import Numbers, Texts
+from sfumato.curator.lower.expressions import expression
+from sfumato.curator.lower.lowered import Lowered
+from sfumato.curator.lower.scope import Field, Scope
+from sfumato.curator.question.relation import Call, Literal, Name
 from sfumato.engines.values import Column
 from sfumato.errors import PolicyError
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog import Table, declared
-from sfumato.curator.domains import Numbers
-from sfumato.curator.lowered import Lowered
-from sfumato.curator.measurement import Bounds
-from sfumato.curator.plan import Plan, Resolved, plan, priced
-from sfumato.curator.reach import Reach
-from sfumato.curator.spend import Moves, Pure, Rounded
-from sfumato.curator.steps import Bought, Choices
-from sfumato.curator.summands import Summand, _deviations, _product
+from sfumato.curator.catalog.catalog import Table, declared
+from sfumato.curator.catalog.domains import Numbers
+from sfumato.curator.lower.lowered import Lowered
+from sfumato.curator.plan.plan import Plan, Resolved, plan, priced
+from sfumato.curator.plan.sensitivity import Reach
+from sfumato.curator.plan.spend import Moves, Pure, Rounded
+from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.plan.summands import Summand, _deviations, _product
+from sfumato.curator.question.measurement import Bounds
 from sfumato.engines.program import Counted, Present, Total, Units
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (

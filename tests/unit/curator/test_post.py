@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.curator.answer import Noisy, key_columns, read
-from sfumato.curator.catalog import declared
-from sfumato.curator.measurement import (
+from sfumato.curator.answers.answer import Noisy, key_columns, read
+from sfumato.curator.answers.post_processing import interval, places, require_numbers, steady, values
+from sfumato.curator.catalog.catalog import declared
+from sfumato.curator.plan.plan import Plan, Resolved, plan
+from sfumato.curator.plan.spend import Pure
+from sfumato.curator.question.measurement import (
     Arithmetic,
     Both,
     Compares,
@@ -28,10 +31,7 @@ from sfumato.curator.measurement import (
     Question,
     Sum,
 )
-from sfumato.curator.plan import Plan, Resolved, plan
-from sfumato.curator.post import interval, places, require_numbers, steady, values
-from sfumato.curator.relation import Call, Name, Table
-from sfumato.curator.spend import Pure
+from sfumato.curator.question.relation import Call, Name, Table
 from sfumato.engines.program import Counted, Present
 from sfumato.errors import PolicyError
 

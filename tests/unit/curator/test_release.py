@@ -11,10 +11,15 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog import declared
-from sfumato.curator.columns import text
+from sfumato.curator.answers.quote import Quote, cheapest
+from sfumato.curator.answers.release import Release
+from sfumato.curator.catalog.catalog import declared
+from sfumato.curator.catalog.columns import text
 from sfumato.curator.gate import encode
-from sfumato.curator.measurement import (
+from sfumato.curator.plan.plan import Plan, Resolved, plan, priced
+from sfumato.curator.plan.spend import Pure, Rounded, Spend
+from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.question.measurement import (
     Arithmetic,
     Compares,
     Count,
@@ -29,12 +34,7 @@ from sfumato.curator.measurement import (
     Sum,
     Variance,
 )
-from sfumato.curator.plan import Plan, Resolved, plan, priced
-from sfumato.curator.quote import Quote, cheapest
-from sfumato.curator.relation import Call, Name, Table
-from sfumato.curator.release import Release
-from sfumato.curator.spend import Pure, Rounded, Spend
-from sfumato.curator.steps import Bought, Choices
+from sfumato.curator.question.relation import Call, Name, Table
 from sfumato.engines.program import Counted, Found, Present
 from sfumato.errors import PolicyError, UsageError
 from sfumato.ledger import Released

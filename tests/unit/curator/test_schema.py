@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.schema import Schema, read
+from sfumato.curator.catalog.schema_file import Schema, read
 from sfumato.errors import UsageError
 from sfumato.privacy.neighbours import Neighbours
 

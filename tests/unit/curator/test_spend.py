@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 import sfumato as sf
-from sfumato.curator.spend import Moves, Needs, Pure, Rounded, Split, spend
+from sfumato.curator.plan.spend import Moves, Needs, Pure, Rounded, Split, spend
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import Gaussian, Laplace
 from sfumato.privacy import caps, price

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.plan import Resolved, priced
-from sfumato.curator.spend import Pure, Rounded
+from sfumato.curator.plan.plan import Resolved, priced
+from sfumato.curator.plan.spend import Pure, Rounded
 from sfumato.privacy.account import price
 from sfumato.privacy.canonical import canonical_json, tagged
 from sfumato.queries.sql import question

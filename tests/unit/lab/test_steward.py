@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog import Catalog, Contents, Table
+from sfumato.curator.catalog.catalog import Catalog, Contents, Table
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.privacy.neighbours import Neighbours
 

@@ -16,12 +16,12 @@ from sklearn.exceptions import SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 import sfumato as sf
-from sfumato.curator.spend import Pure, Rounded
+from sfumato.curator.plan.spend import Pure, Rounded
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn import Account, AssociationRules, FrequentItemsets, load
-from sfumato.learn.bases import LONGEST, bases, subsets
-from sfumato.learn.capped import ONE, Estimate, Size, Sizes, _capped
-from sfumato.learn.tails import half_width
+from sfumato.learn.itemsets.bases import LONGEST, bases, subsets
+from sfumato.learn.itemsets.capped import ONE, Estimate, Size, Sizes, _capped
+from sfumato.learn.itemsets.tails import half_width
 
 ITEMS = [f"i{place}" for place in range(12)]
 SURE: dict[str, Any] = {"epsilon": 1e4}

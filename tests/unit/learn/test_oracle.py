@@ -13,10 +13,16 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.lowering import source
-from sfumato.curator.relation import Aliased, Table
-from sfumato.curator.spend import Rounded
-from sfumato.curator.statistics import (
+from sfumato.curator.lower.relations import source
+from sfumato.curator.payer import Desk
+from sfumato.curator.plan.spend import Rounded
+from sfumato.curator.question.relation import Aliased, Table
+from sfumato.engines.program import Tallies
+from sfumato.engines.rows import ALL
+from sfumato.errors import BudgetError, PolicyError
+from sfumato.learn.trees.cells import bins, bit, clipped, corner, deviation, nearest
+from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.blocks import (
     COUNT,
     Add,
     Block,
@@ -31,18 +37,12 @@ from sfumato.curator.statistics import (
     spread,
     tabled,
 )
-from sfumato.desk import Desk
-from sfumato.engines.program import Tallies
-from sfumato.engines.rows import ALL
-from sfumato.errors import BudgetError, PolicyError
-from sfumato.fits import Rounds, TableOracle
-from sfumato.learn.arrays import Arrays
-from sfumato.learn.cells import bins, bit, clipped, corner, deviation, nearest
-from sfumato.learn.declared import ONE, Declared, Feature
-from sfumato.learn.frames import rounded
-from sfumato.learn.moments import gram
-from sfumato.learn.oracle import ArrayOracle, Oracle
-from sfumato.learn.purse import Purse
+from sfumato.oracle.declared import ONE, Declared, Feature
+from sfumato.oracle.fit_budget import Purse
+from sfumato.oracle.moments import gram
+from sfumato.oracle.over_tables import Rounds, TableOracle
+from sfumato.oracle.own_rows import rounded
+from sfumato.oracle.protocol import ArrayOracle, Oracle
 
 A, B, C = (Column(0, name) for name in "abc")
 SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}

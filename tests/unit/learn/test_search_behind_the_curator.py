@@ -16,17 +16,18 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato import searches
 from sfumato.curator.gate import decode
 from sfumato.engines.program import People
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.features import Catalogued
-from sfumato.fits import private_rows
-from sfumato.held import HeldOracle, Layout, Scored, Stands, figures
-from sfumato.learn import Search, progress
-from sfumato.learn.saving import learned, told, written
+from sfumato.learn import Search
+from sfumato.learn import search_tables as searches
+from sfumato.learn.base import progress
+from sfumato.learn.base.saving import learned, told, written
 from sfumato.learn.search import scored
-from sfumato.noise.record import Call, recording
+from sfumato.noise.audit_hook import Call, recording
+from sfumato.oracle.held_rows import HeldOracle, Layout, Scored, Stands, figures
+from sfumato.oracle.over_tables import private_rows
+from sfumato.oracle.table_features import Catalogued
 
 ROOT = Path(__file__).parents[3]
 ROWS = 3000

@@ -8,19 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.curator.layers import Layers, fineness, shortened, total
-from sfumato.curator.source import Source
+from sfumato.curator.lower.computed import Layers, fineness, shortened, total
+from sfumato.curator.lower.source import Source
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.preparation import Grid, Preparation
 from sfumato.engines.program import Counted, Program, Total
 from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.snapshot import Grid, Preparation
 from sfumato.engines.values import AtLeast, Column, Multiply
-from sfumato.learn.arrays import Arrays
-from sfumato.learn.declared import ONE, Declared, Feature, Labels
-from sfumato.learn.losses import LOGISTIC, huber
-from sfumato.learn.residuals import STEPS, Margins, Residual, Softmax
-from sfumato.learn.residuals import Grid as Scores
-from sfumato.learn.slopes import Rows, Slopes
+from sfumato.learn.convex.losses import LOGISTIC, huber
+from sfumato.learn.convex.score_gradients import STEPS, Margins, Residual, Softmax
+from sfumato.learn.convex.score_gradients import Grid as Scores
+from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.declared import ONE, Declared, Feature, Labels
+from sfumato.oracle.gradients import Rows, Slopes
 
 FEATURES, ROWS = 5, 400
 NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sfumato.noise.bounds import Bounds, brackets, decay, exp_minus
+from sfumato.noise.sampling.bounds import Bounds, brackets, decay, exp_minus
 
 
 def truth(x: Fraction) -> mpf:

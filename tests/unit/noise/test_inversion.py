@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise.inversion import Drawn, Given, in_blocks, invert
 from sfumato.noise.laplace import Digit, Quotient
+from sfumato.noise.sampling.inversion import Drawn, Given, in_blocks, invert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sfumato.noise.inversion import Given, invert
-from sfumato.noise.normal import CELLS, REACH, Magnitude, Rounded, central, density, magnitudes
+from sfumato.noise.sampling.inversion import Given, invert
+from sfumato.noise.sampling.normal import CELLS, REACH, Magnitude, Rounded, central, density, magnitudes
 
 if TYPE_CHECKING:
     from tests.unit.noise.conftest import Script

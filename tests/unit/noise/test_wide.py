@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise.bits import OS
-from sfumato.noise.inversion import Drawn
-from sfumato.noise.normal import CELLS, REACH
-from sfumato.noise.wide import Wide, accepts, draw_in, nearest, weights31
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.gaussian_wide import Wide, accepts, draw_in, nearest, weights31
+from sfumato.noise.sampling.inversion import Drawn
+from sfumato.noise.sampling.normal import CELLS, REACH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog import Catalog, declared
+from sfumato.curator.catalog.catalog import Catalog, declared
 
 COLUMNS = {
     "age": sf.between(0, 110),

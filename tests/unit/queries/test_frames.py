@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog import Catalog
-from sfumato.curator.measurement import Aggregate, Question
-from sfumato.curator.plan import plan
-from sfumato.curator.relation import Name
-from sfumato.curator.spend import Pure
+from sfumato.curator.catalog.catalog import Catalog
+from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.spend import Pure
+from sfumato.curator.question.measurement import Aggregate, Question
+from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.queries.frames import Frame
 from sfumato.queries.sql import question

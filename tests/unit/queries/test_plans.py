@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog import Table, declared
-from sfumato.curator.plan import Resolved, priced
-from sfumato.curator.spend import Pure
+from sfumato.curator.catalog.catalog import Table, declared
+from sfumato.curator.plan.plan import Resolved, priced
+from sfumato.curator.plan.spend import Pure
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC
 from sfumato.queries.sql import question

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.curator.plan import plan
-from sfumato.curator.spend import Pure
+from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.spend import Pure
 from sfumato.errors import PolicyError
 from sfumato.queries.sql import question
 from unit.queries.test_plans import TABLES
@@ -21,7 +21,7 @@ from unit.queries.test_plans import TABLES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.curator.catalog import Catalog, Table
+    from sfumato.curator.catalog.catalog import Catalog, Table
 
     Tables = Callable[[str], Table]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.curator.domains import Domain, Listed, Numbers, Periods, Texts
-from sfumato.curator.plan import Plan
-from sfumato.curator.steps import Bought, Choices, Step
+from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods, Texts
+from sfumato.curator.plan.plan import Plan
+from sfumato.curator.plan.steps import Bought, Choices, Step
 from sfumato.engines import program as asked
 from sfumato.engines import rows as source
 from sfumato.engines import values as of

@@ -20,13 +20,13 @@ import shutil
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sfumato.arrow import array
+from sfumato.engines.arrow import array
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
 from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
-from sfumato.engines.preparation import Codes, GraphPreparation, Texts, reach
-from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
+from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
+from sfumato.engines.snapshot import Codes, GraphPreparation, Texts, reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from sfumato.engines.preparation import Preparation, Stored
+    from sfumato.engines.snapshot import Preparation, Stored
 
 
 def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None) -> None:

@@ -1,0 +1,124 @@
+"""What a priced question does once it is paid for: exact integers from an engine, noise, an answer to keep.
+
+A step is a frozen value with its program, its price, and the one function that adds noise. What `release`
+gives is plain lists, which the ledger keeps as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sfumato.noise import End, Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise.histograms import Histograms
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.events import Event, Sequential
+from sfumato.privacy.sensitivity import root_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.curator.plan.spend import Moves, Noise
+    from sfumato.curator.plan.summands import Summand
+    from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
+    from sfumato.noise.sampling.integers import IntArray
+
+FREE = Sequential(())
+
+
+@tagged("Measured", "summand", "moves", "noise")
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One noisy sum, or one that no unit can move and that is shown as it is."""
+
+    summand: Summand
+    moves: Moves
+    noise: Noise | None
+
+    def event(self) -> Event:
+        match self.noise:
+            case None:
+                return FREE
+            case Laplace():
+                return self.noise.event(self.moves.l1)
+            case _:
+                return self.noise.event(self.l2)
+
+    def release(self, exact: IntArray) -> IntArray:
+        match self.noise:
+            case None:
+                return exact
+            case Laplace():
+                return self.noise.release(exact, l1=self.moves.l1)
+            case _:
+                return self.noise.release(exact, l2=self.l2)
+
+    @property
+    def l2(self) -> Fraction:
+        return root_up(Fraction(self.moves.l2_squared))
+
+
+@tagged("Sums", "program", "measured")
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Noisy sums over listed cells."""
+
+    program: Program
+    measured: tuple[Measured, ...]
+
+    def event(self) -> Event:
+        return Sequential(tuple(each.event() for each in self.measured))
+
+    def release(self, exact: NDArray[Any]) -> list[list[int]]:
+        return [each.release(sums).tolist() for each, sums in zip(self.measured, exact, strict=True)]
+
+
+@tagged("Choices", "program", "mechanism", "rows")
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Quantiles of a value in every cell.
+
+    A unit has at most `rows` rows in all cells together. Each cell's choice has a log-likelihood ratio in an
+    interval as long as the unit's rows there, and the intervals of all cells add up: the price is that of all
+    rows in one cell.
+    """
+
+    program: Tally
+    mechanism: Quantiles | End
+    rows: int
+
+    def event(self) -> Event:
+        return self.mechanism.event(self.rows)
+
+    def release(self, exact: Tallied) -> list[list[int]]:
+        """One row a share, one column a cell."""
+        shape = {"groups": self.program.cells, "cells": self.program.size}
+        table = Histograms.ascending(exact.places, exact.counts, **shape)
+        places = self.mechanism.release_groups(table, rows=self.rows)
+        chosen: list[list[int]] = places.reshape(-1, self.program.cells).tolist()
+        return chosen
+
+
+@tagged("Bought", "program", "keys", "measured")
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """Keys that enough units have, and noisy sums for those."""
+
+    program: Keyed
+    keys: TruncatedGeometric | ThresholdedNoise
+    measured: tuple[Measured, ...]
+
+    def event(self) -> Event:
+        return Sequential((self.keys.event(), *(each.event() for each in self.measured)))
+
+    def release(self, found: Found) -> list[list[Any]]:
+        """The keys told, in their own order, then a list a sum."""
+        places = {key: place for place, key in enumerate(found.keys)}
+        told = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
+        at = [places[key] for key in told]
+        sums = [each.release(sums[at]).tolist() for each, sums in zip(self.measured, found.sums, strict=True)]
+        return [[list(key) for key in told], *sums]
+
+
+Step = Sums | Choices | Bought

@@ -1,0 +1,131 @@
+"""Forms of perturbation as estimators use them: what they cost, and what they learn from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.plan.spend import Rounded
+from sfumato.errors import PolicyError, UsageError
+from sfumato.learn.convex import perturbation
+from sfumato.learn.convex.convergence import LONGEST
+from sfumato.learn.convex.descent import CONSTANT, Found
+from sfumato.learn.convex.objective_release import Minima, beyond
+from sfumato.learn.convex.problems import Problem
+from sfumato.oracle.blocks import COUNT, Block
+from sfumato.oracle.fit_budget import Purse
+from sfumato.oracle.gradients import labels
+from sfumato.privacy.events import ApproxDP, Pure
+from sfumato.privacy.exact import exact, positive
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.learn.convex.problems import Joint
+    from sfumato.oracle.protocol import ArrayOracle, Oracle
+
+    Floats = NDArray[np.float64]
+
+_PENALTY = 1.0
+_COUNTED = Fraction(1, 50)
+"""Of ε, behind the curator."""
+
+
+def priced(purse: Purse, form: str) -> Purse:
+    """The same purse, priced as the form is proven."""
+    if form == "gaussian":
+        if purse.epsilon is None or not purse.delta:
+            raise UsageError(
+                "SF-E134", "This form has a delta.", try_='epsilon=1.0, delta=1e-6, or method="objective"'
+            )
+        counting = Purse.of({"epsilon": purse.epsilon, "delta": purse.delta}, _COUNTED)
+        return replace(counting, whole=ApproxDP(purse.epsilon, purse.delta), words=purse.words)
+    if form == "objective" and purse.delta:
+        raise UsageError(
+            "SF-E134", "Objective perturbation is of pure ε.", try_='no delta, or method="gaussian" with one'
+        )
+    if isinstance(purse.main, Rounded) and form == "output":
+        return purse
+    return replace(purse, whole=Pure(purse.alone.epsilon))
+
+
+def learned(oracle: ArrayOracle, joint: Joint, form: str, penalty: float | None) -> Found:
+    """From rows that are shortened already, and from the constant beside them."""
+    norm = oracle.declared.norm
+    if norm is None:
+        raise AssertionError("rows are shortened before")
+    (event,) = oracle.purse.events
+    features, codes = oracle.plain(event)
+    rows = np.hstack([features / norm, np.full((len(features), 1), CONSTANT)])
+    problem = Problem(
+        joint,
+        rows,
+        joint.marks(codes),
+        penalty or _penalty(oracle.purse, joint, form, rows.shape[1]),
+        LONGEST,
+    )
+    return Found(_weights(problem, oracle.purse, form), CONSTANT, norm, math.nan, 1)
+
+
+def minima(oracle: Oracle, loss: str, width: Any, penalty: float | None) -> Minima:
+    """What is to be released behind the curator, of rows that are shortened already; of none so far."""
+    declared, purse = oracle.declared, oracle.purse
+    if oracle.rows_per_unit > 1 or oracle.replaced:
+        raise PolicyError(
+            "SF-E142",
+            "This form is proven for units of one row that are added or removed.",
+            try_='rows_per_unit=1, or method="gradient"',
+        )
+    if declared.norm is None or purse.epsilon is None:
+        raise AssertionError("rows are shortened before, and there is an ε")
+    return Minima(
+        loss,
+        positive(width, "width"),
+        len(labels(declared).classes),
+        len(declared.features) + 1,
+        declared.norm,
+        exact(penalty or _PENALTY, "penalty"),
+        1,
+        purse.epsilon * (1 - _COUNTED),
+        purse.delta,
+    )
+
+
+def counted(oracle: Oracle, asked: Minima) -> tuple[Minima, float]:
+    """The same, of as many rows as there are, almost surely; and how many were counted, with noise."""
+    purse, block = oracle.purse, Block((COUNT,), 1, 1)
+    if purse.aside is None:
+        raise AssertionError("rows are counted by a part of ε")
+    (answer,) = oracle.sums([block], out_of=purse.aside)
+    rows = float(answer.values[0, 0])
+    most = math.ceil(rows) + 3 * beyond(asked.epsilon, asked.delta)  # 1 for each noise, and 1 in the test
+    return replace(asked, rows=max(1, most)), max(1.0, rows)
+
+
+def released(oracle: Oracle, asked: Minima) -> Found:
+    return Found(oracle.minima(asked), CONSTANT, asked.norm, math.nan, 1)
+
+
+def _weights(problem: Problem, purse: Purse, form: str) -> Floats:
+    if form == "gaussian" and purse.epsilon is not None:
+        return perturbation.gaussian(problem, float(purse.epsilon), float(purse.delta))
+    epsilon = float(purse.alone.epsilon)
+    if form == "objective":
+        return perturbation.objective(problem, epsilon)
+    if isinstance(purse.main, Rounded):
+        return perturbation.gaussian_output(problem, float(purse.main.multiplier))
+    return perturbation.output(problem, epsilon)
+
+
+def _penalty(purse: Purse, joint: Joint, form: str, size: int) -> float:
+    """Noise on the minimiser wants one that makes it about 1 long; noise on the problem needs less."""
+    if form != "output":
+        return _PENALTY
+    numbers = joint.outputs * size
+    if isinstance(purse.main, Rounded):
+        return max(_PENALTY, math.sqrt(numbers) * float(purse.main.multiplier))
+    return max(_PENALTY, numbers / float(purse.alone.epsilon))

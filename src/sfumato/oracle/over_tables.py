@@ -1,0 +1,283 @@
+"""Fitting behind the curator: bounds and classes from the catalog, every round charged first at the gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from sfumato.curator.gate import decode
+from sfumato.curator.lower.computed import Layers
+from sfumato.curator.lower.relations import source
+from sfumato.curator.lower.transactions import transactions
+from sfumato.curator.plan.priced import Priced, truncation
+from sfumato.curator.plan.selections import chosen, ranks
+from sfumato.curator.question.relation import Aliased, Table
+from sfumato.engines.program import People, Total
+from sfumato.errors import BudgetError, PolicyError, UsageError
+from sfumato.learn.convex.objective_release import STEP
+from sfumato.learn.itemsets.transactions import declared as sets
+from sfumato.oracle.blocks import (
+    Constant,
+    Either,
+    kept,
+    priced,
+    span,
+    spread,
+    tabled,
+)
+from sfumato.oracle.declared import View
+from sfumato.oracle.gradients import labels
+from sfumato.oracle.guarantee import Guarantee
+from sfumato.oracle.protocol import Oracle
+from sfumato.oracle.table_features import Catalogued, moved, short
+from sfumato.privacy.account import Cost, price
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.events import Sequential
+from sfumato.privacy.exact import shown, whole
+from sfumato.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.curator.catalog import catalog
+    from sfumato.curator.lower.source import Source
+    from sfumato.curator.payer import Desk
+    from sfumato.curator.plan.priced import Payable
+    from sfumato.curator.plan.selections import Ranked
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.learn.base.estimator import Private
+    from sfumato.learn.convex.objective_release import Minima
+    from sfumato.noise import TopK
+    from sfumato.oracle.blocks import Block, Key, Noisy, Value
+    from sfumato.oracle.declared import Declared
+    from sfumato.oracle.fit_budget import Purse
+    from sfumato.oracle.gradients import Slopes
+    from sfumato.privacy.events import Event
+
+
+def fit(
+    desk: Desk,
+    estimator: Private,
+    table: str,
+    features: Sequence[str],
+    target: str | None,
+    rows_per_unit: int,
+) -> Any:
+    """Learn from a table; the estimator comes back fitted."""
+    _require_known(estimator)
+    rows = private_rows(desk, table)
+    bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
+    names: Sequence[Any] = column_names(features)
+    if estimator.reads_sets:
+        bounded, names, columns = transactions(rows, names)
+        declared, each = sets(names, columns), rows.max_rows
+    else:
+        declared = Catalogued(bounded).declared(
+            names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+        )
+    rounds = Rounds(desk, type(estimator).__name__)
+    oracle = TableOracle(rounds, bounded, declared, estimator.purse())
+    estimator.begin(names, declared)
+    estimator._learn(oracle)
+    estimator.guarantee_ = Guarantee.of(
+        oracle.purse,
+        unit=protected(rows, each),
+        neighbours=rows.table.neighbours,
+        arithmetic=estimator.arithmetic,
+    )
+    return estimator
+
+
+def private_rows(desk: Desk, table: str) -> Source:
+    """The rows of a table with someone to protect in it."""
+    rows = source(Aliased(Table(table), table), desk.lab.table)
+    if rows.table.is_public:
+        raise PolicyError(
+            "SF-Q144",
+            f"'{rows.table.name}' is public: there is no one to protect in it.",
+            try_="scikit-learn's own estimators",
+        )
+    return rows
+
+
+def protected(rows: Source, each: int) -> str:
+    """Who is, in words."""
+    unit = rows.table.unit.column or "row"
+    return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
+
+
+def _require_known(estimator: Any) -> None:
+    """Behind the curator only what was reviewed learns: what an estimator says of its sums is believed."""
+    from sfumato import learn
+
+    if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
+        raise UsageError(
+            "SF-E117",
+            "Only the estimators of sf.learn are fitted behind the curator.",
+            try_="sf.learn.LogisticRegression(epsilon=0.5), or s.oracle(…) for a program of one's own",
+        )
+
+
+def column_names(features: Any) -> tuple[str, ...]:
+    names = (features,) if isinstance(features, str) else tuple(features)
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise UsageError(
+            "SF-E110", "features are names of columns, each once.", try_='features=["age", "cost"]'
+        )
+    return names
+
+
+# ---- the oracle --------------------------------------------------------------------------------------------
+
+
+class TableOracle(Oracle):
+    """Over a table behind the curator. Each round is one charge and one scan.
+
+    Before the first one it is checked that the accounts hold the whole fit, so that none is begun in vain.
+    """
+
+    scans = True
+
+    def __init__(self, rounds: Rounds, rows: Source, declared: Declared, purse: Purse) -> None:
+        super().__init__(declared, purse)
+        self._rounds, self._rows = rounds, rows
+        self.rows_per_unit = rows.max_rows
+        self.replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
+
+    def _around(self, view: View) -> TableOracle:
+        rows, declared = short(self._rows, moved(self.declared, view), view.length, view.target_reach)
+        return TableOracle(self._rounds, rows, declared, self.purse)
+
+    def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
+        """Computed once in every question."""
+        layers, known = Layers(self._rows), dict[int, tuple[int, int]]()
+        columns = layers.add(values)
+        spans = {at: span(each, self.declared.spans, known) for at, each in zip(columns, values, strict=True)}
+        declared = replace(self.declared, spans={**self.declared.spans, **spans})
+        return TableOracle(self._rounds, layers.source, declared, self.purse), list(columns)
+
+    def _quantiles(
+        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+    ) -> list[list[list[int]]]:
+        (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.purse)
+        found: list[list[list[int]]] = answer
+        return found
+
+    def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
+        plan = chosen(self._rows, terms, mechanism, spend)
+        (places,) = self._rounds.pay(plan, self.purse)
+        found: list[int] = places
+        return found
+
+    def minima(self, asked: Minima) -> Any:
+        """One figure a feature of each unit, which has one row; and its class, −1 for none."""
+        target = labels(self.declared)
+        values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
+        program = People(self._rows.rows, self._rows.where, tuple(map(Total, values)))
+        plan = Priced(
+            self._rows.table, self.purse.main, (Learnt(program, asked),), truncation(self._rows.table)
+        )
+        (steps,) = self._rounds.pay(plan, self.purse)
+        return np.array(steps, dtype=np.float64) * STEP
+
+    def short(self, length: float) -> TableOracle:
+        return self._around(View(length))
+
+    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+        layers = Layers(self._rows)
+        block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
+        (answer,) = self._rounds.pay(priced(layers.source, (), (block,), spend), self.purse)
+        return np.array(answer, dtype=object)
+
+    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+        (answer,) = self._rounds.pay(priced(self._rows, keys, blocks, spend), self.purse)
+        ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
+        return np.split(np.array(answer, dtype=object), ends)
+
+    def _histograms(
+        self,
+        groupings: tuple[tuple[Key, ...], ...],
+        blocks: tuple[Block, ...],
+        keys: tuple[Key, ...],
+        spend: Spend,
+    ) -> list[list[Any]]:
+        plan = tabled(self._rows, groupings, keys, blocks, spend)
+        (answer,) = self._rounds.pay(plan, self.purse)
+        return spread(answer, groupings, keys, len(blocks))
+
+
+class Kernel(Protocol):
+    """What learns from rows as they are, and gives away no more than its event says."""
+
+    def event(self) -> Event: ...
+
+    def release(self, exact: Any) -> Any: ...
+
+
+@tagged("Learnt", "program", "kernel")
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What a kernel makes of the rows of a table, one a unit."""
+
+    program: People
+    kernel: Kernel
+
+    def event(self) -> Event:
+        return self.kernel.event()
+
+    def release(self, exact: Any) -> Any:
+        return self.kernel.release(exact)
+
+
+class Rounds:
+    """The rounds of one fit, each paid at the desk."""
+
+    def __init__(self, desk: Desk, name: str, verb: str = "fit") -> None:
+        self._desk, self._name, self._verb, self._done = desk, name, verb, 0
+
+    def pay(self, plan: Priced, purse: Purse) -> list[Any]:
+        if not self._done:
+            self._require_whole(plan, purse)
+        self._done += 1
+        return decode(self._desk.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
+
+    def _require_whole(self, first: Payable, purse: Purse) -> None:
+        """A fit that was done before is free, round by round."""
+        if self._desk.standing(first).free:
+            return
+        for events in {purse.events, purse.sums}:
+            standing = self._desk.standing(Whole(first.table, purse, events))
+            if standing.left_after is None:
+                raise BudgetError(
+                    "SF-B101",
+                    f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
+                    asked=str(purse),
+                    left=f"one question of up to ε = {shown(standing.left)}",
+                    why="all rounds of a fit are to be paid for, and none is begun in vain",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All rounds of a fit, to be priced and never paid at once."""
+
+    table: catalog.Table
+    purse: Purse
+    events: tuple[Event, ...]
+    bias: tuple[str, ...] = ()
+    steps: tuple[Any, ...] = ()
+    request: str = "0" * 64
+
+    @property
+    def spend(self) -> Spend:
+        return self.purse.main
+
+    @property
+    def event(self) -> Event:
+        return Sequential(self.events)
+
+    @property
+    def cost(self) -> Cost:
+        return price(self.event)
