@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.local.estimate import Estimate
 from sfumato.local.odds import odds_within
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import integers
 from sfumato.noise.sampling.uniform import uniform
@@ -78,7 +78,7 @@ class RandomizedResponse:
     def privatize(self, truths: Any, *, source: Source = OS) -> Any:
         """Answers for these truths, 0 to values − 1 or booleans, in the same shape."""
         exact = self._codes(truths)
-        answers = through(self, exact, 1, lambda: self._answers(exact, source))
+        answers = observed(self, exact, 1, lambda: self._answers(exact, source))
         return answers if exact.ndim else int(answers[()])
 
     def estimate(self, answers: Any) -> Estimate:

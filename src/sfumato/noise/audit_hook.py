@@ -50,7 +50,7 @@ def recording(recorder: Recorder) -> Iterator[None]:
         _RECORDER.reset(before)
 
 
-def through(
+def observed(
     mechanism: Any,
     exact: Any,
     sensitivity: Fraction | int | None,
@@ -65,10 +65,10 @@ def through(
     recorder = _RECORDER.get()
     if recorder is None:
         return draw()
-    return recorder.answer(Call(mechanism, exact, sensitivity, within), lambda: unseen(draw))
+    return recorder.answer(Call(mechanism, exact, sensitivity, within), lambda: unobserved(draw))
 
 
-def unseen(draw: Callable[[], Answer]) -> Answer:
+def unobserved(draw: Callable[[], Answer]) -> Answer:
     """A draw that no recorder sees, as it is told to no one."""
     before = _RECORDER.set(None)
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import share
 from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.sampling.bits import OS
@@ -89,7 +89,7 @@ class CorrelatedGaussian:
             raise UsageError(
                 "SF-N205", "The vector and the covariance differ in size.", got=f"{vector.shape}"
             )
-        return through(self, vector, None, lambda: self._noisy(vector, source))
+        return observed(self, vector, None, lambda: self._noisy(vector, source))
 
     def expected_error(self, place: int) -> float:
         """E|noise| of one entry, at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
 from sfumato.noise.sampling.bernoulli_exp import below_best, chances
 from sfumato.noise.sampling.bits import OS
@@ -36,7 +36,7 @@ class Exponential(Choice):
     def release(self, utilities: Any, *, source: Source = OS) -> int:
         """The place of the chosen candidate."""
         scores = candidates(utilities)
-        return through(
+        return observed(
             self, scores, self.sensitivity, lambda: chances(self.scale).pick(below_best(scores), source)
         )
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.gaussian_table import WIDEST, rounded_table
 from sfumato.noise.sampling.gaussian_wide import Wide
@@ -48,7 +48,7 @@ class Gaussian:
 
     def release(self, exact: IntArray, *, l2: Fraction | int | None = None, source: Source = OS) -> IntArray:
         """The exact integers plus fresh noise, in the same shape. `l2`, as priced, is for auditors only."""
-        return through(self, exact, l2, lambda: self._noisy(exact, source))
+        return observed(self, exact, l2, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
         """E|noise| = 2 Σ P(noise ≥ k) over k ≥ 1; for large σ its expansion, good to 1e-9 of it."""

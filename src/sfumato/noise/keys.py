@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import candidates, share, yes_or_no
 from sfumato.noise.gaussian import Gaussian
 from sfumato.noise.laplace import Laplace, Quotient
@@ -99,7 +99,7 @@ class TruncatedGeometric(Telling):
     def release(self, counts: Mapping[Any, int], *, source: Source = OS) -> list[Any]:
         """The keys told, in their own order."""
         keys, exact = present(counts)
-        return through(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
+        return observed(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
 
     def _told(self, keys: list[Any], exact: IntArray, source: Source) -> list[Any]:
         return [keys[i] for i in np.flatnonzero(self._flip(exact, source))]
@@ -183,7 +183,7 @@ class ThresholdedNoise(Telling):
     def release(self, counts: Mapping[Any, int], *, source: Source = OS) -> dict[Any, int]:
         """The keys told, in their own order, with their noisy counts."""
         keys, exact = present(counts)
-        return through(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
+        return observed(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
 
     def chance(self, count: int) -> float:
         """The chance that a key is told which so many units have, to the precision of doubles."""

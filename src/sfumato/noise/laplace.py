@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.bounds import Bounds, brackets, decay, exp_minus
 from sfumato.noise.sampling.integers import added
@@ -56,7 +56,7 @@ class Laplace:
 
     def release(self, exact: IntArray, *, l1: int | None = None, source: Source = OS) -> IntArray:
         """The exact integers plus fresh noise, in the same shape. `l1`, as priced, is for auditors only."""
-        return through(self, exact, l1, lambda: self._noisy(exact, source))
+        return observed(self, exact, l1, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
         """E|noise| = 2r / (1 − r²) with r = e^(−1/scale)."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import Choice, candidates, expected_shortfall, share
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.sampling.bits import OS, below
@@ -43,7 +43,7 @@ class NoisyMax(Choice):
     def release(self, scores: Any, *, source: Source = OS) -> int:
         """The place of the winner."""
         exact = candidates(scores)
-        return through(self, exact, self.sensitivity, lambda: self._winner(exact, source))
+        return observed(self, exact, self.sensitivity, lambda: self._winner(exact, source))
 
     def _winner(self, scores: IntArray, source: Source) -> int:
         noisy = Laplace(self.scale).release(scores, source=source)

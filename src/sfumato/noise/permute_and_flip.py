@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
 from sfumato.noise.sampling.bernoulli_exp import below_best, chances
 from sfumato.noise.sampling.bits import OS, below
@@ -46,7 +46,7 @@ class PermuteAndFlip(Choice):
         The first heads in a random order is a random one of all heads, so no order is drawn.
         """
         scores = candidates(utilities)
-        return through(self, scores, self.sensitivity, lambda: self._heads(scores, source))
+        return observed(self, scores, self.sensitivity, lambda: self._heads(scores, source))
 
     def _heads(self, scores: IntArray, source: Source) -> int:
         heads = np.flatnonzero(chances(self.scale).flip(below_best(scores), source))

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import share
 from sfumato.noise.laplace import Laplace, Quotient
 from sfumato.noise.sampling.bits import OS
@@ -69,7 +69,7 @@ class ProposeTestRelease:
                 "SF-N408", "One value has one distance to instability.", got=f"{exact.size} of them"
             )
         proposal = Proposal(value, int(exact[()]))
-        return through(self, proposal, 1, lambda: self._tested(value, exact, source))
+        return observed(self, proposal, 1, lambda: self._tested(value, exact, source))
 
     def chance(self, distance: int) -> float:
         """The chance that a value at this distance is told, which it is without error."""

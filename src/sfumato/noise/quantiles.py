@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import expected_shortfall, likely_shortfall, require_sensible
 from sfumato.noise.candidates import share as confident
 from sfumato.noise.histograms import histograms
@@ -81,7 +81,7 @@ class Quantile:
         self, table: Histograms, *, rows: int | None = None, source: Source = OS
     ) -> NDArray[np.int64]:
         """For every group the place of the chosen cell. A unit has at most `rows` rows in all of them."""
-        return through(self, table, rows, lambda: self.choose(table, source))
+        return observed(self, table, rows, lambda: self.choose(table, source))
 
     def choose(self, table: Histograms, source: Source) -> NDArray[np.int64]:
         table = table.roomy(self.share.denominator)
@@ -151,7 +151,7 @@ class End:
         self, table: Histograms, *, rows: int | None = None, source: Source = OS
     ) -> NDArray[np.int64]:
         """For every group the place of the chosen cell. A unit has at most `rows` rows in all of them."""
-        return through(
+        return observed(
             self, table, rows, lambda: choose(table, Parts.all(table), self.aim, source) % table.cells
         )
 
@@ -206,7 +206,7 @@ class Quantiles:
         self, table: Histograms, *, rows: int | None = None, source: Source = OS
     ) -> NDArray[np.int64]:
         """For every share a row with the chosen cell of each group. `rows` as for `Quantile`."""
-        return through(self, table, rows, lambda: self._chosen(table.roomy(self._finest), source))
+        return observed(self, table, rows, lambda: self._chosen(table.roomy(self._finest), source))
 
     def expected_error(self, cells: int, crowd: int = 1) -> float:
         """On average each answer is at most this many rows off."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import histogram
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.moments import moments
@@ -80,7 +80,7 @@ class RangeSums:
     def release(self, counts: Any, *, rows: int | None = None, source: Source = OS) -> Ranges:
         """Every range at once. `rows`, as priced, is for auditors only."""
         exact = histogram(counts, self.cells)
-        noisy = through(self, exact, rows, lambda: self._noisy(exact, source))
+        noisy = observed(self, exact, rows, lambda: self._noisy(exact, source))
         return Ranges(self, self.tree.estimates(noisy))
 
     def variance(self, start: int, stop: int) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise.audit_hook import through, unseen
+from sfumato.noise.audit_hook import observed, unobserved
 from sfumato.noise.candidates import candidates, share, yes_or_no
 from sfumato.noise.differences import Difference
 from sfumato.noise.laplace import Laplace
@@ -114,7 +114,7 @@ class Watch:
 
     def __init__(self, mechanism: SparseVector, source: Source) -> None:
         self._mechanism, self._source, self._answer_noise = mechanism, source, mechanism.answer_noise()
-        self._threshold_noise = unseen(lambda: _one(mechanism.threshold_noise(), source))
+        self._threshold_noise = unobserved(lambda: _one(mechanism.threshold_noise(), source))
         self._process, self._lock = os.getpid(), Lock()
         self.left = mechanism.positives
 
@@ -123,7 +123,7 @@ class Watch:
         margin = _whole(answer) - _whole(threshold)
         with self._lock:
             self._require_alive()
-            above = through(
+            above = observed(
                 self._mechanism, margin, self._mechanism.sensitivity, lambda: self._above(margin), within=self
             )
             self.left -= above

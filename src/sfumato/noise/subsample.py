@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import Histograms
 from sfumato.noise.laplace import Laplace
 from sfumato.noise.quantiles import Quantile
@@ -106,7 +106,7 @@ class BlockMean:
         """The noisy mean, in steps."""
         kept = _kept(outputs, self.blocks, self.low, self.high)
         total = np.array([sum(kept.tolist())], dtype=object)
-        noisy = through(self, kept, 1, lambda: self.noise.release(total, source=source))
+        noisy = observed(self, kept, 1, lambda: self.noise.release(total, source=source))
         return Fraction(int(noisy[0]), self.blocks)
 
     def expected_error(self) -> float:
@@ -149,7 +149,7 @@ class BlockMedian:
     def release(self, outputs: Any, *, source: Source = OS) -> int:
         """The chosen value, in steps."""
         kept = _kept(outputs, self.blocks, self.low, self.high)
-        return through(self, kept, 1, lambda: self._chosen(kept, source))
+        return observed(self, kept, 1, lambda: self._chosen(kept, source))
 
     def expected_error(self) -> float:
         """On average the answer is at most so many blocks away from the middle one."""

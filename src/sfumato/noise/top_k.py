@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import candidates, expected_shortfall, likely_shortfall, share
 from sfumato.noise.exponential import Exponential
 from sfumato.noise.sampling.bernoulli_exp import below_best, chances
@@ -67,7 +67,7 @@ class TopK:
             raise UsageError(
                 "SF-N404", "There are fewer candidates than places.", got=f"{scores.size} for k = {self.k}"
             )
-        return through(self, scores, self.sensitivity, lambda: self._chosen(scores, source))
+        return observed(self, scores, self.sensitivity, lambda: self._chosen(scores, source))
 
     def _chosen(self, scores: IntArray, source: Source) -> list[int]:
         weights, left, chosen = chances(self.one().scale), np.arange(scores.size), []

@@ -23,7 +23,7 @@ from sfumato.learn.convex.perturbation import gaussian_tilt
 from sfumato.learn.convex.problems import Chances, OfMargins, Problem
 from sfumato.learn.convex.solvers import minimum
 from sfumato.noise import Gaussian, Laplace
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ApproxDP
@@ -107,7 +107,7 @@ class Minima:
 
     def release(self, exact: NDArray[Any]) -> list[list[int]]:
         """Of rows as columns, the class last: one list a score, in steps, the constant's weight last."""
-        found: list[list[int]] = through(self, exact, None, lambda: self._drawn(exact))
+        found: list[list[int]] = observed(self, exact, None, lambda: self._drawn(exact))
         return found
 
     def _drawn(self, exact: NDArray[Any]) -> list[list[int]]:
