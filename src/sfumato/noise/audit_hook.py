@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MechanismCall:
     """One use of a mechanism: what it was given, and how far one unit can move that, as priced."""
 
     mechanism: Any
@@ -33,7 +33,7 @@ class Call:
 class Recorder(Protocol):
     """Stands between a mechanism and whoever asked it."""
 
-    def answer(self, call: Call, draw: Callable[[], Answer]) -> Answer:
+    def answer(self, call: MechanismCall, draw: Callable[[], Answer]) -> Answer:
         """The answer to give, drawn now or taken from elsewhere."""
 
 
@@ -65,7 +65,7 @@ def observed(
     recorder = _RECORDER.get()
     if recorder is None:
         return draw()
-    return recorder.answer(Call(mechanism, exact, sensitivity, within), lambda: unobserved(draw))
+    return recorder.answer(MechanismCall(mechanism, exact, sensitivity, within), lambda: unobserved(draw))
 
 
 def unobserved(draw: Callable[[], Answer]) -> Answer:
