@@ -22,7 +22,7 @@ from sfumato.learn.base.estimator import Paying
 from sfumato.learn.base.saving import learned, told, written
 from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
 from sfumato.learn.search import best_of, coins, scored, settings_of
-from sfumato.noise.audit_hook import through, unseen
+from sfumato.noise.audit_hook import observed, unobserved
 from sfumato.oracle.blocks import kept
 from sfumato.oracle.guarantee import EXACT, Guarantee
 from sfumato.oracle.held_rows import HeldOracle, Layout, Scored, figures
@@ -73,7 +73,7 @@ def search(
     step = Learnt(People(bounded.rows, bounded.where, figures(declared)), best)
     priced = Priced(rows.table, purse.main, (step,), truncation(rows.table))
     if not desk.standing(priced).free:
-        unseen(best.rehearse)
+        unobserved(best.rehearse)
     (answer,) = decode(desk.pay(priced, f"search {best.kind}").answer)
     winner = best.made(answer["setting"])
     winner.begin(names, declared)
@@ -190,7 +190,7 @@ class Best:
 
     def release(self, exact: NDArray[np.int64]) -> dict[str, Any]:
         """Of one row a figure and one column a unit."""
-        found: dict[str, Any] = through(self, Units(exact), None, lambda: self._drawn(exact))
+        found: dict[str, Any] = observed(self, Units(exact), None, lambda: self._drawn(exact))
         return found
 
     def rehearse(self) -> None:

@@ -40,7 +40,7 @@ from sfumato.engines.values import (
     Some,
     Value,
 )
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.noise.scales import SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
@@ -179,12 +179,12 @@ class Noisy:
     noise: Noise
 
     def event(self) -> Event:
-        if isinstance(self.noise, Laplace):
+        if isinstance(self.noise, LaplaceNoise):
             return self.noise.event(self.l1)
         return self.noise.event(self.l2)
 
     def release(self, exact: Any) -> Any:
-        if isinstance(self.noise, Laplace):
+        if isinstance(self.noise, LaplaceNoise):
             return self.noise.release(exact, l1=self.l1)
         return self.noise.release(exact, l2=self.l2)
 
@@ -195,7 +195,7 @@ class Noisy:
     @property
     def deviation(self) -> float:
         """Of the noise of one sum. Integer Laplace noise has the variance 2r / (1 − r)², r = e^(−1/scale)."""
-        if isinstance(self.noise, Gaussian):
+        if isinstance(self.noise, GaussianNoise):
             return float(self.noise.sigma)
         rate = float(1 / self.noise.scale)
         return max(1e-12, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
@@ -235,9 +235,9 @@ def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
     share = part(block.out_of or spend, block.share)
     noise: Noise
     if isinstance(share, Pure):
-        noise = Laplace(max(SMALLEST, l1 / share.epsilon))
+        noise = LaplaceNoise(max(SMALLEST, l1 / share.epsilon))
     else:
-        noise = Gaussian(max(SMALLEST, root_up(l2_squared * share.multiplier**2)))
+        noise = GaussianNoise(max(SMALLEST, root_up(l2_squared * share.multiplier**2)))
     return Noisy(len(block.terms), l1, l2_squared, noise)
 
 

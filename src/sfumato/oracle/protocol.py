@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import Pure
-from sfumato.noise import Quantiles, TopK
+from sfumato.noise import QuantilesMechanism, TopK
 from sfumato.oracle.blocks import Add, Block, Constant, Key, Noisy, noisy, part, span
 from sfumato.oracle.declared import View, around
 from sfumato.oracle.gradients import Rows, plain
@@ -138,7 +138,7 @@ class Oracle(ABC):
         """
         spend, moved = self._pure(out_of, share), self.rows_per_unit * (2 if self.replaced else 1)
         ends = [span(value, self.declared.spans) for value in values]
-        mechanism = Quantiles(spend.epsilon / (len(values) * moved), tuple(shares))
+        mechanism = QuantilesMechanism(spend.epsilon / (len(values) * moved), tuple(shares))
         cells, size = math.prod(key.size for key in keys), 1 + max(high - low for low, high in ends)
         ranked = Ranked(len(values), cells, size, mechanism, moved)
         places = [Add(value, Constant(-low)) for value, (low, _) in zip(values, ends, strict=True)]

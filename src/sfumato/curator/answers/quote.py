@@ -19,7 +19,7 @@ from sfumato.curator.plan.spend import Pure
 from sfumato.curator.plan.steps import Bought, Choices
 from sfumato.curator.question.measurement import Covariance, Mean, Quantile, Variance
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import End, Gaussian, Quantiles, TruncatedGeometric
+from sfumato.noise import ExtremeMechanism, GaussianNoise, QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import positive, shown, whole
 
@@ -216,11 +216,11 @@ def _millionths(resolved: Resolved) -> int:
     """Below the least ε whose noise can still be drawn. Scales are in inverse proportion to ε."""
     plan = priced(resolved, Pure(Fraction(1000)))
     noises = (each.noise for each in plan.measured)
-    scales = [each.scale for each in noises if each is not None and not isinstance(each, Gaussian)]
+    scales = [each.scale for each in noises if each is not None and not isinstance(each, GaussianNoise)]
     for step in plan.steps:
-        if isinstance(step, Choices) and isinstance(step.mechanism, End):
+        if isinstance(step, Choices) and isinstance(step.mechanism, ExtremeMechanism):
             scales.append(step.mechanism.scale)
-        elif isinstance(step, Choices) and isinstance(step.mechanism, Quantiles):
+        elif isinstance(step, Choices) and isinstance(step.mechanism, QuantilesMechanism):
             finest = math.lcm(*(share.denominator for share in step.mechanism.shares))
             scales.append(2 * finest * step.mechanism.levels / step.mechanism.epsilon)
     return math.ceil(max(scales, default=Fraction(0)) * 1000 * _MILLION / LARGEST)

@@ -20,7 +20,7 @@ from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import DEGREE
 from sfumato.engines.values import Add, Column, Constant, Least
 from sfumato.errors import PolicyError
-from sfumato.noise import Laplace
+from sfumato.noise import LaplaceNoise
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.ends import Edge, Node
 from sfumato.privacy.sensitivity import root_up
@@ -65,12 +65,12 @@ class NoisyNumbers:
     noise: Noise
 
     def event(self) -> Event:
-        if isinstance(self.noise, Laplace):
+        if isinstance(self.noise, LaplaceNoise):
             return self.noise.event(self.moves.l1)
         return self.noise.event(self._l2)
 
     def release(self, exact: IntArray) -> list[int]:
-        if isinstance(self.noise, Laplace):
+        if isinstance(self.noise, LaplaceNoise):
             noisy = self.noise.release(exact, l1=self.moves.l1)
         else:
             noisy = self.noise.release(exact, l2=self._l2)

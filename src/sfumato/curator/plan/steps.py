@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise import End, Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise import (
+    ExtremeMechanism,
+    LaplaceNoise,
+    QuantilesMechanism,
+    ThresholdedNoise,
+    TruncatedGeometric,
+)
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
@@ -40,7 +46,7 @@ class Measured:
         match self.noise:
             case None:
                 return FREE
-            case Laplace():
+            case LaplaceNoise():
                 return self.noise.event(self.moves.l1)
             case _:
                 return self.noise.event(self.l2)
@@ -49,7 +55,7 @@ class Measured:
         match self.noise:
             case None:
                 return exact
-            case Laplace():
+            case LaplaceNoise():
                 return self.noise.release(exact, l1=self.moves.l1)
             case _:
                 return self.noise.release(exact, l2=self.l2)
@@ -85,7 +91,7 @@ class Choices:
     """
 
     program: Tally
-    mechanism: Quantiles | End
+    mechanism: QuantilesMechanism | ExtremeMechanism
     rows: int
 
     def event(self) -> Event:
