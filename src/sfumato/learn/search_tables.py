@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.lower.source import Source
-    from sfumato.curator.payer import Desk
+    from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.search import Plan, Search
     from sfumato.privacy.events import BestOf, Event
@@ -55,11 +55,11 @@ _EXACT = "gradient"
 
 
 def search(
-    desk: Desk, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
+    payer: Payer, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
 ) -> Search:
     """The best setting on a table; the search comes back fitted."""
     estimator = _searchable(asked.estimator, target)
-    rows = private_rows(desk, table)
+    rows = private_rows(payer, table)
     _require_one_each(rows, whole(rows_per_unit, "rows_per_unit"))
     bounded, each = kept(rows, 1)
     names = column_names(features)
@@ -72,9 +72,9 @@ def search(
     purse = replace(Paying.purse(asked), whole=plan.event)
     step = Learnt(People(bounded.rows, bounded.where, figures(declared)), best)
     priced = Priced(rows.table, purse.main, (step,), truncation(rows.table))
-    if not desk.standing(priced).free:
+    if not payer.standing(priced).free:
         unobserved(best.rehearse)
-    (answer,) = decode(desk.pay(priced, f"search {best.kind}").answer)
+    (answer,) = decode(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.made(answer["setting"])
     winner.begin(names, declared)
     vars(winner).update(told(answer["learned"]))

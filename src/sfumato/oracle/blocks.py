@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.engines.program import Counted, Key, Program, Tallied, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
@@ -223,9 +223,9 @@ class Joint:
 
 def part(spend: Spend, share: Fraction) -> Spend:
     """A share of a spend. Shares of 1 in all cost the whole: ε adds up, and so do squares of 1/multiplier."""
-    if isinstance(spend, Pure):
-        return Pure(spend.epsilon * share, spend.delta, spend.words)
-    return Rounded(root_up(spend.multiplier**2 / share), spend.words)
+    if isinstance(spend, PureSpend):
+        return PureSpend(spend.epsilon * share, spend.delta, spend.words)
+    return GaussianSpend(root_up(spend.multiplier**2 / share), spend.words)
 
 
 def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
@@ -234,7 +234,7 @@ def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
     l1, l2_squared = block.l1 * times, block.l2_squared * times**2
     share = part(block.out_of or spend, block.share)
     noise: Noise
-    if isinstance(share, Pure):
+    if isinstance(share, PureSpend):
         noise = LaplaceNoise(max(SMALLEST, l1 / share.epsilon))
     else:
         noise = GaussianNoise(max(SMALLEST, root_up(l2_squared * share.multiplier**2)))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.oracle.blocks import part
 from sfumato.oracle.fit_budget import Purse, event_of
 from sfumato.privacy import composition, events
@@ -101,13 +101,13 @@ def _replaced(purse: Purse) -> str:
         return _words(2 * epsilon, (1 + math.exp(epsilon)) * seldom)
     if purse.rho is not None:
         return f"ρ = {float(4 * purse.rho):.4g}"
-    if isinstance(purse.main, Pure) or purse.epsilon is None:
+    if isinstance(purse.main, PureSpend) or purse.epsilon is None:
         return _words(2 * float(purse.epsilon or 0), 0.0)
     delta = purse.delta / 2 if purse.first else purse.delta
     doubled = composition.epsilon([events.Gaussian(purse.main.multiplier / 2)], delta)
     instead = 2 * float(purse.alone.epsilon)
     if purse.first:
-        before = Rounded(purse.main.multiplier / 2, "")
+        before = GaussianSpend(purse.main.multiplier / 2, "")
         instead += composition.epsilon([event_of(part(before, purse.first))], delta)
     first = 0.0 if purse.aside is None else 2 * float(purse.aside.epsilon)
     return _words(first + max(doubled, instead), float(purse.delta))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.curator.plan.selections import Ranked
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.noise import QuantilesMechanism, TopK
 from sfumato.oracle.blocks import Add, Block, Constant, Key, Noisy, noisy, part, span
 from sfumato.oracle.declared import View, around
@@ -165,10 +165,10 @@ class Oracle(ABC):
     @abstractmethod
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
 
-    def _pure(self, out_of: Spend | None, share: Fraction) -> Pure:
+    def _pure(self, out_of: Spend | None, share: Fraction) -> PureSpend:
         """What choices are paid for with: beside Gaussian noise they are not one Gaussian mechanism."""
         spend = part(out_of or self.purse.main, share)
-        if not isinstance(spend, Pure):
+        if not isinstance(spend, PureSpend):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 

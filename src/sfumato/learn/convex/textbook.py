@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.plan.spend import Rounded
+from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.convex import perturbation
 from sfumato.learn.convex.convergence import LONGEST
@@ -48,7 +48,7 @@ def priced(purse: Purse, form: str) -> Purse:
         raise UsageError(
             "SF-E134", "Objective perturbation is of pure ε.", try_='no delta, or method="gaussian" with one'
         )
-    if isinstance(purse.main, Rounded) and form == "output":
+    if isinstance(purse.main, GaussianSpend) and form == "output":
         return purse
     return replace(purse, whole=Pure(purse.alone.epsilon))
 
@@ -116,7 +116,7 @@ def _weights(problem: Problem, purse: Purse, form: str) -> Floats:
     epsilon = float(purse.alone.epsilon)
     if form == "objective":
         return perturbation.objective(problem, epsilon)
-    if isinstance(purse.main, Rounded):
+    if isinstance(purse.main, GaussianSpend):
         return perturbation.gaussian_output(problem, float(purse.main.multiplier))
     return perturbation.output(problem, epsilon)
 
@@ -126,6 +126,6 @@ def _penalty(purse: Purse, joint: Joint, form: str, size: int) -> float:
     if form != "output":
         return _PENALTY
     numbers = joint.outputs * size
-    if isinstance(purse.main, Rounded):
+    if isinstance(purse.main, GaussianSpend):
         return max(_PENALTY, math.sqrt(numbers) * float(purse.main.multiplier))
     return max(_PENALTY, numbers / float(purse.alone.epsilon))
