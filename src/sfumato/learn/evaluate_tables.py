@@ -39,7 +39,7 @@ from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from sfumato.curator.lower.source import Source
-    from sfumato.curator.payer import Desk
+    from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.evaluation import Evaluation, Measure
     from sfumato.oracle.blocks import Value
@@ -51,10 +51,10 @@ _ONE = 2**24
 
 
 def measured(
-    desk: Desk, model: Any, table: str, target: str, measure: Measure, budget: FitBudget, rows_per_unit: int
+    payer: Payer, model: Any, table: str, target: str, measure: Measure, budget: FitBudget, rows_per_unit: int
 ) -> Evaluation:
     """Counts of rows by their class and the model's, and for two classes by score; a round each."""
-    rows = private_rows(desk, table)
+    rows = private_rows(payer, table)
     bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
     if not isinstance(model, LinearClassifier) or not hasattr(model, "feature_names_in_"):
         raise _not_here()
@@ -66,7 +66,7 @@ def measured(
         raise _not_here()
     layers = Layers(found)
     scores = _scores(model, cut, layers)
-    cells = _Cells(Rounds(desk, type(model).__name__, "evaluate"), layers.source, budget)
+    cells = _Cells(Rounds(payer, type(model).__name__, "evaluate"), layers.source, budget)
     first, second = measure.shares
     label, size = labels(declared).value, len(measure.classes)
     confusion = cells.counted(Key(label, size), Key(_guessed(scores, layers), size), layers, first)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
 from sfumato.learn.convex.descent import Found
 from sfumato.learn.linear.scores import LinearClassifier
@@ -157,7 +157,7 @@ class Perceptron(LinearClassifier):
         length = 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
         short = oracle.short(length)
         norm = short.declared.norm or 1
-        usual = _ROUNDS_PURE if isinstance(oracle.budget.main, Pure) else _ROUNDS
+        usual = _ROUNDS_PURE if isinstance(oracle.budget.main, PureSpend) else _ROUNDS
         rounds = usual if self.rounds is None else whole(self.rounds, "rounds")
         constant = max(1, round(_CONSTANT * norm))
         weights = _walked(short, Missed(len(self.classes_)), constant, rounds)

@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import Paying
 from sfumato.noise.sampling.bits import OS, below
@@ -124,9 +124,11 @@ class Search(Paying):
         fit: Event = Sequential(self._made({}, amounts).fit_budget().events)
         score: Spend
         if "rho" in amounts:
-            score = Rounded(root_up(1 / (2 * amounts["rho"])) if amounts["rho"] else Fraction(2**30), "")
+            score = GaussianSpend(
+                root_up(1 / (2 * amounts["rho"])) if amounts["rho"] else Fraction(2**30), ""
+            )
         else:
-            score = Pure(amounts["epsilon"])
+            score = PureSpend(amounts["epsilon"])
         return Plan(amounts, score, BestOf(Parallel([fit, event_of(score)]), stop))
 
     def _made(self, setting: dict[str, Any], amounts: dict[str, Any]) -> Any:

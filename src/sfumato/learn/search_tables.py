@@ -22,7 +22,7 @@ from sfumato.learn.base.estimator import Paying
 from sfumato.learn.base.saving import learned, told, written
 from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
 from sfumato.learn.search import best_of, coins, scored, settings_of
-from sfumato.noise.audit_hook import through, unseen
+from sfumato.noise.audit_hook import observed, unobserved
 from sfumato.oracle.blocks import limit_rows
 from sfumato.oracle.guarantee import EXACT, Guarantee
 from sfumato.oracle.held_rows import HeldRowsOracle, RowLayout, ScoredRows, figures
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.lower.source import Source
-    from sfumato.curator.payer import Desk
+    from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.search import Plan, Search
     from sfumato.privacy.events import BestOf, Event
@@ -55,11 +55,11 @@ _EXACT = "gradient"
 
 
 def search(
-    desk: Desk, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
+    payer: Payer, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
 ) -> Search:
     """The best setting on a table; the search comes back fitted."""
     estimator = _searchable(asked.estimator, target)
-    rows = private_rows(desk, table)
+    rows = private_rows(payer, table)
     _require_one_each(rows, whole(rows_per_unit, "rows_per_unit"))
     bounded, each = limit_rows(rows, 1)
     names = column_names(features)
@@ -72,9 +72,9 @@ def search(
     budget = replace(Paying.fit_budget(asked), whole=plan.event)
     step = Learnt(People(bounded.rows, bounded.where, figures(declared)), best)
     priced = Priced(rows.table, budget.main, (step,), truncation(rows.table))
-    if not desk.standing(priced).free:
-        unseen(best.rehearse)
-    (answer,) = decode(desk.pay(priced, f"search {best.kind}").answer)
+    if not payer.standing(priced).free:
+        unobserved(best.rehearse)
+    (answer,) = decode(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.made(answer["setting"])
     winner.begin(names, declared)
     vars(winner).update(told(answer["learned"]))
@@ -190,7 +190,7 @@ class Best:
 
     def release(self, exact: NDArray[np.int64]) -> dict[str, Any]:
         """Of one row a figure and one column a unit."""
-        found: dict[str, Any] = through(self, Units(exact), None, lambda: self._drawn(exact))
+        found: dict[str, Any] = observed(self, Units(exact), None, lambda: self._drawn(exact))
         return found
 
     def rehearse(self) -> None:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.engines.program import Counted, Key, Program, Tallied, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
@@ -40,7 +40,7 @@ from sfumato.engines.values import (
     Some,
     Value,
 )
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.noise.scales import SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
@@ -181,12 +181,12 @@ class Noisy:
     noise: Noise
 
     def event(self) -> Event:
-        if isinstance(self.noise, Laplace):
+        if isinstance(self.noise, LaplaceNoise):
             return self.noise.event(self.l1)
         return self.noise.event(self.l2)
 
     def release(self, exact: Any) -> Any:
-        if isinstance(self.noise, Laplace):
+        if isinstance(self.noise, LaplaceNoise):
             return self.noise.release(exact, l1=self.l1)
         return self.noise.release(exact, l2=self.l2)
 
@@ -197,7 +197,7 @@ class Noisy:
     @property
     def deviation(self) -> float:
         """Of the noise of one sum. Integer Laplace noise has the variance 2r / (1 − r)², r = e^(−1/scale)."""
-        if isinstance(self.noise, Gaussian):
+        if isinstance(self.noise, GaussianNoise):
             return float(self.noise.sigma)
         rate = float(1 / self.noise.scale)
         return max(1e-12, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
@@ -225,9 +225,9 @@ class Joint:
 
 def share_of(spend: Spend, share: Fraction) -> Spend:
     """A share of a spend. Shares of 1 in all cost the whole: ε adds up, and so do squares of 1/multiplier."""
-    if isinstance(spend, Pure):
-        return Pure(spend.epsilon * share, spend.delta, spend.words)
-    return Rounded(root_up(spend.multiplier**2 / share), spend.words)
+    if isinstance(spend, PureSpend):
+        return PureSpend(spend.epsilon * share, spend.delta, spend.words)
+    return GaussianSpend(root_up(spend.multiplier**2 / share), spend.words)
 
 
 def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
@@ -236,10 +236,10 @@ def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
     l1, l2_squared = block.l1 * times, block.l2_squared * times**2
     share = share_of(block.out_of or spend, block.share)
     noise: Noise
-    if isinstance(share, Pure):
-        noise = Laplace(max(SMALLEST, l1 / share.epsilon))
+    if isinstance(share, PureSpend):
+        noise = LaplaceNoise(max(SMALLEST, l1 / share.epsilon))
     else:
-        noise = Gaussian(max(SMALLEST, root_up(l2_squared * share.multiplier**2)))
+        noise = GaussianNoise(max(SMALLEST, root_up(l2_squared * share.multiplier**2)))
     return Noisy(len(block.terms), l1, l2_squared, noise)
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.oracle.blocks import share_of
 from sfumato.oracle.fit_budget import FitBudget, event_of
 from sfumato.privacy import composition, events
@@ -101,13 +101,13 @@ def _replaced(budget: FitBudget) -> str:
         return _words(2 * epsilon, (1 + math.exp(epsilon)) * seldom)
     if budget.rho is not None:
         return f"ρ = {float(4 * budget.rho):.4g}"
-    if isinstance(budget.main, Pure) or budget.epsilon is None:
+    if isinstance(budget.main, PureSpend) or budget.epsilon is None:
         return _words(2 * float(budget.epsilon or 0), 0.0)
     delta = budget.delta / 2 if budget.first else budget.delta
     doubled = composition.epsilon([events.Gaussian(budget.main.multiplier / 2)], delta)
     instead = 2 * float(budget.alone.epsilon)
     if budget.first:
-        before = Rounded(budget.main.multiplier / 2, "")
+        before = GaussianSpend(budget.main.multiplier / 2, "")
         instead += composition.epsilon([event_of(share_of(before, budget.first))], delta)
     first = 0.0 if budget.aside is None else 2 * float(budget.aside.epsilon)
     return _words(first + max(doubled, instead), float(budget.delta))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.catalog import catalog
     from sfumato.curator.lower.source import Source
-    from sfumato.curator.payer import Desk
+    from sfumato.curator.payer import Payer
     from sfumato.curator.plan.priced import Payable
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    desk: Desk,
+    payer: Payer,
     estimator: Private,
     table: str,
     features: Sequence[str],
@@ -67,7 +67,7 @@ def fit(
 ) -> Any:
     """Learn from a table; the estimator comes back fitted."""
     _require_known(estimator)
-    rows = private_rows(desk, table)
+    rows = private_rows(payer, table)
     bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
     names: Sequence[Any] = column_names(features)
     if estimator.reads_sets:
@@ -77,7 +77,7 @@ def fit(
         declared = Catalogued(bounded).declared(
             names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
         )
-    rounds = Rounds(desk, type(estimator).__name__)
+    rounds = Rounds(payer, type(estimator).__name__)
     oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())
     estimator.begin(names, declared)
     estimator._learn(oracle)
@@ -90,9 +90,9 @@ def fit(
     return estimator
 
 
-def private_rows(desk: Desk, table: str) -> Source:
+def private_rows(payer: Payer, table: str) -> Source:
     """The rows of a table with someone to protect in it."""
-    rows = source(Aliased(Table(table), table), desk.lab.table)
+    rows = source(Aliased(Table(table), table), payer.lab.table)
     if rows.table.is_public:
         raise PolicyError(
             "SF-Q144",
@@ -235,23 +235,23 @@ class Learnt:
 
 
 class Rounds:
-    """The rounds of one fit, each paid at the desk."""
+    """The rounds of one fit, each paid by the payer."""
 
-    def __init__(self, desk: Desk, name: str, verb: str = "fit") -> None:
-        self._desk, self._name, self._verb, self._done = desk, name, verb, 0
+    def __init__(self, payer: Payer, name: str, verb: str = "fit") -> None:
+        self._payer, self._name, self._verb, self._done = payer, name, verb, 0
 
     def pay(self, plan: Priced, budget: FitBudget) -> list[Any]:
         if not self._done:
             self._require_whole(plan, budget)
         self._done += 1
-        return decode(self._desk.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
+        return decode(self._payer.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
 
     def _require_whole(self, first: Payable, budget: FitBudget) -> None:
         """A fit that was done before is free, round by round."""
-        if self._desk.standing(first).free:
+        if self._payer.standing(first).free:
             return
         for events in {budget.events, budget.sums}:
-            standing = self._desk.standing(Whole(first.table, budget, events))
+            standing = self._payer.standing(Whole(first.table, budget, events))
             if standing.left_after is None:
                 raise BudgetError(
                     "SF-B101",

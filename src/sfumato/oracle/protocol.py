@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.curator.plan.selections import Ranked
-from sfumato.curator.plan.spend import Pure
-from sfumato.noise import Quantiles, TopK
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.noise import QuantilesMechanism, TopK
 from sfumato.oracle.blocks import Add, Block, Constant, Key, Noisy, noisy, share_of, value_range
 from sfumato.oracle.declared import View, around
 from sfumato.oracle.gradients import FeatureMatrix, plain
@@ -138,7 +138,7 @@ class Oracle(ABC):
         """
         spend, moved = self._pure(out_of, share), self.rows_per_unit * (2 if self.replaced else 1)
         ends = [value_range(value, self.declared.spans) for value in values]
-        mechanism = Quantiles(spend.epsilon / (len(values) * moved), tuple(shares))
+        mechanism = QuantilesMechanism(spend.epsilon / (len(values) * moved), tuple(shares))
         cells, size = math.prod(key.size for key in keys), 1 + max(high - low for low, high in ends)
         ranked = Ranked(len(values), cells, size, mechanism, moved)
         places = [Add(value, Constant(-low)) for value, (low, _) in zip(values, ends, strict=True)]
@@ -165,10 +165,10 @@ class Oracle(ABC):
     @abstractmethod
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
 
-    def _pure(self, out_of: Spend | None, share: Fraction) -> Pure:
+    def _pure(self, out_of: Spend | None, share: Fraction) -> PureSpend:
         """What choices are paid for with: beside Gaussian noise they are not one Gaussian mechanism."""
         spend = share_of(out_of or self.budget.main, share)
-        if not isinstance(spend, Pure):
+        if not isinstance(spend, PureSpend):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 

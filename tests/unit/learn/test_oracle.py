@@ -14,8 +14,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.lower.relations import source
-from sfumato.curator.payer import Desk
-from sfumato.curator.plan.spend import Rounded
+from sfumato.curator.payer import Payer
+from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.curator.question.relation import Aliased, Table
 from sfumato.engines.program import Tallies
 from sfumato.engines.rows import ALL
@@ -48,7 +48,7 @@ A, B, C = (Column(0, name) for name in "abc")
 SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}
 FEATURES = [Feature("a", A, 9, 0.0, 9.0), Feature("b", B, 9, 0.0, 9.0)]
 CENTRES = np.array([[-0.5, 0.1], [0.6, 0.6], [0.0, -0.7]])
-SPEND = Rounded(Fraction(1), "")
+SPEND = GaussianSpend(Fraction(1), "")
 
 TERMS = [
     COUNT,
@@ -144,7 +144,7 @@ def oracles(lab: sf.Lab, arrays: Arrays, name: str, epsilon: float) -> list[Orac
     """Of own arrays, and of a table of the same rows."""
     declared = Declared(tuple(FEATURES), None, SPANS)
     budget = FitBudget.of({"epsilon": epsilon}, Fraction(0))
-    rounds = Rounds(Desk(lab, None), "test")
+    rounds = Rounds(Payer(lab, None), "test")
     return [
         ArrayOracle(declared, budget, arrays, lambda event: None),
         TableOracle(rounds, table(lab, name), declared, budget),

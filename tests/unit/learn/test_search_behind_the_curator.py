@@ -24,7 +24,7 @@ from sfumato.learn import search_tables as searches
 from sfumato.learn.base import progress
 from sfumato.learn.base.saving import learned, told, written
 from sfumato.learn.search import scored
-from sfumato.noise.audit_hook import Call, recording
+from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.oracle.held_rows import HeldRowsOracle, IntegerCoding, RowLayout, ScoredRows, figures
 from sfumato.oracle.over_tables import private_rows
 from sfumato.oracle.table_features import Catalogued
@@ -339,9 +339,9 @@ class Kept:
     """Notes what noise was added to, and answers without any."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[MechanismCall] = []
 
-    def answer(self, call: Call, draw: Callable[[], Any]) -> Any:
+    def answer(self, call: MechanismCall, draw: Callable[[], Any]) -> Any:
         self.calls.append(call)
         return np.asarray(call.exact) if not hasattr(call.exact, "difference") else draw()
 

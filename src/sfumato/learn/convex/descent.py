@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
 from sfumato.learn.convex.score_gradients import STEPS
 from sfumato.oracle.blocks import COUNT, Block
@@ -117,14 +117,14 @@ class _Path:
 
     def plenty(self, rows: float) -> float:
         """From 0 to 1: how far rows are so many that noise no longer says where to stop."""
-        if isinstance(self.oracle.budget.main, Pure):
+        if isinstance(self.oracle.budget.main, PureSpend):
             return 0.0
         return min(1.0, max(0.0, math.log(max(1.0, self.signal(rows)) / _MANY, 4)))
 
     def steps(self, rows: float) -> int:
         """More where a row weighs more than noise. Laplace noise grows faster with them."""
         signal = self.signal(rows)
-        if isinstance(self.oracle.budget.main, Pure):
+        if isinstance(self.oracle.budget.main, PureSpend):
             return int(min(max(signal, _FEWEST_PURE), _MOST_PURE))
         wide = min(1.0, max(0, self.numbers - _WIDE // 2) / _WIDE)
         return int(min(max(signal**2, _FEWEST), _MOST * (1 + self.plenty(rows) * wide)))

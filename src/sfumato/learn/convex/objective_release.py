@@ -22,8 +22,8 @@ from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.perturbation import gaussian_tilt
 from sfumato.learn.convex.problems import Chances, OfMargins, Problem
 from sfumato.learn.convex.solvers import minimum
-from sfumato.noise import Gaussian, Laplace
-from sfumato.noise.audit_hook import through
+from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ApproxDP
@@ -58,9 +58,9 @@ def _unlikely(epsilon: Fraction, delta: Fraction) -> float:
     return math.log(400 / delta) + float(epsilon)
 
 
-def _tested(epsilon: Fraction) -> Laplace:
+def _tested(epsilon: Fraction) -> LaplaceNoise:
     """The noise of the test."""
-    return Laplace(max(SMALLEST, 1 / (epsilon * _TEST)))
+    return LaplaceNoise(max(SMALLEST, 1 / (epsilon * _TEST)))
 
 
 @tagged("Minima", "loss", "width", "classes", "size", "norm", "penalty", "rows", "epsilon", "delta")
@@ -107,7 +107,7 @@ class ObjectiveRelease:
 
     def release(self, exact: NDArray[Any]) -> list[list[int]]:
         """Of rows as columns, the class last: one list a score, in steps, the constant's weight last."""
-        found: list[list[int]] = through(self, exact, None, lambda: self._drawn(exact))
+        found: list[list[int]] = observed(self, exact, None, lambda: self._drawn(exact))
         return found
 
     def _drawn(self, exact: NDArray[Any]) -> list[list[int]]:
@@ -120,7 +120,7 @@ class ObjectiveRelease:
         with np.errstate(all="ignore"):  # a warning would depend on rows
             weights = _near(problem, public.tilt(), public.arrival)
         steps = np.rint(np.clip(weights, -_FURTHEST, _FURTHEST) / STEP).astype(np.int64)
-        released: list[list[int]] = Gaussian(public.width).release(steps).tolist()
+        released: list[list[int]] = GaussianNoise(public.width).release(steps).tolist()
         return released
 
     def _few(self, rows: int) -> bool:
@@ -162,7 +162,9 @@ class _Calibrated:
 
     def tilt(self) -> Floats:
         """Normal numbers rounded to the grid, drawn exactly."""
-        drawn = Gaussian(raised(self.tilted.scale / self.grid)).release(np.zeros(self.shape, dtype=np.int64))
+        drawn = GaussianNoise(raised(self.tilted.scale / self.grid)).release(
+            np.zeros(self.shape, dtype=np.int64)
+        )
         return drawn.astype(np.float64) * self.grid
 
 

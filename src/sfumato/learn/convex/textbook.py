@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.plan.spend import Rounded
+from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.convex import perturbation
 from sfumato.learn.convex.convergence import LONGEST
@@ -48,7 +48,7 @@ def priced(budget: FitBudget, form: str) -> FitBudget:
         raise UsageError(
             "SF-E134", "Objective perturbation is of pure ε.", try_='no delta, or method="gaussian" with one'
         )
-    if isinstance(budget.main, Rounded) and form == "output":
+    if isinstance(budget.main, GaussianSpend) and form == "output":
         return budget
     return replace(budget, whole=Pure(budget.alone.epsilon))
 
@@ -116,7 +116,7 @@ def _weights(problem: Problem, budget: FitBudget, form: str) -> Floats:
     epsilon = float(budget.alone.epsilon)
     if form == "objective":
         return perturbation.objective(problem, epsilon)
-    if isinstance(budget.main, Rounded):
+    if isinstance(budget.main, GaussianSpend):
         return perturbation.gaussian_output(problem, float(budget.main.multiplier))
     return perturbation.output(problem, epsilon)
 
@@ -126,6 +126,6 @@ def _penalty(budget: FitBudget, joint: Joint, form: str, size: int) -> float:
     if form != "output":
         return _PENALTY
     numbers = joint.outputs * size
-    if isinstance(budget.main, Rounded):
+    if isinstance(budget.main, GaussianSpend):
         return max(_PENALTY, math.sqrt(numbers) * float(budget.main.multiplier))
     return max(_PENALTY, numbers / float(budget.alone.epsilon))

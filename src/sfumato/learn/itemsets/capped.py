@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.oracle.blocks import COUNT, Block, Key, Lookup, share_of
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _weight(meets: int, most: int, spend: Spend) -> int:
     """Laplace noise is for what is added in all, Gaussian noise for the root of the sum of squares."""
     if meets <= most:
         return ONE
-    if isinstance(spend, Pure):
+    if isinstance(spend, PureSpend):
         return ONE * most // meets
     return math.isqrt(ONE * ONE * most // meets)
 
@@ -184,4 +184,4 @@ def counts(oracle: Oracle, terms: Sequence[Value], chosen: Cap, share: Fraction)
 
 def step(spend: Spend, deviation: float) -> float:
     """Of one noise that was paid for in this way."""
-    return deviation if isinstance(spend, Pure) else 0.0
+    return deviation if isinstance(spend, PureSpend) else 0.0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.curator.lower.computed import total
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.itemsets.bases import LONGEST, bases, subsets
 from sfumato.learn.itemsets.capped import Counts, Estimate, Size, blended, cap, counts, sizes, step
 from sfumato.oracle.blocks import COUNT, Among, Block, Choose, Constant, Key, Lookup, Multiply, share_of
@@ -247,7 +247,7 @@ def _most_frequent(
     """By pure ε, chosen one after the other; with Gaussian noise, counted."""
     if length == len(items):
         return range(length)
-    if isinstance(spend, Pure):
+    if isinstance(spend, PureSpend):
         return oracle.select(items, length, _LEADING, spend)
     chosen = cap(oracle, held, seen, seen.rows.count * seen.mean / len(items), _LEADING)
     oracle, (weight,) = oracle.remember([chosen.weight])

@@ -21,7 +21,7 @@ from sfumato.oracle.moments import cross, gram, matrix
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.spend import Pure
+    from sfumato.curator.plan.spend import PureSpend
     from sfumato.oracle.blocks import Noisy
     from sfumato.oracle.protocol import Answer, Oracle
 
@@ -150,7 +150,7 @@ def _steps(target: Feature, cut: float) -> int:
     return max(1, math.floor(cut * target.bound))
 
 
-def _sides(target: Feature, amount: Pure, cut: float) -> Block:
+def _sides(target: Feature, amount: PureSpend, cut: float) -> Block:
     """Σ (1 + y)/2 and Σ (1 − y)/2, y in its bounds: a row adds 1 to both together."""
     reach = _steps(target, cut)
     kept = Greatest(Least(target.value, Constant(reach)), Constant(-reach))
