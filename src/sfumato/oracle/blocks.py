@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Noise, Spend
 
     Spans = Mapping[Column, tuple[int, int]]
@@ -246,7 +246,7 @@ def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
 # ---- about a table -----------------------------------------------------------------------------------------
 
 
-def limit_rows(source: Source, rows_per_unit: int) -> tuple[Source, int]:
+def limit_rows(source: RowSource, rows_per_unit: int) -> tuple[RowSource, int]:
     """The same rows, of which one unit has at most so many, and how many that is."""
     if rows_per_unit >= source.max_rows:
         return source, source.max_rows
@@ -254,14 +254,14 @@ def limit_rows(source: Source, rows_per_unit: int) -> tuple[Source, int]:
     return replace(source, rows=bounded, where=Every(), max_rows=rows_per_unit), rows_per_unit
 
 
-def step(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
+def step(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
     replaced = source.table.neighbours is Neighbours.REPLACE_ONE
     terms = tuple(Counted() if term is COUNT else Total(term) for block in blocks for term in block.terms)
     program = Program(source.rows, source.where, tuple(keys), terms)
     return Joint(program, tuple(noisy(block, spend, source.max_rows, replaced) for block in blocks))
 
 
-def price_blocks(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
+def price_blocks(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
@@ -270,7 +270,7 @@ def price_blocks(source: Source, keys: Sequence[Key], blocks: Sequence[Block], s
 
 
 def price_histograms(
-    source: Source,
+    source: RowSource,
     groupings: Sequence[Sequence[Key]],
     keys: Sequence[Key],
     blocks: Sequence[Block],

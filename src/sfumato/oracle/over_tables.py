@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sfumato.curator.gate import decode
-from sfumato.curator.lower.computed import Layers
-from sfumato.curator.lower.relations import source
-from sfumato.curator.lower.transactions import transactions
+from sfumato.curator.lower.computed import ComputedColumns
+from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.lower.transactions import build_transactions
 from sfumato.curator.plan.priced import Priced, truncation
 from sfumato.curator.plan.selections import chosen, ranks
-from sfumato.curator.question.relation import Aliased, Table
+from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.program import People, Total
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn.convex.objective_release import STEP
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator.catalog import catalog
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.priced import Payable
     from sfumato.curator.plan.selections import Ranked
@@ -71,7 +71,7 @@ def fit(
     bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
     names: Sequence[Any] = column_names(features)
     if estimator.reads_sets:
-        bounded, names, columns = transactions(rows, names)
+        bounded, names, columns = build_transactions(rows, names)
         declared, each = sets(names, columns), rows.max_rows
     else:
         declared = Catalogued(bounded).declared(
@@ -90,9 +90,9 @@ def fit(
     return estimator
 
 
-def private_rows(payer: Payer, table: str) -> Source:
+def private_rows(payer: Payer, table: str) -> RowSource:
     """The rows of a table with someone to protect in it."""
-    rows = source(Aliased(Table(table), table), payer.lab.table)
+    rows = lower_relation(Alias(BaseTable(table), table), payer.lab.table)
     if rows.table.is_public:
         raise PolicyError(
             "SF-Q144",
@@ -102,7 +102,7 @@ def private_rows(payer: Payer, table: str) -> Source:
     return rows
 
 
-def protected(rows: Source, each: int) -> str:
+def protected(rows: RowSource, each: int) -> str:
     """Who is, in words."""
     unit = rows.table.unit.column or "row"
     return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
@@ -140,7 +140,7 @@ class TableOracle(Oracle):
 
     scans = True
 
-    def __init__(self, rounds: Rounds, rows: Source, declared: Declared, budget: FitBudget) -> None:
+    def __init__(self, rounds: Rounds, rows: RowSource, declared: Declared, budget: FitBudget) -> None:
         super().__init__(declared, budget)
         self._rounds, self._rows = rounds, rows
         self.rows_per_unit = rows.max_rows
@@ -152,7 +152,7 @@ class TableOracle(Oracle):
 
     def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
         """Computed once in every question."""
-        layers, known = Layers(self._rows), dict[int, tuple[int, int]]()
+        layers, known = ComputedColumns(self._rows), dict[int, tuple[int, int]]()
         columns = layers.add(values)
         spans = {
             at: value_range(each, self.declared.spans, known)
@@ -189,7 +189,7 @@ class TableOracle(Oracle):
         return self._around(View(length))
 
     def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
-        layers = Layers(self._rows)
+        layers = ComputedColumns(self._rows)
         block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
         return np.array(answer, dtype=object)

@@ -12,16 +12,22 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.domains import MOST_CELLS, Domain, Numbers, Periods, Texts, countable
-from sfumato.curator.lower.expressions import expression
-from sfumato.curator.lower.lowered import MISSING, Lowered, coarser, number, shifted
-from sfumato.curator.lower.relations import source
+from sfumato.curator.catalog.domains import MOST_CELLS, Domain, FreeTexts, Numbers, Periods, countable
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import (
+    MISSING,
+    LoweredValue,
+    add_integer,
+    coarsen_grid,
+    require_number,
+)
+from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.priced import truncation
 from sfumato.curator.plan.sensitivity import ContributionBounds
 from sfumato.curator.plan.spend import Needs, PureSpend, Sensitivity
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Measured, Step, Sums
 from sfumato.curator.plan.summands import Summand, summands, weighed
-from sfumato.curator.question.measurement import LEAST, Aggregate, Quantile, Question
+from sfumato.curator.question.measurement import MINIMUM_SHARE, Aggregate, QuantileOf, Question
 from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.engines.values import Every
@@ -50,7 +56,7 @@ MOST_PLACES = 2**22
 class Grouping:
     """A key, and what its integers or texts stand for."""
 
-    part: Lowered
+    part: LoweredValue
 
     @property
     def domain(self) -> Domain:
@@ -62,9 +68,9 @@ class Grouping:
         return countable(self.domain)
 
     def engine_key(self) -> engine.Key:
-        if isinstance(self.domain, Texts):
+        if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
-        return engine.Key(shifted(self.part.value, -self.domain.low), self.domain.size)
+        return engine.Key(add_integer(self.part.value, -self.domain.low), self.domain.size)
 
 
 class ResolvedQuestion:
@@ -72,14 +78,14 @@ class ResolvedQuestion:
 
     def __init__(self, tables: Tables, question: Question) -> None:
         self.question = question
-        self.source = source(question.relation, tables)
+        self.source = lower_relation(question.relation, tables)
         if self.table.is_public:
             raise PolicyError(
                 "SF-Q144",
                 f"'{self.table.name}' is public: there is no one to protect in it.",
                 try_="read it as it is, or join it with a table about people",
             )
-        self.keys = tuple(Grouping(expression(key, self.source.scope)) for key in question.keys)
+        self.keys = tuple(Grouping(lower_expression(key, self.source.scope)) for key in question.keys)
         self._check_keys()
 
     @property
@@ -93,7 +99,7 @@ class ResolvedQuestion:
 
     @property
     def cells(self) -> int:
-        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, Texts))
+        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, FreeTexts))
 
     @cached_property
     def rows(self) -> tuple[Rows, Predicate]:
@@ -130,18 +136,18 @@ class ResolvedQuestion:
         wanted = {
             each
             for aggregate in self.question.aggregates
-            if not isinstance(aggregate, Quantile)
+            if not isinstance(aggregate, QuantileOf)
             for each in summands(aggregate, self.source)
         }
         return tuple(sorted(wanted, key=lambda each: (canonical_json(each.term), canonical_json(each))))
 
     @cached_property
-    def quantiles(self) -> tuple[tuple[Lowered, tuple[Quantile, ...]], ...]:
+    def quantiles(self) -> tuple[tuple[LoweredValue, tuple[QuantileOf, ...]], ...]:
         """The quantiles that are chosen together, shares ascending, with their value; ends alone."""
-        found: dict[tuple[Lowered, Fraction | None], list[Quantile]] = {}
+        found: dict[tuple[LoweredValue, Fraction | None], list[QuantileOf]] = {}
         for aggregate in self.question.aggregates:
-            if isinstance(aggregate, Quantile):
-                part = _rankable(expression(aggregate.of, self.source.scope))
+            if isinstance(aggregate, QuantileOf):
+                part = _rankable(lower_expression(aggregate.of, self.source.scope))
                 alone = aggregate.share if aggregate.is_end else None
                 found.setdefault((part, alone), []).append(aggregate)
         in_order = sorted(found, key=lambda each: canonical_json([each[0].value, each[1]]))
@@ -156,7 +162,7 @@ class ResolvedQuestion:
         """What each sum weighs in all numbers of the answer together."""
         found = dict.fromkeys(self.summands, Fraction(0))
         for aggregate in self.question.aggregates:
-            if not isinstance(aggregate, Quantile):
+            if not isinstance(aggregate, QuantileOf):
                 for summand, weight in weighed(aggregate, self.source):
                     found[summand] += weight
         return tuple(found.values())
@@ -184,25 +190,25 @@ class ResolvedQuestion:
             raise PolicyError(
                 "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{self.cells:,}"
             )
-        if self.bought and any(isinstance(each, Quantile) for each in self.question.aggregates):
+        if self.bought and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
             raise PolicyError(
                 "SF-Q145", "Quantiles are taken of listed groups.", try_="sf.one_of(…) for the key, or AVG"
             )
 
 
-def _rankable(part: Lowered) -> Lowered:
+def _rankable(part: LoweredValue) -> LoweredValue:
     """A value with an order and not too many places."""
     domain = part.domain
     if part is MISSING:
         raise PolicyError("SF-Q134", "What a quantile takes is NULL whatever happens.", try_="a column")
     if not isinstance(domain, Numbers | Periods):
-        part, domain = number(part, "What a quantile takes")
+        part, domain = require_number(part, "What a quantile takes")
     if domain.size > MOST_PLACES:
         if isinstance(domain, Periods):
             raise PolicyError(
                 "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
             )
-        part = coarser(part, domain, domain.size.bit_length() - 22)
+        part = coarsen_grid(part, domain, domain.size.bit_length() - 22)
     return part
 
 
@@ -256,7 +262,7 @@ class Plan:
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Where the sums of an aggregate stand among the measured ones."""
         measured = [each.summand for each in self.measured]
-        if isinstance(aggregate, Quantile):
+        if isinstance(aggregate, QuantileOf):
             return ()
         wanted = summands(aggregate, self.resolved.source)
         return tuple(measured.index(summand) for summand in wanted)
@@ -291,19 +297,19 @@ def _measured(resolved: ResolvedQuestion, summand: Summand, spend: Spend, part: 
 
 
 def _choices(
-    resolved: ResolvedQuestion, part: Lowered, quantiles: tuple[Quantile, ...], shared: Fraction
+    resolved: ResolvedQuestion, part: LoweredValue, quantiles: tuple[QuantileOf, ...], shared: Fraction
 ) -> Choices:
     """All rows of a unit share the ε of a choice."""
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
     domain: Any = part.domain
-    value: Value = shifted(part.value, -domain.low)
+    value: Value = add_integer(part.value, -domain.low)
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
     count = resolved.reach.counted
     epsilon = shared / count
     mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
-        mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > LEAST)
+        mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
     return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
 
 
