@@ -170,7 +170,9 @@ def test_norms_are_those_of_the_worst_split(rows: int, cells: int, each: int) ->
         ("GROUP BY sex", ContributionLimits(3, 2), Sensitivity(2, 4)),
     ],
 )
-def test_bounding_inside_a_question_bounds_both_norms(groups: str, bounds: ContributionLimits, moves: Sensitivity) -> None:
+def test_bounding_inside_a_question_bounds_both_norms(
+    groups: str, bounds: ContributionLimits, moves: Sensitivity
+) -> None:
     assert _moves(f"SELECT COUNT(*) FROM t {groups}", bounds=bounds) == [moves]
 
 
