@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
 from sfumato.errors import PolicyError, UsageError
+from sfumato.files.durable import create_private_file
 from sfumato.lab.published import Published
 from sfumato.lab.session import AccountView, BudgetView, Session
 from sfumato.ledger import place
@@ -310,7 +310,7 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.create(folder, ledger)
-    _write_private(folder / _KEY, secrets.token_bytes(32))
+    create_private_file(folder / _KEY, secrets.token_bytes(32))
     return Lab(folder)
 
 
@@ -352,11 +352,3 @@ def _with_max_rows(table: Table, max_rows: int) -> Unit:
             "SF-C131", f"Each row of '{table.name}' stands for itself.", try_="leave max_rows out"
         )
     return Unit(table.unit.column, max_rows, table.unit.of)
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
