@@ -53,7 +53,7 @@ Asked = TypeVar("Asked", covariant=True)
 # ---- frames ------------------------------------------------------------------------------------------------
 
 
-class Asks(Protocol[Asked]):
+class QuestionMaker(Protocol[Asked]):
     """What makes questions out of a frame."""
 
     def question(self, question: Question, text: str) -> Asked: ...
@@ -74,14 +74,14 @@ class Frame(Generic[Asked]):
     """Rows, and the keys that split them into groups. Each step gives a new frame."""
 
     relation: Relation
-    asks: Asks[Asked]
+    asks: QuestionMaker[Asked]
     """Makes what the last step gives."""
     keys: tuple[tuple[str, Expression], ...] = ()
     limits: Bounds | None = None
     steps: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: str, asks: Asks[Asked]) -> Frame[Asked]:
+    def of(cls, table: str, asks: QuestionMaker[Asked]) -> Frame[Asked]:
         return cls(Aliased(Table(table), table), asks, steps=(f"table({table!r})",))
 
     def units(self) -> Frame[Asked]:

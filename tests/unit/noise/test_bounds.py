@@ -25,7 +25,7 @@ def holds(bounds: Enclosure, x: mpf) -> bool:
 rationals = st.fractions(min_value=0, max_value=2000, max_denominator=2**60)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rationals, st.integers(8, 700))
 def test_the_exponential_is_caught_closely(x: Fraction, bits: int) -> None:
     found = exp_minus(x, bits)
@@ -37,7 +37,7 @@ def test_the_exponential_of_nothing_is_one() -> None:
     assert exp_minus(Fraction(0), 128) == Enclosure.of(1, 128)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rationals, rationals, st.integers(8, 300))
 def test_operations_keep_the_number_inside(x: Fraction, y: Fraction, bits: int) -> None:
     a, b = Enclosure.of(x, bits), Enclosure.of(y + 1, bits)

@@ -39,7 +39,7 @@ def normal_below(x: Fraction) -> mpf:
 xs = st.one_of(st.fractions(0, 12, max_denominator=2**50), st.fractions(0, 45, max_denominator=10))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(xs, st.integers(16, 500))
 def test_the_distribution_is_caught_closely(x: Fraction, bits: int) -> None:
     found = central(x, bits)
@@ -48,7 +48,7 @@ def test_the_distribution_is_caught_closely(x: Fraction, bits: int) -> None:
     assert found.high - found.low <= 2
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(xs, st.integers(16, 500))
 def test_the_density_is_caught_closely(x: Fraction, bits: int) -> None:
     found = density(x, bits)

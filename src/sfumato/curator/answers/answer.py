@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.curator.answers.noise_law import Floats, Law
 from sfumato.curator.catalog.domains import MONTHS, SECONDS, Domain, Listed, Numbers, Periods, Texts
 from sfumato.curator.gate import decode
-from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ def read(plan: Plan, text: str) -> Noisy:
     for step, answer in zip(plan.steps, decode(text), strict=True):
         if isinstance(step, Choices):
             chosen.append(Chosen(np.array(answer, dtype=np.int64), (step.mechanism,), step.program.size))
-        elif isinstance(step, Bought):
+        elif isinstance(step, DiscoveredKeys):
             keys, sums = tuple(tuple(key) for key in answer[0]), answer[1:]
         else:
             sums = answer

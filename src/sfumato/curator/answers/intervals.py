@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.curator.answers.answer import Noisy
     from sfumato.curator.answers.noise_law import Ends, Floats, Law
     from sfumato.curator.lower.lowered import Lowered
-    from sfumato.curator.plan.plan import Plan, Resolved
+    from sfumato.curator.plan.plan import Plan, ResolvedQuestion
     from sfumato.curator.plan.spend import Noise
     from sfumato.curator.plan.summands import Summand
 
@@ -205,7 +205,7 @@ def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, h
 # ---- quantiles ---------------------------------------------------------------------------------------------
 
 
-def ranked(resolved: Resolved, quantile: Quantile) -> tuple[int, Lowered]:
+def ranked(resolved: ResolvedQuestion, quantile: Quantile) -> tuple[int, Lowered]:
     """Which of the values that quantiles are asked of this one is of."""
     for at, (part, asked) in enumerate(resolved.quantiles):
         if quantile in asked:

@@ -19,7 +19,7 @@ from sfumato.curator.lower.expressions import expression, predicate
 from sfumato.curator.lower.lowered import number
 from sfumato.curator.lower.simplify import simplified
 from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.relation import Case, Comparison, Expression, Literal
 from sfumato.engines.program import Counted, Key, People, Program, Total, Units
 from sfumato.engines.rows import Present
@@ -184,7 +184,7 @@ Measured = tuple[People | Program, Linear | Mode | Single]
 
 def distance(source: Source, wanted: Property, spend: Spend) -> Priced:
     """The priced question for how far a table is from having a property."""
-    if not isinstance(spend, Pure):
+    if not isinstance(spend, PureSpend):
         raise PolicyError("SF-Q152", "A distance is released with pure ε.", try_="release(epsilon=0.1)")
     changes = 2 if source.table.neighbours is Neighbours.REPLACE_ONE else 1
     program, formula = _measured(source, wanted)

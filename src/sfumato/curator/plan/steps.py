@@ -25,7 +25,7 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.spend import Moves, Noise
+    from sfumato.curator.plan.spend import Noise, Sensitivity
     from sfumato.curator.plan.summands import Summand
     from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
     from sfumato.noise.sampling.integers import IntArray
@@ -39,7 +39,7 @@ class Measured:
     """One noisy sum, or one that no unit can move and that is shown as it is."""
 
     summand: Summand
-    moves: Moves
+    moves: Sensitivity
     noise: Noise | None
 
     def event(self) -> Event:
@@ -108,7 +108,7 @@ class Choices:
 
 @tagged("Bought", "program", "keys", "measured")
 @dataclass(frozen=True, slots=True)
-class Bought:
+class DiscoveredKeys:
     """Keys that enough units have, and noisy sums for those."""
 
     program: Keyed
@@ -127,4 +127,4 @@ class Bought:
         return [[list(key) for key in told], *sums]
 
 
-Step = Sums | Choices | Bought
+Step = Sums | Choices | DiscoveredKeys

@@ -49,7 +49,7 @@ _FINEST = 38
 
 
 def beyond(epsilon: Fraction, delta: Fraction) -> int:
-    """How many rows more than a noisy number of them there are, almost never: of the test in `Minima`."""
+    """How many rows there may be beyond a noisy count of them, for the test in `ObjectiveRelease`."""
     return math.ceil(_unlikely(epsilon, delta) * _tested(epsilon).scale)
 
 
@@ -65,7 +65,7 @@ def _tested(epsilon: Fraction) -> LaplaceNoise:
 
 @tagged("Minima", "loss", "width", "classes", "size", "norm", "penalty", "rows", "epsilon", "delta")
 @dataclass(frozen=True, slots=True)
-class Minima:
+class ObjectiveRelease:
     """Weights of a linear classifier, near a minimum with a Gaussian tilt, on a grid, with their own noise.
 
     Privacy
@@ -169,7 +169,7 @@ class _Calibrated:
 
 
 @lru_cache(maxsize=16)
-def _calibrated(asked: Minima) -> _Calibrated:
+def _calibrated(asked: ObjectiveRelease) -> _Calibrated:
     epsilon, delta = float(asked.epsilon), float(asked.delta)
     nothing = Problem(asked.joint, np.zeros((0, 1)), np.zeros((0, 1)), float(asked.penalty), LONGEST)
     tilted = gaussian_tilt(nothing, epsilon * _TILT_EPSILON, delta * _TILT_DELTA)
