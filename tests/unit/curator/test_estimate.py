@@ -148,4 +148,4 @@ def test_sums_beyond_64_bits_are_kept_whole() -> None:
     priced = _asked(Sum(X))
     noisy = read(priced, json.dumps([[[2**70]]]))
     assert noisy.sums[0, 0] == 2**70
-    assert values(priced, Sum(X), noisy)[0] == pytest.approx(2**70 * float(priced.measured[0].summand.step))
+    assert values(priced, Sum(X), noisy)[0] == pytest.approx(2**70 * float(priced.measured[0].of.step))
