@@ -18,7 +18,7 @@ from sfumato.curator.answers.degrees import Degrees, consistent, half_width
 from sfumato.curator.plan import graphs
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 
 BUDGET = sf.Budget(epsilon=1000, delta=1e-6)
 FALSE_ALARM = 1e-6
@@ -239,8 +239,8 @@ def test_a_door_that_prices_a_node_as_an_edge_is_caught(
 # ---- after the noise ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", [Laplace(30), Gaussian(40)])
-def test_intervals_hold_for_all_degrees_together(noise: Laplace | Gaussian) -> None:
+@pytest.mark.parametrize("noise", [LaplaceNoise(30), GaussianNoise(40)])
+def test_intervals_hold_for_all_degrees_together(noise: LaplaceNoise | GaussianNoise) -> None:
     """A coverage of 95 % is accused with a chance of 1e-6 at most."""
     exact = np.array([900, 500, 260, 100, 40, 39, 38, 5, 5, 0, 0, 0])
     rounds, half = 600, half_width(noise, len(exact), 0.95)
@@ -253,7 +253,7 @@ def test_the_largest_error_never_grows_and_the_usual_one_shrinks() -> None:
     exact = np.array([2000, 700, 300, *[60] * 30, *[0] * 60])
     raw, after = [], []
     for _ in range(200):
-        noisy = Laplace(200).release(exact)
+        noisy = LaplaceNoise(200).release(exact)
         errors = np.abs(noisy - exact), np.abs(consistent(noisy.tolist()) - exact)
         assert errors[1].max() <= errors[0].max()
         raw.append(errors[0].mean())

@@ -101,8 +101,8 @@ class Session:
         from sfumato.learn.evaluation import Measure, spent
         from sfumato.queries.aggregations import named
 
-        measure, purse = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
-        return measured(self._payer, model, named(table), target, measure, purse, rows_per_unit)
+        measure, budget = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
+        return measured(self._payer, model, named(table), target, measure, budget, rows_per_unit)
 
     @property
     def budget(self) -> BudgetView:

@@ -168,7 +168,7 @@ class NearestNeighbors(PrivateClassifier):
         self.halves_ = declared.halves
 
     def _count(self, oracle: Oracle) -> int:
-        usual = _WAVES_PURE if isinstance(oracle.purse.main, PureSpend) else _WAVES
+        usual = _WAVES_PURE if isinstance(oracle.budget.main, PureSpend) else _WAVES
         return usual if self.waves is None else whole(self.waves, "waves")
 
     def _reach(self, oracle: Oracle) -> tuple[float, Fraction]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.noise.moments import Moments
+    from sfumato.noise.moments import NoiseMoments
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.events import Event
     from sfumato.privacy.exact import Number
@@ -34,7 +34,7 @@ class Noise(Protocol):
         """The parameter of the law, in grid steps: the scale of Laplace noise, the σ of Gaussian noise."""
 
     @property
-    def moments(self) -> Moments:
+    def moments(self) -> NoiseMoments:
         """Variance and excess kurtosis of the integer that is added."""
 
     def event_for(self, sensitivity: Norms) -> Event:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise.audit_hook import through
-from sfumato.noise.moments import Moments, gaussian_moments
+from sfumato.noise.audit_hook import observed
+from sfumato.noise.moments import NoiseMoments, gaussian_moments
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.gaussian_table import WIDEST, rounded_table
-from sfumato.noise.sampling.gaussian_wide import Wide
+from sfumato.noise.sampling.gaussian_wide import WideGaussianSampler
 from sfumato.noise.sampling.integers import added
 from sfumato.noise.sampling.inversion import half_width, in_blocks
-from sfumato.noise.sampling.normal import Rounded
+from sfumato.noise.sampling.normal import RoundedNormal
 from sfumato.noise.scales import grid_steps
 from sfumato.privacy import events
 from sfumato.privacy.canonical import tagged
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.additive import Norms
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 
 @tagged("Gaussian", "sigma")
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class GaussianNoise:
     """Adds the whole number nearest to Gaussian noise.
 
     Privacy
@@ -52,9 +52,11 @@ class Gaussian:
     def event(self, l2: Fraction | int) -> events.Gaussian:
         return events.Gaussian(self.sigma / l2)
 
-    def release(self, exact: IntArray, *, l2: Fraction | int | None = None, source: Source = OS) -> IntArray:
+    def release(
+        self, exact: IntArray, *, l2: Fraction | int | None = None, source: BitSource = OS
+    ) -> IntArray:
         """The exact integers plus fresh noise, in the same shape. `l2`, as priced, is for auditors only."""
-        return through(self, exact, l2, lambda: self._noisy(exact, source))
+        return observed(self, exact, l2, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
         """E|noise| = 2 Σ P(noise ≥ k) over k ≥ 1; for large σ its expansion, good to 1e-9 of it."""
@@ -65,7 +67,7 @@ class Gaussian:
 
     def half_width(self, confidence: Number) -> int:
         """The smallest t with P(|noise| ≤ t) ≥ confidence."""
-        return half_width(Rounded(self.sigma), confidence)
+        return half_width(RoundedNormal(self.sigma), confidence)
 
     # ---- what it shares with Laplace noise: sfumato.noise.additive.Noise ----
 
@@ -75,7 +77,7 @@ class Gaussian:
         return self.sigma
 
     @property
-    def moments(self) -> Moments:
+    def moments(self) -> NoiseMoments:
         """Variance and excess kurtosis of one draw, after rounding."""
         return gaussian_moments(self.sigma)
 
@@ -93,7 +95,7 @@ class Gaussian:
 
         return np.asarray(np.rint(float(self.sigma) * ndtri(chances)))
 
-    def _noisy(self, exact: IntArray, source: Source) -> IntArray:
-        sampler = rounded_table(self.sigma) if self.sigma <= WIDEST else Wide(self.sigma)
+    def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
+        sampler = rounded_table(self.sigma) if self.sigma <= WIDEST else WideGaussianSampler(self.sigma)
         noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
         return added(exact, noise.reshape(exact.shape))

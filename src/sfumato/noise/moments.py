@@ -16,7 +16,7 @@ _SUMMED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class NoiseMoments:
     """Variance, and fourth moment over the variance squared less 3, of noise whose mean is 0."""
 
     variance: float
@@ -24,22 +24,22 @@ class Moments:
 
 
 @lru_cache(maxsize=256)
-def laplace_moments(scale: Fraction) -> Moments:
+def laplace_moments(scale: Fraction) -> NoiseMoments:
     """With r = e^(−1/scale): E x² = 2r/(1 − r)² and E x⁴ = 2r(1 + 10r + r²)/(1 − r)⁴."""
     r, gap = math.exp(-1 / float(scale)), -math.expm1(-1 / float(scale))
     variance, fourth = 2 * r / gap**2, 2 * r * (1 + 10 * r + r * r) / gap**4
-    return Moments(variance, fourth / variance**2 - 3 if variance else 0.0)
+    return NoiseMoments(variance, fourth / variance**2 - 3 if variance else 0.0)
 
 
 @lru_cache(maxsize=256)
-def gaussian_moments(sigma: Fraction) -> Moments:
+def gaussian_moments(sigma: Fraction) -> NoiseMoments:
     """Rounding adds 1/12 to the variance and takes 1/120 from the fourth cumulant, but for tiny σ."""
     deviation = float(sigma)
     if deviation > _SUMMED:
         variance = deviation**2 + 1 / 12
-        return Moments(variance, -1 / 120 / variance**2)
+        return NoiseMoments(variance, -1 / 120 / variance**2)
     reach = range(1, int(40 * deviation) + 2)
     tails = [(k, math.erfc((k - 0.5) / deviation / math.sqrt(2))) for k in reach]
     second = math.fsum((2 * k - 1) * tail for k, tail in tails)
     fourth = math.fsum((k**4 - (k - 1) ** 4) * tail for k, tail in tails)
-    return Moments(second, fourth / second**2 - 3 if second else 0.0)
+    return NoiseMoments(second, fourth / second**2 - 3 if second else 0.0)

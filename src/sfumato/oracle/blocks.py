@@ -42,7 +42,7 @@ from sfumato.engines.values import (
     Some,
     Value,
 )
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.noise.scales import SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
@@ -86,13 +86,13 @@ __all__ = [
     "Some",
     "Tallied",
     "Value",
-    "kept",
-    "part",
-    "priced",
-    "span",
-    "spread",
+    "limit_rows",
+    "price_blocks",
+    "price_histograms",
+    "share_of",
+    "split_histograms",
     "step",
-    "tabled",
+    "value_range",
 ]
 
 COUNT = Constant(1)
@@ -102,7 +102,9 @@ COUNT = Constant(1)
 # ---- what one row can reach --------------------------------------------------------------------------------
 
 
-def span(value: Value, spans: Spans, known: dict[int, tuple[int, int]] | None = None) -> tuple[int, int]:
+def value_range(
+    value: Value, spans: Spans, known: dict[int, tuple[int, int]] | None = None
+) -> tuple[int, int]:
     """Between which integers a value lies, whatever the row. `known` is for parts that are held elsewhere."""
     return _span(value, spans, {} if known is None else known)
 
@@ -190,7 +192,7 @@ class Joint:
         return noisy
 
 
-def part(spend: Spend, share: Fraction) -> Spend:
+def share_of(spend: Spend, share: Fraction) -> Spend:
     """A share of a spend. Shares of 1 in all cost the whole: ε adds up, and so do squares of 1/multiplier."""
     if isinstance(spend, PureSpend):
         return PureSpend(spend.epsilon * share, spend.delta, spend.words)
@@ -201,19 +203,19 @@ def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> NoisySum[int
     """A unit of so many rows moves a block by all of them; replacing it takes one away and adds another."""
     times = rows * (2 if replaced else 1)
     sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2)
-    share = part(block.out_of or spend, block.share)
+    share = share_of(block.out_of or spend, block.share)
     noise: Noise
     if isinstance(share, PureSpend):
-        noise = Laplace(max(SMALLEST, sensitivity.l1 / share.epsilon))
+        noise = LaplaceNoise(max(SMALLEST, sensitivity.l1 / share.epsilon))
     else:
-        noise = Gaussian(max(SMALLEST, root_up(sensitivity.l2_squared * share.multiplier**2)))
+        noise = GaussianNoise(max(SMALLEST, root_up(sensitivity.l2_squared * share.multiplier**2)))
     return NoisySum(len(block.terms), sensitivity, noise)
 
 
 # ---- about a table -----------------------------------------------------------------------------------------
 
 
-def kept(source: Source, rows_per_unit: int) -> tuple[Source, int]:
+def limit_rows(source: Source, rows_per_unit: int) -> tuple[Source, int]:
     """The same rows, of which one unit has at most so many, and how many that is."""
     if rows_per_unit >= source.max_rows:
         return source, source.max_rows
@@ -228,7 +230,7 @@ def step(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Sp
     return Joint(program, tuple(noisy(block, spend, source.max_rows, replaced) for block in blocks))
 
 
-def priced(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
+def price_blocks(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
@@ -236,7 +238,7 @@ def priced(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: 
     return Priced(source.table, spend, (step(source, keys, blocks, spend),), bias)
 
 
-def tabled(
+def price_histograms(
     source: Source,
     groupings: Sequence[Sequence[Key]],
     keys: Sequence[Key],
@@ -245,13 +247,13 @@ def tabled(
 ) -> Priced:
     """Each block's one term by several groupings at once: a sum for each of their cells, all in one scan."""
     if len(groupings) == 1:
-        return priced(source, (*groupings[0], *keys), blocks, spend)
+        return price_blocks(source, (*groupings[0], *keys), blocks, spend)
     cells = [cell for grouping in groupings for cell in _cells(grouping)]
     wide = [
         replace(block, terms=tuple(Choose(cell, block.terms[0], Constant(0)) for cell in cells))
         for block in blocks
     ]
-    return priced(source, keys, wide, spend)
+    return price_blocks(source, keys, wide, spend)
 
 
 def _cells(grouping: Sequence[Key]) -> list[Every]:
@@ -262,7 +264,7 @@ def _cells(grouping: Sequence[Key]) -> list[Every]:
     return [Every(parts) for parts in found]
 
 
-def spread(
+def split_histograms(
     answer: Sequence[Sequence[int]], groupings: Sequence[Sequence[Key]], keys: Sequence[Key], blocks: int
 ) -> list[list[Any]]:
     """What `tabled` answers, as an array for each block of each grouping: its cells by those of the keys."""

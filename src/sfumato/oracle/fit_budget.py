@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, spend
 from sfumato.errors import UsageError
-from sfumato.oracle.blocks import part
+from sfumato.oracle.blocks import share_of
 from sfumato.privacy import composition, events
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.exact import exact, positive, raised, shown
@@ -24,7 +24,7 @@ _NEEDS = Needs((SumSensitivity(1, 1),))
 
 
 @dataclass(frozen=True, slots=True)
-class Purse:
+class FitBudget:
     """`main` for what is summed, and `aside` for what pure ε does better: single numbers and choices.
 
     Both together are (ε, δ)-private, or ρ-zCDP, by composition: ε₁ + ε₂ with δ for the Gaussian part alone;
@@ -44,7 +44,7 @@ class Purse:
     first: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, amounts: Mapping[str, Any], aside: Fraction, first: Fraction = Fraction(0)) -> Purse:
+    def of(cls, amounts: Mapping[str, Any], aside: Fraction, first: Fraction = Fraction(0)) -> FitBudget:
         """From what was typed: epsilon, epsilon and delta, or rho."""
         if not amounts or amounts.keys() == {"delta"}:
             raise UsageError(
@@ -63,7 +63,7 @@ class Purse:
         return cls(main, set_aside, PureSpend(left), str(whole), epsilon, delta, None, first=first)
 
     @classmethod
-    def _concentrated(cls, rho: Fraction, aside: Fraction, first: Fraction, words: str) -> Purse:
+    def _concentrated(cls, rho: Fraction, aside: Fraction, first: Fraction, words: str) -> FitBudget:
         """Pure ε is ε²/2-zCDP."""
         main = spend(budget=Budget(1), needs=_NEEDS, amounts={"rho": rho * (1 - aside)})
         one, rest = (_root_down(2 * rho * share) for share in (aside, (1 - aside) * (1 - first)))
@@ -95,7 +95,7 @@ def _spent(main: Spend, share: Fraction, delta: Fraction) -> Fraction:
     """The ε of a share of a spend, at this δ."""
     if isinstance(main, PureSpend) or not share:
         return main.epsilon * share if isinstance(main, PureSpend) else Fraction(0)
-    return raised(composition.epsilon([event_of(part(main, share))], delta))
+    return raised(composition.epsilon([event_of(share_of(main, share))], delta))
 
 
 def _root_down(square: Fraction) -> Fraction:

@@ -9,7 +9,7 @@ import sfumato as sf
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, Split, spend
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy import caps, price
 from sfumato.privacy.account import NAT, ORDERS
 from sfumato.privacy.events import Sequential
@@ -41,7 +41,7 @@ def _event(paid: PureSpend | GaussianSpend, sensitivities: list[int]) -> Sequent
 
 def test_epsilon_is_pure_and_shared_evenly() -> None:
     paid = _spend(epsilon=0.3)
-    assert paid.noise(_moves(20), _even(3)) == Laplace(Fraction(200))
+    assert paid.noise(_moves(20), _even(3)) == LaplaceNoise(Fraction(200))
     assert _event(paid, [1, 20, 700]).pure() == Fraction(3, 10)
 
 
@@ -68,8 +68,8 @@ def test_shares_that_add_to_one_are_all_admitted(share: float, sums: int) -> Non
 
 
 def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
-    assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000)), Laplace)
-    assert isinstance(_spend(sums=30, share=0.1).noise(_moves(1000), _even(30)), Gaussian)
+    assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000)), LaplaceNoise)
+    assert isinstance(_spend(sums=30, share=0.1).noise(_moves(1000), _even(30)), GaussianNoise)
     pure_only = spend(budget=sf.Budget(epsilon=2), needs=_needs(30), amounts={"share": 0.5})
     assert isinstance(pure_only, PureSpend)
     assert pure_only.epsilon == 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.plan import Plan
-    from sfumato.noise import End, Quantiles
+    from sfumato.noise import ExtremeMechanism, QuantilesMechanism
 
     Key = tuple[Any, ...]
 
@@ -29,7 +29,7 @@ class Chosen:
     """The places chosen for the quantiles of one value: a row a share, a column a cell."""
 
     places: NDArray[Any]
-    rounds: tuple[Quantiles | End, ...]
+    rounds: tuple[QuantilesMechanism | ExtremeMechanism, ...]
     """What chose them; where there are several, places are their mean."""
     size: int
     """Out of how many places."""

@@ -23,7 +23,7 @@ from sfumato.curator.question.measurement import (
     Units,
     Variance,
 )
-from sfumato.noise import End, Laplace
+from sfumato.noise import ExtremeMechanism, LaplaceNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -221,7 +221,7 @@ def quantiles(plan: Plan, quantile: Quantile, noisy: Noisy) -> NDArray[Any]:
     if not isinstance(domain, Numbers | Periods):
         raise AssertionError(domain)
     mechanism = chosen.rounds[0]
-    row = 0 if isinstance(mechanism, End) else mechanism.shares.index(quantile.share)
+    row = 0 if isinstance(mechanism, ExtremeMechanism) else mechanism.shares.index(quantile.share)
     return values_at(domain, chosen.places[row])
 
 
@@ -274,7 +274,7 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
 def _tail(distance: Floats, first: Noise | None, second: Noise | None, weight: Floats) -> Floats:
     """P(|X + weight·Y| > distance) for independent noise of one kind, Y none at all if need be."""
     one, other = (0.0 if each is None else float(each.spread) for each in (first, second))
-    if isinstance(first, Laplace):
+    if isinstance(first, LaplaceNoise):
         return _two_laplace_tail(distance, one, weight * other)
     from scipy.special import erfc
 

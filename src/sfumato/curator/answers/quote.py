@@ -19,7 +19,7 @@ from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import Covariance, Mean, Quantile, Variance
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import End, Quantiles, TruncatedGeometric
+from sfumato.noise import ExtremeMechanism, QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import positive, shown, whole
 
@@ -217,9 +217,9 @@ def _millionths(resolved: ResolvedQuestion) -> int:
     plan = priced(resolved, PureSpend(Fraction(1000)))
     scales = [each.noise.spread for each in plan.measured if each.noise is not None]
     for step in plan.steps:
-        if isinstance(step, Choices) and isinstance(step.mechanism, End):
+        if isinstance(step, Choices) and isinstance(step.mechanism, ExtremeMechanism):
             scales.append(step.mechanism.scale)
-        elif isinstance(step, Choices) and isinstance(step.mechanism, Quantiles):
+        elif isinstance(step, Choices) and isinstance(step.mechanism, QuantilesMechanism):
             finest = math.lcm(*(share.denominator for share in step.mechanism.shares))
             scales.append(2 * finest * step.mechanism.levels / step.mechanism.epsilon)
     return math.ceil(max(scales, default=Fraction(0)) * 1000 * _MILLION / LARGEST)

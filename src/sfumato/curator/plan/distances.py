@@ -25,7 +25,7 @@ from sfumato.engines.program import Counted, Key, People, Program, Total, Units
 from sfumato.engines.rows import Present
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
-from sfumato.noise import Laplace
+from sfumato.noise import LaplaceNoise
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.neighbours import Neighbours
 
@@ -165,7 +165,7 @@ class Distance:
 
     program: People | Program
     formula: Linear | Mode | Single
-    noise: Laplace
+    noise: LaplaceNoise
     changes: int
 
     def event(self) -> Event:
@@ -188,7 +188,7 @@ def distance(source: Source, wanted: Property, spend: Spend) -> Priced:
         raise PolicyError("SF-Q152", "A distance is released with pure ε.", try_="release(epsilon=0.1)")
     changes = 2 if source.table.neighbours is Neighbours.REPLACE_ONE else 1
     program, formula = _measured(source, wanted)
-    step = Distance(program, formula, Laplace(changes / spend.epsilon), changes)
+    step = Distance(program, formula, LaplaceNoise(changes / spend.epsilon), changes)
     return Priced(source.table, spend, (step,), truncation(source.table))
 
 

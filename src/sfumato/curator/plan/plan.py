@@ -27,7 +27,7 @@ from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
-from sfumato.noise import End, Quantiles, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.events import Event, Sequential
@@ -304,9 +304,9 @@ def _choices(
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
     count = resolved.contribution.counted
     epsilon = shared / count
-    mechanism: Quantiles | End = Quantiles(epsilon, shares)
+    mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
-        mechanism = End.calibrated(epsilon, domain.size, highest=shares[0] > LEAST)
+        mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > LEAST)
     return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import exact, positive, shown
@@ -87,7 +87,7 @@ class PureSpend:
         return needs.split(3)
 
     def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
-        return Laplace(sensitivity.l1 / (self.epsilon * part))
+        return LaplaceNoise(sensitivity.l1 / (self.epsilon * part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
         """The pure ε of one choice."""
@@ -117,7 +117,7 @@ class GaussianSpend:
         return needs.split(2)
 
     def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
-        return Gaussian(root_up(sensitivity.l2_squared * self.multiplier**2 / part))
+        return GaussianNoise(root_up(sensitivity.l2_squared * self.multiplier**2 / part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
         return 2 / (self.multiplier * root_up(1 / part))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.summands import Summand
     from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
-    from sfumato.noise import End, Quantiles, ThresholdedNoise, TruncatedGeometric
+    from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
 
 
 @tagged("Sums", "program", "measured")
@@ -48,7 +48,7 @@ class Choices:
     """
 
     program: Tally
-    mechanism: Quantiles | End
+    mechanism: QuantilesMechanism | ExtremeMechanism
     rows: int
 
     def event(self) -> Event:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateRegressor
-from sfumato.oracle.blocks import Add, Block, Constant, Greatest, Least, Multiply, part
+from sfumato.oracle.blocks import Add, Block, Constant, Greatest, Least, Multiply, share_of
 from sfumato.oracle.declared import ONE, Feature, View
 from sfumato.oracle.moments import cross, gram, matrix
 
@@ -167,7 +167,7 @@ def _middle_of(answer: Answer, target: Feature, cut: float) -> _Middle:
 def _middle(oracle: Oracle, first: _Middle) -> _Middle:
     """Once more, with all that is left, which is so much more that a first one says no more of the mean."""
     target: Any = oracle.declared.target
-    amount = oracle.purse.alone
+    amount = oracle.budget.alone
     (noise,) = oracle.noise([_sides(target, amount, 1.0)], amount)
     cut = _cut_for((noise.deviation / (2 * _steps(target, 1.0))) ** 2, first.rows)
     (answer,) = oracle.sums([_sides(target, amount, cut)])
@@ -186,7 +186,7 @@ class _Solved:
 def _looked(oracle: Oracle, target: Feature) -> tuple[_Middle, _Solved | None]:
     """The mean of the target, and products, from one scan; solved where noise is small in them."""
     view = _View.of(oracle, 0.0, 1.0)
-    sides, blocks = _sides(target, oracle.purse.aside or oracle.purse.alone, _MIDDLE), view.blocks
+    sides, blocks = _sides(target, oracle.budget.aside or oracle.budget.alone, _MIDDLE), view.blocks
     if not view.drawable(_FIRST):
         return _middle_of(view.rows.sums([sides])[0], target, _MIDDLE), None
     *found, answer = view.rows.sums([*blocks, sides], share=_FIRST)
@@ -228,12 +228,12 @@ class _View:
 
     def noise(self, share: Fraction) -> NoisySum[int]:
         """Of the products."""
-        return self.rows.noise(self.blocks[:1], part(self.rows.purse.main, share))[0]
+        return self.rows.noise(self.blocks[:1], share_of(self.rows.budget.main, share))[0]
 
     def drawable(self, share: Fraction) -> bool:
         """Whether noise for this share is not wider than what is drawn exactly; public."""
         try:
-            return bool(self.rows.noise(self.blocks, part(self.rows.purse.main, share)))
+            return bool(self.rows.noise(self.blocks, share_of(self.rows.budget.main, share)))
         except UsageError:
             return False
 
