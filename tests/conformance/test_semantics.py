@@ -148,7 +148,7 @@ class Cell:
         if isinstance(aggregate, QuantileOf):
             return self._quantile(aggregate)
         sums = [self.sums[place] for place in self.plan.sums(aggregate)]
-        parts = [self.plan.measured[place].summand for place in self.plan.sums(aggregate)]
+        parts = [self.plan.measured[place].of for place in self.plan.sums(aggregate)]
         n = sums[-1]
         match aggregate:
             case CountOf() | DistinctUnits():

@@ -44,13 +44,14 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog import catalog
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.priced import Payable
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.base.estimator import Private
     from sfumato.learn.convex.objective_release import ObjectiveRelease
     from sfumato.noise import TopK
-    from sfumato.oracle.blocks import Block, Key, Noisy, Value
+    from sfumato.oracle.blocks import Block, Key, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
@@ -188,7 +189,7 @@ class TableOracle(Oracle):
     def short(self, length: float) -> TableOracle:
         return self._around(View(length))
 
-    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         layers = ComputedColumns(self._rows)
         block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)

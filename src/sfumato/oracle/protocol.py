@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.noise import QuantilesMechanism, TopK
-from sfumato.oracle.blocks import Add, Block, Constant, Key, Noisy, noisy, share_of, value_range
+from sfumato.oracle.blocks import Add, Block, Constant, Key, noisy, share_of, value_range
 from sfumato.oracle.declared import View, around
 from sfumato.oracle.gradients import FeatureMatrix, plain
 from sfumato.privacy.events import Sequential
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.convex.objective_release import ObjectiveRelease
     from sfumato.oracle.arrays import Arrays
@@ -172,7 +174,7 @@ class Oracle(ABC):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 
-    def noise(self, blocks: Sequence[Block], spend: Spend) -> list[Noisy]:
+    def noise(self, blocks: Sequence[Block], spend: Spend) -> list[NoisySum[int]]:
         """What would be added to these blocks; public."""
         return [noisy(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
@@ -196,7 +198,7 @@ class Oracle(ABC):
         """The noisy integers of each block's term for each grouping."""
 
     @abstractmethod
-    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         """The noisy integers, features fastest."""
 
     @abstractmethod
@@ -235,7 +237,7 @@ class ArrayOracle(Oracle):
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
         noise = self._paid(blocks, spend)
         exact = self._arrays.sums(keys, [term for block in blocks for term in block.terms])
-        ends = np.cumsum([each.terms for each in noise])[:-1]
+        ends = np.cumsum([each.of for each in noise])[:-1]
         return [each.release(sums) for each, sums in zip(noise, np.split(exact, ends), strict=True)]
 
     def _histograms(
@@ -255,7 +257,7 @@ class ArrayOracle(Oracle):
         parts = [np.split(each, ends) for each in long]
         return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
 
-    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         self._pay(noise.event())
         if self._matrix is None or not self._matrix.suits(asked):
             self._matrix = FeatureMatrix.of(self.declared, self._arrays, asked)
@@ -271,12 +273,12 @@ class ArrayOracle(Oracle):
         self._pay(mechanism.event())
         return mechanism.release(self._arrays.sums((), terms)[:, 0])
 
-    def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:
+    def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[NoisySum[int]]:
         """Charged before anything is summed."""
         noise = self.noise(blocks, spend)
         self._pay(Sequential(tuple(each.event() for each in noise)))
         return noise
 
 
-def _answer(values: Any, noise: Noisy) -> Answer:
+def _answer(values: Any, noise: NoisySum[int]) -> Answer:
     return Answer(np.asarray(values, dtype=np.float64), noise.deviation)

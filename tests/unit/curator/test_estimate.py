@@ -156,4 +156,4 @@ def test_sums_beyond_64_bits_are_kept_whole() -> None:
     priced = _asked(SumOf(X))
     noisy = read(priced, json.dumps([[[2**70]]]))
     assert noisy.sums[0, 0] == 2**70
-    assert values(priced, SumOf(X), noisy)[0] == pytest.approx(2**70 * float(priced.measured[0].summand.step))
+    assert values(priced, SumOf(X), noisy)[0] == pytest.approx(2**70 * float(priced.measured[0].of.step))

@@ -79,7 +79,7 @@ def _noisy(priced: Plan) -> Noisy:
     flag = {summand.term for summand in ResolvedQuestion(lambda _: TABLE, _question(F)).summands}
     found = []
     for each in priced.measured:
-        term = each.summand.term
+        term = each.of.term
         if isinstance(term, Counted):
             found.append(ROWS)
         elif isinstance(term, Present):

@@ -76,7 +76,7 @@ def _released(asked: Plan, answers: list[Any]) -> Released:
 def _wards(**rest: Any) -> Release:
     asked = _plan(("ward", GroupKey(0)), ("n", N), ("per", PER), keys=(Name("ward"),), **rest)
     kinds = {Counted: ROWS, Present: PRESENT}
-    return _given(asked, [kinds.get(type(each.summand.term), TOTALS) for each in asked.measured])
+    return _given(asked, [kinds.get(type(each.of.term), TOTALS) for each in asked.measured])
 
 
 # ---- tables ----
@@ -307,7 +307,7 @@ def test_an_answer_from_elsewhere_is_not_refined() -> None:
 
 def test_groups_that_one_round_shows_have_its_numbers() -> None:
     asked = _plan(("name", GroupKey(0)), ("n", N), ("mean", X), keys=(Name("name"),), spend=BOUGHT)
-    kinds = [type(each.summand.term) for each in asked.measured]
+    kinds = [type(each.of.term) for each in asked.measured]
 
     def sums(*counts: int) -> list[list[int]]:
         return [[-7 for _ in counts] if kind not in (Counted, Present) else list(counts) for kind in kinds]

@@ -37,7 +37,7 @@ def identities() -> list[str]:
     for sql in (sql for file in FILES for sql, _ in _blocks(file)):
         resolved = ResolvedQuestion(TABLES.__getitem__, parse_question(sql))
         for name, spend in SPENDS.items():
-            if resolved.bought and not getattr(spend, "delta", 0):
+            if resolved.discovers_keys and not getattr(spend, "delta", 0):
                 continue
             if resolved.quantiles and not isinstance(spend, PureSpend):
                 continue

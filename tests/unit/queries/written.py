@@ -56,7 +56,7 @@ def step(each: Step) -> str:
 
 
 def _measured(each: Any) -> str:
-    summand, moves = each.summand, each.moves
+    summand, moves = each.of, each.sensitivity
     extra = [f"from {summand.centre}"] if summand.centre else []
     extra += [f"slack {summand.slack}"] if summand.slack else []
     extra += ["signed"] if summand.signed else []

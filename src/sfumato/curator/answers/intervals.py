@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from sfumato.curator.answers.noise_law import Ends, Floats, Law
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.plan.plan import Plan, ResolvedQuestion
-    from sfumato.curator.plan.spend import Noise
     from sfumato.curator.plan.summands import Summand
+    from sfumato.noise.additive import Noise
 
     Sums = Mapping[int, Floats]
 
@@ -94,7 +94,7 @@ def ends(aggregate: MeanOf | VarianceOf | CovarianceOf, of: Sequence[Summand]) -
 
 def _parts(plan: Plan, aggregate: SummedAggregate, sums: Sums) -> tuple[list[Floats], list[Summand]]:
     at = plan.sums(aggregate)
-    return [sums[each] for each in at], [plan.measured[each].summand for each in at]
+    return [sums[each] for each in at], [plan.measured[each].of for each in at]
 
 
 def _each(sums: Floats, rows: Floats) -> Floats:
@@ -236,7 +236,7 @@ def mean_interval(plan: Plan, aggregate: MeanOf, noisy: Noisy, confidence: float
     """
     at = plan.sums(aggregate)
     sums, rows = (noisy.numbers(each) for each in at)
-    summand = plan.measured[at[0]].summand
+    summand = plan.measured[at[0]].of
     first, second = (_single(noisy.laws[each]) for each in at)
 
     def explained(mean: Floats) -> NDArray[np.bool_]:
@@ -273,15 +273,11 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
 
 def _tail(distance: Floats, first: Noise | None, second: Noise | None, weight: Floats) -> Floats:
     """P(|X + weight·Y| > distance) for independent noise of one kind, Y none at all if need be."""
+    one, other = (0.0 if each is None else float(each.spread) for each in (first, second))
     if isinstance(first, LaplaceNoise):
-        scale = float(second.scale) if isinstance(second, LaplaceNoise) else 0.0
-        return _two_laplace_tail(distance, float(first.scale), weight * scale)
+        return _two_laplace_tail(distance, one, weight * other)
     from scipy.special import erfc
 
-    one, other = (
-        0.0 if each is None or isinstance(each, LaplaceNoise) else float(each.sigma)
-        for each in (first, second)
-    )
     return np.asarray(erfc(distance / (math.sqrt(2) * np.hypot(one, weight * other))))
 
 

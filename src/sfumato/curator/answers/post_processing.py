@@ -179,7 +179,7 @@ def _weights(plan: Plan, figure: Figure) -> dict[int, float]:
             found = _weights(plan, left) or _weights(plan, right)
             return {at: weight / factor if sign == "/" else weight * factor for at, weight in found.items()}
     at = plan.sums(figure)[0]
-    return {at: float(plan.measured[at].summand.step)}
+    return {at: float(plan.measured[at].of.step)}
 
 
 def _constant(figure: Figure) -> Fraction:

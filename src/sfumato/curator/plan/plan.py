@@ -22,10 +22,11 @@ from sfumato.curator.lower.lowered_value import (
     require_number,
 )
 from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import truncation
-from sfumato.curator.plan.sensitivity import ContributionBounds
-from sfumato.curator.plan.spend import Needs, PureSpend, Sensitivity
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Measured, Step, Sums
+from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
+from sfumato.curator.plan.spend import Needs, PureSpend
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step, Sums
 from sfumato.curator.plan.summands import Summand, summands, weighed
 from sfumato.curator.question.measurement import MINIMUM_SHARE, Aggregate, QuantileOf, Question
 from sfumato.engines import program as engine
@@ -93,7 +94,7 @@ class ResolvedQuestion:
         return self.source.table
 
     @property
-    def bought(self) -> bool:
+    def discovers_keys(self) -> bool:
         """Whether some key is not listed, so that all groups are bought."""
         return not all(key.listed for key in self.keys)
 
@@ -111,10 +112,10 @@ class ResolvedQuestion:
         return Bounded(self.source.rows, self.source.where, cell, bounds.groups, bounds.rows), Every()
 
     @cached_property
-    def reach(self) -> ContributionBounds:
+    def contribution(self) -> ContributionBounds:
         rows, bounds = self.source.max_rows, self.question.bounds
         constant = all(key.part.constant for key in self.keys)
-        cells = 1 if constant else rows if self.bought else min(rows, self.cells)
+        cells = 1 if constant else rows if self.discovers_keys else min(rows, self.cells)
         each = 1 if self._apart else rows
         if bounds is not None:
             cells, each = min(cells, bounds.groups), min(each, bounds.rows)
@@ -155,8 +156,8 @@ class ResolvedQuestion:
 
     @cached_property
     def needs(self) -> Needs:
-        moves = tuple(map(self.moves, self.summands))
-        return Needs(moves, len(self.quantiles), self.bought, self._weights())
+        moved = tuple(map(self.sensitivity, self.summands))
+        return Needs(moved, len(self.quantiles), self.discovers_keys, self._weights())
 
     def _weights(self) -> tuple[Fraction, ...]:
         """What each sum weighs in all numbers of the answer together."""
@@ -167,13 +168,13 @@ class ResolvedQuestion:
                     found[summand] += weight
         return tuple(found.values())
 
-    def moves(self, summand: Summand) -> Sensitivity:
+    def sensitivity(self, summand: Summand) -> SumSensitivity:
         """Nothing moves the number of all rows where it is public."""
         everyone = self.rows == (self.source.rows, Every()) and isinstance(self.source.rows, Scan)
         whole = everyone and not self.keys and isinstance(summand.term, engine.Counted)
         if whole and self.table.neighbours is Neighbours.REPLACE_ONE:
-            return Sensitivity(0, 0)
-        return self.reach.moves(summand)
+            return SumSensitivity(0, 0)
+        return self.contribution.sensitivity(summand)
 
     def _check_keys(self) -> None:
         for key in self.keys:
@@ -186,11 +187,11 @@ class ResolvedQuestion:
                     why="its values are not listed",
                     try_="FLOOR(age / 10), or sf.between(…, step=1) when the table is registered",
                 )
-        if not self.bought and self.cells > MOST_CELLS:
+        if not self.discovers_keys and self.cells > MOST_CELLS:
             raise PolicyError(
                 "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{self.cells:,}"
             )
-        if self.bought and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
+        if self.discovers_keys and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
             raise PolicyError(
                 "SF-Q145", "Quantiles are taken of listed groups.", try_="sf.one_of(…) for the key, or AVG"
             )
@@ -235,7 +236,7 @@ class Plan:
         return tuple(table.snapshot_name for table in self.resolved.source.tables)
 
     @cached_property
-    def measured(self) -> tuple[Measured, ...]:
+    def measured(self) -> tuple[NoisySum[Summand], ...]:
         """The noisy sums, in the order of the answer."""
         return tuple(each for step in self.steps if not isinstance(step, Choices) for each in step.measured)
 
@@ -261,7 +262,7 @@ class Plan:
 
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Where the sums of an aggregate stand among the measured ones."""
-        measured = [each.summand for each in self.measured]
+        measured = [each.of for each in self.measured]
         if isinstance(aggregate, QuantileOf):
             return ()
         wanted = summands(aggregate, self.resolved.source)
@@ -279,11 +280,11 @@ def priced(resolved: ResolvedQuestion, spend: Spend) -> Plan:
         _measured(resolved, each, spend, part)
         for each, part in zip(resolved.summands, split.sums, strict=True)
     )
-    if resolved.bought:
+    if resolved.discovers_keys:
         return Plan(resolved, spend, (_bought(resolved, measured, spend, split.other),))
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
-    sums = engine.Program(rows, where, keys, tuple(each.summand.term for each in measured))
+    sums = engine.Program(rows, where, keys, tuple(each.of.term for each in measured))
     choices = tuple(
         _choices(resolved, part, quantiles, spend.choice(split.other))
         for part, quantiles in resolved.quantiles
@@ -291,9 +292,11 @@ def priced(resolved: ResolvedQuestion, spend: Spend) -> Plan:
     return Plan(resolved, spend, ((Sums(sums, measured),) if measured else ()) + choices)
 
 
-def _measured(resolved: ResolvedQuestion, summand: Summand, spend: Spend, part: Fraction) -> Measured:
-    moves = resolved.moves(summand)
-    return Measured(summand, moves, spend.noise(moves, part) if moves.l1 else None)
+def _measured(
+    resolved: ResolvedQuestion, summand: Summand, spend: Spend, part: Fraction
+) -> NoisySum[Summand]:
+    sensitivity = resolved.sensitivity(summand)
+    return NoisySum(summand, sensitivity, spend.noise(sensitivity, part) if sensitivity.l1 else None)
 
 
 def _choices(
@@ -305,7 +308,7 @@ def _choices(
     domain: Any = part.domain
     value: Value = add_integer(part.value, -domain.low)
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
-    count = resolved.reach.counted
+    count = resolved.contribution.counted
     epsilon = shared / count
     mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
@@ -314,14 +317,16 @@ def _choices(
 
 
 def _bought(
-    resolved: ResolvedQuestion, measured: tuple[Measured, ...], spend: Spend, part: Fraction
+    resolved: ResolvedQuestion, measured: tuple[NoisySum[Summand], ...], spend: Spend, part: Fraction
 ) -> DiscoveredKeys:
     if not isinstance(spend, PureSpend) or not spend.delta:
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
-    program = engine.Keyed(rows, where, keys, tuple(each.summand.term for each in measured))
-    return DiscoveredKeys(program, _keys(spend.choice(part), spend.delta, resolved.reach.keys), measured)
+    program = engine.Keyed(rows, where, keys, tuple(each.of.term for each in measured))
+    return DiscoveredKeys(
+        program, _keys(spend.choice(part), spend.delta, resolved.contribution.keys), measured
+    )
 
 
 def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometric | ThresholdedNoise:
@@ -342,7 +347,7 @@ def _bias(resolved: ResolvedQuestion) -> list[str]:
     found.append("numbers outside their declared bounds count as the nearer bound")
     if any(each.step != 1 for each in resolved.summands):
         found.append("numbers count in steps, about a million between their bounds where none is declared")
-    if resolved.bought:
+    if resolved.discovers_keys:
         found.append("groups that few units are in are not shown")
     if question.chooses:
         found.append("groups were chosen by noisy numbers, so luck may have helped those that are shown")
