@@ -26,7 +26,7 @@ from conformance.reference import Reference
 from conformance.worlds import World, make, sizes, stored
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods, start_of_period
 from sfumato.curator.plan.plan import Plan
-from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import (
     MINIMUM_SHARE,
     Aggregate,
@@ -227,7 +227,7 @@ class Cells:
     @classmethod
     def of(cls, read: Read, plan: Plan, exact: bool) -> Cells:
         domains = [key.domain for key in plan.resolved.keys]
-        if any(isinstance(step, Bought) for step in plan.steps):
+        if any(isinstance(step, DiscoveredKeys) for step in plan.steps):
             found = _answered(read.world.engine.run(plan.steps[0].program))
             known = {_named(domains, key): Cell(plan, sums, [], exact) for key, (_, *sums) in found.items()}
             return cls(plan, exact, known)

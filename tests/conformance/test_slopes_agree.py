@@ -22,7 +22,7 @@ from sfumato.learn.convex.score_gradients import Grid as Scores
 from sfumato.learn.convex.score_gradients import Margins, Softmax
 from sfumato.oracle.arrays import Arrays
 from sfumato.oracle.declared import ONE, Declared, Feature, Labels
-from sfumato.oracle.gradients import Rows, Slopes
+from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
 
 NAMES = [Column(0, f"x{place}") for place in range(3)]
 LABEL = Column(0, "y")
@@ -69,11 +69,11 @@ def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], residual: Any) ->
     known = Declared(features, Labels(LABEL, tuple(range(residual.classes))), {}, 2 * ONE)
     labels = np.where(y < residual.classes, y, -1).astype(float)
     weights = np.random.default_rng(5).normal(0, 500, (residual.outputs, 4))
-    slopes = Slopes(np.rint(weights).astype(np.int64), residual, 400)
+    slopes = GradientQuestion(np.rint(weights).astype(np.int64), residual, 400)
     grown = layers()
     terms = slopes.lowered(known, grown.add)
     duck, other = engines.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
-    expected = slopes.exact(Rows.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
+    expected = slopes.exact(FeatureMatrix.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
     assert duck == other
     assert [int(each) for (each,) in duck] == expected.ravel().tolist()
 

@@ -30,8 +30,8 @@ from sfumato.curator.catalog.columns import (
     text,
 )
 from sfumato.curator.catalog.public_facts import count_public_facts
-from sfumato.curator.plan.plan import Plan, Resolved, priced
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.plan import Plan, ResolvedQuestion, priced
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.curator.question.measurement import Question
 
 KEY = b"a key of the lab"
-SPEND = Pure(Fraction(1), Fraction(1, 10**6))
+SPEND = PureSpend(Fraction(1), Fraction(1, 10**6))
 REMOVALS = 20
 SIZES = (1000, 300, *[40] * 8, *[10] * 6, *[3] * 4, 2, 2, 1, 1)
 WORDS = ("", "pain", "PAIN a_b", "50% ä\\", "日本語", "ß", "x" * 1200)
@@ -209,7 +209,7 @@ class World:
         return DuckDBEngine(self.folder / "whole", threads=1)
 
     def plan(self, question: Question) -> Plan:
-        return priced(Resolved(self.tables.__getitem__, question), SPEND)
+        return priced(ResolvedQuestion(self.tables.__getitem__, question), SPEND)
 
     def decoded(self) -> duckdb.DuckDBPyConnection:
         """The bounded data as ordinary numbers, dates and texts, for anyone's SQL."""

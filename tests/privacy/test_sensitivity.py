@@ -18,7 +18,7 @@ import pytest
 from conformance.beside import beside, together
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.worlds import REMOVALS, World, make
-from sfumato.curator.plan.steps import Bought, Choices, Sums
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Sums
 from sfumato.engines.rows import Sizes
 from sfumato.errors import PolicyError
 
@@ -79,7 +79,7 @@ class Beside:
             each = [self.world.engine, *self.world.neighbours[people]]
             return [_plain(step, engine.run(step.program)) for engine in each]
         found = self.engines[people].run(beside(step.program, parts))
-        if isinstance(step, Bought):
+        if isinstance(step, DiscoveredKeys):
             return [_of_part(found, part) for part in range(parts)]
         if isinstance(step, Choices):
             return [_tally(found, part, step.program.cells) for part in range(parts)]
@@ -117,11 +117,11 @@ def _shares(step: Step, one: Any, other: Any) -> list[Fraction]:
             return [share for each, row in moved if _moves(each, row) for share in _norms(each, row)]
         case Choices():
             return [_of_all(step, one, other)]
-        case Bought():
+        case DiscoveredKeys():
             return _bought(step, one, other)
 
 
-def _bought(step: Bought, one: dict[Any, list[int]], other: dict[Any, list[int]]) -> list[Fraction]:
+def _bought(step: DiscoveredKeys, one: dict[Any, list[int]], other: dict[Any, list[int]]) -> list[Fraction]:
     """Of the units of all keys together, of those of one key, which move by one, and of the sums."""
     nothing = [0] * (1 + len(step.measured))
     pairs = [(one.get(key, nothing), other.get(key, nothing)) for key in one.keys() | other.keys()]
@@ -216,7 +216,7 @@ def test_neighbours_asked_together_answer_as_each_alone(worlds: Beside) -> None:
 
 
 def _alone(step: Step, found: Any) -> Any:
-    if isinstance(step, Bought):
+    if isinstance(step, DiscoveredKeys):
         return {
             key: [int(found.units[i]), *(int(row[i]) for row in found.sums)]
             for i, key in enumerate(found.keys)

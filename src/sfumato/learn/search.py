@@ -16,13 +16,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import Paying
 from sfumato.noise.sampling.bits import OS, below
 from sfumato.oracle.blocks import Block, noisy
 from sfumato.oracle.declared import ONE, box, codes, numbers_of
-from sfumato.oracle.fit_budget import Purse, event_of
+from sfumato.oracle.fit_budget import FitBudget, event_of
 from sfumato.oracle.row_by_row import one_by_one
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
@@ -99,34 +99,36 @@ class Search(Paying):
 
     # ---- what it costs ----
 
-    def purse(self) -> Purse:
-        return replace(super().purse(), whole=self.plan().event)
+    def fit_budget(self) -> FitBudget:
+        return replace(super().fit_budget(), whole=self.plan().event)
 
     def plan(self) -> Plan:
         """Each run's price, from public facts."""
-        stop, purse = _stop(whole(self.runs, "runs")), super().purse()
-        if purse.epsilon is None:
+        stop, budget = _stop(whole(self.runs, "runs")), super().fit_budget()
+        if budget.epsilon is None:
             raise UsageError(
                 "SF-E136", "A search is paid for in ε, or in ε and δ.", try_="epsilon=2.0, delta=1e-6"
             )
-        if not purse.delta:
-            return self._priced({"epsilon": purse.epsilon / 2}, stop)
-        low, high = Fraction(0), purse.epsilon**2
+        if not budget.delta:
+            return self._priced({"epsilon": budget.epsilon / 2}, stop)
+        low, high = Fraction(0), budget.epsilon**2
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             plan = self._priced({"rho": middle}, stop)
-            within = renyi_epsilon(plan.event, purse.delta) <= purse.epsilon
+            within = renyi_epsilon(plan.event, budget.delta) <= budget.epsilon
             low, high = (middle, high) if within else (low, middle)
         return self._priced({"rho": low}, stop)
 
     def _priced(self, amounts: dict[str, Any], stop: Fraction) -> Plan:
         """A row is learnt from or scored on, by a coin of its own: the dearer of the two counts."""
-        fit: Event = Sequential(self._made({}, amounts).purse().events)
+        fit: Event = Sequential(self._made({}, amounts).fit_budget().events)
         score: Spend
         if "rho" in amounts:
-            score = Rounded(root_up(1 / (2 * amounts["rho"])) if amounts["rho"] else Fraction(2**30), "")
+            score = GaussianSpend(
+                root_up(1 / (2 * amounts["rho"])) if amounts["rho"] else Fraction(2**30), ""
+            )
         else:
-            score = Pure(amounts["epsilon"])
+            score = PureSpend(amounts["epsilon"])
         return Plan(amounts, score, BestOf(Parallel([fit, event_of(score)]), stop))
 
     def _made(self, setting: dict[str, Any], amounts: dict[str, Any]) -> Any:
@@ -147,8 +149,8 @@ class Search(Paying):
         settings = settings_of(self.grid)
         plan = self.plan()
         rows, targets = self._made({}, plan.amounts).checked(X, y)
-        with self._paying() as (purse, pay):
-            for event in purse.events:
+        with self._paying() as (budget, pay):
+            for event in budget.events:
                 pay(event)
             tested = coins(len(rows))
 

@@ -33,7 +33,7 @@ _ROWS = 2**13
 
 
 @dataclass(frozen=True, slots=True)
-class Slopes:
+class GradientQuestion:
     """Σ over rows of pulls × (features, constant), at whole weights: one row a score, the constant's last."""
 
     weights: NDArray[np.int64]
@@ -49,7 +49,7 @@ class Slopes:
 
     # ---- own arrays ----
 
-    def exact(self, rows: Rows) -> NDArray[np.int64]:
+    def exact(self, rows: FeatureMatrix) -> NDArray[np.int64]:
         """The sums, in doubles that hold every integer on the way."""
         steep = int(np.abs(self.weights).sum(axis=1).max()) * rows.reach
         if max(steep, self.residual.longest * rows.reach * len(rows.matrix)) >= _EXACT:
@@ -78,7 +78,7 @@ class Slopes:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FeatureMatrix:
     """Own arrays as one matrix with the constant last, laid out for sums at many weights."""
 
     matrix: Floats
@@ -89,13 +89,13 @@ class Rows:
     reach: int
 
     @classmethod
-    def of(cls, declared: Declared, arrays: Arrays, asked: Slopes) -> Rows:
+    def of(cls, declared: Declared, arrays: Arrays, asked: GradientQuestion) -> FeatureMatrix:
         features, codes = plain(declared, arrays)
         matrix = np.hstack([features, np.full((len(features), 1), float(asked.constant))])
         reach = max(asked.constant, *(each.bound for each in declared.features))
         return cls(matrix, asked.residual.marks(codes), asked.constant, asked.residual, reach)
 
-    def suits(self, asked: Slopes) -> bool:
+    def suits(self, asked: GradientQuestion) -> bool:
         return self.constant == asked.constant and self.residual is asked.residual
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import View
-    from sfumato.oracle.fit_budget import Purse
+    from sfumato.oracle.fit_budget import FitBudget
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -41,7 +41,7 @@ _TARGET = Column(1, "y")
 
 @tagged("Stands", "bound", "middle", "half", "listed")
 @dataclass(frozen=True, slots=True)
-class Stands:
+class IntegerCoding:
     """What an integer stands for: middle + half · integer / bound, or one of so many listed values."""
 
     bound: int
@@ -50,7 +50,7 @@ class Stands:
     listed: int = 0
 
     @classmethod
-    def of(cls, feature: Feature) -> Stands:
+    def of(cls, feature: Feature) -> IntegerCoding:
         middle, half = Fraction(feature.middle), Fraction(feature.half)
         return cls(feature.bound, middle, half, len(feature.categories))
 
@@ -71,19 +71,19 @@ class Stands:
 
 @tagged("Layout", "features", "target")
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RowLayout:
     """What is public of a row: what its integers stand for, and of a class how many classes there are."""
 
-    features: tuple[Stands, ...]
-    target: Stands | int
+    features: tuple[IntegerCoding, ...]
+    target: IntegerCoding | int
 
     @classmethod
-    def of(cls, declared: Declared) -> Layout:
+    def of(cls, declared: Declared) -> RowLayout:
         target = declared.target
         if target is None:
             raise AssertionError("a search has a target")
-        goal = len(target.classes) if isinstance(target, Labels) else Stands.of(target)
-        return cls(tuple(map(Stands.of, declared.features)), goal)
+        goal = len(target.classes) if isinstance(target, Labels) else IntegerCoding.of(target)
+        return cls(tuple(map(IntegerCoding.of, declared.features)), goal)
 
     def read(self, rows: Ints) -> Any:
         """One row a unit, as a prediction takes it."""
@@ -124,16 +124,16 @@ def _known(value: Value, listed: bool) -> Value:
 # ---- learning ----------------------------------------------------------------------------------------------
 
 
-class HeldOracle(ArrayOracle):
+class HeldRowsOracle(ArrayOracle):
     """Over rows that are held. They are shortened in whole numbers, as engines shorten them."""
 
     @classmethod
-    def over(cls, declared: Declared, purse: Purse, rows: Ints) -> HeldOracle:
+    def over(cls, declared: Declared, budget: FitBudget, rows: Ints) -> HeldRowsOracle:
         """One row a figure, one column a unit. All was paid for before."""
         columns = dict(zip(declared.spans, rows.astype(np.float64), strict=True))
-        return cls(declared, purse, Arrays(columns, declared.spans), lambda event: None)
+        return cls(declared, budget, Arrays(columns, declared.spans), lambda event: None)
 
-    def _around(self, view: View) -> HeldOracle:
+    def _around(self, view: View) -> HeldRowsOracle:
         layers = _Columns(self._arrays)
         found = shorter(layers, moved(self.declared, view), view.length, view.target_reach)
         return self._over(found, layers.arrays)
@@ -159,16 +159,16 @@ class _Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredRows:
     """Rows to score. What one adds is decided by that row alone."""
 
-    layout: Layout
+    layout: RowLayout
     rows: Any
     """As a prediction takes them."""
     goals: Ints
 
     @classmethod
-    def of(cls, layout: Layout, rows: Ints) -> Scored:
+    def of(cls, layout: RowLayout, rows: Ints) -> ScoredRows:
         """One row a figure, one column a unit."""
         return cls(layout, layout.read(rows), rows[-1])
 

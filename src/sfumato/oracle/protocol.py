@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.curator.plan.selections import Ranked
-from sfumato.curator.plan.spend import Pure
-from sfumato.noise import Quantiles, TopK
-from sfumato.oracle.blocks import Add, Block, Constant, Key, Noisy, noisy, part, span
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.noise import QuantilesMechanism, TopK
+from sfumato.oracle.blocks import Add, Block, Constant, Key, Noisy, noisy, share_of, value_range
 from sfumato.oracle.declared import View, around
-from sfumato.oracle.gradients import Rows, plain
+from sfumato.oracle.gradients import FeatureMatrix, plain
 from sfumato.privacy.events import Sequential
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.spend import Spend
-    from sfumato.learn.convex.objective_release import Minima
+    from sfumato.learn.convex.objective_release import ObjectiveRelease
     from sfumato.oracle.arrays import Arrays
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.fit_budget import Purse
-    from sfumato.oracle.gradients import Slopes
+    from sfumato.oracle.fit_budget import FitBudget
+    from sfumato.oracle.gradients import GradientQuestion
     from sfumato.privacy.events import Event
 
     Pay = Callable[[Event], None]
@@ -54,7 +54,7 @@ class Answer:
 
 
 class Oracle(ABC):
-    """Sums over rows whose bounds are declared, out of one purse."""
+    """Sums over rows whose bounds are declared, out of one budget."""
 
     rows_per_unit: int = 1
     scans: bool = False
@@ -62,9 +62,9 @@ class Oracle(ABC):
     replaced: bool = False
     """Whether neighbours replace a unit instead of adding or removing one."""
 
-    def __init__(self, declared: Declared, purse: Purse) -> None:
+    def __init__(self, declared: Declared, budget: FitBudget) -> None:
         self.declared = declared
-        self.purse = purse
+        self.budget = budget
 
     def sums(
         self,
@@ -73,11 +73,11 @@ class Oracle(ABC):
         share: Fraction = ALL,
         out_of: Spend | None = None,
     ) -> list[Answer]:
-        """Each block's sums in every cell of the keys, from one scan, for this share of the purse.
+        """Each block's sums in every cell of the keys, from one scan, for this share of the budget.
 
-        `out_of` names a part of the purse; without it, the main one pays.
+        `out_of` names a part of the budget; without it, the main one pays.
         """
-        spend = part(out_of or self.purse.main, share)
+        spend = share_of(out_of or self.budget.main, share)
         found = self._sums(tuple(blocks), tuple(keys), spend)
         return list(map(_answer, found, self.noise(blocks, spend)))
 
@@ -94,21 +94,21 @@ class Oracle(ABC):
         One answer a term for each grouping; its rows are the cells of the grouping, its columns those of
         the keys. `shares` divides the spend among the terms; without it, all have the same.
         """
-        spend = part(self.purse.main, share)
+        spend = share_of(self.budget.main, share)
         parts = shares or [Fraction(1, len(terms))] * len(terms)
         blocks = tuple(self._repeated(*each, len(groupings)) for each in zip(terms, parts, strict=True))
         found = self._histograms(tuple(map(tuple, groupings)), blocks, tuple(keys), spend)
         noise = self.noise(blocks, spend)
         return [list(map(_answer, each, noise)) for each in found]
 
-    def slopes(self, asked: Slopes, share: Fraction = ALL) -> Answer:
+    def gradients(self, asked: GradientQuestion, share: Fraction = ALL) -> Answer:
         """The slopes of a loss at public weights, from one scan; the rows are to be shortened before."""
-        spend = part(self.purse.main, share)
+        spend = share_of(self.budget.main, share)
         (noise,) = self.noise([asked.block(self.declared)], spend)
-        found = np.asarray(self._slopes(asked, noise, spend), dtype=np.float64)
+        found = np.asarray(self._gradients(asked, noise, spend), dtype=np.float64)
         return Answer(found.reshape(asked.weights.shape), noise.deviation)
 
-    def minima(self, asked: Minima) -> NDArray[np.float64]:
+    def release_objective(self, asked: ObjectiveRelease) -> NDArray[np.float64]:
         """Weights near a minimum, one row a score, of rows behind the curator that were shortened."""
         raise AssertionError("textbook forms see own arrays as they are")
 
@@ -137,8 +137,8 @@ class Oracle(ABC):
         By pure ε, of which every value has an equal part.
         """
         spend, moved = self._pure(out_of, share), self.rows_per_unit * (2 if self.replaced else 1)
-        ends = [span(value, self.declared.spans) for value in values]
-        mechanism = Quantiles(spend.epsilon / (len(values) * moved), tuple(shares))
+        ends = [value_range(value, self.declared.spans) for value in values]
+        mechanism = QuantilesMechanism(spend.epsilon / (len(values) * moved), tuple(shares))
         cells, size = math.prod(key.size for key in keys), 1 + max(high - low for low, high in ends)
         ranked = Ranked(len(values), cells, size, mechanism, moved)
         places = [Add(value, Constant(-low)) for value, (low, _) in zip(values, ends, strict=True)]
@@ -165,10 +165,10 @@ class Oracle(ABC):
     @abstractmethod
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
 
-    def _pure(self, out_of: Spend | None, share: Fraction) -> Pure:
+    def _pure(self, out_of: Spend | None, share: Fraction) -> PureSpend:
         """What choices are paid for with: beside Gaussian noise they are not one Gaussian mechanism."""
-        spend = part(out_of or self.purse.main, share)
-        if not isinstance(spend, Pure):
+        spend = share_of(out_of or self.budget.main, share)
+        if not isinstance(spend, PureSpend):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 
@@ -196,7 +196,7 @@ class Oracle(ABC):
         """The noisy integers of each block's term for each grouping."""
 
     @abstractmethod
-    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
         """The noisy integers, features fastest."""
 
     @abstractmethod
@@ -206,11 +206,11 @@ class Oracle(ABC):
 class ArrayOracle(Oracle):
     """Over one's own arrays: exact integers by NumPy, exact noise. `pay` is told each price beforehand."""
 
-    def __init__(self, declared: Declared, purse: Purse, arrays: Arrays, pay: Pay) -> None:
-        super().__init__(declared, purse)
+    def __init__(self, declared: Declared, budget: FitBudget, arrays: Arrays, pay: Pay) -> None:
+        super().__init__(declared, budget)
         self._arrays = arrays
         self._pay = pay
-        self._matrix: Rows | None = None
+        self._matrix: FeatureMatrix | None = None
 
     def short(self, length: float) -> ArrayOracle:
         return self._around(View(length))
@@ -230,7 +230,7 @@ class ArrayOracle(Oracle):
 
     def _over(self, declared: Declared, arrays: Arrays) -> Self:
         """The same over other columns of the same rows."""
-        return type(self)(declared, self.purse, arrays, self._pay)
+        return type(self)(declared, self.budget, arrays, self._pay)
 
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
         noise = self._paid(blocks, spend)
@@ -255,10 +255,10 @@ class ArrayOracle(Oracle):
         parts = [np.split(each, ends) for each in long]
         return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
 
-    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
         self._pay(noise.event())
         if self._matrix is None or not self._matrix.suits(asked):
-            self._matrix = Rows.of(self.declared, self._arrays, asked)
+            self._matrix = FeatureMatrix.of(self.declared, self._arrays, asked)
         return noise.release(asked.exact(self._matrix))
 
     def _quantiles(

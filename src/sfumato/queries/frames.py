@@ -56,7 +56,7 @@ AskedQuestion = TypeVar("AskedQuestion", covariant=True)
 # ---- frames ------------------------------------------------------------------------------------------------
 
 
-class Asks(Protocol[AskedQuestion]):
+class QuestionMaker(Protocol[AskedQuestion]):
     """What makes questions out of a frame."""
 
     def question(self, question: Question, text: str) -> AskedQuestion: ...
@@ -77,14 +77,14 @@ class Frame(Generic[AskedQuestion]):
     """Rows, and the keys that split them into groups. Each step gives a new frame."""
 
     relation: Relation
-    asks: Asks[AskedQuestion]
+    asks: QuestionMaker[AskedQuestion]
     """Makes what the last step gives."""
     keys: tuple[tuple[str, Expression], ...] = ()
     limits: ContributionLimits | None = None
     steps: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: str, asks: Asks[AskedQuestion]) -> Frame[AskedQuestion]:
+    def of(cls, table: str, asks: QuestionMaker[AskedQuestion]) -> Frame[AskedQuestion]:
         return cls(Alias(BaseTable(table), table), asks, steps=(f"table({table!r})",))
 
     def units(self) -> Frame[AskedQuestion]:

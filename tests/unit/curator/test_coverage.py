@@ -15,7 +15,7 @@ from sfumato.curator.answers.answer import Noisy, combined, laws
 from sfumato.curator.answers.post_processing import interval, values
 from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.plan.plan import Plan, plan
-from sfumato.curator.plan.spend import Pure, Rounded, Spend
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
 from sfumato.curator.question.measurement import (
     Arithmetic,
     CountOf,
@@ -64,7 +64,11 @@ CURVED: list[Figure] = [
     Arithmetic("/", Arithmetic("-", SumOf(X), N), Arithmetic("+", CountOf(X), N)),
     Arithmetic("-", MeanOf(X), VarianceOf(Y, root=True)),
 ]
-PURE, MORE, ROUND = Pure(Fraction(1, 10)), Pure(Fraction(1, 5)), Rounded(Fraction(20), "Gaussian")
+PURE, MORE, ROUND = (
+    PureSpend(Fraction(1, 10)),
+    PureSpend(Fraction(1, 5)),
+    GaussianSpend(Fraction(20), "Gaussian"),
+)
 ROUNDS: dict[str, tuple[Spend, ...]] = {
     "Laplace": (PURE,),
     "Gaussian": (ROUND,),
@@ -136,6 +140,6 @@ def test_coverage(figure: Figure, rounds: str, exact_sums: Exact) -> None:
 def test_of_few_rows_intervals_hold_at_least_as_often(figure: Figure, rows: int, exact_sums: Exact) -> None:
     """Where noise drowns the number, intervals end at what is possible, and hold more often."""
     sums = exact_sums(_asked(figure, PURE), _rows(rows))
-    got = _coverage(figure, (Pure(Fraction(3)),), sums)
+    got = _coverage(figure, (PureSpend(Fraction(3)),), sums)
     print(f"{got:.4f}, {rows} rows: {figure}")
     assert got >= 0.935

@@ -15,7 +15,7 @@ from sfumato.curator.answers.post_processing import interval, values
 from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.catalog.columns import NumberColumn
 from sfumato.curator.plan.plan import Plan, plan
-from sfumato.curator.plan.spend import Pure, Rounded, Spend
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
 from sfumato.curator.question.measurement import (
     Aggregate,
     CovarianceOf,
@@ -33,7 +33,7 @@ TABLE = declare_table(
     {"x": sf.between(-10, 30), "y": sf.between(0, 7, step=1), "flag": sf.one_of(0, 1)},
 )
 X, Y, FLAG = Name("x"), Name("y"), Name("flag")
-SPENDS: list[Spend] = [Pure(Fraction(3)), Rounded(Fraction(2), "Gaussian")]
+SPENDS: list[Spend] = [PureSpend(Fraction(3)), GaussianSpend(Fraction(2), "Gaussian")]
 Rows = list[dict[str, int | None]]
 Exact = Callable[[Plan, Rows], list[int]]
 
@@ -143,7 +143,7 @@ def test_numbers_and_intervals_stay_within_what_is_possible(
 
 def test_squares_that_were_rounded_down_widen_the_interval_upwards(exact_sums: Exact) -> None:
     """With so many rows that noise is far below it, rounding down alone decides, and the truth is inside."""
-    priced, rows = _asked(VarianceOf(X), Pure(Fraction(100))), _rows(500)
+    priced, rows = _asked(VarianceOf(X), PureSpend(Fraction(100))), _rows(500)
     copies = 10**7
     noisy = read(priced, json.dumps([[[copies * each] for each in exact_sums(priced, rows)]]))
     low, high = interval(priced, VarianceOf(X), noisy, 0.95)

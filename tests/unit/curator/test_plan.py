@@ -13,10 +13,10 @@ import sfumato as sf
 from sfumato.curator.catalog.catalog import Table, declare_table
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.lower.lowered_value import LoweredValue
-from sfumato.curator.plan.plan import Plan, Resolved, plan, priced
-from sfumato.curator.plan.sensitivity import Reach
-from sfumato.curator.plan.spend import Moves, Pure, Rounded
-from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.plan.plan import Plan, ResolvedQuestion, plan, priced
+from sfumato.curator.plan.sensitivity import ContributionBounds
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Sensitivity
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.plan.summands import Summand, _deviations, _product
 from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.engines.program import Counted, Present, Total, Units
@@ -58,13 +58,13 @@ CENTRED = Add(AGE, Constant(-50))
 
 
 def _plan(sql: str, epsilon: Fraction = Fraction(1), table: Table = TABLE) -> Plan:
-    return plan(lambda _: table, parse_question(sql), Pure(epsilon, Fraction(1, 10**6)))
+    return plan(lambda _: table, parse_question(sql), PureSpend(epsilon, Fraction(1, 10**6)))
 
 
-def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = None) -> list[Moves]:
+def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = None) -> list[Sensitivity]:
     asked = replace(parse_question(sql), bounds=bounds)
-    spend = Pure(Fraction(1), Fraction(1, 10**6))
-    return [each.moves for each in priced(Resolved(lambda _: table, asked), spend).measured]
+    spend = PureSpend(Fraction(1), Fraction(1, 10**6))
+    return [each.moves for each in priced(ResolvedQuestion(lambda _: table, asked), spend).measured]
 
 
 # ---- sums --------------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def test_the_price_is_the_spend_and_noise_follows_the_sensitivity() -> None:
     assert found.event.pure() == Fraction(3, 10)
     by_term = {each.summand.term: each for each in found.measured}
     assert by_term[Counted()].moves.l1 == 5
-    assert by_term[Counted()].noise == Pure(Fraction(3, 10)).noise(Moves(5, 25), Fraction(1, 2))
-    assert by_term[Total(AGE)].moves == Moves(500, 250_000)
+    assert by_term[Counted()].noise == PureSpend(Fraction(3, 10)).noise(Sensitivity(5, 25), Fraction(1, 2))
+    assert by_term[Total(AGE)].moves == Sensitivity(500, 250_000)
 
 
 def test_an_average_spends_more_on_its_sum_than_on_its_rows() -> None:
@@ -120,11 +120,11 @@ def test_an_average_spends_more_on_its_sum_than_on_its_rows() -> None:
 
 
 def test_gaussian_noise_follows_the_other_norm() -> None:
-    spend = Rounded(Fraction(2), "ρ")
+    spend = GaussianSpend(Fraction(2), "ρ")
     asked = parse_question("SELECT other, COUNT(DISTINCT who) FROM t GROUP BY other")
-    (measured,) = priced(Resolved(lambda _: TABLE, asked), spend).measured
-    assert measured.moves == Moves(5, 5)
-    assert measured.noise == spend.noise(Moves(5, 5), 1)
+    (measured,) = priced(ResolvedQuestion(lambda _: TABLE, asked), spend).measured
+    assert measured.moves == Sensitivity(5, 5)
+    assert measured.noise == spend.noise(Sensitivity(5, 5), 1)
 
 
 # ---- how far a unit reaches --------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_gaussian_noise_follows_the_other_norm() -> None:
     ],
 )
 def test_a_unit_counts_once_in_each_cell_it_has_rows_in(groups: str, l1: int) -> None:
-    assert _moves(f"SELECT COUNT(DISTINCT who) FROM t {groups}") == [Moves(l1, l1)]
+    assert _moves(f"SELECT COUNT(DISTINCT who) FROM t {groups}") == [Sensitivity(l1, l1)]
 
 
 @pytest.mark.parametrize("rows", range(1, 8))
@@ -152,7 +152,9 @@ def test_a_unit_counts_once_in_each_cell_it_has_rows_in(groups: str, l1: int) ->
 def test_norms_are_those_of_the_worst_split(rows: int, cells: int, each: int) -> None:
     """Against all ways to put a unit's rows into cells."""
     splits = [split for split in product(range(min(each, rows) + 1), repeat=cells) if sum(split) <= rows]
-    moves = Reach(min(rows, cells * each), cells, min(each, rows)).moves(Summand(Counted(), 3, Fraction(1)))
+    moves = ContributionBounds(min(rows, cells * each), cells, min(each, rows)).moves(
+        Summand(Counted(), 3, Fraction(1))
+    )
     assert moves.l1 == max(3 * sum(split) for split in splits)
     assert moves.l2_squared == max(9 * sum(part**2 for part in split) for split in splits)
 
@@ -160,16 +162,16 @@ def test_norms_are_those_of_the_worst_split(rows: int, cells: int, each: int) ->
 @pytest.mark.parametrize(
     ("groups", "bounds", "moves"),
     [
-        ("", ContributionLimits(1, 2), Moves(2, 4)),
-        ("GROUP BY other", ContributionLimits(2, 2), Moves(4, 8)),
-        ("GROUP BY other", ContributionLimits(2, 9), Moves(5, 25)),
-        ("GROUP BY other", ContributionLimits(9, 1), Moves(5, 5)),
-        ("GROUP BY ward", ContributionLimits(9, 2), Moves(4, 8)),
-        ("GROUP BY sex", ContributionLimits(3, 2), Moves(2, 4)),
+        ("", ContributionLimits(1, 2), Sensitivity(2, 4)),
+        ("GROUP BY other", ContributionLimits(2, 2), Sensitivity(4, 8)),
+        ("GROUP BY other", ContributionLimits(2, 9), Sensitivity(5, 25)),
+        ("GROUP BY other", ContributionLimits(9, 1), Sensitivity(5, 5)),
+        ("GROUP BY ward", ContributionLimits(9, 2), Sensitivity(4, 8)),
+        ("GROUP BY sex", ContributionLimits(3, 2), Sensitivity(2, 4)),
     ],
 )
 def test_bounding_inside_a_question_bounds_both_norms(
-    groups: str, bounds: ContributionLimits, moves: Moves
+    groups: str, bounds: ContributionLimits, moves: Sensitivity
 ) -> None:
     assert _moves(f"SELECT COUNT(*) FROM t {groups}", bounds=bounds) == [moves]
 
@@ -177,22 +179,22 @@ def test_bounding_inside_a_question_bounds_both_norms(
 def test_bounding_is_left_out_where_a_unit_has_one_row() -> None:
     one = declare_table("t", sf.Unit("who", max_rows=1), {"ward": sf.one_of("A", "B")})
     asked = replace(parse_question("SELECT COUNT(*) FROM t GROUP BY ward"), bounds=ContributionLimits(1, 1))
-    assert not isinstance(Resolved(lambda _: one, asked).rows[0], Bounded)
+    assert not isinstance(ResolvedQuestion(lambda _: one, asked).rows[0], Bounded)
 
 
 @pytest.mark.parametrize(
     ("sql", "moves"),
     [
-        ("SELECT COUNT(*) FROM t", [Moves(0, 0)]),
-        ("SELECT COUNT(*) FROM t WHERE age > 3", [Moves(1, 1)]),
-        ("SELECT COUNT(*) FROM t GROUP BY ward", [Moves(2, 2)]),
-        ("SELECT SUM(age) FROM t", [Moves(100, 10_000)]),
-        ("SELECT ward, SUM(age) FROM t GROUP BY ward", [Moves(200, 20_000)]),
-        ("SELECT AVG(age) FROM t", [Moves(1, 1), Moves(100, 10_000)]),
-        ("SELECT SUM(age - 50) AS s FROM t GROUP BY ward", [Moves(100, 10_000)]),
+        ("SELECT COUNT(*) FROM t", [Sensitivity(0, 0)]),
+        ("SELECT COUNT(*) FROM t WHERE age > 3", [Sensitivity(1, 1)]),
+        ("SELECT COUNT(*) FROM t GROUP BY ward", [Sensitivity(2, 2)]),
+        ("SELECT SUM(age) FROM t", [Sensitivity(100, 10_000)]),
+        ("SELECT ward, SUM(age) FROM t GROUP BY ward", [Sensitivity(200, 20_000)]),
+        ("SELECT AVG(age) FROM t", [Sensitivity(1, 1), Sensitivity(100, 10_000)]),
+        ("SELECT SUM(age - 50) AS s FROM t GROUP BY ward", [Sensitivity(100, 10_000)]),
     ],
 )
-def test_replacing_a_unit_takes_one_away_and_adds_another(sql: str, moves: list[Moves]) -> None:
+def test_replacing_a_unit_takes_one_away_and_adds_another(sql: str, moves: list[Sensitivity]) -> None:
     columns = {"age": sf.between(0, 100, step=1), "ward": sf.one_of("A", "B")}
     table = Table("t", sf.ROW, columns, neighbours=Neighbours.REPLACE_ONE, public_rows=10)
     assert _moves(sql, table) == moves
@@ -211,7 +213,7 @@ def test_keys_are_bought_for_as_many_as_can_move(
 ) -> None:
     table = replace(TABLE, columns={**TABLE.columns, "once": sf.text(constant=True)}, neighbours=neighbours)
     (step,) = _plan(f"SELECT COUNT(*) FROM t GROUP BY {key}", table=table).steps
-    assert isinstance(step, Bought)
+    assert isinstance(step, DiscoveredKeys)
     assert isinstance(step.keys, kind)
     assert step.keys.per_unit == per_unit
 

@@ -12,8 +12,8 @@ import sfumato as sf
 from sfumato.curator.answers.answer import Noisy, key_columns, read
 from sfumato.curator.answers.post_processing import interval, places, require_numbers, steady, values
 from sfumato.curator.catalog.catalog import declare_table
-from sfumato.curator.plan.plan import Plan, Resolved, plan
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.plan import Plan, ResolvedQuestion, plan
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.measurement import (
     Arithmetic,
     CountOf,
@@ -71,12 +71,12 @@ def minus(left: Figure, right: Figure) -> Arithmetic:
 def _plan(*outputs: GroupKey | Figure, keys: tuple[str, ...] = ("ward",), **rest: Any) -> Plan:
     shown = tuple(Output(f"c{at}", each) for at, each in enumerate(outputs))
     question = Question(BaseTable("t"), tuple(Name(key) for key in keys), shown, **rest)
-    return plan(lambda _: TABLE, question, Pure(Fraction(1)))
+    return plan(lambda _: TABLE, question, PureSpend(Fraction(1)))
 
 
 def _noisy(priced: Plan) -> Noisy:
     """The cells above, by what each sum is of."""
-    flag = {summand.term for summand in Resolved(lambda _: TABLE, _question(F)).summands}
+    flag = {summand.term for summand in ResolvedQuestion(lambda _: TABLE, _question(F)).summands}
     found = []
     for each in priced.measured:
         term = each.summand.term
@@ -232,15 +232,15 @@ def test_nothing_is_computed_with_dates(clauses: str) -> None:
         "order": Question(BaseTable("t"), (), (Output("a", median),), order=(SortKey(late),)),
     }[clauses]
     with pytest.raises(PolicyError, match="SF-Q160"):
-        require_numbers(Resolved(lambda _: table, asked))
+        require_numbers(ResolvedQuestion(lambda _: table, asked))
     require_numbers(
-        Resolved(
+        ResolvedQuestion(
             lambda _: table, Question(BaseTable("t"), (), (Output("a", median),), order=(SortKey(median),))
         )
     )
     year = QuantileOf(FunctionCall("year", (Name("day"),)), Fraction(1, 2))
     require_numbers(
-        Resolved(lambda _: table, Question(BaseTable("t"), (), (Output("a", plus(year, number(1))),)))
+        ResolvedQuestion(lambda _: table, Question(BaseTable("t"), (), (Output("a", plus(year, number(1))),)))
     )
 
 

@@ -16,9 +16,9 @@ from sfumato.curator.answers.release import Release
 from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.catalog.columns import text
 from sfumato.curator.gate import encode
-from sfumato.curator.plan.plan import Plan, Resolved, plan, priced
-from sfumato.curator.plan.spend import Pure, Rounded, Spend
-from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.plan.plan import Plan, ResolvedQuestion, plan, priced
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import (
     Arithmetic,
     CountOf,
@@ -60,7 +60,7 @@ ROWS, TOTALS, PRESENT = [4000, 900, -3], [8000, 3600, 5], [4000, 900, -3]
 
 
 def _plan(*outputs: tuple[str, GroupKey | Figure], keys: tuple[Any, ...] = (), **rest: Any) -> Plan:
-    spend: Spend = rest.pop("spend", Pure(Fraction(1)))
+    spend: Spend = rest.pop("spend", PureSpend(Fraction(1)))
     question = Question(BaseTable("t"), keys, tuple(Output(*each) for each in outputs), **rest)
     return plan(lambda _: TABLE, question, spend)
 
@@ -155,7 +155,7 @@ def test_listed_keys_are_shown_as_declared(key: Any, kind: pa.DataType, shown: l
     assert table.column("n").to_pylist() == list(range(cells))
 
 
-BOUGHT = Pure(Fraction(2), Fraction(1, 10**8))
+BOUGHT = PureSpend(Fraction(2), Fraction(1, 10**8))
 
 
 def _bought(keys: list[list[Any]], *sums: list[int], spend: Spend = BOUGHT) -> Release:
@@ -187,7 +187,7 @@ def test_types_do_not_say_whether_any_key_was_bought() -> None:
 def test_what_a_step_releases_can_be_read() -> None:
     asked = _plan(("name", GroupKey(0)), ("n", N), ("s", S), keys=(Name("name"),), spend=BOUGHT)
     (step,) = asked.steps
-    assert isinstance(step, Bought)
+    assert isinstance(step, DiscoveredKeys)
     found = Found(
         [("Bo",), ("Ann",), ("Cy",)], np.array([900, 800, 1]), np.array([[900, 800, 1], [90, 80, 7]])
     )
@@ -251,7 +251,7 @@ def test_several_shares_of_one_value_are_told_apart() -> None:
 class Asker:
     """Answers every round with the next of some answers, as a session does."""
 
-    def __init__(self, resolved: Resolved, answers: list[list[Any]]) -> None:
+    def __init__(self, resolved: ResolvedQuestion, answers: list[list[Any]]) -> None:
         self.resolved, self.answers, self.asked = resolved, answers, []  # type: ignore[var-annotated]
 
     def __call__(
@@ -259,7 +259,7 @@ class Asker:
     ) -> tuple[Plan, Released]:
         assert earlier.resolved is self.resolved
         fresh = priced(
-            self.resolved, Pure(Fraction(str(spend["epsilon"])), Fraction(str(spend.get("delta", 0))))
+            self.resolved, PureSpend(Fraction(str(spend["epsilon"])), Fraction(str(spend.get("delta", 0))))
         )
         refined = Plan(fresh.resolved, fresh.spend, fresh.steps, rounds)
         self.asked.append(refined)
@@ -267,7 +267,7 @@ class Asker:
 
 
 def test_sums_are_put_together_by_their_precision() -> None:
-    asked = _plan(("n", N), ("s", S), spend=Pure(Fraction(1)))
+    asked = _plan(("n", N), ("s", S), spend=PureSpend(Fraction(1)))
     asker = Asker(asked.resolved, [[[[400], [1000]]], [[[460], [1600]]]])
     first = _given(asked, [[100], [100]], again=asker)
     second = first.refine(epsilon=1)
@@ -397,18 +397,19 @@ def test_quotes_of_quantiles_are_in_ranks_and_of_bought_keys_in_units() -> None:
 
 def test_the_cheapest_meets_the_error_and_a_millionth_less_does_not() -> None:
     shown = (Output("n", N), Output("mid", QuantileOf(Name("x"), HALF)))
-    resolved = Resolved(lambda _: TABLE, Question(BaseTable("t"), (), shown))
+    resolved = ResolvedQuestion(lambda _: TABLE, Question(BaseTable("t"), (), shown))
     for wished in ({"n": 25}, {"mid": 40}, {"n": 10, "mid": 40}):
         spend = cheapest(resolved, wished, {})
         for less, meets in ((0, True), (1, False)):
-            tried = priced(resolved, Pure(spend.epsilon - Fraction(less, 10**6)))
+            tried = priced(resolved, PureSpend(spend.epsilon - Fraction(less, 10**6)))
             error = Quote(tried, 0.0, Fraction(0), None, False, {}).error()
             assert all((error[name] or 0) <= half for name, half in wished.items()) is meets
 
 
 def test_errors_that_cannot_be_met_are_refused() -> None:
     def ask(figure: Figure, error: dict[str, Any], *keys: Any) -> None:
-        cheapest(Resolved(lambda _: TABLE, Question(BaseTable("t"), keys, (Output("a", figure),))), error, {})
+        asked = Question(BaseTable("t"), keys, (Output("a", figure),))
+        cheapest(ResolvedQuestion(lambda _: TABLE, asked), error, {})
 
     with pytest.raises(UsageError, match="SF-N114"):
         ask(N, {"b": 1})
@@ -423,7 +424,7 @@ def test_errors_that_cannot_be_met_are_refused() -> None:
 
 
 def test_gaussian_quotes() -> None:
-    quote = _quote(("n", N), ("s", S), spend=Rounded(Fraction(3), "ρ = 1/18"))
+    quote = _quote(("n", N), ("s", S), spend=GaussianSpend(Fraction(3), "ρ = 1/18"))
     assert quote.epsilon is None
     assert "shared by 2 sums" in str(quote)
     assert json.dumps(quote.to_dict())

@@ -193,7 +193,7 @@ def test_a_kernel_keeps_its_price() -> None:
     def program(data: tuple[np.ndarray, np.ndarray]) -> Any:
         return kernel(epsilon=1.0, delta=1e-6, steps=3).fit(*data).coef_
 
-    claim = Sequential(kernel(epsilon=1.0, delta=1e-6).purse().events)
+    claim = Sequential(kernel(epsilon=1.0, delta=1e-6).fit_budget().events)
     found = audit.replay(program, [((X, y), more), (more, (X, y))], claim=claim)
     assert found.finding is None
     assert found.reached > 0.5

@@ -20,7 +20,7 @@ from sfumato.learn.convex.score_gradients import STEPS, Margins, Residual, Softm
 from sfumato.learn.convex.score_gradients import Grid as Scores
 from sfumato.oracle.arrays import Arrays
 from sfumato.oracle.declared import ONE, Declared, Feature, Labels
-from sfumato.oracle.gradients import Rows, Slopes
+from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
 
 FEATURES, ROWS = 5, 400
 NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]
@@ -74,9 +74,9 @@ def arrays(X: np.ndarray, y: np.ndarray) -> Arrays:
     return Arrays({**columns, LABEL: y.astype(float)}, {})
 
 
-def asked(residual: Residual, seed: int = 5) -> Slopes:
+def asked(residual: Residual, seed: int = 5) -> GradientQuestion:
     weights = np.random.default_rng(seed).normal(0, 2 * 256, (residual.outputs, FEATURES + 1))
-    return Slopes(np.rint(weights).astype(np.int64), residual, 400)
+    return GradientQuestion(np.rint(weights).astype(np.int64), residual, 400)
 
 
 @pytest.mark.parametrize("residual", RESIDUALS)
@@ -87,7 +87,7 @@ def test_an_engine_and_numpy_agree(engine: DuckDBEngine, residual: Any) -> None:
     slopes = asked(residual)
     grown = layers()
     terms = slopes.lowered(known, grown.add)
-    expected = slopes.exact(Rows.of(known, arrays(X, y), slopes))
+    expected = slopes.exact(FeatureMatrix.of(known, arrays(X, y), slopes))
     assert told(engine, grown, terms).tolist() == expected.ravel().tolist()
     assert np.abs(expected).sum() > 0
 
@@ -100,7 +100,7 @@ def test_no_row_pulls_further_than_priced(residual: Any) -> None:
     for seed in range(20):
         slopes = asked(residual, seed)
         for label in range(-1, residual.classes):
-            rows = Rows.of(known, arrays(corners, np.full(len(corners), label)), slopes)
+            rows = FeatureMatrix.of(known, arrays(corners, np.full(len(corners), label)), slopes)
             pulls = residual.of(rows.matrix @ slopes.weights.T.astype(float), rows.marks)
             parts = np.linalg.norm(pulls, axis=1) * np.linalg.norm(rows.matrix, axis=1)
             longest = max(longest, float(parts.max()))

@@ -14,8 +14,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog.catalog import Table, declare_table
-from sfumato.curator.plan.plan import Resolved, priced
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.plan import ResolvedQuestion, priced
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC
 from sfumato.queries.sql import parse_question
@@ -24,7 +24,7 @@ from unit.queries import written
 FOLDER = Path(__file__).with_name("plans")
 FILES = sorted(FOLDER.glob("*.txt"))
 END = "\n----\n"
-SPEND = Pure(Fraction(1), Fraction(1, 10**6))
+SPEND = PureSpend(Fraction(1), Fraction(1, 10**6))
 
 VISITS = {
     "age": sf.between(0, 110),
@@ -66,7 +66,7 @@ def _blocks(file: Path) -> list[tuple[str, str]]:
 
 
 def _planned(sql: str) -> str:
-    return written.plan(priced(Resolved(TABLES.__getitem__, parse_question(sql)), SPEND))
+    return written.plan(priced(ResolvedQuestion(TABLES.__getitem__, parse_question(sql)), SPEND))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.curator.plan.plan import plan
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import PolicyError
 from sfumato.queries.sql import parse_question
 from unit.queries.test_plans import TABLES
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).with_name("refusals")
 FILES = sorted(FOLDER.glob("*.txt"))
 END = "\n----\n"
-SPEND = Pure(Fraction(1), Fraction(1, 10**6))
+SPEND = PureSpend(Fraction(1), Fraction(1, 10**6))
 
 
 @pytest.fixture

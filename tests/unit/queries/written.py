@@ -6,7 +6,7 @@ from typing import Any
 
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.plan import Plan
-from sfumato.curator.plan.steps import Bought, Choices, Step
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step
 from sfumato.engines import program as asked
 from sfumato.engines import rows as source
 from sfumato.engines import values as of
@@ -47,7 +47,7 @@ def step(each: Step) -> str:
             shares = getattr(each.mechanism, "shares", None)
             chosen = "an end" if shares is None else f"shares {', '.join(map(str, shares))}"
             lines.append(f"choose {value(program.value)} [{program.size}]: {chosen}, {each.rows} rows a unit")
-        case Bought():
+        case DiscoveredKeys():
             lines += [f"by {value(key)}" for key in program.keys]
             lines.append(f"buy keys, {each.keys.per_unit} a unit")
         case _:

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.curator.answers.noise_law import Floats, Law
 from sfumato.curator.catalog.domains import MONTHS, SECONDS, Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode
-from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.plan import Plan
-    from sfumato.noise import End, Quantiles
+    from sfumato.noise import ExtremeMechanism, QuantilesMechanism
 
     Key = tuple[Any, ...]
 
@@ -29,7 +29,7 @@ class Chosen:
     """The places chosen for the quantiles of one value: a row a share, a column a cell."""
 
     places: NDArray[Any]
-    rounds: tuple[Quantiles | End, ...]
+    rounds: tuple[QuantilesMechanism | ExtremeMechanism, ...]
     """What chose them; where there are several, places are their mean."""
     size: int
     """Out of how many places."""
@@ -80,7 +80,7 @@ def read(plan: Plan, text: str) -> Noisy:
     for step, answer in zip(plan.steps, decode(text), strict=True):
         if isinstance(step, Choices):
             chosen.append(Chosen(np.array(answer, dtype=np.int64), (step.mechanism,), step.program.size))
-        elif isinstance(step, Bought):
+        elif isinstance(step, DiscoveredKeys):
             keys, sums = tuple(tuple(key) for key in answer[0]), answer[1:]
         else:
             sums = answer

@@ -23,7 +23,7 @@ from sfumato.curator.question.measurement import (
     SumOf,
     VarianceOf,
 )
-from sfumato.noise import End, Laplace
+from sfumato.noise import ExtremeMechanism, LaplaceNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.curator.answers.answer import Noisy
     from sfumato.curator.answers.noise_law import Ends, Floats, Law
     from sfumato.curator.lower.lowered_value import LoweredValue
-    from sfumato.curator.plan.plan import Plan, Resolved
+    from sfumato.curator.plan.plan import Plan, ResolvedQuestion
     from sfumato.curator.plan.spend import Noise
     from sfumato.curator.plan.summands import Summand
 
@@ -205,7 +205,7 @@ def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, h
 # ---- quantiles ---------------------------------------------------------------------------------------------
 
 
-def ranked(resolved: Resolved, quantile: QuantileOf) -> tuple[int, LoweredValue]:
+def ranked(resolved: ResolvedQuestion, quantile: QuantileOf) -> tuple[int, LoweredValue]:
     """Which of the values that quantiles are asked of this one is of."""
     for at, (part, asked) in enumerate(resolved.quantiles):
         if quantile in asked:
@@ -221,7 +221,7 @@ def quantiles(plan: Plan, quantile: QuantileOf, noisy: Noisy) -> NDArray[Any]:
     if not isinstance(domain, Numbers | Periods):
         raise AssertionError(domain)
     mechanism = chosen.rounds[0]
-    row = 0 if isinstance(mechanism, End) else mechanism.shares.index(quantile.share)
+    row = 0 if isinstance(mechanism, ExtremeMechanism) else mechanism.shares.index(quantile.share)
     return values_at(domain, chosen.places[row])
 
 
@@ -273,13 +273,14 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
 
 def _tail(distance: Floats, first: Noise | None, second: Noise | None, weight: Floats) -> Floats:
     """P(|X + weight·Y| > distance) for independent noise of one kind, Y none at all if need be."""
-    if isinstance(first, Laplace):
-        scale = float(second.scale) if isinstance(second, Laplace) else 0.0
+    if isinstance(first, LaplaceNoise):
+        scale = float(second.scale) if isinstance(second, LaplaceNoise) else 0.0
         return _two_laplace_tail(distance, float(first.scale), weight * scale)
     from scipy.special import erfc
 
     one, other = (
-        0.0 if each is None or isinstance(each, Laplace) else float(each.sigma) for each in (first, second)
+        0.0 if each is None or isinstance(each, LaplaceNoise) else float(each.sigma)
+        for each in (first, second)
     )
     return np.asarray(erfc(distance / (math.sqrt(2) * np.hypot(one, weight * other))))
 

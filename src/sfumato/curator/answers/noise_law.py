@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.noise import Laplace
+from sfumato.noise import LaplaceNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +74,7 @@ class Law:
 
 def variance(noise: Noise) -> float:
     """Of integer Laplace noise; of rounded Gaussian noise up to what rounding does beyond 1/12."""
-    if isinstance(noise, Laplace):
+    if isinstance(noise, LaplaceNoise):
         rate = float(1 / noise.scale)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
     return float(noise.sigma) ** 2 + 1 / 12
@@ -94,7 +94,7 @@ def points(noises: tuple[Noise, ...], count: int) -> Floats:
 
 def _quantiles(noise: Noise, chances: Floats) -> Floats:
     """The whole numbers that the noise stays below with these chances."""
-    if not isinstance(noise, Laplace):
+    if not isinstance(noise, LaplaceNoise):
         from scipy.special import ndtri
 
         return np.rint(float(noise.sigma) * ndtri(chances))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.answers.answer import Noisy
     from sfumato.curator.answers.noise_law import Ends, Floats
-    from sfumato.curator.plan.plan import Plan, Resolved
+    from sfumato.curator.plan.plan import Plan, ResolvedQuestion
     from sfumato.curator.question.measurement import Question, SortKey
 
     Truth = tuple[NDArray[np.bool_], NDArray[np.bool_]]
@@ -56,7 +56,7 @@ _COMPARE = {
 }
 
 
-def require_numbers(resolved: Resolved) -> None:
+def require_numbers(resolved: ResolvedQuestion) -> None:
     """Refuse to compute with dates, or to compare them with numbers, before anything is charged."""
     question = resolved.question
     computed = [

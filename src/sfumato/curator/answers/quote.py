@@ -15,17 +15,17 @@ from sfumato.curator.answers.intervals import ranked
 from sfumato.curator.answers.post_processing import interval, steady
 from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.plan.plan import priced
-from sfumato.curator.plan.spend import Pure
-from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import End, Gaussian, Quantiles, TruncatedGeometric
+from sfumato.noise import ExtremeMechanism, GaussianNoise, QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import positive, shown, whole
 
 if TYPE_CHECKING:
     from sfumato.curator.answers.noise_law import Floats
-    from sfumato.curator.plan.plan import Plan, Resolved
+    from sfumato.curator.plan.plan import Plan, ResolvedQuestion
     from sfumato.curator.question.measurement import Figure
 
 _MILLION = 10**6
@@ -123,7 +123,7 @@ class Quote:
 
     def _groups(self) -> list[str]:
         """From how many units on a group is shown, where groups are bought."""
-        return [_shown_from(step) for step in self.plan.steps if isinstance(step, Bought)]
+        return [_shown_from(step) for step in self.plan.steps if isinstance(step, DiscoveredKeys)]
 
     def _error_text(self, figure: Figure) -> str:
         half = self._half_width(figure, 0.95)
@@ -174,14 +174,14 @@ def _counted(count: int, name: str) -> str:
     return f"{count} {name}{'' if count == 1 else 's'}" if count else ""
 
 
-def _shown_from(step: Bought) -> str:
+def _shown_from(step: DiscoveredKeys) -> str:
     if isinstance(step.keys, TruncatedGeometric):
         always = step.keys.always
         return f"shown from about {always // 2 + 1:,} units on, and always from {always:,}"
     return f"shown from about {step.keys.threshold:,} units on"
 
 
-def cheapest(resolved: Resolved, error: Any, given: dict[str, int]) -> Pure:
+def cheapest(resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> PureSpend:
     """The smallest pure ε, in millionths, whose half-widths at 95 % are within the errors asked for."""
     figures = resolved.question.figures
     halves = error if isinstance(error, dict) else {}
@@ -199,7 +199,7 @@ def cheapest(resolved: Resolved, error: Any, given: dict[str, int]) -> Pure:
         )
 
     def meets(millionths: int) -> bool:
-        plan = priced(resolved, Pure(Fraction(millionths, _MILLION)))
+        plan = priced(resolved, PureSpend(Fraction(millionths, _MILLION)))
         quote = Quote(plan, 0.0, Fraction(0), None, False, given)
         return all(_known(name, figures[name], quote) <= half for name, half in wanted.items())
 
@@ -209,18 +209,18 @@ def cheapest(resolved: Resolved, error: Any, given: dict[str, int]) -> Pure:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if meets(middle) else (middle, high)
-    return Pure(Fraction(high, _MILLION))
+    return PureSpend(Fraction(high, _MILLION))
 
 
-def _millionths(resolved: Resolved) -> int:
+def _millionths(resolved: ResolvedQuestion) -> int:
     """Below the least ε whose noise can still be drawn. Scales are in inverse proportion to ε."""
-    plan = priced(resolved, Pure(Fraction(1000)))
+    plan = priced(resolved, PureSpend(Fraction(1000)))
     noises = (each.noise for each in plan.measured)
-    scales = [each.scale for each in noises if each is not None and not isinstance(each, Gaussian)]
+    scales = [each.scale for each in noises if each is not None and not isinstance(each, GaussianNoise)]
     for step in plan.steps:
-        if isinstance(step, Choices) and isinstance(step.mechanism, End):
+        if isinstance(step, Choices) and isinstance(step.mechanism, ExtremeMechanism):
             scales.append(step.mechanism.scale)
-        elif isinstance(step, Choices) and isinstance(step.mechanism, Quantiles):
+        elif isinstance(step, Choices) and isinstance(step.mechanism, QuantilesMechanism):
             finest = math.lcm(*(share.denominator for share in step.mechanism.shares))
             scales.append(2 * finest * step.mechanism.levels / step.mechanism.epsilon)
     return math.ceil(max(scales, default=Fraction(0)) * 1000 * _MILLION / LARGEST)

@@ -19,13 +19,13 @@ from sfumato.curator.lower.expressions import lower_condition, lower_expression
 from sfumato.curator.lower.lowered_value import require_number
 from sfumato.curator.lower.simplify import simplify_predicate
 from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.relation import Case, Comparison, Expression, Literal
 from sfumato.engines.program import Counted, Key, People, Program, Total, Units
 from sfumato.engines.rows import Present
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
-from sfumato.noise import Laplace
+from sfumato.noise import LaplaceNoise
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.neighbours import Neighbours
 
@@ -165,7 +165,7 @@ class Distance:
 
     program: People | Program
     formula: Linear | Mode | Single
-    noise: Laplace
+    noise: LaplaceNoise
     changes: int
 
     def event(self) -> Event:
@@ -184,11 +184,11 @@ Measured = tuple[People | Program, Linear | Mode | Single]
 
 def distance(source: RowSource, wanted: Property, spend: Spend) -> Priced:
     """The priced question for how far a table is from having a property."""
-    if not isinstance(spend, Pure):
+    if not isinstance(spend, PureSpend):
         raise PolicyError("SF-Q152", "A distance is released with pure ε.", try_="release(epsilon=0.1)")
     changes = 2 if source.table.neighbours is Neighbours.REPLACE_ONE else 1
     program, formula = _measured(source, wanted)
-    step = Distance(program, formula, Laplace(changes / spend.epsilon), changes)
+    step = Distance(program, formula, LaplaceNoise(changes / spend.epsilon), changes)
     return Priced(source.table, spend, (step,), truncation(source.table))
 
 

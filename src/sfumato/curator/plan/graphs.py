@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.curator.plan.priced import Priced
-from sfumato.curator.plan.spend import Moves, Needs
+from sfumato.curator.plan.spend import Needs, Sensitivity
 from sfumato.engines.program import Counted, Key, Program, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import DEGREE
 from sfumato.engines.values import Add, Column, Constant, Least
 from sfumato.errors import PolicyError
-from sfumato.noise import Laplace
+from sfumato.noise import LaplaceNoise
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.ends import Edge, Node
 from sfumato.privacy.sensitivity import root_up
@@ -41,16 +41,16 @@ _COLUMN = Column(0, DEGREE)
 # ---- how far one node or one edge can move them ------------------------------------------------------------
 
 
-def degree_moves(protects: Node | Edge) -> Moves:
+def degree_moves(protects: Node | Edge) -> Sensitivity:
     """Of the numbers of nodes with at least 1, 2, … `max_degree` edges."""
     most = protects.max_degree
-    return Moves(2 * most, most * most + 3 * most) if isinstance(protects, Node) else Moves(2, 4)
+    return Sensitivity(2 * most, most * most + 3 * most) if isinstance(protects, Node) else Sensitivity(2, 4)
 
 
-def edge_moves(protects: Node | Edge) -> Moves:
+def edge_moves(protects: Node | Edge) -> Sensitivity:
     """Of the number of edges that are kept."""
     most = protects.max_degree if isinstance(protects, Node) else 1
-    return Moves(most, most * most)
+    return Sensitivity(most, most * most)
 
 
 # ---- what is computed once it is paid ----------------------------------------------------------------------
@@ -61,16 +61,16 @@ def edge_moves(protects: Node | Edge) -> Moves:
 class NoisyNumbers:
     """Noise for numbers that one protected node or edge can move so far."""
 
-    moves: Moves
+    moves: Sensitivity
     noise: Noise
 
     def event(self) -> Event:
-        if isinstance(self.noise, Laplace):
+        if isinstance(self.noise, LaplaceNoise):
             return self.noise.event(self.moves.l1)
         return self.noise.event(self._l2)
 
     def release(self, exact: IntArray) -> list[int]:
-        if isinstance(self.noise, Laplace):
+        if isinstance(self.noise, LaplaceNoise):
             noisy = self.noise.release(exact, l1=self.moves.l1)
         else:
             noisy = self.noise.release(exact, l2=self._l2)
@@ -159,6 +159,6 @@ def _rows(table: Table) -> Scan:
     return Scan(table.snapshot_name)
 
 
-def _paid(table: Table, moves: Moves, spends: Spends) -> tuple[Spend, NoisyNumbers]:
+def _paid(table: Table, moves: Sensitivity, spends: Spends) -> tuple[Spend, NoisyNumbers]:
     spend = spends(table, Needs((moves,)))
     return spend, NoisyNumbers(moves, spend.noise(moves))

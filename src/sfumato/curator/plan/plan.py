@@ -23,16 +23,16 @@ from sfumato.curator.lower.lowered_value import (
 )
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.priced import truncation
-from sfumato.curator.plan.sensitivity import Reach
-from sfumato.curator.plan.spend import Moves, Needs, Pure
-from sfumato.curator.plan.steps import Bought, Choices, Measured, Step, Sums
+from sfumato.curator.plan.sensitivity import ContributionBounds
+from sfumato.curator.plan.spend import Needs, PureSpend, Sensitivity
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Measured, Step, Sums
 from sfumato.curator.plan.summands import Summand, summands, weighed
 from sfumato.curator.question.measurement import MINIMUM_SHARE, Aggregate, QuantileOf, Question
 from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
-from sfumato.noise import End, Quantiles, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.events import Event, Sequential
@@ -73,7 +73,7 @@ class Grouping:
         return engine.Key(add_integer(self.part.value, -self.domain.low), self.domain.size)
 
 
-class Resolved:
+class ResolvedQuestion:
     """A question whose names are known and whose bounds are followed; what it costs is yet to be said."""
 
     def __init__(self, tables: Tables, question: Question) -> None:
@@ -111,7 +111,7 @@ class Resolved:
         return Bounded(self.source.rows, self.source.where, cell, bounds.groups, bounds.rows), Every()
 
     @cached_property
-    def reach(self) -> Reach:
+    def reach(self) -> ContributionBounds:
         rows, bounds = self.source.max_rows, self.question.bounds
         constant = all(key.part.constant for key in self.keys)
         cells = 1 if constant else rows if self.bought else min(rows, self.cells)
@@ -119,7 +119,7 @@ class Resolved:
         if bounds is not None:
             cells, each = min(cells, bounds.groups), min(each, bounds.rows)
         replaced = self.table.neighbours is Neighbours.REPLACE_ONE
-        return Reach(min(rows, cells * each), cells, each, replaced, not self.keys)
+        return ContributionBounds(min(rows, cells * each), cells, each, replaced, not self.keys)
 
     @property
     def _apart(self) -> bool:
@@ -167,12 +167,12 @@ class Resolved:
                     found[summand] += weight
         return tuple(found.values())
 
-    def moves(self, summand: Summand) -> Moves:
+    def moves(self, summand: Summand) -> Sensitivity:
         """Nothing moves the number of all rows where it is public."""
         everyone = self.rows == (self.source.rows, Every()) and isinstance(self.source.rows, Scan)
         whole = everyone and not self.keys and isinstance(summand.term, engine.Counted)
         if whole and self.table.neighbours is Neighbours.REPLACE_ONE:
-            return Moves(0, 0)
+            return Sensitivity(0, 0)
         return self.reach.moves(summand)
 
     def _check_keys(self) -> None:
@@ -216,7 +216,7 @@ def _rankable(part: LoweredValue) -> LoweredValue:
 class Plan:
     """A priced question: the steps that answer it, in order."""
 
-    resolved: Resolved
+    resolved: ResolvedQuestion
     spend: Spend
     steps: tuple[Step, ...]
     round: tuple[str, ...] = ()
@@ -270,10 +270,10 @@ class Plan:
 
 def plan(tables: Tables, question: Question, spend: Spend) -> Plan:
     """Price a question. The spend is split over the sums and choices that the question needs."""
-    return priced(Resolved(tables, question), spend)
+    return priced(ResolvedQuestion(tables, question), spend)
 
 
-def priced(resolved: Resolved, spend: Spend) -> Plan:
+def priced(resolved: ResolvedQuestion, spend: Spend) -> Plan:
     split = spend.split(resolved.needs)
     measured = tuple(
         _measured(resolved, each, spend, part)
@@ -291,13 +291,13 @@ def priced(resolved: Resolved, spend: Spend) -> Plan:
     return Plan(resolved, spend, ((Sums(sums, measured),) if measured else ()) + choices)
 
 
-def _measured(resolved: Resolved, summand: Summand, spend: Spend, part: Fraction) -> Measured:
+def _measured(resolved: ResolvedQuestion, summand: Summand, spend: Spend, part: Fraction) -> Measured:
     moves = resolved.moves(summand)
     return Measured(summand, moves, spend.noise(moves, part) if moves.l1 else None)
 
 
 def _choices(
-    resolved: Resolved, part: LoweredValue, quantiles: tuple[QuantileOf, ...], shared: Fraction
+    resolved: ResolvedQuestion, part: LoweredValue, quantiles: tuple[QuantileOf, ...], shared: Fraction
 ) -> Choices:
     """All rows of a unit share the ε of a choice."""
     rows, where = resolved.rows
@@ -307,19 +307,21 @@ def _choices(
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
     count = resolved.reach.counted
     epsilon = shared / count
-    mechanism: Quantiles | End = Quantiles(epsilon, shares)
+    mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
-        mechanism = End.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
+        mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
     return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
 
 
-def _bought(resolved: Resolved, measured: tuple[Measured, ...], spend: Spend, part: Fraction) -> Bought:
-    if not isinstance(spend, Pure) or not spend.delta:
+def _bought(
+    resolved: ResolvedQuestion, measured: tuple[Measured, ...], spend: Spend, part: Fraction
+) -> DiscoveredKeys:
+    if not isinstance(spend, PureSpend) or not spend.delta:
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
     program = engine.Keyed(rows, where, keys, tuple(each.summand.term for each in measured))
-    return Bought(program, _keys(spend.choice(part), spend.delta, resolved.reach.keys), measured)
+    return DiscoveredKeys(program, _keys(spend.choice(part), spend.delta, resolved.reach.keys), measured)
 
 
 def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometric | ThresholdedNoise:
@@ -330,7 +332,7 @@ def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometr
     return laplace if laplace.threshold <= gaussian.threshold else gaussian
 
 
-def _bias(resolved: Resolved) -> list[str]:
+def _bias(resolved: ResolvedQuestion) -> list[str]:
     """In the words of the table whose units are protected."""
     unit, question = resolved.table.unit, resolved.question
     found = list(truncation(resolved.table))

@@ -21,7 +21,7 @@ from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total
 from sfumato.engines.rows import Scan
 from sfumato.engines.values import Block
 from sfumato.errors import PolicyError
-from sfumato.noise import BlockMedian, Quantiles, TopK
+from sfumato.noise import BlockMedian, QuantilesMechanism, TopK
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Repeated
@@ -106,7 +106,7 @@ class Ranked:
     values: int
     cells: int
     size: int
-    mechanism: Quantiles
+    mechanism: QuantilesMechanism
     rows: int
 
     def event(self) -> Event:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.curator.plan.spend import Moves
+from sfumato.curator.plan.spend import Sensitivity
 from sfumato.engines.program import Units
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ContributionBounds:
     """A unit has at most `rows` rows, in at most `cells` cells with at most `each` rows in one of them."""
 
     rows: int
@@ -37,22 +37,22 @@ class Reach:
         """How many cells can have one unit more or less, between neighbours."""
         return min(self.rows, self.cells) * (2 if self.replaced else 1)
 
-    def moves(self, summand: Summand) -> Moves:
+    def moves(self, summand: Summand) -> Sensitivity:
         """The norms of what one unit adds to the cells of a sum, and of what replacing it changes."""
         if isinstance(summand.term, Units):
             cells = min(self.rows, self.cells)
-            return self._replaced(Moves(cells, cells), signed=False)
+            return self._replaced(Sensitivity(cells, cells), signed=False)
         bound = summand.bound
         rows = min(self.rows, self.cells * self.each)
         full = min(self.cells, self.rows // self.each)
         rest = min(self.each, rows - full * self.each)
-        added = Moves(rows * bound, (full * self.each**2 + rest**2) * bound**2)
+        added = Sensitivity(rows * bound, (full * self.each**2 + rest**2) * bound**2)
         return self._replaced(added, summand.signed)
 
-    def _replaced(self, added: Moves, signed: bool) -> Moves:
+    def _replaced(self, added: Sensitivity, signed: bool) -> Sensitivity:
         """Two units' rows: where both add, they cancel in part if they meet in one cell."""
         if not self.replaced:
             return added
         if not signed:
-            return added if self.alone else Moves(2 * added.l1, 2 * added.l2_squared)
-        return Moves(2 * added.l1, 4 * added.l2_squared)
+            return added if self.alone else Sensitivity(2 * added.l1, 2 * added.l2_squared)
+        return Sensitivity(2 * added.l1, 4 * added.l2_squared)

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise import End, Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise import (
+    ExtremeMechanism,
+    LaplaceNoise,
+    QuantilesMechanism,
+    ThresholdedNoise,
+    TruncatedGeometric,
+)
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
@@ -19,7 +25,7 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.spend import Moves, Noise
+    from sfumato.curator.plan.spend import Noise, Sensitivity
     from sfumato.curator.plan.summands import Summand
     from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
     from sfumato.noise.sampling.integers import IntArray
@@ -33,14 +39,14 @@ class Measured:
     """One noisy sum, or one that no unit can move and that is shown as it is."""
 
     summand: Summand
-    moves: Moves
+    moves: Sensitivity
     noise: Noise | None
 
     def event(self) -> Event:
         match self.noise:
             case None:
                 return FREE
-            case Laplace():
+            case LaplaceNoise():
                 return self.noise.event(self.moves.l1)
             case _:
                 return self.noise.event(self.l2)
@@ -49,7 +55,7 @@ class Measured:
         match self.noise:
             case None:
                 return exact
-            case Laplace():
+            case LaplaceNoise():
                 return self.noise.release(exact, l1=self.moves.l1)
             case _:
                 return self.noise.release(exact, l2=self.l2)
@@ -85,7 +91,7 @@ class Choices:
     """
 
     program: Tally
-    mechanism: Quantiles | End
+    mechanism: QuantilesMechanism | ExtremeMechanism
     rows: int
 
     def event(self) -> Event:
@@ -102,7 +108,7 @@ class Choices:
 
 @tagged("Bought", "program", "keys", "measured")
 @dataclass(frozen=True, slots=True)
-class Bought:
+class DiscoveredKeys:
     """Keys that enough units have, and noisy sums for those."""
 
     program: Keyed
@@ -121,4 +127,4 @@ class Bought:
         return [[list(key) for key in told], *sums]
 
 
-Step = Sums | Choices | Bought
+Step = Sums | Choices | DiscoveredKeys

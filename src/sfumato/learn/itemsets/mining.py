@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.curator.lower.computed import sum_values
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.itemsets.bases import LONGEST, bases, subsets
 from sfumato.learn.itemsets.capped import Counts, Estimate, Size, blended, cap, counts, sizes, step
-from sfumato.oracle.blocks import COUNT, Among, Block, Choose, Constant, Key, Lookup, Multiply, part
+from sfumato.oracle.blocks import COUNT, Among, Block, Choose, Constant, Key, Lookup, Multiply, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -237,8 +237,8 @@ def _one_basis(
 
 def _sharper(oracle: Oracle) -> Spend:
     """Where a transaction is in one cell only, Laplace noise may be the smaller: then all is by pure ε."""
-    kinds: list[Spend] = [oracle.purse.alone, oracle.purse.main]
-    return min(kinds, key=lambda each: oracle.noise([_ONE], part(each, _BASIS))[0].deviation)
+    kinds: list[Spend] = [oracle.budget.alone, oracle.budget.main]
+    return min(kinds, key=lambda each: oracle.noise([_ONE], share_of(each, _BASIS))[0].deviation)
 
 
 def _most_frequent(
@@ -247,7 +247,7 @@ def _most_frequent(
     """By pure ε, chosen one after the other; with Gaussian noise, counted."""
     if length == len(items):
         return range(length)
-    if isinstance(spend, Pure):
+    if isinstance(spend, PureSpend):
         return oracle.select(items, length, _LEADING, spend)
     chosen = cap(oracle, held, seen, seen.rows.count * seen.mean / len(items), _LEADING)
     oracle, (weight,) = oracle.remember([chosen.weight])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.learn.convex.problems import Joint
     from sfumato.learn.convex.score_gradients import Residual
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.fit_budget import Purse
+    from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -83,9 +83,9 @@ class ConvexClassifier(LinearClassifier):
         two = self.classes is not None and len(self.classes) == 2
         return "objective" if pure and two else "gradient"
 
-    def purse(self) -> Purse:
-        purse, form = super().purse(), self._form()
-        return purse if form == "gradient" else textbook.priced(purse, form)
+    def fit_budget(self) -> FitBudget:
+        budget, form = super().fit_budget(), self._form()
+        return budget if form == "gradient" else textbook.priced(budget, form)
 
     @property
     def arithmetic(self) -> str:  # type: ignore[override]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sfumato.errors import LedgerError, UsageError
+from sfumato.errors import LedgerError, UsageError, missing_extra
 from sfumato.ledger import tables
 from sfumato.ledger.chain import half_a_character
 from sfumato.ledger.group_commit import busy, unconfirmed
@@ -199,10 +199,8 @@ def driver() -> ModuleType:
     try:
         import psycopg
     except ImportError:
-        raise UsageError(
-            "SF-L311",
-            "A ledger in PostgreSQL needs the psycopg package.",
-            try_="pip install 'sfumato[postgres]'",
+        raise missing_extra(
+            "postgres", "SF-L311", "A ledger in PostgreSQL needs the psycopg package."
         ) from None
     return psycopg  # type: ignore[no-any-return,unused-ignore]
 
