@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.search import Plan, Search
@@ -111,7 +111,7 @@ def _in_exact_form(params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "method": _EXACT} if "method" in params else params
 
 
-def _require_one_each(rows: Source, rows_per_unit: int) -> None:
+def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
     if rows_per_unit > 1 or rows.table.neighbours is Neighbours.REPLACE_ONE:
         raise PolicyError(
             "SF-E144",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.curator.lower.computed import total
+from sfumato.curator.lower.computed import sum_values
 from sfumato.oracle.blocks import Block, Constant, Multiply
 from sfumato.oracle.declared import Labels
 
@@ -94,7 +94,7 @@ class GradientQuestion:
         label = labels(declared).value
         scores = grow(
             [
-                total([Multiply(v, Constant(w)) for v, w in zip(vector, row, strict=True)])
+                sum_values([Multiply(v, Constant(w)) for v, w in zip(vector, row, strict=True)])
                 for row in self.weights.tolist()
             ]
         )

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
     from sfumato.oracle.arrays import Arrays
-    from sfumato.oracle.blocks import Block, Key, Noisy, Value
+    from sfumato.oracle.blocks import Block, Key, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
@@ -65,7 +66,7 @@ class ArrayOracle(Oracle):
     def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
         noise = self._paid(blocks, spend)
         exact = self._arrays.sums(keys, [term for block in blocks for term in block.terms])
-        ends = np.cumsum([each.terms for each in noise])[:-1]
+        ends = np.cumsum([each.of for each in noise])[:-1]
         return [each.release(sums) for each, sums in zip(noise, np.split(exact, ends), strict=True)]
 
     def _histograms(
@@ -85,7 +86,7 @@ class ArrayOracle(Oracle):
         parts = [np.split(each, ends) for each in long]
         return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
 
-    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         self._pay(noise.event())
         if self._matrix is None or not self._matrix.suits(asked):
             self._matrix = FeatureMatrix.of(self.declared, self._arrays, asked)
@@ -101,7 +102,7 @@ class ArrayOracle(Oracle):
         self._pay(mechanism.event())
         return mechanism.release(self._arrays.sums((), terms)[:, 0])
 
-    def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:
+    def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[NoisySum[int]]:
         """Charged before anything is summed."""
         noise = self.noise(blocks, spend)
         self._pay(Sequential(tuple(each.event() for each in noise)))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.gate import decode
-from sfumato.curator.lower.computed import Layers
-from sfumato.curator.lower.relations import source
+from sfumato.curator.lower.computed import ComputedColumns
+from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.selections import chosen, ranks
-from sfumato.curator.question.relation import Aliased, Table
+from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.oracle.blocks import (
     Constant,
@@ -40,13 +40,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.catalog import catalog
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.priced import Payable, Priced
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
-    from sfumato.oracle.blocks import Block, Key, Noisy, Value
+    from sfumato.oracle.blocks import Block, Key, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
@@ -54,9 +55,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
 
 
-def private_rows(payer: Payer, table: str) -> Source:
+def private_rows(payer: Payer, table: str) -> RowSource:
     """The rows of a table with someone to protect in it."""
-    rows = source(Aliased(Table(table), table), payer.lab.table)
+    rows = lower_relation(Alias(BaseTable(table), table), payer.lab.table)
     if rows.table.is_public:
         raise PolicyError(
             "SF-Q144",
@@ -66,7 +67,7 @@ def private_rows(payer: Payer, table: str) -> Source:
     return rows
 
 
-def protected(rows: Source, each: int) -> str:
+def protected(rows: RowSource, each: int) -> str:
     """Who is, in words."""
     unit = rows.table.unit.column or "row"
     return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
@@ -92,7 +93,7 @@ class TableOracle(Oracle):
 
     scans = True
 
-    def __init__(self, rounds: Rounds, rows: Source, declared: Declared, budget: FitBudget) -> None:
+    def __init__(self, rounds: Rounds, rows: RowSource, declared: Declared, budget: FitBudget) -> None:
         super().__init__(declared, budget)
         self._rounds, self._rows = rounds, rows
         self.rows_per_unit = rows.max_rows
@@ -104,7 +105,7 @@ class TableOracle(Oracle):
 
     def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
         """Computed once in every question."""
-        layers, known = Layers(self._rows), dict[int, tuple[int, int]]()
+        layers, known = ComputedColumns(self._rows), dict[int, tuple[int, int]]()
         columns = layers.add(values)
         spans = {
             at: value_range(each, self.declared.spans, known)
@@ -136,8 +137,8 @@ class TableOracle(Oracle):
     def short(self, length: float) -> TableOracle:
         return self._around(View(length))
 
-    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
-        layers = Layers(self._rows)
+    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
+        layers = ComputedColumns(self._rows)
         block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
         return np.array(answer, dtype=object)

@@ -20,13 +20,14 @@ import numpy as np
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.noise import QuantilesMechanism, TopK
-from sfumato.oracle.blocks import Add, Block, Constant, Key, Noisy, noisy, share_of, value_range
+from sfumato.oracle.blocks import Add, Block, Constant, Key, noisy, share_of, value_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared, View
@@ -168,7 +169,7 @@ class Oracle(ABC):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 
-    def noise(self, blocks: Sequence[Block], spend: Spend) -> list[Noisy]:
+    def noise(self, blocks: Sequence[Block], spend: Spend) -> list[NoisySum[int]]:
         """What would be added to these blocks; public."""
         return [noisy(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
@@ -192,12 +193,12 @@ class Oracle(ABC):
         """The noisy integers of each block's term for each grouping."""
 
     @abstractmethod
-    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         """The noisy integers, features fastest."""
 
     @abstractmethod
     def _around(self, view: View) -> Oracle: ...
 
 
-def _answer(values: Any, noise: Noisy) -> Answer:
+def _answer(values: Any, noise: NoisySum[int]) -> Answer:
     return Answer(np.asarray(values, dtype=np.float64), noise.deviation)

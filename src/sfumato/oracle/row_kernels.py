@@ -16,7 +16,7 @@ from sfumato.privacy.canonical import tagged
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import Value
     from sfumato.privacy.events import Event
@@ -45,7 +45,7 @@ class KernelStep:
         return self.kernel.release(exact)
 
 
-def price_kernel(source: Source, figures: Sequence[Value], kernel: RowKernel, spend: Spend) -> Priced:
+def price_kernel(source: RowSource, figures: Sequence[Value], kernel: RowKernel, spend: Spend) -> Priced:
     """Return what is charged for a kernel over these figures of each unit's row."""
     program = People(source.rows, source.where, tuple(map(Total, figures)))
     return Priced(source.table, spend, (KernelStep(program, kernel),), truncation(source.table))

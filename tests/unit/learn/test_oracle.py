@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.lower.relations import source
+from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.payer import Payer
 from sfumato.curator.plan.spend import GaussianSpend
-from sfumato.curator.question.relation import Aliased, Table
+from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.program import Tallies
 from sfumato.engines.rows import ALL
 from sfumato.errors import BudgetError, PolicyError
@@ -102,7 +102,7 @@ def arrays(rows: dict[str, np.ndarray]) -> Arrays:
 
 
 def table(lab: sf.Lab, name: str) -> Any:
-    return source(Aliased(Table(name), name), lab.table)
+    return lower_relation(Alias(BaseTable(name), name), lab.table)
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=len)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.lower.transactions import transactions
+from sfumato.curator.lower.transactions import build_transactions
 from sfumato.errors import UsageError
 from sfumato.oracle.blocks import limit_rows
 from sfumato.oracle.declared import declare_items
@@ -38,7 +38,7 @@ def fit_table(
     bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
     names: Sequence[Any] = column_names(features)
     if estimator.reads_sets:
-        bounded, names, columns = transactions(rows, names)
+        bounded, names, columns = build_transactions(rows, names)
         declared, each = declare_items(names, columns), rows.max_rows
     else:
         declared = Catalogued(bounded).declared(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.lower.computed import total, toward_zero
+from sfumato.curator.lower.computed import divide_toward_zero, sum_values
 from sfumato.oracle.blocks import (
     Add,
     Among,
@@ -192,7 +192,7 @@ class Softmax:
         odds = grow(
             [Either(Lookup(Divide(each, Constant(self.grid.step)), entries), Constant(0)) for each in below]
         )
-        (whole,) = grow([total(odds)])
+        (whole,) = grow([sum_values(odds)])
         chances = [Divide(Multiply(each, Constant(STEPS)), whole) for each in odds]
         own = [Choose(Among(label, (k,)), Constant(-STEPS), Constant(0)) for k in range(self.classes)]
         pulls = grow(
@@ -226,10 +226,10 @@ class _Short:
         return np.trunc(pulls, out=pulls)
 
     def lowered(self, pulls: Sequence[Value], grow: Grow) -> list[Value]:
-        (squared,) = grow([total([Multiply(each, each) for each in pulls])])
+        (squared,) = grow([sum_values([Multiply(each, each) for each in pulls])])
         entries = tuple(map(int, self.factors.tolist()))
         (factor,) = grow([Lookup(Divide(squared, Constant(self.step)), entries)])
-        return list(grow([toward_zero(Multiply(each, factor), _FACTORS) for each in pulls]))
+        return list(grow([divide_toward_zero(Multiply(each, factor), _FACTORS) for each in pulls]))
 
 
 def _of_class(label: Value, classes: int, value: Value) -> Value:
