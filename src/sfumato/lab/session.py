@@ -75,11 +75,11 @@ class Session:
         `sf.learn.Search` is charged once, for all its runs.
         """
         from sfumato.learn import Search
+        from sfumato.learn.base.fit_table import fit_table
         from sfumato.learn.search_tables import search
-        from sfumato.oracle.over_tables import fit
         from sfumato.queries.aggregations import require_name
 
-        fits: Any = search if type(estimator) is Search else fit
+        fits: Any = search if type(estimator) is Search else fit_table
         fitted: Fitted = fits(self._payer, estimator, require_name(table), features, target, rows_per_unit)
         return fitted
 

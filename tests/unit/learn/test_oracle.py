@@ -40,9 +40,10 @@ from sfumato.oracle.blocks import (
 from sfumato.oracle.declared import ONE, Declared, Feature
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.moments import gram
+from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.oracle.over_tables import Rounds, TableOracle
 from sfumato.oracle.own_rows import rounded
-from sfumato.oracle.protocol import ArrayOracle, Oracle
+from sfumato.oracle.protocol import Oracle
 
 A, B, C = (Column(0, name) for name in "abc")
 SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}

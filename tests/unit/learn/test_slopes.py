@@ -16,17 +16,17 @@ from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Grid, Preparation
 from sfumato.engines.values import AtLeast, Column, Multiply
 from sfumato.learn.convex.losses import LOGISTIC, huber
-from sfumato.learn.convex.score_gradients import STEPS, Margins, Residual, Softmax
+from sfumato.learn.convex.score_gradients import STEPS, Margins, Softmax
 from sfumato.learn.convex.score_gradients import Grid as Scores
 from sfumato.oracle.arrays import Arrays
 from sfumato.oracle.declared import ONE, Declared, Feature, Labels
-from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
+from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion, ScoreGradient
 
 FEATURES, ROWS = 5, 400
 NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]
 LABEL = Column(0, "y")
 SCORE = Scores(256 * ONE)
-RESIDUALS: list[Residual] = [
+RESIDUALS: list[ScoreGradient] = [
     Margins(LOGISTIC, SCORE, 0.3, 2),
     Margins(huber(), SCORE, 1.0, 2),
     Margins(huber(0.1), SCORE, 0.7, 4),
@@ -74,7 +74,7 @@ def arrays(X: np.ndarray, y: np.ndarray) -> Arrays:
     return Arrays({**columns, LABEL: y.astype(float)}, {})
 
 
-def asked(residual: Residual, seed: int = 5) -> GradientQuestion:
+def asked(residual: ScoreGradient, seed: int = 5) -> GradientQuestion:
     weights = np.random.default_rng(seed).normal(0, 2 * 256, (residual.outputs, FEATURES + 1))
     return GradientQuestion(np.rint(weights).astype(np.int64), residual, 400)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,16 +30,16 @@ from sfumato.oracle.blocks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.learn.convex.losses import Loss
-    from sfumato.oracle.blocks import Column, Value
+    from sfumato.oracle.blocks import Value
+    from sfumato.oracle.gradients import Grow
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
-    Grow = Callable[[Sequence[Value]], list[Column]]
 
 STEPS = 2**10
 """What stands for a pull of 1."""
@@ -50,25 +50,6 @@ _FAR = 12.0
 _ODDS = 2**16
 _FACTORS = 2**8
 _LENGTHS = 1024
-
-
-class Residual(Protocol):
-    """What a row pulls, of length at most `longest`; rows of no class pull nothing."""
-
-    @property
-    def longest(self) -> int: ...
-
-    @property
-    def outputs(self) -> int: ...
-
-    def marks(self, codes: Codes) -> Floats:
-        """What is to be known of each row's class, one column a score."""
-
-    def of(self, scores: Floats, marks: Floats) -> Floats:
-        """From whole scores, one column each."""
-
-    def lowered(self, scores: Sequence[Value], label: Value, grow: Grow) -> list[Value]:
-        """The same for an engine."""
 
 
 @dataclass(frozen=True)
