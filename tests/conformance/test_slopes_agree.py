@@ -71,7 +71,7 @@ def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], residual: Any) ->
     weights = np.random.default_rng(5).normal(0, 500, (residual.outputs, 4))
     slopes = GradientQuestion(np.rint(weights).astype(np.int64), residual, 400)
     grown = layers()
-    terms = slopes.lowered(known, grown.add)
+    terms = slopes.lowered(known, grown.add_columns)
     duck, other = engines.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
     expected = slopes.exact(FeatureMatrix.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
     assert duck == other

@@ -107,7 +107,7 @@ def _scores(model: LinearClassifier, cut: Declared, layers: ComputedColumns) -> 
     weights, origin = model.whole_weights(cut, _ONE)
     values = [feature.value for feature in cut.features]
     return list(
-        layers.add(
+        layers.add_columns(
             [
                 Add(
                     sum_values([Multiply(v, Constant(w)) for v, w in zip(values, row, strict=True)]),
@@ -122,10 +122,10 @@ def _scores(model: LinearClassifier, cut: Declared, layers: ComputedColumns) -> 
 def _guessed(scores: list[Value], layers: ComputedColumns) -> Value:
     """The place of the highest score, the first of several; of one score, whether it is above nothing."""
     if len(scores) == 1:
-        return layers.add([Choose(AtLeast(scores[0], 1), Constant(1), Constant(0))])[0]
-    highest, place = scores[0], layers.add([Constant(0)])[0]
+        return layers.add_columns([Choose(AtLeast(scores[0], 1), Constant(1), Constant(0))])[0]
+    highest, place = scores[0], layers.add_columns([Constant(0)])[0]
     for at, score in enumerate(scores[1:], 1):
-        place, highest = layers.add(
+        place, highest = layers.add_columns(
             [Choose(Less(highest, score), Constant(at), place), Greatest(highest, score)]
         )
     return place
@@ -135,4 +135,4 @@ def _binned(score: Value, bins: int, layers: ComputedColumns) -> Value:
     """In how many of the edges between bins of chances the score lies above."""
     edges = [math.ceil(math.log(at / (bins - at)) * _ONE) for at in range(1, bins)]
     above = [Choose(AtLeast(score, edge), Constant(1), Constant(0)) for edge in edges]
-    return layers.add([sum_values(above) if above else Constant(0)])[0]
+    return layers.add_columns([sum_values(above) if above else Constant(0)])[0]

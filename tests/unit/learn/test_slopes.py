@@ -86,7 +86,7 @@ def test_an_engine_and_numpy_agree(engine: DuckDBEngine, residual: Any) -> None:
     known = declared(ONE, 3 * ONE, residual.classes)
     slopes = asked(residual)
     grown = layers()
-    terms = slopes.lowered(known, grown.add)
+    terms = slopes.lowered(known, grown.add_columns)
     expected = slopes.exact(FeatureMatrix.of(known, arrays(X, y), slopes))
     assert told(engine, grown, terms).tolist() == expected.ravel().tolist()
     assert np.abs(expected).sum() > 0
@@ -119,7 +119,7 @@ def test_rows_are_shortened_to_what_is_priced(engine: DuckDBEngine) -> None:
     for norm in (1, 1000, ONE, 2 * ONE, 10 * ONE):
         grown = layers()
         columns = clip_to_norm(grown, NAMES, [ONE, ONE, ONE, ONE, ONE], norm, ONE)
-        (squared,) = grown.add([sum_values([Multiply(each, each) for each in columns])])
+        (squared,) = grown.add_columns([sum_values([Multiply(each, each) for each in columns])])
         longer = Program(grown.source.rows, AtLeast(squared, norm * norm + 1), (), (Counted(),))
         assert engine.run(longer).tolist() == [[0]]
         squares.append(told(engine, grown, [squared])[0])
