@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Kind = TypeVar("Kind", bound=type)
+    Value = TypeVar("Value")
     Form = Callable[[Any], dict[str, Any]]
 
 # By the exact class: a subclass is another value and needs a tag of its own.
@@ -39,10 +40,10 @@ def tagged(tag: str, *written: str) -> Callable[[Kind], Kind]:
     return register
 
 
-def written_by(form: Callable[[Kind], dict[str, Any]]) -> Callable[[type[Kind]], type[Kind]]:
+def written_by(form: Callable[[Value], dict[str, Any]]) -> Callable[[type[Value]], type[Value]]:
     """Let instances of a class be hashed as the dictionary that `form` makes of them; "" holds the tag."""
 
-    def register(kind: type[Kind]) -> type[Kind]:
+    def register(kind: type[Value]) -> type[Value]:
         _FORMS[kind] = form
         return kind
 
