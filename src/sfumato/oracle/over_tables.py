@@ -15,6 +15,7 @@ from sfumato.curator.lower.computed import ComputedColumns
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.selections import chosen, ranks
 from sfumato.curator.question.relation import Alias, BaseTable
+from sfumato.engines.value_ranges import ValueRanges
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.oracle.blocks import (
     Constant,
@@ -22,7 +23,6 @@ from sfumato.oracle.blocks import (
     price_blocks,
     price_histograms,
     split_histograms,
-    value_range,
 )
 from sfumato.oracle.declared import View
 from sfumato.oracle.gradients import labels
@@ -105,12 +105,9 @@ class TableOracle(Oracle):
 
     def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
         """Computed once in every question."""
-        layers, known = ComputedColumns(self._rows), dict[int, tuple[int, int]]()
+        layers, ranges = ComputedColumns(self._rows), ValueRanges(self.declared.spans)
         columns = layers.add_columns(values)
-        spans = {
-            at: value_range(each, self.declared.spans, known)
-            for at, each in zip(columns, values, strict=True)
-        }
+        spans = {at: ranges.find(each) for at, each in zip(columns, values, strict=True)}
         declared = replace(self.declared, spans={**self.declared.spans, **spans})
         return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
 
