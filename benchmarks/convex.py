@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato import learn
-from sfumato.learn.losses import LOGISTIC
-from sfumato.learn.perturbation import Neighbouring, objective_tilt, output_scale, spherical
-from sfumato.learn.problems import OfMargins, Problem
+from sfumato.learn.convex.losses import LOGISTIC
+from sfumato.learn.convex.perturbation import Neighbouring, objective_tilt, output_scale, spherical
+from sfumato.learn.convex.problems import OfMargins, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,7 @@ from parts.scores import FITS
 from parts.spark import java_seconds, session
 
 if TYPE_CHECKING:
-    from sfumato.lab import Lab
+    from sfumato.lab.lab import Lab
 
 FITTING = Path(__file__).parent / "parts" / "fitting.py"
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.ledger import Charge, Charged, PostgresLedger, SqliteLedger, tables
+from sfumato.ledger.chain import digest
 from sfumato.ledger.commitment import commitment, fresh_nonce
-from sfumato.ledger.database import Database
-from sfumato.ledger.entry import digest
 from sfumato.ledger.files import identity
+from sfumato.ledger.sqlite.database import Database
 from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import Budget, Pure, price
 

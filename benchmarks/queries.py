@@ -34,7 +34,7 @@ from parts.private import bounded, fresh_epsilon, prepared, with_known_noise
 
 if TYPE_CHECKING:
     from parts.measuring import Work
-    from sfumato.lab import Lab
+    from sfumato.lab.lab import Lab
 
 SOURCE = "purchases.parquet"
 PEAK = Path(__file__).parent / "parts" / "peak.py"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from sfumato.lab import Lab
+    from sfumato.lab.lab import Lab
 
 ESTIMATORS = {
     "linear regression": ("LinearRegression", TARGET),

@@ -13,7 +13,7 @@ from parts.rows import CATEGORIES, FIRST, HIGHEST, LAST, MAX_ROWS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.lab import Lab
+    from sfumato.lab.lab import Lab
 
 BUDGET = sf.Budget(epsilon=1_000_000)
 _spends = count(start=1)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato import audit, learn, local, noise, privacy, viz
-    from sfumato.curator.columns import between, one_of, text
-    from sfumato.lab import Lab, create, open
+    from sfumato.curator.catalog.columns import between, one_of, text
+    from sfumato.lab.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.ends import Edge, Node
     from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
@@ -63,14 +63,14 @@ _HOMES = {
     "ROW": "sfumato.privacy.units",
     "Budget": "sfumato.privacy.budget",
     "Edge": "sfumato.privacy.ends",
-    "Lab": "sfumato.lab",
+    "Lab": "sfumato.lab.lab",
     "Node": "sfumato.privacy.ends",
     "Unit": "sfumato.privacy.units",
-    "between": "sfumato.curator.columns",
-    "create": "sfumato.lab",
-    "one_of": "sfumato.curator.columns",
-    "open": "sfumato.lab",
-    "text": "sfumato.curator.columns",
+    "between": "sfumato.curator.catalog.columns",
+    "create": "sfumato.lab.lab",
+    "one_of": "sfumato.curator.catalog.columns",
+    "open": "sfumato.lab.lab",
+    "text": "sfumato.curator.catalog.columns",
 }
 _ROOMS = ("audit", "errors", "learn", "local", "noise", "privacy", "viz")
 

@@ -19,7 +19,7 @@ from sfumato.engines.values import Column
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.curator.catalog import Table
+    from sfumato.curator.catalog.catalog import Table
     from sfumato.engines.rows import Rows
     from sfumato.engines.values import Value
 

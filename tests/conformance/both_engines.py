@@ -14,8 +14,8 @@ from pyarrow import types
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.postgres import PostgresEngine
 from sfumato.engines.postgres.prepare import table
-from sfumato.engines.preparation import Preparation
 from sfumato.engines.program import Keyed, People, Tallies, Tally
+from sfumato.engines.snapshot import Preparation
 
 
 @dataclass(frozen=True)

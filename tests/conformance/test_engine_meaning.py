@@ -25,7 +25,6 @@ import pytest
 
 from conformance.reference import Reference
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.preparation import Codes, Grid, Moments, Preparation, Texts
 from sfumato.engines.program import (
     Counted,
     Key,
@@ -39,6 +38,7 @@ from sfumato.engines.program import (
     Units,
 )
 from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
 from sfumato.engines.values import (
     Add,
     Among,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from conformance.both_engines import Both
-from sfumato.engines.preparation import Codes, Grid, Moments, Preparation, Texts
+from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
 
 KEY = b"a key of the lab"
 NAN, INF = math.nan, math.inf

@@ -14,16 +14,16 @@ import pytest
 from conformance.both_engines import Both
 from conformance.test_engines_agree import KEY
 from conformance.with_spark import Beside
-from sfumato.curator.domains import Numbers
-from sfumato.curator.lowered import Lowered, coarser, number
-from sfumato.curator.statistics import Add, Column, Constant, Either, Key, Lookup, Multiply
-from sfumato.engines.preparation import Codes, Grid, Preparation
+from sfumato.curator.catalog.domains import Numbers
+from sfumato.curator.lower.lowered_value import LoweredValue, coarsen_grid, require_number
 from sfumato.engines.program import Counted, Program, Tallies, Total
 from sfumato.engines.rows import ALL, Scan
-from sfumato.features import moved, short
-from sfumato.learn.cells import bins, clipped, corner, nearest
-from sfumato.learn.declared import ONE, Declared, Feature, View
-from sfumato.learn.moments import cross, gram
+from sfumato.engines.snapshot import Codes, Grid, Preparation
+from sfumato.learn.trees.cells import bins, clipped, corner, nearest
+from sfumato.oracle.blocks import Add, Column, Constant, Either, Key, Lookup, Multiply
+from sfumato.oracle.declared import ONE, Declared, Feature, View
+from sfumato.oracle.moments import cross, gram
+from sfumato.oracle.table_features import moved, short
 
 A, B, Y = (Column(0, name) for name in "aby")
 C = Column(0, "c")
@@ -31,7 +31,9 @@ C = Column(0, "c")
 
 def centred(column: Column, low: int, high: int) -> Feature:
     """As the catalog's columns become features."""
-    part, domain = number(coarser(Lowered(column, Numbers(low, high)), Numbers(low, high), 8), "it")
+    part, domain = require_number(
+        coarsen_grid(LoweredValue(column, Numbers(low, high)), Numbers(low, high), 8), "it"
+    )
     value = Add(Multiply(part.value, Constant(2)), Constant(-(domain.low + domain.high)))
     return Feature(column.name, Either(value, Constant(0)), domain.high - domain.low, 0.0, 1.0)
 

@@ -28,7 +28,7 @@ from tests.conformance.stores import store_of
 
 from sfumato.errors import SfumatoError
 from sfumato.ledger import Charge, Charged, Released, Reserved
-from sfumato.ledger.group import Job
+from sfumato.ledger.group_commit import Job
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, caps, price
 
 if TYPE_CHECKING:

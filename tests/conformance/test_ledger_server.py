@@ -16,7 +16,7 @@ from tests.conformance import servers
 
 from sfumato.errors import LedgerError, PolicyError, UsageError
 from sfumato.ledger import Charge, Charged, PostgresLedger, Released, transaction
-from sfumato.ledger.server import ServerDatabase
+from sfumato.ledger.postgres.database import ServerDatabase
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ import pytest
 from conformance.test_engines_agree import KEY
 from conformance.test_learners_agree import Rows, centred
 from conformance.with_spark import Beside
-from sfumato.curator.statistics import Column, Constant, Key, Multiply
-from sfumato.engines.preparation import Codes, Grid, Preparation
 from sfumato.engines.program import Counted, Present, Program, Total
 from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.snapshot import Codes, Grid, Preparation
 from sfumato.engines.spark.run import MOST_TERMS, parts
-from sfumato.features import moved, short
-from sfumato.learn.declared import Declared, View
-from sfumato.learn.moments import cross, gram, plain
+from sfumato.oracle.blocks import Column, Constant, Key, Multiply
+from sfumato.oracle.declared import Declared, View
+from sfumato.oracle.moments import cross, gram, plain
+from sfumato.oracle.table_features import moved, short
 
 ROWS, REACH = 3000, 2**20
 NAMES = [f"x{at}" for at in range(20)]

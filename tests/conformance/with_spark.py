@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from conformance.both_engines import Both, comparable
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.preparation import Preparation
+from sfumato.engines.snapshot import Preparation
 from sfumato.engines.spark import Folder, SparkEngine
 
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from sfumato.codes import CODES
+from sfumato.errors.codes import CODES
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 CODE = re.compile(r"SF-[A-Z]\d{3}")

@@ -18,11 +18,11 @@ import pytest
 
 import sfumato as sf
 from sfumato.audit import replay
-from sfumato.codes import CODES
-from sfumato.curator.quote import Quote
+from sfumato.curator.answers.quote import Quote
 from sfumato.engines import duckdb as engine
 from sfumato.errors import SealedError, SfumatoError
-from sfumato.session import Query, Session
+from sfumato.errors.codes import CODES
+from sfumato.lab.session import Query, Session
 
 SECRET = "SESAME"
 """Every value that nobody may see holds this word: identifiers, undeclared columns, files, settings."""

@@ -20,12 +20,12 @@ import pytest
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.curator.statistics import Block
-from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression, perturbation, solvers
-from sfumato.learn.arrival import LONGEST, arrival, arrived, slope_of, slope_off, steepness
-from sfumato.learn.losses import LOGISTIC, Loss, huber
-from sfumato.learn.minima import STEP, Minima, _calibrated, beyond
-from sfumato.learn.perturbation import (
+from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression
+from sfumato.learn.convex import perturbation, solvers
+from sfumato.learn.convex.convergence import LONGEST, arrival, arrived, slope_of, slope_off, steepness
+from sfumato.learn.convex.losses import LOGISTIC, Loss, huber
+from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, _calibrated, beyond
+from sfumato.learn.convex.perturbation import (
     ADD_REMOVE,
     Neighbouring,
     Tilted,
@@ -36,8 +36,9 @@ from sfumato.learn.perturbation import (
     output_scale,
     tilt_delta,
 )
-from sfumato.learn.problems import Chances, OfMargins, Problem
-from sfumato.learn.slopes import Slopes
+from sfumato.learn.convex.problems import Chances, OfMargins, Problem
+from sfumato.oracle.blocks import Block
+from sfumato.oracle.gradients import GradientQuestion
 from sfumato.privacy.events import Sequential
 
 BOUNDS = (-1.0, 1.0)
@@ -80,7 +81,7 @@ def descended(make: Callable[..., Any], classes: int, spend: dict[str, float]) -
         fitted = made().fit(*data)
         return [fitted.coef_, fitted.intercept_]
 
-    return audit.replay(program, neighbours(classes), claim=Sequential(made().purse().events))
+    return audit.replay(program, neighbours(classes), claim=Sequential(made().fit_budget().events))
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
@@ -93,13 +94,13 @@ def test_descent_keeps_its_price(make: Callable[..., Any], classes: int, spend: 
 
 
 def test_slopes_priced_for_half_their_reach_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Slopes.block
+    honest = GradientQuestion.block
 
-    def planted(self: Slopes, *given: Any) -> Block:
+    def planted(self: GradientQuestion, *given: Any) -> Block:
         block = honest(self, *given)
         return Block(block.terms, block.l1 // 2, block.l2_squared // 4)
 
-    monkeypatch.setattr(Slopes, "block", planted)
+    monkeypatch.setattr(GradientQuestion, "block", planted)
     assert descended(MAKERS[0], 2, SPENDS[1]).violates
 
 
@@ -134,7 +135,7 @@ def test_descent_behind_the_curator_keeps_its_price(tmp_path: Path, rows: int) -
         )
         return [fitted.coef_, fitted.intercept_]
 
-    claim = Sequential(LogisticRegression(**spend).purse().events)
+    claim = Sequential(LogisticRegression(**spend).fit_budget().events)
     found = audit.replay(program, person(rows), claim=claim)
     assert found.finding is None
     assert found.reached > 0.5
@@ -403,7 +404,7 @@ def test_rows_count_nowhere_where_no_solver_arrives(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_determinants_grow_no_further_than_is_said(classes: int) -> None:
-    from sfumato.learn.problems import Joint
+    from sfumato.learn.convex.problems import Joint
 
     rng = np.random.default_rng(2)
     joints: list[Joint] = [Chances(classes), OfMargins(LOGISTIC, classes), OfMargins(huber(0.1), classes)]
@@ -519,13 +520,13 @@ def calibrated_anew() -> Iterator[None]:
     _calibrated.cache_clear()
 
 
-def _minima(epsilon: float, norm: int = 4096) -> Minima:
-    return Minima(
+def _minima(epsilon: float, norm: int = 4096) -> ObjectiveRelease:
+    return ObjectiveRelease(
         "logistic", Fraction(1), 2, 2, norm, Fraction(1), 2000, Fraction(epsilon), Fraction(1, 1000)
     )
 
 
-def _releases(minima: Minima, table: list[list[int]]) -> Any:
+def _releases(minima: ObjectiveRelease, table: list[list[int]]) -> Any:
     exact = np.array(table, dtype=np.int64).reshape(-1, 2).T
     return lambda count: np.array([minima.release(exact)[0] for _ in range(count)], dtype=float) * STEP
 
@@ -542,7 +543,7 @@ def test_minima_on_a_grid_keep_their_price_and_planted_mistakes_do_not(
         found = honest(*given)
         return Tilted(found.scale / 20, found.penalty)
 
-    monkeypatch.setattr("sfumato.learn.minima.gaussian_tilt", planted)
+    monkeypatch.setattr("sfumato.learn.convex.objective_release.gaussian_tilt", planted)
     _calibrated.cache_clear()
     assert audit.run(target, claim=minima.event(), samples=1000, alpha=1e-6).violates
 
@@ -559,5 +560,5 @@ def test_no_rows_and_solvers_that_fail_are_no_errors(failing: str, monkeypatch: 
             raise np.linalg.LinAlgError
         return math.nan
 
-    monkeypatch.setattr(f"sfumato.learn.minima.{failing}", fails)
+    monkeypatch.setattr(f"sfumato.learn.convex.objective_release.{failing}", fails)
     assert abs(minima.release(exact)[0][0] * STEP - usual) < 0.5 * usual

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.distances import Linear, Mode, Single
-from sfumato.session import Session
+from sfumato.curator.plan.distances import Linear, Mode, Single
+from sfumato.lab.session import Session
 
 
 def _scores(rng: np.random.Generator, gain: int) -> list[int]:

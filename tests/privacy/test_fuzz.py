@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sfumato.codes import CODES
 from sfumato.errors import SealedError, SfumatoError
-from sfumato.session import Session
+from sfumato.errors.codes import CODES
+from sfumato.lab.session import Session
 
 QUICK = 3_000
 SLICES = 10

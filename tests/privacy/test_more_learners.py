@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sfumato import audit
-from sfumato.curator.statistics import Block
 from sfumato.learn import NearestNeighbors, Perceptron
 from sfumato.learn.neighbors import Waves
+from sfumato.oracle.blocks import Block
 from sfumato.privacy.events import Sequential
 
 HUGE = 1e6
@@ -58,7 +58,7 @@ CASES = [
 
 
 def audited(make: Any, spend: dict[str, float], classes: int) -> Any:
-    claim = Sequential(make(**spend).purse().events)
+    claim = Sequential(make(**spend).fit_budget().events)
     return audit.replay(lambda data: learned(make(**spend).fit(*data)), neighbours(classes), claim=claim)
 
 

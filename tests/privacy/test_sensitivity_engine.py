@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.preparation import Codes, Grid, Preparation
 from sfumato.engines.program import Counted, Key, Present, Program, Total, Units
 from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.snapshot import Codes, Grid, Preparation
 from sfumato.engines.values import (
     Add,
     Among,

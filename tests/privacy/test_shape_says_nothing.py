@@ -17,7 +17,7 @@ import pyarrow.csv
 import pytest
 
 import sfumato as sf
-from sfumato.session import Query, Session
+from sfumato.lab.session import Query, Session
 
 COLUMNS: dict[str, Any] = {
     "age": sf.between(0, 110),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.arrow import array
+from sfumato.engines.arrow import array
 
 DAYS = np.array(["1969-12-31", "2024-02-29"], dtype="M8[D]")
 

@@ -8,7 +8,7 @@ from sfumato.audit.replay import Replayed, replay
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.lab import Lab
+    from sfumato.lab.lab import Lab
     from sfumato.privacy.exact import Number
 
 

@@ -12,7 +12,7 @@ from sfumato.cli.output import console, show_table
 from sfumato.errors import BudgetError, UsageError
 
 if TYPE_CHECKING:
-    from sfumato.session import Session
+    from sfumato.lab.session import Session
     from sfumato.viz import Chart
 
 QUESTIONS = (

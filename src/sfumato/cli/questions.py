@@ -118,7 +118,7 @@ def explain(code: str | None, epsilon: float | None, delta: float, prior: float,
     if epsilon is not None:
         show(sf.privacy.explain(epsilon, delta, prior), as_json)
         return
-    from sfumato.codes import CODES
+    from sfumato.errors.codes import CODES
 
     name = f"SF-{(code or '').upper().removeprefix('SF-')}"
     if name not in CODES:

@@ -10,7 +10,7 @@ from sfumato.ledger import Released, steps
 
 if TYPE_CHECKING:
     from sfumato.curator.incidents import Incidents
-    from sfumato.curator.priced import Payable
+    from sfumato.curator.plan.priced import Payable
     from sfumato.engines.program import Engine
     from sfumato.ledger import Charge, Charged, Ledger
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sfumato.engines.rows import Counted, Figure, Present, Rows, Total
+from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.engines.preparation import GraphPreparation, Preparation
+    from sfumato.engines.snapshot import GraphPreparation, Preparation
     from sfumato.engines.values import Predicate, Value
 
     Integers = NDArray[np.int64] | NDArray[np.object_]
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 
+@tagged("Units")
 @dataclass(frozen=True, slots=True)
 class Units:
     """Not a sum over rows: how many different units the rows are of. Without a unit column, as Counted."""
@@ -44,6 +46,7 @@ class Units:
 Term = Counted | Present | Total | Units
 
 
+@tagged("Key", "value", "size")
 @dataclass(frozen=True, slots=True)
 class Key:
     """Group by an integer from 0 to size − 1; rows where it is missing or outside belong to no cell."""
@@ -52,6 +55,7 @@ class Key:
     size: int
 
 
+@tagged("Program", "rows", "where", "keys", "terms")
 @dataclass(frozen=True, slots=True)
 class Program:
     """Each term over the rows of each cell. Cells are the product of the keys, the last fastest.
@@ -69,6 +73,7 @@ class Program:
         return math.prod(key.size for key in self.keys)
 
 
+@tagged("Tally", "rows", "where", "keys", "value", "size")
 @dataclass(frozen=True, slots=True)
 class Tally:
     """How often each integer from 0 to size − 1 occurs in each cell. Answered by `Tallied`."""
@@ -89,6 +94,7 @@ class Tally:
         return self.cells * self.size
 
 
+@tagged("Tallies", "rows", "where", "keys", "values", "size")
 @dataclass(frozen=True, slots=True)
 class Tallies:
     """The same of several values at once, from one scan. Answered by `Tallied`, for which value v of cell c
@@ -125,6 +131,7 @@ class Tallied:
         return np.stack([*np.divmod(places.astype(np.int64), self.size), counts])
 
 
+@tagged("Keyed", "rows", "where", "keys", "terms")
 @dataclass(frozen=True, slots=True)
 class Keyed:
     """Each term over the rows of each combination of keys that occurs, and how many units it has.
@@ -147,6 +154,7 @@ class Found:
     sums: Integers
 
 
+@tagged("People", "rows", "where", "figures")
 @dataclass(frozen=True, slots=True)
 class People:
     """Figures of each unit: one row a figure, one column a unit with any row, in no particular order."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sfumato.engines.values import Every, Predicate, Value
+from sfumato.privacy.canonical import tagged
 
 MOST_COUNTED = 2**20
 
 
+@tagged("Scan", "snapshot", "at")
 @dataclass(frozen=True, slots=True)
 class Scan:
     """The rows of a snapshot."""
@@ -20,6 +22,7 @@ class Scan:
     at: int = 0
 
 
+@tagged("Sizes", "snapshot", "at")
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """One row for each unit. Its column `rows` is how many the source had, up to MOST_COUNTED."""
@@ -28,6 +31,7 @@ class Sizes:
     at: int = 0
 
 
+@tagged("Joined", "left", "right", "on", "same_unit", "optional")
 @dataclass(frozen=True, slots=True)
 class Joined:
     """Every pair of a left and a right row that agree.
@@ -44,11 +48,13 @@ class Joined:
     optional: bool = False
 
 
+@tagged("Counted")
 @dataclass(frozen=True, slots=True)
 class Counted:
     """How many rows."""
 
 
+@tagged("Present", "value")
 @dataclass(frozen=True, slots=True)
 class Present:
     """How many rows where the value is not missing."""
@@ -56,6 +62,7 @@ class Present:
     value: Value
 
 
+@tagged("Total", "value")
 @dataclass(frozen=True, slots=True)
 class Total:
     """The sum of a value, missing as nothing."""
@@ -63,6 +70,7 @@ class Total:
     value: Value
 
 
+@tagged("Smallest", "value")
 @dataclass(frozen=True, slots=True)
 class Smallest:
     """The least value; missing where all are."""
@@ -70,6 +78,7 @@ class Smallest:
     value: Value
 
 
+@tagged("Largest", "value")
 @dataclass(frozen=True, slots=True)
 class Largest:
     """The greatest value; missing where all are."""
@@ -80,6 +89,7 @@ class Largest:
 Figure = Counted | Present | Total | Smallest | Largest
 
 
+@tagged("PerUnit", "rows", "where", "keys", "figures", "at")
 @dataclass(frozen=True, slots=True)
 class PerUnit:
     """One row for each unit and each combination of keys among its rows that satisfy `where`.
@@ -94,6 +104,7 @@ class PerUnit:
     at: int
 
 
+@tagged("Bounded", "rows", "where", "cell", "groups", "rows_each")
 @dataclass(frozen=True, slots=True)
 class Bounded:
     """Rows that satisfy `where`, in at most `groups` cells a unit and `rows_each` rows in each of them.
@@ -108,6 +119,7 @@ class Bounded:
     rows_each: int
 
 
+@tagged("Computed", "rows", "values", "at")
 @dataclass(frozen=True, slots=True)
 class Computed:
     """The same rows with further columns v0, v1, …, each computed once however often it is used."""

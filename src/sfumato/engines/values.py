@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sfumato.privacy.canonical import tagged
+
 WIDEST = 2**120
 """What a value on the way to another may reach, and a constant: engines compute in 128 bits, or in fewer
 where reaches.py says so."""
@@ -17,6 +19,7 @@ where reaches.py says so."""
 # ---- integers ----------------------------------------------------------------------------------------------
 
 
+@tagged("Column", "at", "name")
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column, by its declared name, of the source of rows that has this number."""
@@ -25,6 +28,7 @@ class Column:
     name: str
 
 
+@tagged("Constant", "value")
 @dataclass(frozen=True, slots=True)
 class Constant:
     """The same for every row; with no integer, missing."""
@@ -32,18 +36,21 @@ class Constant:
     value: int | None
 
 
+@tagged("Add", "left", "right")
 @dataclass(frozen=True, slots=True)
 class Add:
     left: Value
     right: Value
 
 
+@tagged("Multiply", "left", "right")
 @dataclass(frozen=True, slots=True)
 class Multiply:
     left: Value
     right: Value
 
 
+@tagged("Divide", "left", "right")
 @dataclass(frozen=True, slots=True)
 class Divide:
     """left / right rounded down, neither of them negative; missing where right is 0."""
@@ -52,6 +59,7 @@ class Divide:
     right: Value
 
 
+@tagged("Least", "left", "right")
 @dataclass(frozen=True, slots=True)
 class Least:
     """The smaller of two; missing where one is."""
@@ -60,6 +68,7 @@ class Least:
     right: Value
 
 
+@tagged("Greatest", "left", "right")
 @dataclass(frozen=True, slots=True)
 class Greatest:
     """The larger of two; missing where one is."""
@@ -74,6 +83,7 @@ def compared(part: Least | Greatest) -> list[Value]:
     return [each for side in sides for each in (compared(side) if type(side) is type(part) else [side])]
 
 
+@tagged("Either", "first", "second")
 @dataclass(frozen=True, slots=True)
 class Either:
     """The first, or the second where the first is missing."""
@@ -82,6 +92,7 @@ class Either:
     second: Value
 
 
+@tagged("Lookup", "part", "entries")
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """The entry at this place of a public list; missing where it is none, and outside the list."""
@@ -90,6 +101,7 @@ class Lookup:
     entries: tuple[int | None, ...]
 
 
+@tagged("Choose", "condition", "then", "otherwise")
 @dataclass(frozen=True, slots=True)
 class Choose:
     """One value where the condition is true, the other where it is false or unknown."""
@@ -99,6 +111,7 @@ class Choose:
     otherwise: Value
 
 
+@tagged("Calendar", "days", "field")
 @dataclass(frozen=True, slots=True)
 class Calendar:
     """Of a number of days since 1970: its year, month (1–12), day of the month or weekday (Monday is 1)."""
@@ -107,6 +120,7 @@ class Calendar:
     field: str
 
 
+@tagged("Length", "text")
 @dataclass(frozen=True, slots=True)
 class Length:
     """How many code points a text has."""
@@ -114,6 +128,7 @@ class Length:
     text: Text
 
 
+@tagged("Block", "at", "count")
 @dataclass(frozen=True, slots=True)
 class Block:
     """Which of so many blocks the row's unit is in. It depends on a secret key and the unit alone."""
@@ -125,6 +140,7 @@ class Block:
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
+@tagged("Folded", "text", "upper")
 @dataclass(frozen=True, slots=True)
 class Folded:
     """A text with the letters A–Z made small, or a–z made large; every other character as it is."""
@@ -155,6 +171,7 @@ Value = (
 # ---- conditions --------------------------------------------------------------------------------------------
 
 
+@tagged("AtLeast", "part", "value")
 @dataclass(frozen=True, slots=True)
 class AtLeast:
     """part ≥ value"""
@@ -163,6 +180,7 @@ class AtLeast:
     value: int
 
 
+@tagged("AtMost", "part", "value")
 @dataclass(frozen=True, slots=True)
 class AtMost:
     """part ≤ value"""
@@ -171,6 +189,7 @@ class AtMost:
     value: int
 
 
+@tagged("Among", "part", "values")
 @dataclass(frozen=True, slots=True)
 class Among:
     """part is one of these; with none of them, false wherever the part is not missing."""
@@ -179,6 +198,7 @@ class Among:
     values: tuple[int, ...]
 
 
+@tagged("Less", "left", "right")
 @dataclass(frozen=True, slots=True)
 class Less:
     """left < right"""
@@ -187,6 +207,7 @@ class Less:
     right: Value
 
 
+@tagged("Same", "left", "right")
 @dataclass(frozen=True, slots=True)
 class Same:
     """left = right"""
@@ -195,6 +216,7 @@ class Same:
     right: Value
 
 
+@tagged("Spelled", "text", "words")
 @dataclass(frozen=True, slots=True)
 class Spelled:
     """A text is one of these, code point by code point."""
@@ -203,6 +225,7 @@ class Spelled:
     words: tuple[str, ...]
 
 
+@tagged("Matches", "text", "pattern")
 @dataclass(frozen=True, slots=True)
 class Matches:
     """A text matches a pattern: % is any run of characters, _ is one, a backslash makes the next itself."""
@@ -211,6 +234,7 @@ class Matches:
     pattern: str
 
 
+@tagged("Missing", "part")
 @dataclass(frozen=True, slots=True)
 class Missing:
     """part is missing; never unknown."""
@@ -218,11 +242,13 @@ class Missing:
     part: Value
 
 
+@tagged("Not", "part")
 @dataclass(frozen=True, slots=True)
 class Not:
     part: Predicate
 
 
+@tagged("Every", "parts")
 @dataclass(frozen=True, slots=True)
 class Every:
     """All parts hold; true when there are none."""
@@ -230,6 +256,7 @@ class Every:
     parts: tuple[Predicate, ...] = ()
 
 
+@tagged("Some", "parts")
 @dataclass(frozen=True, slots=True)
 class Some:
     """At least one part holds; false when there are none."""

@@ -15,25 +15,25 @@ from sfumato.errors import missing_extra
 if find_spec("sklearn") is None:
     raise missing_extra("learn", "SF-E100", "Learning needs scikit-learn, which is not installed.")
 
-from sfumato.learn.accounts import Account
-from sfumato.learn.boosting import GradientBoosting, GradientBoostingRegressor
+from sfumato.learn.base.accounts import Account
+from sfumato.learn.base.saving import load
 from sfumato.learn.cluster import KMeans
+from sfumato.learn.convex.losses import Loss, huber
+from sfumato.learn.convex.planning import excess_loss, least_rows, output_shrink, rows_needed, shrink_for
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.evaluation import Evaluation, Measured, evaluate
-from sfumato.learn.guarantee import Guarantee
-from sfumato.learn.itemsets import AssociationRules, FrequentItemsets
+from sfumato.learn.itemsets.itemsets import AssociationRules, FrequentItemsets
 from sfumato.learn.kernel import KernelSVC
-from sfumato.learn.linear import LinearRegression
-from sfumato.learn.linear_classifiers import ConvexERM, LinearSVC, LogisticRegression
-from sfumato.learn.losses import Loss, huber
+from sfumato.learn.linear.classifiers import ConvexERM, LinearSVC, LogisticRegression
+from sfumato.learn.linear.regression import LinearRegression
 from sfumato.learn.naive_bayes import CategoricalNB, GaussianNB
 from sfumato.learn.neighbors import NearestNeighbors
 from sfumato.learn.perceptron import Perceptron
-from sfumato.learn.planning import excess_loss, least_rows, output_shrink, rows_needed, shrink_for
 from sfumato.learn.preprocessing import Bins, RobustScaler, StandardScaler
-from sfumato.learn.saving import load
 from sfumato.learn.search import Search
-from sfumato.learn.tree import DecisionTree
+from sfumato.learn.trees.boosting import GradientBoosting, GradientBoostingRegressor
+from sfumato.learn.trees.decision_tree import DecisionTree
+from sfumato.oracle.guarantee import Guarantee
 
 ESTIMATORS = (
     "AssociationRules",

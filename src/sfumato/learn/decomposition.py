@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from sfumato.curator.statistics import COUNT, Block, part
 from sfumato.errors import UsageError
-from sfumato.learn.declared import View
-from sfumato.learn.estimator import Private
-from sfumato.learn.moments import gram, matrix, plain
+from sfumato.learn.base.estimator import Private
+from sfumato.oracle.blocks import COUNT, Block, share_of
+from sfumato.oracle.declared import View
+from sfumato.oracle.moments import gram, matrix, plain
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.declared import Declared
-    from sfumato.learn.oracle import Answer, Oracle
+    from sfumato.oracle.declared import Declared
+    from sfumato.oracle.protocol import Answer, Oracle
 
     Floats = NDArray[np.float64]
 
@@ -140,7 +140,7 @@ def _products(oracle: Oracle) -> list[Block]:
     """All products as they are; none where their noise is too wide to be drawn."""
     found = gram(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
     try:
-        oracle.noise([found], part(oracle.purse.main, _FIRST))
+        oracle.noise([found], share_of(oracle.budget.main, _FIRST))
     except UsageError:
         return []
     return [found]

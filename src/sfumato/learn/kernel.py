@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import PolicyError
-from sfumato.learn.declared import Frame, given
-from sfumato.learn.linear_classifiers import LinearSVC
+from sfumato.learn.linear.classifiers import LinearSVC
+from sfumato.oracle.declared import Frame, given
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.declared import Declared, Given
+    from sfumato.oracle.declared import Declared, Given
 
     Floats = NDArray[np.float64]
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato.curator.statistics import COUNT, Add, Block, Constant, Key, Multiply
-from sfumato.learn.declared import Labels, codes, given_listed, listed_categories
-from sfumato.learn.estimator import declared_classes
-from sfumato.learn.moments import plain
-from sfumato.learn.supervised import PrivateClassifier, one_each
+from sfumato.learn.base.estimator import declared_classes
+from sfumato.learn.base.supervised import PrivateClassifier, one_each
+from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Multiply
+from sfumato.oracle.declared import Labels, codes, given_listed, listed_categories
+from sfumato.oracle.moments import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.learn.declared import Declared, Given
-    from sfumato.learn.oracle import Oracle
+    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
-from sfumato.curator.statistics import COUNT, Add, Block, Constant, Divide, Key, Multiply
 from sfumato.errors import UsageError
-from sfumato.learn.estimator import Private
-from sfumato.learn.moments import plain
+from sfumato.learn.base.estimator import Private
+from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Divide, Key, Multiply
+from sfumato.oracle.moments import plain
 from sfumato.privacy.exact import exact, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.declared import Feature
-    from sfumato.learn.oracle import Oracle
+    from sfumato.oracle.declared import Feature
+    from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 

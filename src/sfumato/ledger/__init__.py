@@ -1,11 +1,11 @@
 """The ledger: charged before any data is read, kept before anyone sees the answer."""
 
-from sfumato.ledger.contract import Charge, Charged, Ledger, Released, Reserved, Verified
-from sfumato.ledger.entry import GENESIS, Entry
-from sfumato.ledger.postgres import PostgresLedger
+from sfumato.ledger.api import Charge, Charged, Ledger, Released, Reserved, Verified
+from sfumato.ledger.books import Account, Books, replay
+from sfumato.ledger.chain import GENESIS, Entry
+from sfumato.ledger.postgres.ledger import PostgresLedger
 from sfumato.ledger.receipts import SignedHead
-from sfumato.ledger.sqlite import SqliteLedger
-from sfumato.ledger.verify import Account, Books, replay
+from sfumato.ledger.sqlite.ledger import SqliteLedger
 
 __all__ = [
     "GENESIS",

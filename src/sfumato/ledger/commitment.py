@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 
-from sfumato.ledger.entry import digest
+from sfumato.ledger.chain import digest
 
 _BYTES = 32
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.ledger.contract import written
+from sfumato.ledger.api import written
+from sfumato.ledger.books import Books, replay
 from sfumato.ledger.tables import entries, require
-from sfumato.ledger.verify import Books, replay
 
 if TYPE_CHECKING:
     from sfumato.ledger.tables import Connection

@@ -7,13 +7,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, PolicyError
-from sfumato.ledger.contract import owners
+from sfumato.ledger.api import owners
 from sfumato.privacy.account import NAT, SIDE, left
 from sfumato.privacy.exact import shown
 
 if TYPE_CHECKING:
-    from sfumato.ledger.contract import Charge
-    from sfumato.ledger.verify import Account
+    from sfumato.ledger.api import Charge
+    from sfumato.ledger.books import Account
     from sfumato.privacy.account import Cost
 
 

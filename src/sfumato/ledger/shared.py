@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
-from sfumato.ledger.group import Group
+from sfumato.ledger.group_commit import Group
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import steps, tables
+from sfumato.ledger.api import MOST_STEPS, Charged, Released, is_steps, owners
+from sfumato.ledger.books import Books, checked
+from sfumato.ledger.chain import GENESIS, require_utf8
 from sfumato.ledger.commitment import commitment, fresh_nonce
-from sfumato.ledger.contract import MOST_STEPS, Charged, Released, is_steps, owners
-from sfumato.ledger.entry import GENESIS, require_utf8
 from sfumato.ledger.files import require_same
-from sfumato.ledger.group import ILL, Batch, Job
+from sfumato.ledger.group_commit import ILL, Batch, Job
 from sfumato.ledger.refusal import shortage, unknown
 from sfumato.ledger.transaction import Answered, Refused, Waiting
-from sfumato.ledger.verify import Books, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Literal, TextIO
 
-    from sfumato.ledger.contract import Charge, Reserved, Verified
-    from sfumato.ledger.entry import Entry
+    from sfumato.ledger.api import Charge, Reserved, Verified
+    from sfumato.ledger.books import Account
+    from sfumato.ledger.chain import Entry
     from sfumato.ledger.receipts import Key, SignedHead
     from sfumato.ledger.shared import Shared
     from sfumato.ledger.tables import Connection
     from sfumato.ledger.transaction import Transaction
-    from sfumato.ledger.verify import Account
     from sfumato.privacy.account import Cost
     from sfumato.privacy.budget import Budget
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import LedgerError, UsageError
+from sfumato.ledger.api import Released, is_digest
+from sfumato.ledger.books import Books, replay
+from sfumato.ledger.chain import Entry
 from sfumato.ledger.commitment import commitment
-from sfumato.ledger.contract import Released, is_digest
-from sfumato.ledger.entry import Entry
 from sfumato.ledger.files import require_same
-from sfumato.ledger.verify import Books, replay
 from sfumato.privacy.account import NOTHING
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import LedgerError, PolicyError
-from sfumato.ledger.contract import Charged, Reserved
-from sfumato.ledger.entry import Entry, now, write
+from sfumato.ledger.api import Charged, Reserved
+from sfumato.ledger.books import Books, terms
+from sfumato.ledger.chain import Entry, now, write
 from sfumato.ledger.refusal import unknown
-from sfumato.ledger.verify import Books, terms
 from sfumato.privacy.account import NOTHING, Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.ledger.contract import Charge
-    from sfumato.ledger.entry import Kind
-    from sfumato.ledger.verify import Account
+    from sfumato.ledger.api import Charge
+    from sfumato.ledger.books import Account
+    from sfumato.ledger.chain import Kind
     from sfumato.privacy.budget import Budget
 
 

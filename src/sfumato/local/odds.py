@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from sfumato.noise.bounds import exp_minus
+from sfumato.noise.sampling.bounds import exp_minus
 
 _SLACK = Fraction(1, 2**32)  # the share of ε that simpler odds may leave unused
 _BITS = 256

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
-from sfumato.noise.integers import IntArray, integers
+from sfumato.noise.sampling.integers import IntArray, integers
 from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.exact import Number, exact, positive, shown, whole
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SelectionMechanism:
     """A choice of one candidate whose score is high.
 
     `sensitivity` is the most that one unit changes any score by. `monotone` says that one unit changes all

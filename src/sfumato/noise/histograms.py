@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.integers import integers
+from sfumato.noise.sampling.integers import integers
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.integers import IntArray
+    from sfumato.noise.sampling.integers import IntArray
 
 MOST_CELLS = 2**32
 

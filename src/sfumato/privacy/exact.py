@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
-from dataclasses import fields, is_dataclass
 from decimal import Decimal
-from enum import Enum
 from fractions import Fraction
 from typing import Any, SupportsFloat
 
@@ -80,39 +77,6 @@ def whole(value: Any, name: str) -> int:
 def shown(value: Fraction, digits: int = 4) -> str:
     """A short decimal form for people."""
     return f"{float(value):.{digits}g}"
-
-
-def canonical_json(value: Any) -> str:
-    """The one JSON text of a value, for hashing: keys sorted, no spaces, frozen values by type and fields."""
-    return _ENCODER.encode(_plain(value))
-
-
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-_AS_THEY_ARE = frozenset({type(None), str, bool, int})
-
-
-def _plain(value: Any) -> Any:
-    kind = type(value)
-    if kind in _AS_THEY_ARE:
-        return value
-    if kind is list or kind is tuple:
-        return [_plain(part) for part in value]
-    if isinstance(value, str | int):
-        return value
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if is_dataclass(value):
-        return {
-            "": type(value).__name__,
-            **{field.name: _plain(getattr(value, field.name)) for field in fields(value)},
-        }
-    raise TypeError(f"{type(value).__name__} has no canonical form")
 
 
 def _fraction(value: Any, name: str) -> Fraction:

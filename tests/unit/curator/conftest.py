@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.curator.plan import Plan
+from sfumato.curator.plan.plan import Plan
 from sfumato.engines.program import Counted, Present, Total, Units
 from sfumato.engines.values import Add, Choose, Column, Constant, Divide, Lookup, Missing, Multiply
 
@@ -44,4 +44,4 @@ def _sum(term: Any, rows: list[Row]) -> int:
 
 @pytest.fixture(scope="session")
 def exact_sums() -> Callable[[Plan, list[Row]], list[int]]:
-    return lambda plan, rows: [_sum(each.summand.term, rows) for each in plan.measured]
+    return lambda plan, rows: [_sum(each.of.term, rows) for each in plan.measured]

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.duckdb.connection import open_reader, open_writer
-from sfumato.engines.preparation import Grid, Preparation
+from sfumato.engines.snapshot import Grid, Preparation
 
 FRAME = pd.DataFrame({"secret": [1]})
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.preparation import DEGREE, GraphPreparation
 from sfumato.engines.program import Counted, Key, Program
 from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.snapshot import DEGREE, GraphPreparation
 from sfumato.engines.values import Column
 from sfumato.errors import UsageError
 

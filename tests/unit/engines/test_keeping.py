@@ -15,7 +15,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.preparation import Codes, Grid, Moments, Preparation, Texts
+from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
 
 COLUMNS = (
     Grid("cost", 0, 3, 0),

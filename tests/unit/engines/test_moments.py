@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.engines.preparation import Codes, Grid, Moments, Preparation
+from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation
 from sfumato.errors import UsageError
 
 WIDE = 10**12

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.engines.duckdb import prepare
-from sfumato.engines.preparation import Codes, Grid, Moments, Preparation, Texts
+from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
 
 COLUMNS = (Grid("cost", 0, 100, 0), Codes("ward", ("AAAA-ward", "BBBB-ward")))
 PREPARATION = Preparation("who", 3, COLUMNS, b"\x01key")

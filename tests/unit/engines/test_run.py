@@ -15,9 +15,9 @@ import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.duckdb.run import SNAPSHOTS, _dense
-from sfumato.engines.preparation import Grid, Preparation
 from sfumato.engines.program import Counted, Found, Key, Keyed, People, Program, Tally, Total
 from sfumato.engines.rows import ALL, Largest, Scan
+from sfumato.engines.snapshot import Grid, Preparation
 from sfumato.engines.values import Add, AtLeast, Column, Constant
 
 PATIENCE = 20

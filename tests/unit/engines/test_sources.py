@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from sfumato.engines.duckdb import sources
-from sfumato.engines.preparation import Codes, Grid, Preparation
+from sfumato.engines.snapshot import Codes, Grid, Preparation
 from sfumato.errors import UsageError
 
 COLUMNS = (Grid("cost", 0, 100, 0), Codes("ward", ("A", "B,b", 'C"c', "D\nd", "")))

@@ -23,7 +23,7 @@ import pytest
 from sfumato.engines.duckdb import prepare
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.texts import text
-from sfumato.engines.preparation import Codes, Grid, Moments, Preparation, Stored, Texts
+from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Stored, Texts
 
 NUMBER = Grid("x", -(2**40), 2**40, -10)
 PARIS = dt.timezone(dt.timedelta(hours=1))

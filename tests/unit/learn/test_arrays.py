@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.curator.statistics import (
+from sfumato.learn.trees.cells import clipped, deviation, nearest
+from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.blocks import (
     COUNT,
     Add,
     Choose,
@@ -20,10 +22,8 @@ from sfumato.curator.statistics import (
     Less,
     Multiply,
 )
-from sfumato.learn.arrays import Arrays
-from sfumato.learn.cells import clipped, deviation, nearest
-from sfumato.learn.declared import ONE, Feature, Frame, View, around, given
-from sfumato.learn.moments import gram, plain
+from sfumato.oracle.declared import ONE, Feature, Frame, View, around, given
+from sfumato.oracle.moments import gram, plain
 
 RNG = np.random.default_rng(5)
 A, B, W, C = (Column(0, name) for name in "abwc")

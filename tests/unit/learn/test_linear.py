@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.learn import LinearRegression
-from sfumato.learn.linear import _cut_for
+from sfumato.learn.linear.regression import _cut_for
 
 RNG = np.random.default_rng(3)
 

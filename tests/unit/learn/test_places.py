@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from sfumato.learn import KernelSVC
-from sfumato.learn.frames import Frame, _squares
-from sfumato.learn.places import one_by_one
+from sfumato.oracle.own_rows import Frame, _squares
+from sfumato.oracle.row_by_row import one_by_one
 
 
 @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 3000])

@@ -10,9 +10,9 @@ import pytest
 
 from sfumato.errors import UsageError
 from sfumato.learn import excess_loss, least_rows, output_shrink, rows_needed, shrink_for
-from sfumato.learn.losses import LOGISTIC
-from sfumato.learn.perturbation import Neighbouring, objective, objective_tilt, output, output_scale
-from sfumato.learn.problems import OfMargins, Problem
+from sfumato.learn.convex.losses import LOGISTIC
+from sfumato.learn.convex.perturbation import Neighbouring, objective, objective_tilt, output, output_scale
+from sfumato.learn.convex.problems import OfMargins, Problem
 
 REPLACED = Neighbouring(replaced=True)
 FORMS = {"output": output, "objective": objective}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.learn import progress
+from sfumato.learn.base import progress
 
 
 def test_rounds_are_numbered_and_nothing_is_shown_where_nobody_watches(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.ledger import Charge, Charged, SqliteLedger
-from sfumato.ledger.entry import digest
+from sfumato.ledger.chain import digest
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:

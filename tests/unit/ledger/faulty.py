@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import Charge, Charged, SqliteLedger
-from sfumato.ledger.entry import digest
+from sfumato.ledger.chain import digest
 from sfumato.privacy import Budget, Pure, price
 
 folder, what, error, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import Books, Charged, SqliteLedger, database, steps
+from sfumato.ledger import Books, Charged, SqliteLedger, steps
+from sfumato.ledger.sqlite import database
 from sfumato.privacy import Pure, price
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.ledger import Charge
-    from sfumato.ledger.verify import Account
+    from sfumato.ledger.books import Account
 
     Fork = Callable[[Callable[[], object]], Callable[[], int]]
 

@@ -9,9 +9,9 @@ import pytest
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import GENESIS, Charge, Entry
+from sfumato.ledger.api import is_digest, owners
+from sfumato.ledger.chain import digest, now, read, seal, write
 from sfumato.ledger.commitment import commitment, fresh_nonce
-from sfumato.ledger.contract import is_digest, owners
-from sfumato.ledger.entry import digest, now, read, seal, write
 from sfumato.privacy import NOTHING, Cost
 
 ZEROS = (0,) * 12

@@ -17,7 +17,7 @@ import pytest
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import SqliteLedger
-from sfumato.ledger.entry import digest
+from sfumato.ledger.chain import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

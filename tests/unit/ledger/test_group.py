@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError
 from sfumato.ledger import Charged, Released, SqliteLedger, steps
-from sfumato.ledger.group import Batch, Group, Job
+from sfumato.ledger.group_commit import Batch, Group, Job
 from sfumato.privacy import Budget
 
 if TYPE_CHECKING:

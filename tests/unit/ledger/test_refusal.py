@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sfumato.errors import UsageError
 from sfumato.ledger import Charge
-from sfumato.ledger.entry import digest
+from sfumato.ledger.books import Account, account, terms
+from sfumato.ledger.chain import digest
 from sfumato.ledger.refusal import shortage, unknown
-from sfumato.ledger.verify import Account, account, terms
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
 from sfumato.privacy.account import NAT, SIDE
 

@@ -14,7 +14,7 @@ import pytest
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import Entry, replay
-from sfumato.ledger.entry import seal
+from sfumato.ledger.chain import seal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

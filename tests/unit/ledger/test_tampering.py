@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import Charged, SqliteLedger
-from sfumato.ledger.entry import digest, seal
+from sfumato.ledger.chain import digest, seal
 from sfumato.privacy import NOTHING, Budget
 
 if TYPE_CHECKING:

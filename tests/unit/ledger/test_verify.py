@@ -13,8 +13,8 @@ import pytest
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import GENESIS, Entry, replay
-from sfumato.ledger.entry import digest, seal
-from sfumato.ledger.verify import Books, checked, terms
+from sfumato.ledger.books import Books, checked, terms
+from sfumato.ledger.chain import digest, seal
 from sfumato.privacy import Budget, Cost, Pure, price
 
 check = runpy.run_path(str(Path(__file__).parents[3] / "tools" / "verify_ledger.py"))["check"]

@@ -17,8 +17,8 @@ from sfumato import audit
 from sfumato.errors import UsageError
 from sfumato.local.odds import odds_within, simplest
 from sfumato.local.response import RandomizedResponse
-from sfumato.noise.bits import OS
-from sfumato.noise.uniform import uniform
+from sfumato.noise.sampling.bits import OS
+from sfumato.noise.sampling.uniform import uniform
 from sfumato.privacy import events
 from sfumato.privacy.neighbours import Neighbours
 

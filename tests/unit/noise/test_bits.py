@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from sfumato.noise.bits import OS
+from sfumato.noise.sampling.bits import OS
 
 CHILDREN = """
 import os, sys
-from sfumato.noise.bits import OS
+from sfumato.noise.sampling.bits import OS
 
 OS.words(1)
 for _ in range(4):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise.bits import below, below_each
-from sfumato.noise.chances import BITS, below_best, chances
+from sfumato.noise.sampling.bernoulli_exp import BITS, below_best, chances
+from sfumato.noise.sampling.bits import below, below_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

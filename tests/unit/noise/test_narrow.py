@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise.narrow import rounded_table
+from sfumato.noise.sampling.gaussian_table import rounded_table
 
 if TYPE_CHECKING:
     from tests.unit.noise.conftest import Script

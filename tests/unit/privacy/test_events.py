@@ -31,7 +31,7 @@ from sfumato.privacy import (
     group,
 )
 from sfumato.privacy.account import NAT, price
-from sfumato.privacy.exact import canonical_json
+from sfumato.privacy.canonical import canonical_json
 
 RATES = [Fraction(1), Fraction(1, 10), Fraction(1, 1000), Fraction(7, 3), Fraction(50), Fraction(1, 100_000)]
 

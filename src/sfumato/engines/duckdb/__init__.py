@@ -12,8 +12,8 @@ from sfumato.engines.rows import scans
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.engines.preparation import GraphPreparation, Preparation
     from sfumato.engines.program import Asked
+    from sfumato.engines.snapshot import GraphPreparation, Preparation
 
 __all__ = ["DuckDBEngine"]
 

@@ -15,15 +15,15 @@ import numpy as np
 
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
 from sfumato.engines.duckdb.stored import as_text
-from sfumato.engines.preparation import DEGREE
-from sfumato.engines.reading import EXACT_BELOW
+from sfumato.engines.ingest import EXACT_BELOW
+from sfumato.engines.snapshot import DEGREE
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from sfumato.engines.preparation import GraphPreparation
+    from sfumato.engines.snapshot import GraphPreparation
 
     Codes = NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.engines.duckdb.texts import text
-from sfumato.engines.reading import not_a_column_type
+from sfumato.engines.ingest import not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from sfumato.engines.duckdb.sources import Kind
-from sfumato.engines.preparation import Codes, Grid, Moments, Texts
-from sfumato.engines.reading import (
+from sfumato.engines.ingest import (
     ISO,
     LONGEST_TEXT,
     WRITTEN_OUT_BELOW,
@@ -20,9 +19,10 @@ from sfumato.engines.reading import (
     not_dates,
     not_numbers,
 )
+from sfumato.engines.snapshot import Codes, Grid, Moments, Texts
 
 if TYPE_CHECKING:
-    from sfumato.engines.preparation import Stored
+    from sfumato.engines.snapshot import Stored
 
 
 def parsed(column: Stored, value: str, kind: Kind) -> str:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import numpy as np
 
-from sfumato.engines.reading import WRITTEN_OUT_BELOW
+from sfumato.engines.ingest import WRITTEN_OUT_BELOW
 
 _PLAIN_BYTES = frozenset(range(32, 127)) - frozenset(b"\\'\"")
 

@@ -8,12 +8,12 @@ from sfumato.engines.postgres.connection import reading, writing
 from sfumato.engines.postgres.prepare import build, remove
 from sfumato.engines.postgres.run import answer
 from sfumato.engines.postgres.sources import is_address, parse
-from sfumato.engines.preparation import GraphPreparation
+from sfumato.engines.snapshot import GraphPreparation
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.engines.preparation import Preparation
     from sfumato.engines.program import Asked
+    from sfumato.engines.snapshot import Preparation
 
 __all__ = ["PostgresEngine", "is_address", "parse"]
 

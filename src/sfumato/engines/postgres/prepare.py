@@ -11,18 +11,18 @@ import secrets
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 from sfumato.engines.postgres.connection import writing
 from sfumato.engines.postgres.rights import denied, require_rights
 from sfumato.engines.postgres.sources import Kind, parse, quoted, scan
 from sfumato.engines.postgres.stored import LAYERS, as_text
-from sfumato.engines.preparation import Codes, Texts
-from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
+from sfumato.engines.snapshot import Codes, Texts
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-    from sfumato.engines.preparation import Preparation, Stored
+    from sfumato.engines.snapshot import Preparation, Stored
 
 
 def build(source: str, preparation: Preparation, schema: str, snapshot: str) -> None:

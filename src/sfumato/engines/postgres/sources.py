@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag
 
-from sfumato.engines.reading import not_a_column_type
+from sfumato.engines.ingest import not_a_column_type
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:

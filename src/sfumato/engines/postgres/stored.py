@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sfumato.engines.postgres.sources import Kind
-from sfumato.engines.reading import (
+from sfumato.engines.ingest import (
     AROUND,
     INFINITE,
     ISO,
@@ -23,9 +22,10 @@ from sfumato.engines.reading import (
     not_numbers,
     time_on_grid,
 )
+from sfumato.engines.postgres.sources import Kind
 
 if TYPE_CHECKING:
-    from sfumato.engines.preparation import Codes, Grid, Moments
+    from sfumato.engines.snapshot import Codes, Grid, Moments
 
 _OVERFLOW = str(2**1024 - 2**970)
 _UNDERFLOW = f"{5**1075}e-1075"

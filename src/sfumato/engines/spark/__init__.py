@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.preparation import GraphPreparation
+from sfumato.engines.snapshot import GraphPreparation
 from sfumato.engines.spark.connection import own_session, setting, steward_session
 from sfumato.engines.spark.places import Folder, Tables
 from sfumato.engines.spark.prepare import build
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sfumato.engines.preparation import Preparation
     from sfumato.engines.program import Asked
+    from sfumato.engines.snapshot import Preparation
     from sfumato.engines.spark.places import Place
 
 __all__ = ["Folder", "SparkEngine", "Tables", "is_address", "is_frame", "place_at", "snapshots_of"]

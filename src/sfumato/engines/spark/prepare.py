@@ -10,8 +10,8 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.preparation import Codes, Texts, reach
-from sfumato.engines.reading import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
+from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
+from sfumato.engines.snapshot import Codes, Texts, reach
 from sfumato.engines.spark.sources import Kind, scan
 from sfumato.engines.spark.spelling import quick
 from sfumato.engines.spark.stored import LAYERS, as_text
@@ -20,7 +20,7 @@ from sfumato.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sfumato.engines.preparation import Preparation, Stored
+    from sfumato.engines.snapshot import Preparation, Stored
     from sfumato.engines.spark.places import Place
 
 

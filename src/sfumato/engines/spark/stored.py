@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sfumato.engines.preparation import Codes
-from sfumato.engines.reading import (
+from sfumato.engines.ingest import (
     AROUND,
     INFINITE,
     ISO,
@@ -23,10 +22,11 @@ from sfumato.engines.reading import (
     not_numbers,
     time_on_grid,
 )
+from sfumato.engines.snapshot import Codes
 from sfumato.engines.spark.sources import Kind
 
 if TYPE_CHECKING:
-    from sfumato.engines.preparation import Grid, Moments
+    from sfumato.engines.snapshot import Grid, Moments
 
 _NOT_READ = rf"^{AROUND}[+]|[_ \t-\r]"
 _INFINITY = "CAST('Infinity' AS DOUBLE)"

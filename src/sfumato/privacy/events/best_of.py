@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import UsageError
 from sfumato.privacy import divergences
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.exact import Number, exact
 
@@ -23,6 +24,7 @@ _FARTHER = tuple(2.0 ** (step / 2) for step in range(13))
 """Divergences grow with the order, so a bound at a higher one is a bound."""
 
 
+@tagged("BestOf", "event", "stop", "tail")
 @dataclass(frozen=True, slots=True, init=False)
 class BestOf(Event):
     """The best, by a score that each run releases, of K runs of one event.

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import NONE, Event
 from sfumato.privacy.exact import whole
 from sfumato.privacy.neighbours import Neighbours, common
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.divergences import Curve
 
 
+@tagged("Sequential", "events")
 @dataclass(frozen=True, slots=True, init=False)
 class Sequential(Event):
     """Several events on the same people, one after the other."""
@@ -44,6 +46,7 @@ class Sequential(Event):
         return common(event.neighbours for event in self.events)
 
 
+@tagged("Parallel", "events")
 @dataclass(frozen=True, slots=True, init=False)
 class Parallel(Event):
     """Events on separate groups of people: the dearest one counts.
@@ -77,6 +80,7 @@ class Parallel(Event):
         return Neighbours.ADD_REMOVE
 
 
+@tagged("Repeated", "event", "times")
 @dataclass(frozen=True, slots=True, init=False)
 class Repeated(Event):
     """The same event, this many times."""

@@ -9,6 +9,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import UsageError
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import simple
 from sfumato.privacy.events.composite import Repeated, Sequential
 from sfumato.privacy.events.event import Event
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.neighbours import Neighbours
 
 
+@tagged("Grouped", "event", "k")
 @dataclass(frozen=True, slots=True, init=False)
 class Grouped(Event):
     """An event as it looks to `k` linked units that are added, removed or replaced together.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import UsageError
 from sfumato.privacy import divergences
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.events.simple import ApproxDP, Gaussian, ThresholdedKeys
 from sfumato.privacy.exact import LARGEST, Number, exact, raised, whole
@@ -23,6 +24,7 @@ _LARGE = 700  # an ε whose exponential no double holds; sampling is of no help 
 _SLACK = 1 + 2.0**-36  # large exponents cancel in the sums below; this is far above what they lose
 
 
+@tagged("Sampled", "event", "rate", "relation")
 @dataclass(frozen=True, slots=True, init=False)
 class Sampled(Event):
     """An event that sees each unit with chance `rate` only, and never says whom it saw.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import UsageError
 from sfumato.privacy import divergences
+from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.exact import exact, noise_scale, nonnegative, probability, raised, whole
 from sfumato.privacy.neighbours import Neighbours
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 
+@tagged("Pure", "epsilon")
 @dataclass(frozen=True, slots=True, init=False)
 class Pure(Event):
     """Any ε-DP mechanism. Its curve is that of randomized response, which dominates all others.
@@ -38,6 +40,7 @@ class Pure(Event):
         return divergences.response(float(self.epsilon))
 
 
+@tagged("Laplace", "scale")
 @dataclass(frozen=True, slots=True, init=False)
 class Laplace(Event):
     """Continuous Laplace noise; `scale` is that of the noise over the l1 sensitivity.
@@ -58,6 +61,7 @@ class Laplace(Event):
         return divergences.laplace(float(1 / self.scale))
 
 
+@tagged("DiscreteLaplace", "scale", "l1")
 @dataclass(frozen=True, slots=True, init=False)
 class DiscreteLaplace(Event):
     """Integer Laplace noise of one `scale` on a vector whose l1 norm moves by at most `l1` grid steps.
@@ -80,6 +84,7 @@ class DiscreteLaplace(Event):
         return divergences.integer_laplace(float(1 / self.scale), self.l1)
 
 
+@tagged("Gaussian", "sigma")
 @dataclass(frozen=True, slots=True, init=False)
 class Gaussian(Event):
     """Gaussian noise, continuous or rounded to a grid; `sigma` is its deviation over the l2 sensitivity.
@@ -100,6 +105,7 @@ class Gaussian(Event):
         return divergences.gaussian(float(self.sigma * self.sigma))
 
 
+@tagged("Exponential", "epsilon")
 @dataclass(frozen=True, slots=True, init=False)
 class Exponential(Event):
     """A choice ∝ exp(ε·u/(2Δu)), or ∝ exp(ε·u/Δu) where all scores move the same way: ε-bounded range.
@@ -122,6 +128,7 @@ class Exponential(Event):
         return divergences.bounded_range(float(self.epsilon))
 
 
+@tagged("RandomizedResponse", "epsilon", "values")
 @dataclass(frozen=True, slots=True, init=False)
 class RandomizedResponse(Event):
     """One of `values` answers, the true one e^ε times as likely as each other.
@@ -165,6 +172,7 @@ class RandomizedResponse(Event):
         return Neighbours.REPLACE_ONE
 
 
+@tagged("ApproxDP", "epsilon", "delta")
 @dataclass(frozen=True, slots=True, init=False)
 class ApproxDP(Event):
     """Any (ε, δ)-DP mechanism: with chance δ anything, else ε-DP.
@@ -190,6 +198,7 @@ class ApproxDP(Event):
         return self.delta
 
 
+@tagged("ThresholdedKeys", "epsilon", "delta")
 @dataclass(frozen=True, slots=True, init=False)
 class ThresholdedKeys(Event):
     """Keys shown only where enough units have them: an (ε, δ)-DP choice, as its own mechanism proves.
@@ -215,6 +224,7 @@ class ThresholdedKeys(Event):
         return self.delta
 
 
+@tagged("NonPrivate")
 @dataclass(frozen=True, slots=True)
 class NonPrivate(Event):
     """A use of the data that promises nothing. It can be written down and never charged."""

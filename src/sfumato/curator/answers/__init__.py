@@ -1,0 +1,1 @@
+"""What comes back: estimates, confidence intervals, post-processing, releases and quotes."""

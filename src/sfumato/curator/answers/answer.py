@@ -1,0 +1,204 @@
+"""The answer as the ledger keeps it, read for its plan: noisy sums with their laws, choices, keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.answers.noise_law import Floats, Law
+from sfumato.curator.catalog.domains import MONTHS, SECONDS, Domain, FreeTexts, Listed, Numbers, Periods
+from sfumato.curator.gate import decode
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.curator.plan.plan import Plan
+    from sfumato.noise import ExtremeMechanism, QuantilesMechanism
+
+    Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """The places chosen for the quantiles of one value: a row a share, a column a cell."""
+
+    places: NDArray[Any]
+    rounds: tuple[QuantilesMechanism | ExtremeMechanism, ...]
+    """What chose them; where there are several, places are their mean."""
+    size: int
+    """Out of how many places."""
+
+    @property
+    def sharpness(self) -> float:
+        """What a mean counts it with: the squares of ε add up."""
+        return sum(float(each.epsilon) ** 2 for each in self.rounds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noisy:
+    """All that is known of the rows: everything people see is computed from this and from public facts."""
+
+    sums: NDArray[Any]
+    """A row a measured sum, a column a cell; whole numbers unless several answers were combined."""
+    laws: tuple[Law, ...]
+    """The noise in each sum."""
+    chosen: tuple[Chosen, ...]
+    """For each value that quantiles were asked of, in the order of the plan."""
+    keys: tuple[Key, ...] | None
+    """The keys that were bought, raw; none where groups are listed."""
+    cells: int
+    rounds: int = 1
+    """How many answers were combined."""
+
+    def numbers(self, at: int) -> Floats:
+        return np.asarray(self.sums[at], dtype=np.float64)
+
+    def take(self, cells: Sequence[int]) -> Noisy:
+        """Some of the cells, in this order."""
+        at = np.array(cells, dtype=np.intp)
+        chosen = tuple(Chosen(each.places[:, at], each.rounds, each.size) for each in self.chosen)
+        keys = None if self.keys is None else tuple(self.keys[i] for i in at)
+        return Noisy(
+            self.sums[:, at], tuple(law.at(at) for law in self.laws), chosen, keys, at.size, self.rounds
+        )
+
+
+# ---- reading -----------------------------------------------------------------------------------------------
+
+
+def read(plan: Plan, text: str) -> Noisy:
+    """What the ledger kept for this plan."""
+    sums: list[list[int]] = []
+    chosen: list[Chosen] = []
+    keys: tuple[Key, ...] | None = None
+    for step, answer in zip(plan.steps, decode(text), strict=True):
+        if isinstance(step, Choices):
+            chosen.append(Chosen(np.array(answer, dtype=np.int64), (step.mechanism,), step.program.size))
+        elif isinstance(step, DiscoveredKeys):
+            keys, sums = tuple(tuple(key) for key in answer[0]), answer[1:]
+        else:
+            sums = answer
+    cells = plan.resolved.cells if keys is None else len(keys)
+    return Noisy(_whole(sums, cells), laws(plan), tuple(chosen), keys, cells)
+
+
+def laws(plan: Plan) -> tuple[Law, ...]:
+    return tuple(Law.of(each.noise) for each in plan.measured)
+
+
+def _whole(rows: list[list[int]], cells: int) -> NDArray[Any]:
+    """64-bit integers if all fit."""
+    try:
+        return np.array(rows, dtype=np.int64).reshape(len(rows), cells)
+    except OverflowError:
+        return np.array(rows, dtype=object).reshape(len(rows), cells)
+
+
+# ---- several answers to one question -----------------------------------------------------------------------
+
+
+def combined(one: Noisy, other: Noisy) -> Noisy:
+    """Two answers to one question, with independent noise, as one that is nearer to the exact numbers.
+
+    Sums are averaged with weights in inverse proportion to their variances, which are public. Places chosen
+    for a quantile are averaged by the squares of ε: a place between two is no further off in rank than the
+    worse of them. A group that only one answer shows has its numbers from there.
+    """
+    keys, (ours, theirs) = None, (np.ones(1, dtype=np.bool_), np.ones(1, dtype=np.bool_))
+    if one.keys is not None and other.keys is not None:
+        keys = tuple(sorted({*one.keys, *other.keys}))
+        (one, ours), (other, theirs) = _spread(one, keys), _spread(other, keys)
+    shares = [
+        _share(np.where(ours, a.precision, 0.0), np.where(theirs, b.precision, 0.0))
+        for a, b in zip(one.laws, other.laws, strict=True)
+    ]
+    sums = [s * one.numbers(at) + (1 - s) * other.numbers(at) for at, s in enumerate(shares)]
+    return Noisy(
+        np.array(sums, dtype=np.float64).reshape(len(sums), one.cells),
+        tuple(a.plus(b, s) for a, b, s in zip(one.laws, other.laws, shares, strict=True)),
+        tuple(_between(a, b) for a, b in zip(one.chosen, other.chosen, strict=True)),
+        keys,
+        one.cells,
+        one.rounds + other.rounds,
+    )
+
+
+def _share(ours: Floats, theirs: Floats) -> Floats:
+    return np.asarray(ours / (ours + theirs))
+
+
+def _between(one: Chosen, other: Chosen) -> Chosen:
+    share = one.sharpness / (one.sharpness + other.sharpness)
+    places = share * one.places + (1 - share) * other.places
+    return Chosen(places, one.rounds + other.rounds, one.size)
+
+
+def _spread(noisy: Noisy, keys: tuple[Key, ...]) -> tuple[Noisy, NDArray[np.bool_]]:
+    """The same with a cell for each of these keys, and which of them it has."""
+    known = {key: at for at, key in enumerate(noisy.keys or ())}
+    has = np.array([key in known for key in keys], dtype=np.bool_)
+    at = np.array([known[key] for key in keys if key in known], dtype=np.intp)
+    sums = np.zeros((len(noisy.sums), len(keys)))
+    sums[:, has] = noisy.sums[:, at]
+    laws = tuple(Law(law.draws, _placed(law.at(at).weights, has)) for law in noisy.laws)
+    return Noisy(sums, laws, (), keys, len(keys), noisy.rounds), has
+
+
+def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:
+    """Where a cell is not there, weights of nothing: 1, which is multiplied by 0 afterwards."""
+    found = np.ones((len(weights), has.size))
+    found[:, has] = weights
+    return found
+
+
+# ---- what integers stand for -------------------------------------------------------------------------------
+
+
+def key_columns(plan: Plan, noisy: Noisy) -> list[list[Any]]:
+    """For each key of the question, what it is in every cell."""
+    domains = [key.domain for key in plan.resolved.keys]
+    if noisy.keys is not None:
+        return [[_told(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
+    shape = [each.size for each in domains if not isinstance(each, FreeTexts)]
+    places = np.unravel_index(np.arange(noisy.cells), shape) if shape else ()
+    shown = [each.shown() for each in domains if not isinstance(each, FreeTexts)]
+    return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
+
+
+def _told(domain: Domain, raw: Any) -> Any:
+    """What a bought key stands for, as people see it."""
+    return raw if isinstance(domain, FreeTexts) else domain.show(raw)
+
+
+def values_at(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:
+    """The numbers or dates at these places, counted from the domain's first; the nearest if between two."""
+    found: Any = np.rint(places).astype(np.int64) + domain.low
+    if isinstance(domain, Numbers):
+        return np.asarray(found * (int(domain.step) if domain.whole else float(domain.step)))
+    if domain.unit in SECONDS:
+        return np.asarray(found * SECONDS[domain.unit]).astype("datetime64[s]")
+    if domain.unit in MONTHS:
+        return np.asarray(found * MONTHS[domain.unit]).astype("datetime64[M]").astype("datetime64[D]")
+    return np.asarray(found * 7 - 3 if domain.unit == "week" else found).astype("datetime64[D]")
+
+
+def arrow_type(domain: Domain) -> pa.DataType:
+    """Fixed by the domain, so that types say nothing about rows."""
+    import pyarrow as pa
+
+    match domain:
+        case Numbers():
+            return pa.int64() if domain.whole else pa.float64()
+        case Periods(unit=unit):
+            return pa.timestamp("s") if unit in SECONDS else pa.date32()
+        case Listed(values) if values and isinstance(values[0], bool):
+            return pa.bool_()
+        case Listed() if domain.numbers:
+            return pa.int64() if all(each.denominator == 1 for each in domain.numbers) else pa.float64()
+    return pa.string()

@@ -1,0 +1,158 @@
+"""The answer to how many nodes have each degree: made consistent, with intervals that hold together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato import viz
+from sfumato.engines.arrow import array
+from sfumato.errors import UsageError
+from sfumato.privacy.exact import exact
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.curator.answers.results import Receipt
+    from sfumato.noise.additive import Noise
+    from sfumato.viz import Chart
+
+    Counts = NDArray[np.int64]
+
+_SHOWN = 20
+
+
+def consistent(noisy: list[int]) -> Counts:
+    """Whole numbers next to the closest that never rise and never fall below zero, as the exact ones do.
+
+    The largest error does not grow by this (docs/proofs/graphs.md), and most errors become much smaller.
+    """
+    from scipy.optimize import isotonic_regression
+
+    fitted = isotonic_regression(np.asarray(noisy, dtype=np.float64), increasing=False).x
+    return np.maximum(np.rint(fitted), 0).astype(np.int64)
+
+
+def half_width(noise: Noise, numbers: int, confidence: float) -> int:
+    """So many noises all lie within ± this with at least this chance, by a bound on each of them."""
+    share = exact(confidence, "confidence")
+    if not 0 < share < 1:
+        raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
+    return noise.half_width(1 - (1 - share) / numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """How many nodes have each degree, and how many at least that."""
+
+    at_least: Counts
+    """The number of nodes with at least 1, 2, … edges."""
+    noise: Noise
+    """Of each of these before they were made consistent."""
+    bias: tuple[str, ...]
+    receipt: Receipt
+
+    @property
+    def nodes(self) -> Counts:
+        """The number of nodes with 1, 2, … edges; the last holds those with more."""
+        return np.asarray(self.at_least - np.append(self.at_least[1:], 0))
+
+    @property
+    def mean_degree(self) -> float | None:
+        """Over nodes with any edge; none where the answer shows no such node."""
+        return float(self.at_least.sum() / self.at_least[0]) if self.at_least[0] else None
+
+    # ---- tables ----
+
+    def to_arrow(self) -> pa.Table:
+        """One row a degree: `nodes` of that degree, and `at_least` that degree."""
+        return self._table({"nodes": self.nodes, "at_least": self.at_least})
+
+    def interval(self, confidence: float = 0.95) -> pa.Table:
+        """Where the exact numbers lie, noise only: all of them together at this confidence."""
+        columns = {}
+        for name, numbers, half in self._figures(confidence):
+            columns[f"{name}_low"], columns[f"{name}_high"] = np.maximum(numbers - half, 0), numbers + half
+        return self._table(columns)
+
+    def plot(self, *, at_least: bool = False, confidence: float = 0.95) -> Chart:
+        """A chart of the nodes of each degree, or of at least that, with intervals that hold together."""
+        name, numbers, half = self._figures(confidence)[at_least]
+        return viz.bars(
+            self._degrees().tolist(),
+            numbers.tolist(),
+            np.maximum(numbers - half, 0).tolist(),
+            (numbers + half).tolist(),
+            title=f"Nodes with at least so many edges of {self._graph}"
+            if at_least
+            else f"Degrees of {self._graph}",
+            x="degree",
+            y="nodes with at least" if name == "at_least" else "nodes",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Columns, 95 % intervals, what they do not cover, and the receipt, ready for JSON."""
+        return {
+            "columns": self.to_arrow().to_pydict(),
+            "interval": self.interval().to_pydict(),
+            "bias": list(self.bias),
+            "receipt": self.receipt.to_dict(),
+        }
+
+    # ---- what people see ----
+
+    def __str__(self) -> str:
+        header, rows = self._shown()
+        widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            for row in (header, *rows)
+        ]
+        return "\n".join([*lines, *self._notes()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        header, rows = self._shown()
+        return viz.html_table(header, rows) + "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+
+    # ---- parts ----
+
+    @property
+    def _graph(self) -> str:
+        return self.receipt.table
+
+    def _degrees(self) -> Counts:
+        return np.arange(1, len(self.at_least) + 1)
+
+    def _figures(self, confidence: float) -> list[tuple[str, Counts, int]]:
+        """Each with what it may be off by: a difference of two is off by both."""
+        half = half_width(self.noise, len(self.at_least), confidence)
+        return [("nodes", self.nodes, 2 * half), ("at_least", self.at_least, half)]
+
+    def _table(self, columns: dict[str, Counts]) -> pa.Table:
+        import pyarrow as pa
+
+        every = {"degree": self._degrees(), **columns}
+        return pa.table({name: array(cells, pa.int64()) for name, cells in every.items()})
+
+    def _shown(self) -> tuple[list[str], list[list[str]]]:
+        header, columns = ["degree"], [self._degrees()[:_SHOWN].tolist()]
+        for name, numbers, half in self._figures(0.95):
+            header += [name, f"± {name}"]
+            columns += [numbers[:_SHOWN].tolist(), [half] * len(columns[0])]
+        return header, [[f"{cell:,}" for cell in row] for row in zip(*columns, strict=True)]
+
+    def _notes(self) -> list[str]:
+        hidden = len(self.at_least) - _SHOWN
+        more = [f"… and {hidden:,} more degrees"] if hidden > 0 else []
+        return [
+            *more,
+            "± holds for all of them together at 95 %",
+            *(f"not in ±: {text}" for text in self.bias),
+            self.receipt.sentence(),
+        ]

@@ -1,0 +1,144 @@
+"""The public law of the noise in a sum, and which noise is likely. Nothing here protects anyone.
+
+Noise that protects people is drawn in sfumato/noise, from the operating system. Here the same laws are drawn
+again, from a fixed seed, only to say how far off an answer may be that was already given.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sfumato.noise.additive import Noise
+
+Floats = NDArray[np.float64]
+Ends = tuple[Floats, Floats]
+
+_POINTS = 2**12
+"""So many draws of all noise together stand for its law in each cell."""
+_FINE_POINTS = 2**16
+"""Where one set of draws serves all cells."""
+_BLOCK = 2**18
+"""So many numbers are held at a time."""
+_SEED = 105
+"""Of 150 tried, the one whose draws are nearest to the law for sums of 2 to 12 of them: 0.2 in 100 off."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Law:
+    """Independent draws, each times its weight, added up. Without draws there is no noise.
+
+    `weights` has a row a draw, and a column a cell or one for all cells.
+    """
+
+    draws: tuple[Noise, ...]
+    weights: Floats
+
+    @classmethod
+    def of(cls, noise: Noise | None) -> Law:
+        return cls((), np.ones((0, 1))) if noise is None else cls((noise,), np.ones((1, 1)))
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is one draw as it was made."""
+        return len(self.draws) == 1 and bool((self.weights == 1).all())
+
+    @property
+    def precision(self) -> Floats:
+        """One over the variance, in every cell or for all; where there is no noise, 1."""
+        if not self.draws:
+            return np.ones(1)
+        return np.asarray(
+            1 / (self.weights**2 * np.array([[each.moments.variance] for each in self.draws])).sum(axis=0)
+        )
+
+    def at(self, cells: Any) -> Law:
+        """In some of the cells."""
+        return self if self.weights.shape[1] == 1 else Law(self.draws, self.weights[:, cells])
+
+    def plus(self, other: Law, share: Floats) -> Law:
+        """The noise of a mean, to which this one's sum adds its share and the other one's the rest."""
+        parts = self.weights * share, other.weights * (1 - share)
+        return Law(self.draws + other.draws, np.concatenate(parts))
+
+
+# ---- draws -------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def points(noises: tuple[Noise, ...], count: int) -> Floats:
+    """So many draws of all noise together, a row each: a law in even steps, in an order of its own."""
+    rng = np.random.default_rng(_SEED)
+    even = (np.arange(count) + 0.5) / count
+    drawn = [noise.quantiles(rng.permutation(even)) for noise in noises]
+    return np.stack(drawn) if drawn else np.zeros((0, count))
+
+
+def half_width(terms: Sequence[tuple[float, Law]], confidence: float) -> Floats:
+    """The least h with P(|noise| ≤ h) ≥ confidence for a weighted sum of noise, in every cell or for all."""
+    terms = [(weight, law) for weight, law in terms if law.draws]
+    if not terms:
+        return np.zeros(1)
+    if len(terms) == 1 and terms[0][1].plain:
+        weight, law = terms[0]
+        return np.array([abs(weight) * law.draws[0].half_width(confidence)])
+    columns = np.broadcast_arrays(*(weight * row for weight, law in terms for row in law.weights))
+    drawn = points(tuple(noise for _, law in terms for noise in law.draws), _FINE_POINTS)
+    patterns, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    enough = math.ceil(confidence * _FINE_POINTS) - 1
+    halves = [np.partition(np.abs(pattern @ drawn), enough)[enough] for pattern in patterns.T]
+    return np.array(halves)[which.reshape(-1)]
+
+
+def likely(
+    sums: Mapping[int, Floats],
+    laws: Mapping[int, Law],
+    computed: Callable[[dict[int, Floats]], Ends],
+    confidence: float,
+) -> Ends:
+    """Between which ends the exact numbers give what is computed of them, with this confidence.
+
+    `sums` has a number a cell for each sum. The exact one is the noisy one less its noise, so draws of the
+    noise make draws of the exact numbers; the ends leave out the same share of them below and above.
+    """
+    drawn = points(tuple(noise for law in laws.values() for noise in law.draws), _POINTS)
+    cells = next(iter(sums.values())).size
+    size = max(1, _BLOCK // _POINTS)
+    blocks = [slice(start, start + size) for start in range(0, cells, size)]
+    ends = [_outside(computed(_exact(sums, laws, drawn, block)), confidence) for block in blocks]
+    low, high = (np.concatenate([np.zeros(0), *(each[side] for each in ends)]) for side in (0, 1))
+    known = np.isfinite(low) & np.isfinite(high)
+    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+
+
+def _exact(
+    sums: Mapping[int, Floats], laws: Mapping[int, Law], drawn: Floats, block: slice
+) -> dict[int, Floats]:
+    """What the exact sums of some cells may be: a row a cell, a column a draw."""
+    found, first = {}, 0
+    for at, law in laws.items():
+        last = first + len(law.draws)
+        found[at] = sums[at][block, None] - law.at(block).weights.T @ drawn[first:last]
+        first = last
+    return found
+
+
+def _outside(ends: Ends, confidence: float) -> Ends:
+    """Where a draw gives no number, anything is possible."""
+    count = ends[0].shape[1]
+    skipped = math.floor((1 - confidence) / 2 * count * (1 + 1e-12))
+    last = count - 1 - skipped
+    if ends[0] is ends[1] and not np.isnan(ends[0]).any():
+        found = np.partition(ends[0], (skipped, last), axis=1)
+        return found[:, skipped], found[:, last]
+    low = np.where(np.isnan(ends[0]), -np.inf, ends[0])
+    high = np.where(np.isnan(ends[1]), np.inf, ends[1])
+    return np.partition(low, skipped, axis=1)[:, skipped], np.partition(high, last, axis=1)[:, last]

@@ -1,0 +1,301 @@
+"""What is computed from noisy numbers: arithmetic, which groups are shown, and in which order. Costs nothing.
+
+Nothing here can see an exact number, so nothing here has a price: docs/proofs/post-processing.md. A number
+that does not exist is a null (NaN here). There is one such rule: a noisy divisor that is not above zero.
+"""
+
+from __future__ import annotations
+
+import operator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.answers import intervals as estimate
+from sfumato.curator.answers.noise_law import half_width, likely
+from sfumato.curator.catalog.domains import Periods
+from sfumato.curator.question.measurement import (
+    Arithmetic,
+    CountOf,
+    DistinctUnits,
+    Figure,
+    GroupKey,
+    Having,
+    HavingAnd,
+    HavingComparison,
+    HavingNot,
+    HavingOr,
+    MeanOf,
+    QuantileOf,
+    SumOf,
+    list_aggregates,
+)
+from sfumato.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.curator.answers.answer import Noisy
+    from sfumato.curator.answers.noise_law import Ends, Floats
+    from sfumato.curator.plan.plan import Plan, ResolvedQuestion
+    from sfumato.curator.question.measurement import Question, SortKey
+
+    Truth = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+_COMPUTE = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_COMPARE = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def require_numbers(resolved: ResolvedQuestion) -> None:
+    """Refuse to compute with dates, or to compare them with numbers, before anything is charged."""
+    question = resolved.question
+    computed = [
+        each for each in (*question.figures.values(), *_sorted_by(question)) if isinstance(each, Arithmetic)
+    ]
+    for part in (
+        part for each in (*computed, *_compared_by(question.having)) for part in list_aggregates(each)
+    ):
+        if isinstance(part, QuantileOf) and isinstance(estimate.ranked(resolved, part)[1].domain, Periods):
+            raise PolicyError(
+                "SF-Q160",
+                "A quantile of dates is shown and sorted by as it is.",
+                why="it is a date, and arithmetic and HAVING take numbers",
+                try_="days since a date: MEDIAN(day - DATE '2024-01-01')",
+            )
+
+
+def _compared_by(having: Having | None) -> list[Figure]:
+    match having:
+        case HavingComparison(left, _, right):
+            return [left, right]
+        case HavingNot(part):
+            return _compared_by(part)
+        case HavingAnd(one, other) | HavingOr(one, other):
+            return _compared_by(one) + _compared_by(other)
+    return []
+
+
+def _sorted_by(question: Question) -> list[Figure]:
+    return [each.by for each in question.order if not isinstance(each.by, GroupKey)]
+
+
+# ---- numbers -----------------------------------------------------------------------------------------------
+
+
+def values(plan: Plan, figure: Figure, noisy: Noisy) -> NDArray[Any]:
+    """One number a cell: an integer for a count, else a double, NaN where there is none; for dates, dates."""
+    match figure:
+        case Fraction():
+            return np.full(noisy.cells, float(figure))
+        case Arithmetic(sign, left, right):
+            return _computed(
+                sign, values(plan, left, noisy), values(plan, right, noisy), bool(list_aggregates(right))
+            )
+        case QuantileOf():
+            return estimate.quantiles(plan, figure, noisy)
+        case CountOf() | DistinctUnits():
+            return np.rint(noisy.numbers(plan.sums(figure)[0])).astype(np.int64)
+    return estimate.shown(plan, figure, _sums(plan, figure, noisy))
+
+
+def _sums(plan: Plan, figure: Figure, noisy: Noisy) -> dict[int, Floats]:
+    """The noisy sums that a number is computed from."""
+    used = [
+        at for part in list_aggregates(figure) if not isinstance(part, QuantileOf) for at in plan.sums(part)
+    ]
+    return {at: noisy.numbers(at) for at in dict.fromkeys(used)}
+
+
+def _computed(sign: str, left: NDArray[Any], right: NDArray[Any], noisy_divisor: bool) -> Floats:
+    left, right = left.astype(np.float64), right.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sign != "/":
+            return _finite(_COMPUTE[sign](left, right))
+        usable = right > 0 if noisy_divisor else right != 0
+        return _finite(np.where(usable, left / np.where(usable, right, 1.0), np.nan))
+
+
+def _finite(numbers: Floats) -> Floats:
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+# ---- intervals ---------------------------------------------------------------------------------------------
+
+
+def interval(plan: Plan, figure: Figure, noisy: Noisy, confidence: float) -> Ends:
+    """Where the exact number of each cell lies, with this confidence; NaN where nothing is known.
+
+    Of quantiles nothing is known in the unit of the data: docs/proofs/quantiles.md.
+    """
+    if any(isinstance(part, QuantileOf) for part in list_aggregates(figure)):
+        return np.full(noisy.cells, np.nan), np.full(noisy.cells, np.nan)
+    sums = _sums(plan, figure, noisy)
+    if steady(figure):
+        return _linear_interval(plan, figure, noisy, sums, confidence)
+    if isinstance(figure, MeanOf) and estimate.has_closed_form(plan, figure, noisy):
+        return estimate.mean_interval(plan, figure, noisy, confidence)
+    with np.errstate(all="ignore"):
+        laws = {at: noisy.laws[at] for at in sums}
+        return likely(sums, laws, lambda drawn: _possible(plan, figure, drawn), confidence)
+
+
+def _linear_interval(
+    plan: Plan, figure: Figure, noisy: Noisy, sums: dict[int, Floats], confidence: float
+) -> Ends:
+    """The same width in all cells with the same noise. Counts are whole, and so are their ends."""
+    if not sums:
+        number = values(plan, figure, noisy)
+        return number, number
+    weights = _weights(plan, figure)
+    half = half_width([(weights[at], noisy.laws[at]) for at in sums], confidence)
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = (_finite(end) for end in _possible(plan, figure, sums))
+    if isinstance(figure, CountOf | DistinctUnits):
+        return np.ceil(low - half), np.floor(high + half)
+    return low - half, high + half
+
+
+def _weights(plan: Plan, figure: Figure) -> dict[int, float]:
+    """What one step of each sum adds to a number that is linear in them."""
+    match figure:
+        case Fraction():
+            return {}
+        case Arithmetic("+" | "-" as sign, left, right):
+            one, other = _weights(plan, left), _weights(plan, right)
+            turned = {at: -weight if sign == "-" else weight for at, weight in other.items()}
+            return {at: one.get(at, 0.0) + turned.get(at, 0.0) for at in {**one, **turned}}
+        case Arithmetic(sign, left, right):
+            factor = float(_constant(right if list_aggregates(left) else left))
+            found = _weights(plan, left) or _weights(plan, right)
+            return {at: weight / factor if sign == "/" else weight * factor for at, weight in found.items()}
+    at = plan.sums(figure)[0]
+    return {at: float(plan.measured[at].of.step)}
+
+
+def _constant(figure: Figure) -> Fraction:
+    """What a number without aggregates is."""
+    if isinstance(figure, Fraction):
+        return figure
+    if not isinstance(figure, Arithmetic):
+        raise AssertionError(figure)
+    left, right = _constant(figure.left), _constant(figure.right)
+    return left / right if figure.operator == "/" else Fraction(_COMPUTE[figure.operator](left, right))
+
+
+def _possible(plan: Plan, figure: Figure, sums: Mapping[int, Floats]) -> Ends:
+    """Between which ends a number lies if these are its exact sums; infinite where it may be anything."""
+    match figure:
+        case Fraction():
+            number = np.full(next(iter(sums.values())).shape, float(figure))
+            return number, number
+        case Arithmetic(sign, left, right):
+            one, other = _possible(plan, left, sums), _possible(plan, right, sums)
+            return _combined(sign, one, other, bool(list_aggregates(right)))
+        case QuantileOf():
+            raise AssertionError(figure)
+    return estimate.possible(plan, figure, sums)
+
+
+def _combined(sign: str, left: Ends, right: Ends, noisy_divisor: bool) -> Ends:
+    match sign:
+        case "+":
+            return _paired(left[0] + right[0], left, right, lambda: left[1] + right[1])
+        case "-":
+            return _paired(left[0] - right[1], left, right, lambda: left[1] - right[0])
+        case "*":
+            return _product(left, right)
+    return _product(left, _inverse(right, noisy_divisor))
+
+
+def _paired(low: Floats, left: Ends, right: Ends, high: Callable[[], Floats]) -> Ends:
+    """Where both sides are known but for noise, both ends are one."""
+    return (low, low) if left[0] is left[1] and right[0] is right[1] else (low, high())
+
+
+def _product(left: Ends, right: Ends) -> Ends:
+    if left[0] is left[1] and right[0] is right[1]:
+        number = left[0] * right[0]
+        return number, number
+    corners = np.array([one * other for one in left for other in right])
+    return corners.min(axis=0), corners.max(axis=0)
+
+
+def _inverse(ends: Ends, noisy_divisor: bool) -> Ends:
+    """One over each end; not a number where a noisy divisor is not above zero."""
+    usable = ends[0] > 0 if noisy_divisor else ends[0] != 0
+    if ends[0] is ends[1]:
+        number = np.where(usable, 1 / ends[0], np.nan)
+        return number, number
+    return np.where(usable, 1 / ends[1], np.nan), np.where(usable, 1 / ends[0], np.nan)
+
+
+def steady(figure: Figure) -> bool:
+    """Whether a number is linear in sums, so that the width of its interval does not depend on them."""
+    match figure:
+        case Arithmetic("+" | "-", left, right):
+            return steady(left) and steady(right)
+        case Arithmetic("*", left, right):
+            return steady(left) and steady(right) and not (list_aggregates(left) and list_aggregates(right))
+        case Arithmetic(_, left, right):
+            return steady(left) and not list_aggregates(right)
+        case _:
+            return isinstance(figure, CountOf | DistinctUnits | SumOf | Fraction)
+
+
+# ---- groups ------------------------------------------------------------------------------------------------
+
+
+def places(plan: Plan, noisy: Noisy, keys: Sequence[Sequence[Any]]) -> list[int]:
+    """Where the groups to show stand among all cells, in the order to show them; ties in declared order."""
+    question = plan.question
+    shown = list(range(noisy.cells))
+    if question.having is not None:
+        shown = np.flatnonzero(_truth(plan, question.having, noisy)[0]).tolist()
+    for order in reversed(question.order):
+        shown = _sorted(shown, _sorter(plan, order, noisy, keys), order.descending)
+    return shown[question.offset :][: question.limit]
+
+
+def _truth(plan: Plan, having: Having, noisy: Noisy) -> Truth:
+    """Where the condition is true and where it is false; where it is neither, it is unknown, as in SQL."""
+    match having:
+        case HavingComparison(left, sign, right):
+            return _compared(sign, values(plan, left, noisy), values(plan, right, noisy))
+        case HavingNot(part):
+            yes, no = _truth(plan, part, noisy)
+            return no, yes
+        case HavingAnd(left, right):
+            one, other = _truth(plan, left, noisy), _truth(plan, right, noisy)
+            return one[0] & other[0], one[1] | other[1]
+        case HavingOr(left, right):
+            one, other = _truth(plan, left, noisy), _truth(plan, right, noisy)
+            return one[0] | other[0], one[1] & other[1]
+
+
+def _compared(sign: str, left: NDArray[Any], right: NDArray[Any]) -> Truth:
+    known = ~(np.isnan(left) | np.isnan(right))
+    holds = _COMPARE[sign](left, right)
+    return holds & known, ~holds & known
+
+
+def _sorter(plan: Plan, order: SortKey, noisy: Noisy, keys: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """What a cell is sorted by, None where there is nothing."""
+    if isinstance(order.by, GroupKey):
+        return keys[order.by.place]
+    return [None if number != number else number for number in values(plan, order.by, noisy).tolist()]
+
+
+def _sorted(shown: list[int], by: Sequence[Any], descending: bool) -> list[int]:
+    """A stable sort, so that sorting by the last criterion first gives the order asked for."""
+    known = sorted((at for at in shown if by[at] is not None), key=lambda at: by[at], reverse=descending)
+    return known + [at for at in shown if by[at] is None]

@@ -1,0 +1,291 @@
+"""What people get after paying: the answer with its error and its receipt."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import date
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato import viz
+from sfumato.curator.answers.answer import Noisy, arrow_type, combined, key_columns, read
+from sfumato.curator.answers.intervals import ranked
+from sfumato.curator.answers.post_processing import interval, places, steady, values
+from sfumato.curator.answers.rank_error import rank_note
+from sfumato.curator.answers.results import Receipt
+from sfumato.curator.question.measurement import CountOf, DistinctUnits, QuantileOf
+from sfumato.curator.question.relation import Name
+from sfumato.engines.arrow import array
+from sfumato.errors import UsageError
+from sfumato.privacy.exact import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from sfumato.curator.answers.noise_law import Ends
+    from sfumato.curator.plan.plan import Plan
+    from sfumato.curator.question.measurement import Figure
+    from sfumato.ledger import Released
+    from sfumato.viz import Chart
+
+    Again = Callable[[Mapping[str, Any], tuple[str, ...], Plan], tuple[Plan, Released]]
+
+SHOWN_ROWS = 20
+
+
+class Release:
+    """An answer: noisy numbers, where the exact ones lie, and the receipt.
+
+    `again(spend, rounds, plan)` prices the very same question at another spend, with `rounds` as the plan's
+    `round`; refuses if it is about other rows than `plan`; charges it, and gives the plan and what the ledger
+    released. `earlier` is the release that this one refines; what is shown is then both together.
+    """
+
+    def __init__(
+        self, plan: Plan, released: Released, again: Again | None = None, earlier: Release | None = None
+    ) -> None:
+        self._plan = plan
+        self._again = again
+        self._answer = read(plan, released.answer)
+        self._rounds: tuple[str, ...] = (plan.request,)
+        if earlier is not None:
+            self._answer = combined(earlier._answer, self._answer)
+            self._rounds = (*earlier._rounds, plan.request)
+        self.receipt = Receipt.of(plan, released)
+
+    def refine(self, **spend: Any) -> Release:
+        """Ask the same again with fresh noise, pay for it, and put both answers together.
+
+        Say what to spend as in `release`: epsilon, epsilon and delta, rho or share. Sums are averaged by how
+        precise they are, so the error falls with every round. Refining this answer in the same way once more
+        gives the same and costs nothing; refine what comes back instead.
+        """
+        if self._again is None:
+            raise UsageError("SF-N117", "This answer is not held by a lab.", try_="ask the question again")
+        plan, released = self._again(spend, self._rounds, self._plan)
+        return Release(plan, released, self._again, self)
+
+    # ---- tables ----
+
+    def to_arrow(self) -> pa.Table:
+        """The answer. Types follow from the question alone, also when no group is shown."""
+        return self._table({name: (self._columns[name], self._types[name]) for name in self._columns})
+
+    def to_pandas(self) -> pd.DataFrame:
+        with _installed("pandas"):
+            return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        with _installed("polars"):
+            import polars as pl
+        return pl.DataFrame(self.to_arrow())
+
+    def interval(self, confidence: float = 0.95) -> pa.Table:
+        """For each number of the answer `name_low` and `name_high`: where the exact one lies, noise only.
+
+        Both are null where nothing is known: for quantiles, and where a divisor may be zero or less.
+        """
+        import pyarrow as pa
+
+        columns: dict[str, tuple[Any, Any]] = {
+            name: (self._columns[name], self._types[name]) for name in self._plan.question.labels
+        }
+        for name, (low, high) in self._intervals(_checked(confidence)).items():
+            quantile = isinstance(self._plan.question.figures[name], QuantileOf)
+            kind = self._types[name] if quantile else pa.float64()
+            nulls = [None] * len(low)
+            columns |= {
+                f"{name}_{side}": (nulls if quantile else end, kind)
+                for side, end in (("low", low), ("high", high))
+            }
+        return self._table(columns)
+
+    def plot(self, column: str | None = None, *, confidence: float = 0.95) -> Chart:
+        """A chart of one number of the answer, the first if none is named, with its error bars if it has any.
+
+        Groups where the number or its interval is not known are left out.
+        """
+        figures = {
+            name: each for name, each in self._plan.question.figures.items() if not self._is_date(each)
+        }
+        name = next(iter(figures), "") if column is None else column
+        if not isinstance(name, str) or name not in figures:
+            raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(figures))
+        number = np.asarray(self._columns[name], dtype=np.float64)
+        low, high = interval(self._plan, figures[name], self._noisy, _checked(confidence))
+        bare = any(isinstance(part, QuantileOf) for part in (figures[name],))
+        known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
+        keys = self._key_names
+        return viz.bars(
+            [" · ".join(str(key[at]) for key in self._keys) if keys else name for at in known],
+            number[known].tolist(),
+            None if bare else low[known].tolist(),
+            None if bare else high[known].tolist(),
+            title=f"{name} by {', '.join(keys)}" if keys else name,
+            x=", ".join(keys),
+            y=name,
+        )
+
+    # ---- what people see ----
+
+    def __str__(self) -> str:
+        header, rows = self._shown()
+        widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            for row in [header, *rows]
+        ]
+        return "\n".join([*lines, *self._notes()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        header, rows = self._shown()
+        return viz.html_table(header, rows) + "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Columns, 95 % intervals, what they do not cover, and the receipt, ready for JSON."""
+        return {
+            "columns": _plain(self.to_arrow()),
+            "interval": _plain(self.interval()),
+            "bias": list(self._plan.bias),
+            "rounds": self._answer.rounds,
+            "receipt": self.receipt.to_dict(),
+        }
+
+    # ---- parts: all of the groups that are shown, in the order shown ----
+
+    @cached_property
+    def _every_key(self) -> list[list[Any]]:
+        """Of the groups that are not shown too."""
+        return key_columns(self._plan, self._answer)
+
+    @cached_property
+    def _places(self) -> list[int]:
+        return places(self._plan, self._answer, self._every_key)
+
+    @cached_property
+    def _noisy(self) -> Noisy:
+        return self._answer.take(self._places)
+
+    @cached_property
+    def _keys(self) -> list[list[Any]]:
+        return [[column[at] for at in self._places] for column in self._every_key]
+
+    @property
+    def _key_names(self) -> list[str]:
+        """As the answer calls them, or as the question does."""
+        labels = {place: name for name, place in reversed(self._plan.question.labels.items())}
+        asked = self._plan.question.keys
+        return [
+            labels.get(at, str(key) if isinstance(key, Name) else f"key {at + 1}")
+            for at, key in enumerate(asked)
+        ]
+
+    @cached_property
+    def _columns(self) -> dict[str, Any]:
+        question = self._plan.question
+        keys = {name: self._keys[place] for name, place in question.labels.items()}
+        numbers = {name: values(self._plan, each, self._noisy) for name, each in question.figures.items()}
+        parts = {**keys, **numbers}
+        return {output.name: parts[output.name] for output in question.outputs}
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        question, keys = self._plan.question, self._plan.resolved.keys
+        labels = {name: arrow_type(keys[place].domain) for name, place in question.labels.items()}
+        return labels | {name: self._type(each) for name, each in question.figures.items()}
+
+    def _type(self, figure: Figure) -> Any:
+        import pyarrow as pa
+
+        if isinstance(figure, QuantileOf):
+            return arrow_type(ranked(self._plan.resolved, figure)[1].domain)
+        return pa.int64() if isinstance(figure, CountOf | DistinctUnits) else pa.float64()
+
+    def _is_date(self, figure: Figure) -> bool:
+        import pyarrow as pa
+
+        return bool(pa.types.is_temporal(self._type(figure)))
+
+    def _table(self, columns: dict[str, tuple[Any, Any]]) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.table({name: array(cells, kind) for name, (cells, kind) in columns.items()})
+
+    def _intervals(self, confidence: float, first: int | None = None) -> dict[str, Ends]:
+        """Of the first groups shown, or of all."""
+        noisy = self._noisy if first is None else self._noisy.take(range(min(first, self._noisy.cells)))
+        asked = self._plan.question.figures
+        return {name: interval(self._plan, each, noisy, confidence) for name, each in asked.items()}
+
+    def _shown(self) -> tuple[list[str], list[list[str]]]:
+        table = self.to_arrow().slice(0, SHOWN_ROWS)
+        columns = {name: [_cell(value) for value in column] for name, column in table.to_pydict().items()}
+        for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
+            figure = self._plan.question.figures[name]
+            if steady(figure):
+                columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
+            elif not isinstance(figure, QuantileOf):
+                columns[f"{name}, 95 %"] = [_range(*ends) for ends in zip(low, high, strict=True)]
+        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+    def _notes(self) -> list[str]:
+        hidden = self._noisy.cells - SHOWN_ROWS
+        more = [f"… and {hidden:,} more groups"] if hidden > 0 else []
+        ranks = [
+            f"{name}: {rank_note(each, self._answer.chosen[ranked(self._plan.resolved, each)[0]])}"
+            for name, each in self._plan.question.figures.items()
+            if isinstance(each, QuantileOf)
+        ]
+        return [*more, *ranks, *(f"not in ±: {text}" for text in self._plan.bias), self._price()]
+
+    def _price(self) -> str:
+        rounds = self._answer.rounds
+        together = f", put together with {rounds - 1} earlier" if rounds > 1 else ""
+        if self.receipt.replayed:
+            return f"free: the same answer as in entry {self.receipt.entry}{together}"
+        return f"charged {self.receipt.charged} to {self.receipt.unit}, entry {self.receipt.entry}{together}"
+
+
+def _checked(confidence: float) -> float:
+    if not 0 < exact(confidence, "confidence") < 1:
+        raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
+    return float(confidence)
+
+
+@contextmanager
+def _installed(library: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise UsageError(
+            "SF-N113", f"{library} is not installed.", try_=f"pip install {library}, or use to_arrow()"
+        ) from None
+
+
+def _plain(table: pa.Table) -> dict[str, list[Any]]:
+    """Ready for JSON: dates and moments as texts."""
+    return {
+        name: [each.isoformat() if isinstance(each, date) else each for each in column]
+        for name, column in table.to_pydict().items()
+    }
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def _range(low: float, high: float) -> str:
+    return "not known" if np.isnan(low) else f"{low:,.4g} to {high:,.4g}"

@@ -1,0 +1,123 @@
+"""Answers that are one number or a few choices, each with its receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.curator.plan.priced import charged
+
+if TYPE_CHECKING:
+    from sfumato.curator.catalog.columns import DateColumn, NumberColumn
+    from sfumato.curator.plan.priced import Payable
+    from sfumato.ledger import Released
+    from sfumato.privacy.exact import Number
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The ledger's word that an answer was charged: keep it to notice a ledger that was set back."""
+
+    entry: int
+    head: str
+    table: str
+    unit: str
+    charged: str
+    replayed: bool
+    signed: dict[str, Any] | None = None
+    """The same for others to believe, where the ledger has a key and the `receipts` extra is there."""
+
+    @classmethod
+    def of(cls, plan: Payable, released: Released) -> Receipt:
+        paid = "nothing" if released.replayed else charged(plan)
+        table = plan.table
+        signed = None if released.signed is None else released.signed.to_dict()
+        whose = (table.name, table.population)
+        return cls(released.seq, released.head, *whose, paid, released.replayed, signed)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "entry": self.entry,
+            "head": self.head,
+            "table": self.table,
+            "unit": self.unit,
+            "charged": self.charged,
+            "replayed": self.replayed,
+            **({} if self.signed is None else {"signed": self.signed}),
+        }
+
+    def sentence(self) -> str:
+        if self.replayed:
+            return f"free: the same answer as in entry {self.entry}"
+        return f"charged {self.charged} to {self.unit}, entry {self.entry}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A noisy number, and where the exact one lies at 95 %, noise only; no ends where that is not known."""
+
+    value: Any
+    low: Any
+    high: Any
+    receipt: Receipt
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __str__(self) -> str:
+        span = "" if self.low is None else f"  ({_short(self.low)} to {_short(self.high)} at 95 %)"
+        return f"{_short(self.value)}{span}\n{self.receipt.sentence()}"
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "low": self.low, "high": self.high, "receipt": self.receipt.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bounds that were chosen by noisy ranks."""
+
+    low: Any
+    high: Any
+    receipt: Receipt
+
+    def promise(self, step: Number | None = None) -> NumberColumn | DateColumn:
+        """For the steward: lab.advance("visits", source, columns={…, "cost": chosen.promise()})."""
+        from sfumato.curator.catalog.columns import between
+
+        return between(self.low, self.high, step)
+
+    def __str__(self) -> str:
+        return f"{_short(self.low)} to {_short(self.high)}\n{self.receipt.sentence()}"
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"low": self.low, "high": self.high, "receipt": self.receipt.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Values in the order they were chosen."""
+
+    values: tuple[Any, ...]
+    receipt: Receipt
+
+    def __iter__(self) -> Any:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __str__(self) -> str:
+        return f"{', '.join(map(str, self.values))}\n{self.receipt.sentence()}"
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"values": list(self.values), "receipt": self.receipt.to_dict()}
+
+
+def _short(value: Any) -> str:
+    return f"{value:,.6g}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,1 @@
+"""What the steward promised: tables, columns, bounds, public facts, publications."""

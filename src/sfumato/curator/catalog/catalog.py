@@ -1,0 +1,313 @@
+"""What the steward promised: tables, whose rows they hold, and what each column may contain.
+
+The catalog is public. It is one JSON file, replaced whole, and it never holds anything learnt from protected
+data.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
+from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
+from sfumato.engines.snapshot import GraphPreparation, Preparation
+from sfumato.errors import PolicyError, UsageError
+from sfumato.files.durable import replace_json
+from sfumato.privacy.ends import Edge, Node, Protected, protected_from_dict
+from sfumato.privacy.exact import whole
+from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.units import ROW, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from sfumato.curator.catalog.domains import Domain
+
+VERSION = 2
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A registered table. `snapshot` is the public counter of its prepared copy."""
+
+    name: str
+    protects: Protected
+    columns: Mapping[str, DeclaredColumn]
+    snapshot: int = 1
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    public_rows: int | None = None
+    """How many rows there are, where that is public."""
+    multiplicity: Mapping[str, int] = field(default_factory=dict)
+    """Of a public table, the largest number of rows with one value, by column."""
+    home: str = "duckdb"
+    """Where its snapshot lies: in the lab's own folder, or in a database, told apart by a digest."""
+
+    @property
+    def unit(self) -> Unit:
+        """Whose rows they are. A graph's edges are no one's alone, and questions about rows are refused."""
+        if isinstance(self.protects, Unit):
+            return self.protects
+        raise PolicyError(
+            "SF-Q170",
+            f"'{self.name}' is a graph, whose edges belong to two nodes each.",
+            why="rows of such a table cannot be bounded by whose they are",
+            try_=f's.graph("{self.name}").degrees(), or .edges()',
+        )
+
+    @property
+    def population(self) -> str:
+        return self.protects.population(self.name)
+
+    @property
+    def snapshot_name(self) -> str:
+        return f"{self.name}-{self.snapshot}"
+
+    @property
+    def is_public(self) -> bool:
+        return isinstance(self.protects, Unit) and self.protects.public
+
+    def domain(self, name: str) -> Domain:
+        """What the integers of a declared column stand for."""
+        return self.columns[name].domain()
+
+    def constant(self, name: str) -> bool:
+        """Whether all kept rows of a unit agree in a declared column."""
+        return not self.is_public and (self.unit.max_rows == 1 or self.columns[name].constant)
+
+    def preparation(self, key: bytes) -> Preparation | GraphPreparation:
+        if not isinstance(self.protects, Unit):
+            return prepare_graph(self.protects, key)
+        stored = tuple(promise.stored(name) for name, promise in self.columns.items())
+        constant = tuple(name for name, promise in self.columns.items() if promise.constant)
+        return Preparation(self.unit.column, self.unit.max_rows, stored, key, constant)
+
+    def to_dict(self) -> dict[str, Any]:
+        columns = {name: promise.to_dict() for name, promise in self.columns.items()}
+        fields = {"unit": self.protects.to_dict(), "columns": columns, "snapshot": self.snapshot}
+        fields["neighbours"] = self.neighbours.value
+        if self.public_rows is not None:
+            fields["public_rows"] = self.public_rows
+        if self.home != "duckdb":
+            fields["home"] = self.home
+        return fields | ({"multiplicity": dict(self.multiplicity)} if self.is_public else {})
+
+    @classmethod
+    def from_dict(cls, name: str, fields: dict[str, Any]) -> Table:
+        columns = {column: column_from_dict(promise) for column, promise in fields["columns"].items()}
+        return cls(
+            name,
+            protected_from_dict(fields["unit"]),
+            columns,
+            fields["snapshot"],
+            Neighbours(fields["neighbours"]),
+            fields.get("public_rows"),
+            fields.get("multiplicity", {}),
+            fields.get("home", "duckdb"),
+        )
+
+
+# ---- the file ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogContents:
+    """All that the file says."""
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """The last snapshot of every table there ever was: a new table of an old name has other answers."""
+    relations: Mapping[str, Neighbours] = field(default_factory=dict)
+    """Of every population there ever was, since its account stays."""
+    leftovers: tuple[str, ...] = ()
+    """Snapshots that are in no use and may still lie there: half registered, replaced or dropped."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "tables": {name: table.to_dict() for name, table in self.tables.items()},
+            "counters": dict(self.counters),
+            "relations": {name: relation.value for name, relation in self.relations.items()},
+            "leftovers": list(self.leftovers),
+        }
+
+    @classmethod
+    def from_dict(cls, body: dict[str, Any]) -> CatalogContents:
+        if body["version"] != VERSION:
+            raise UsageError(
+                "SF-C111",
+                "The catalog was written by another version of sfumato.",
+                version=str(body["version"]),
+                needed=str(VERSION),
+            )
+        return cls(
+            {name: Table.from_dict(name, fields) for name, fields in body["tables"].items()},
+            body["counters"],
+            {name: Neighbours(value) for name, value in body["relations"].items()},
+            tuple(body["leftovers"]),
+        )
+
+
+class Catalog:
+    """The tables of a lab, read afresh when the file changes, changed under a lock."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+        self._contents = CatalogContents()
+
+    @property
+    def contents(self) -> CatalogContents:
+        if not self._path.exists():
+            return CatalogContents()
+        stat = self._path.stat()
+        if self._seen != (stat.st_mtime_ns, stat.st_ino):
+            self._contents = self._read()
+            self._seen = (stat.st_mtime_ns, stat.st_ino)
+        return self._contents
+
+    def tables(self) -> Mapping[str, Table]:
+        return self.contents.tables
+
+    def table(self, name: str) -> Table:
+        tables = self.tables()
+        if name in tables:
+            return tables[name]
+        raise PolicyError(
+            "SF-Q106", f"There is no table '{name[:80]}'.", registered=", ".join(tables) or "none yet"
+        )
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """One change at a time, over all processes."""
+        with self._locked(".lock", fcntl.LOCK_EX):
+            yield
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """No snapshot is erased meanwhile. Any number of questions may read."""
+        with self._locked(".reading", fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        """No snapshot is read meanwhile, in any process."""
+        with self._locked(".reading", fcntl.LOCK_EX):
+            yield
+
+    @contextmanager
+    def _locked(self, suffix: str, how: int) -> Iterator[None]:
+        with open(self._path.with_suffix(suffix), "a") as lock:
+            fcntl.flock(lock, how)
+            yield
+
+    def begin(self, table: Table) -> Table:
+        """Give the table its next snapshot, which is a leftover until the table is added."""
+        numbered = replace(table, snapshot=self.contents.counters.get(table.name, 0) + 1)
+        self._write(leftovers=(*self.contents.leftovers, numbered.snapshot_name))
+        return numbered
+
+    def add(self, table: Table) -> None:
+        """Put the table in, in place of one of its name, whose snapshot becomes a leftover."""
+        now = self.contents
+        relation = {} if table.is_public else {table.population: table.neighbours}
+        self._write(
+            tables={**now.tables, table.name: table},
+            counters={**now.counters, table.name: table.snapshot},
+            relations={**now.relations, **relation},
+            leftovers=self._leftovers({table.name}, kept={table.snapshot_name}),
+        )
+
+    def remove(self, name: str) -> None:
+        """Take a table out; its snapshot becomes a leftover."""
+        tables = {other: table for other, table in self.tables().items() if other != name}
+        self._write(tables=tables, leftovers=self._leftovers({name}))
+
+    def erased(self, snapshot: str) -> None:
+        """A leftover is gone."""
+        self._write(leftovers=tuple(left for left in self.contents.leftovers if left != snapshot))
+
+    def _leftovers(self, gone: Collection[str], kept: Collection[str] = ()) -> tuple[str, ...]:
+        replaced = [table.snapshot_name for name, table in self.tables().items() if name in gone]
+        return tuple(left for left in (*self.contents.leftovers, *replaced) if left not in kept)
+
+    def _write(self, **changes: Any) -> None:
+        replace_json(self._path, replace(self.contents, **changes).to_dict())
+
+    def _read(self) -> CatalogContents:
+        try:
+            return CatalogContents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError) as problem:
+            raise UsageError("SF-C112", "The catalog file cannot be read.", file=self._path.name) from problem
+
+
+# ---- what the steward typed --------------------------------------------------------------------------------
+
+
+def declare_table(
+    name: str,
+    unit: Protected | None,
+    columns: Mapping[str, DeclaredColumn] | None,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    rows: int | None = None,
+) -> Table:
+    """A table from what the steward typed; whatever is missing or unclear is refused."""
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise UsageError("SF-C113", "A table's name is letters, digits and underscores.", try_='"visits"')
+    if isinstance(unit, Node | Edge):
+        public_rows = _public_rows(name, unit, neighbours, rows)
+        return Table(name, check_graph(name, unit, columns), {}, 1, neighbours, public_rows)
+    if not isinstance(unit, Unit):
+        raise UsageError(
+            "SF-C102",
+            f"Say who is protected in '{name}'.",
+            why="without a unit of protection nothing can be priced",
+            try_='unit=sf.Unit("patient_id", max_rows=20), or unit=sf.ROW when each row is one person',
+        )
+    promises = _promises(name, unit, columns or {})
+    require_population(name, unit)
+    return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
+
+
+def _promises(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
+    promises = dict(columns)
+    for column, promise in promises.items():
+        if not isinstance(column, str) or not isinstance(promise, DeclaredColumn):
+            raise UsageError(
+                "SF-C114",
+                f"The promise about column '{column}' of '{name}' is not one sfumato knows.",
+                try_='columns={"age": sf.between(0, 110), "ward": sf.one_of("A", "B")}',
+            )
+    if len({column.casefold() for column in promises}) < len(promises):
+        raise UsageError(
+            "SF-C123", f"Two columns of '{name}' differ only in case.", try_="rename one, or declare only one"
+        )
+    if unit.column in promises:
+        raise UsageError(
+            "SF-C115",
+            f"'{unit.column}' says who a row is about, so it cannot be a column to ask about as well.",
+        )
+    return promises
+
+
+def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int | None) -> int | None:
+    """The number of rows where it is said; it is when, and only when, it is the same for all neighbours."""
+    if not isinstance(neighbours, Neighbours):
+        raise UsageError(
+            "SF-C126", f"The neighbours of '{name}' are not ones sfumato knows.", try_="sf.REPLACE_ONE"
+        )
+    if neighbours is Neighbours.ADD_REMOVE and rows is None:
+        return None
+    if neighbours is Neighbours.REPLACE_ONE and unit == ROW and rows is not None:
+        return whole(rows, "rows")
+    raise UsageError(
+        "SF-C126",
+        f"The number of rows of '{name}' is public only where each row is one person that is replaced.",
+        try_="unit=sf.ROW, neighbours=sf.REPLACE_ONE, rows=1000",
+    )

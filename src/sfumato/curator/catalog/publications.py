@@ -1,0 +1,72 @@
+"""Questions whose answers the steward published: what was asked and for how much, kept in a public file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import UsageError
+from sfumato.files.durable import replace_json
+from sfumato.privacy.exact import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A question and its spend, by which anyone finds the answer again; `request` is their hash."""
+
+    text: str
+    spend: Mapping[str, Any]
+    request: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"text": self.text, "spend": _written(self.spend), "request": self.request}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Publication:
+        return cls(fields["text"], _read(fields["spend"]), fields["request"])
+
+
+class Publications:
+    """The published questions of a lab, in the order of their publication, each once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def all(self) -> tuple[Publication, ...]:
+        if not self._path.exists():
+            return ()
+        try:
+            body = json.loads(self._path.read_text(encoding="utf-8"))
+            return tuple(Publication.from_dict(each) for each in body["published"])
+        except (ValueError, KeyError, TypeError) as problem:
+            raise UsageError(
+                "SF-C112", "The file of published questions cannot be read.", file=self._path.name
+            ) from problem
+
+    def add(self, publication: Publication) -> None:
+        known = self.all()
+        if publication.request not in {each.request for each in known}:
+            published = [each.to_dict() for each in (*known, publication)]
+            replace_json(self._path, {"version": VERSION, "published": published})
+
+
+def _written(spend: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers as exact texts."""
+    return {
+        name: _written(value) if isinstance(value, dict) else str(exact(value, name))
+        for name, value in spend.items()
+    }
+
+
+def _read(spend: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _read(value) if isinstance(value, dict) else Fraction(value) for name, value in spend.items()
+    }

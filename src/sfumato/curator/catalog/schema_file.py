@@ -1,0 +1,174 @@
+"""What a steward declares about a table, read from a TOML file.
+
+    neighbours = "replace-one"        # left out: "add-remove"
+    rows = 1000                       # with "replace-one" only
+
+    [unit]                            # or unit = "row", or unit = "public"
+    column = "patient_id"
+    max_rows = 20
+    of = "patients"
+
+    [columns.age]
+    between = [0, 110]                # numbers, dates or moments; step = 1, missing = 40, constant = true
+    [columns.ward]
+    one_of = ["A", "B"]
+    [columns.note]
+    text = true
+
+    [budget]
+    epsilon = 4
+    delta = "1e-7"
+
+Every error names the file and the path inside it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sfumato.curator.catalog.columns import DeclaredColumn, between, one_of, text
+from sfumato.errors import UsageError
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.units import PUBLIC, ROW, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.privacy.ends import Protected
+
+_Word = TypeVar("_Word")
+
+_UNITS = {"row": ROW, "public": PUBLIC}
+_KINDS = ("between", "one_of", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a file says, as the arguments of `lab.register`; None where it says nothing."""
+
+    unit: Protected | None
+    columns: dict[str, DeclaredColumn]
+    budget: Budget | None
+    neighbours: Neighbours
+    rows: int | None
+
+
+def read_schema(path: str | Path) -> Schema:
+    """The schema of a file, or an error that says where in it something is wrong."""
+    file = Path(path)
+    try:
+        body = tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
+    except OSError:
+        raise UsageError("SF-C202", "There is no such file.", path=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise UsageError("SF-C127", f"{file.name} is not TOML.", why=str(problem)) from None
+    return _Reader(file.name).schema(body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    file: str
+
+    def schema(self, body: dict[str, Any]) -> Schema:
+        self._known("", body, ("unit", "columns", "budget", "neighbours", "rows"))
+        columns = self._table("columns", body.get("columns", {}))
+        return Schema(
+            self._unit(body["unit"]) if "unit" in body else None,
+            {name: self._column(f"columns.{name}", fields) for name, fields in columns.items()},
+            self._budget(body["budget"]) if "budget" in body else None,
+            self._neighbours(body.get("neighbours", Neighbours.ADD_REMOVE.value)),
+            body.get("rows"),
+        )
+
+    def _unit(self, fields: Any) -> Unit:
+        if isinstance(fields, str):
+            return self._word("unit", fields, _UNITS)
+        self._known("unit", fields, ("column", "max_rows", "of"))
+        with self._at("unit"):
+            return Unit(fields.get("column", ""), fields.get("max_rows"), fields.get("of"))
+
+    def _column(self, path: str, fields: Any) -> DeclaredColumn:
+        self._known(path, fields, (*_KINDS, "step", "missing", "constant"))
+        kinds = [kind for kind in _KINDS if kind in fields]
+        if len(kinds) != 1:
+            raise self._wrong(path, "says what it holds in one way", "between, one_of or text")
+        if not isinstance(fields.get("constant", False), bool):
+            raise self._wrong(f"{path}.constant", "is true or false", "constant = true")
+        rules = {name: value for name, value in fields.items() if name not in _KINDS}
+        readers = {"between": self._between, "one_of": self._listed, "text": self._text}
+        with self._at(f"{path}.{kinds[0]}"):
+            return readers[kinds[0]](path, fields[kinds[0]], rules)
+
+    def _between(self, path: str, ends: Any, rules: dict[str, Any]) -> DeclaredColumn:
+        if not isinstance(ends, list) or len(ends) != 2:
+            raise self._wrong(f"{path}.between", "is a list of two bounds", "between = [0, 110]")
+        return between(*ends, **rules)
+
+    def _listed(self, path: str, values: Any, rules: dict[str, Any]) -> DeclaredColumn:
+        if not isinstance(values, list):
+            raise self._wrong(f"{path}.one_of", "is a list of values", 'one_of = ["A", "B"]')
+        self._known(path, rules, ("missing", "constant"))
+        return one_of(*values, **rules)
+
+    def _text(self, path: str, true: Any, rules: dict[str, Any]) -> DeclaredColumn:
+        if true is not True:
+            raise self._wrong(f"{path}.text", "is true", "text = true")
+        self._known(path, rules, ("constant",))
+        return text(**rules)
+
+    def _budget(self, fields: Any) -> Budget:
+        self._known("budget", fields, ("epsilon", "delta"))
+        numbers = {name: self._number(f"budget.{name}", value) for name, value in fields.items()}
+        if "epsilon" not in numbers:
+            raise self._wrong("budget", "has an epsilon", "epsilon = 4")
+        with self._at("budget"):
+            return Budget(**numbers)
+
+    def _number(self, path: str, value: Any) -> Any:
+        """Texts too, which are exact: "1e-7"."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return Decimal(value)
+        except InvalidOperation:
+            raise self._wrong(path, "is a number", "1e-7") from None
+
+    def _neighbours(self, word: Any) -> Neighbours:
+        return self._word("neighbours", word, {each.value: each for each in Neighbours})
+
+    # ---- parts ----
+
+    def _word(self, path: str, word: Any, words: dict[str, _Word]) -> _Word:
+        if not isinstance(word, str) or word not in words:
+            raise self._wrong(path, "is one of a few words", " or ".join(f'"{each}"' for each in words))
+        return words[word]
+
+    def _table(self, path: str, fields: Any) -> dict[str, Any]:
+        if not isinstance(fields, dict):
+            raise self._wrong(path, "is a table", f"[{path}]")
+        return fields
+
+    def _known(self, path: str, fields: Any, names: tuple[str, ...]) -> None:
+        for name in self._table(path, fields):
+            if name not in names:
+                raise self._wrong(f"{path}.{name}".lstrip("."), "has no meaning here", ", ".join(names))
+
+    @contextmanager
+    def _at(self, path: str) -> Iterator[None]:
+        """Errors about a value say where it stands."""
+        try:
+            yield
+        except UsageError as problem:
+            if problem.sentence.startswith(self.file):
+                raise
+            facts = {f"{name}_": fact for name, fact in problem.facts.items()}
+            raise UsageError(problem.code, f"{self.file}: {path}: {problem.sentence}", **facts) from None
+
+    def _wrong(self, path: str, rule: str, example: str) -> UsageError:
+        return UsageError("SF-C127", f"{self.file}: {path}: {rule}.", try_=example)

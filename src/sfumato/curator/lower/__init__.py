@@ -1,0 +1,1 @@
+"""Questions into engine programs, with the protected unit followed through every step."""

@@ -1,0 +1,205 @@
+"""Joins: with public tables on equal values, between tables of the same people on the unit.
+
+A join multiplies how many rows one unit can have: by the rows that a unit has on the other side, or by how
+often the public table repeats a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sfumato.curator.lower.conditions import make_comparable
+from sfumato.curator.lower.expressions import lower_condition, lower_expression
+from sfumato.curator.lower.row_source import RowSource
+from sfumato.curator.lower.simplify import simplify_predicate
+from sfumato.curator.question import relation as asked
+from sfumato.engines import rows as engine
+from sfumato.engines.values import Add, Column, Constant, Every, Multiply
+from sfumato.errors import PolicyError
+
+if TYPE_CHECKING:
+    from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.lower.lowered_value import LoweredValue
+    from sfumato.curator.lower.scope import Scope
+    from sfumato.curator.question.relation import Condition, Expression, Name
+    from sfumato.engines.values import Value
+
+MOST_ROWS = 10**6
+"""Of one unit, after joins: so few that one unit's rows never decide whether memory runs out."""
+
+
+def lower_join(relation: asked.Join, left: RowSource, right: RowSource) -> RowSource:
+    """Each row beside those that it meets; of two tables about people, only rows of the same person meet."""
+    if left.table.is_public and not right.table.is_public and not relation.optional:
+        left, right = right, left
+    if left.table.is_public:
+        raise PolicyError(
+            "SF-Q138", "A join starts from a table about people.", try_="visits LEFT JOIN regions ON …"
+        )
+    _require_one_home(left.tables + right.tables)
+    if not right.table.is_public:
+        _require_one_population(left.table, right.table)
+    terms = _terms(relation.on)
+    return _paired(left, right, relation.using, terms, relation.optional)
+
+
+def _require_one_home(tables: tuple[Table, ...]) -> None:
+    first, *others = tables
+    other = next((table for table in others if table.home != first.home), None)
+    if other is not None:
+        raise PolicyError(
+            "SF-Q157",
+            f"'{first.name}' and '{other.name}' are kept in different databases.",
+            why="an engine answers about what it holds, and data is not moved between them",
+            try_="register both from the same database, or both from files",
+        )
+
+
+def _require_one_population(left: Table, right: Table) -> None:
+    if left.population != right.population or left.unit.column is None or right.unit.column is None:
+        raise PolicyError(
+            "SF-Q139",
+            f"'{left.name}' and '{right.name}' are not about the same people.",
+            try_='the same of="…" in sf.Unit, when the tables are registered',
+        )
+
+
+def _paired(
+    left: RowSource, right: RowSource, using: tuple[str, ...], terms: tuple[Condition, ...], optional: bool
+) -> RowSource:
+    """Equal units where both are about people, else equal values; what else is asked filters the pairs."""
+    same_unit, match = not right.table.is_public, _Match.of(left.scope, right.scope, using, terms)
+    match.check(same_unit, optional, right.where == Every(), left.table)
+    each = right.max_rows if same_unit else _multiplicity(match.pairs, right)
+    most = left.max_rows * max(each, 1)
+    if most > MOST_ROWS:
+        raise PolicyError("SF-Q142", "One unit could have too many rows after this join.", rows=f"{most:,}")
+    values = tuple((one.value, other.value) for one, other in match.pairs)
+    rows = engine.Joined(left.rows, right.rows, values, same_unit, optional)
+    after = _after_join(right.scope, same_unit, match.pairs, each, optional)
+    scope = left.scope.beside(after.hiding(using))
+    filtered = (lower_condition(term, scope) for term in match.rest)
+    where = simplify_predicate(Every((left.where, right.where, *filtered)))
+    beyond = max(left.next_at, right.next_at)  # the sides may have changed places
+    return RowSource(rows, where, scope, left.table, most, left.tables + right.tables, beyond)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """What a join asks of a pair: the same unit, equal values, and the rest."""
+
+    units: bool
+    pairs: tuple[tuple[LoweredValue, LoweredValue], ...]
+    rest: tuple[Condition, ...]
+
+    @classmethod
+    def of(cls, left: Scope, right: Scope, using: tuple[str, ...], terms: tuple[Condition, ...]) -> _Match:
+        units, pairs, rest = False, [], []
+        for name in map(asked.Name, using):
+            if left.is_unit(name) and right.is_unit(name):
+                units = True
+            else:
+                pairs.append(make_comparable(left.column(name), right.column(name)))
+        for term in terms:
+            pair = _equal(term, left, right)
+            if _equates_units(term, left, right):
+                units = True
+            elif pair is not None:
+                pairs.append(pair)
+            else:
+                rest.append(term)
+        return cls(units, tuple(pairs), tuple(rest))
+
+    def check(self, same_unit: bool, optional: bool, whole: bool, table: Table) -> None:
+        if same_unit and not self.units:
+            raise PolicyError(
+                "SF-Q140",
+                "Tables about people are joined on the unit of protection.",
+                try_=f"USING ({table.unit.column})",
+            )
+        if not same_unit and not self.pairs:
+            raise PolicyError(
+                "SF-Q140", "A public table is joined on equal columns.", try_="ON visits.ward = wards.ward"
+            )
+        if optional and (self.rest or not whole):
+            raise PolicyError(
+                "SF-Q141",
+                "A LEFT JOIN takes equal columns alone, and all rows of its right side.",
+                try_="an inner JOIN, or a condition in WHERE",
+            )
+
+
+def _terms(condition: Condition) -> tuple[Condition, ...]:
+    """What is joined by AND."""
+    if isinstance(condition, asked.Conjunction):
+        return tuple(term for part in condition.parts for term in _terms(part))
+    return (condition,)
+
+
+def _equates_units(term: Condition, left: Scope, right: Scope) -> bool:
+    match term:
+        case asked.Comparison(asked.Name() as one, "=", asked.Name() as other):
+            straight = left.is_unit(one) and right.is_unit(other)
+            return straight or (left.is_unit(other) and right.is_unit(one))
+    return False
+
+
+def _equal(term: Condition, left: Scope, right: Scope) -> tuple[LoweredValue, LoweredValue] | None:
+    """Two values, one of each side, that must be equal; none where the term says something else."""
+    match term:
+        case asked.Comparison(one, "=", other):
+            for first, second in ((one, other), (other, one)):
+                if _is_of(first, left) and _is_of(second, right):
+                    return make_comparable(lower_expression(first, left), lower_expression(second, right))
+    return None
+
+
+def _is_of(node: Expression, scope: Scope) -> bool:
+    return isinstance(node, asked.Name) and _known(node, scope)
+
+
+def _known(name: Name, scope: Scope) -> bool:
+    try:
+        scope.column(name)
+    except PolicyError:
+        return False
+    return True
+
+
+def _multiplicity(pairs: tuple[tuple[LoweredValue, LoweredValue], ...], right: RowSource) -> int:
+    """How many rows of a public table one row can meet: by the column whose values are repeated least."""
+    if right.table.public_rows is None:
+        raise AssertionError(right.table)
+    columns = [_told_apart_by(other.value) for _, other in pairs]
+    known = [right.table.multiplicity[column.name] for column in columns if column is not None]
+    return min([*known, right.table.public_rows])
+
+
+def _told_apart_by(value: Value) -> Column | None:
+    """The column that has different values wherever this has, if that is plain."""
+    match value:
+        case Column():
+            return value
+        case Add(inner, Constant(int())):
+            return _told_apart_by(inner)
+        case Multiply(inner, Constant(int(factor))) if factor:
+            return _told_apart_by(inner)
+    return None
+
+
+def _after_join(
+    scope: Scope,
+    same_unit: bool,
+    pairs: tuple[tuple[LoweredValue, LoweredValue], ...],
+    each: int,
+    optional: bool,
+) -> Scope:
+    """Which columns of the right side one unit still has one value of."""
+    looked_up = each <= 1 and all(one.constant for one, _ in pairs)
+
+    def change(part: LoweredValue) -> LoweredValue:
+        constant = part.constant if same_unit else looked_up
+        return replace(part, constant=constant and not optional, present=part.present and not optional)
+
+    return (scope.without_unit() if optional else scope).mapped(change)

@@ -1,0 +1,213 @@
+"""A value of a row as an engine computes it, with what it stands for; and the grids numbers are put on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sfumato.curator.catalog.columns import STEPS, choose_exponent
+from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods
+from sfumato.engines.values import (
+    WIDEST,
+    Add,
+    Constant,
+    Divide,
+    Lookup,
+    Multiply,
+    Value,
+)
+from sfumato.errors import PolicyError
+
+LARGEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredValue:
+    value: Value
+    domain: Domain
+    constant: bool = False
+    """Whether all rows of a unit have the same."""
+    present: bool = False
+    """Whether it is never missing."""
+
+    def then(self, value: Value, domain: Domain, *others: LoweredValue, total: bool = True) -> LoweredValue:
+        """Computed from this and others: constant if all are; present if all are, for a total function."""
+        every = (self, *others)
+        return LoweredValue(
+            value,
+            domain,
+            all(each.constant for each in every),
+            total and all(each.present for each in every),
+        )
+
+
+def literal_number(number: Fraction) -> LoweredValue:
+    step = Fraction(1, number.denominator)
+    return LoweredValue(
+        Constant(number.numerator), Numbers(number.numerator, number.numerator, step), True, True
+    )
+
+
+MISSING = LoweredValue(Constant(None), Listed(()), True, False)
+"""NULL, which fits any domain."""
+
+
+# ---- numbers -----------------------------------------------------------------------------------------------
+
+
+def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers]:
+    """The value as a number; a listed number by a list of its integers, true and false as 1 and 0."""
+    domain = part.domain
+    if isinstance(domain, Numbers):
+        return part, domain
+    if isinstance(domain, Listed) and domain.values and not isinstance(domain.values[0], str):
+        weights, step = _weights(domain)
+        listed = Numbers(min(weights), max(weights), step)
+        return part.then(Lookup(part.value, weights), listed), listed
+    if part is MISSING:
+        return part, Numbers(0, 0)
+    raise PolicyError(
+        "SF-Q114",
+        f"{what} is not a number.",
+        try_="a number, COUNT(*), or the difference of two dates",
+    )
+
+
+def _weights(domain: Listed) -> tuple[tuple[int, ...], Fraction]:
+    """The listed numbers on their common grid, if it is not too fine, else on one like that of `between`."""
+    numbers = [Fraction(value) for value in domain.values]  # type: ignore[arg-type]
+    step = _common(numbers)
+    if max(abs(each / step) for each in numbers) > 2**STEPS:
+        step = Fraction(2) ** choose_exponent(max(map(abs, numbers)))
+    return tuple(math.floor(each / step + Fraction(1, 2)) for each in numbers), step
+
+
+def _common(numbers: list[Fraction]) -> Fraction:
+    common = Fraction(0)
+    for each in numbers:
+        common = _divisor(common, each)
+    return common or Fraction(1)
+
+
+def _divisor(one: Fraction, other: Fraction) -> Fraction:
+    """The largest step that both are multiples of."""
+    return Fraction(
+        math.gcd(one.numerator * other.denominator, other.numerator * one.denominator),
+        one.denominator * other.denominator,
+    )
+
+
+def align_steps(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], Fraction]:
+    """The same numbers as integers of one step: exact, unless that would be too fine."""
+    numbers = [require_number(part, what) for part in parts]
+    known = [domain for part, domain in numbers if part is not MISSING]
+    step = _common([domain.step for domain in known])
+    largest = max((domain.bound * int(domain.step / step) for domain in known), default=0)
+    bits = max(0, largest.bit_length() - 60)
+    every = [part if part is MISSING else _on_step(part, domain, step, bits) for part, domain in numbers]
+    return every, step * 2**bits
+
+
+def _on_step(part: LoweredValue, domain: Numbers, step: Fraction, bits: int) -> LoweredValue:
+    """As integers of `step`, then on a grid 2^bits times as coarse."""
+    factor = int(domain.step / step)
+    if max(1, domain.bound) * factor > WIDEST:
+        raise grid_too_fine("A sum or a comparison")
+    scaled = Numbers(domain.low * factor, domain.high * factor, step)
+    return coarsen_grid(
+        replace(part, value=multiply_by_integer(part.value, factor), domain=scaled), scaled, bits
+    )
+
+
+def limit_magnitude(part: LoweredValue) -> LoweredValue:
+    """The number itself if its integers are small enough, else on a coarser grid."""
+    domain = part.domain
+    if isinstance(domain, Numbers) and domain.bound > LARGEST // 2:
+        return coarsen_grid(part, domain, domain.bound.bit_length() - 2 * STEPS)
+    return part
+
+
+def coarsen_grid(part: LoweredValue, domain: Numbers, bits: int) -> LoweredValue:
+    """On a grid 2^bits times as coarse, rounded down."""
+    if bits <= 0:
+        return part
+    low, high = domain.low >> bits, domain.high >> bits
+    value = divide_by_integer(part.value, domain, 2**bits)
+    return replace(part, value=value, domain=Numbers(low, high, domain.step * 2**bits))
+
+
+def multiply_by_integer(value: Value, factor: int) -> Value:
+    if factor == 1:
+        return value
+    if isinstance(value, Constant):
+        return Constant(None if value.value is None else value.value * factor)
+    if isinstance(value, Lookup):
+        return Lookup(value.part, tuple(None if each is None else each * factor for each in value.entries))
+    return Multiply(value, Constant(factor))
+
+
+def add_integer(value: Value, by: int) -> Value:
+    """The value plus an integer."""
+    if by == 0:
+        return value
+    if isinstance(value, Constant):
+        return Constant(None if value.value is None else value.value + by)
+    if isinstance(value, Lookup):
+        return Lookup(value.part, tuple(None if each is None else each + by for each in value.entries))
+    if isinstance(value, Add) and isinstance(value.right, Constant) and value.right.value is not None:
+        return add_integer(value.left, value.right.value + by)
+    return Add(value, Constant(by))
+
+
+def divide_by_integer(value: Value, domain: Numbers, divisor: int) -> Value:
+    """⌊value / divisor⌋, divisor positive. Engines round towards zero, so nothing negative is divided."""
+    if divisor == 1:
+        return value
+    up = -(domain.low // divisor) if domain.low < 0 else 0
+    return add_integer(Divide(add_integer(value, up * divisor), Constant(divisor)), -up)
+
+
+# ---- dates -------------------------------------------------------------------------------------------------
+
+
+def subtract_dates(left: LoweredValue, right: LoweredValue) -> LoweredValue:
+    """How many days, or seconds where one side is a moment, left is after right."""
+    one, other = align_periods(left, right)
+    first, second = require_periods(one), require_periods(other)
+    domain = Numbers(first.low - second.high, first.high - second.low)
+    return one.then(Add(one.value, multiply_by_integer(other.value, -1)), domain, other)
+
+
+def align_periods(left: LoweredValue, right: LoweredValue) -> tuple[LoweredValue, LoweredValue]:
+    """Both to the day, or both to the second."""
+    units = require_periods(left).unit, require_periods(right).unit
+    if units[0] == units[1]:
+        return left, right
+    if set(units) == {"day", "second"}:
+        return convert_to_seconds(left), convert_to_seconds(right)
+    raise PolicyError("SF-Q131", f"A {units[0]} and a {units[1]} cannot be compared.", try_="DATE_TRUNC both")
+
+
+def convert_to_seconds(part: LoweredValue) -> LoweredValue:
+    domain = require_periods(part)
+    if domain.unit == "second":
+        return part
+    ends = domain.low * 86400, domain.high * 86400
+    return part.then(multiply_by_integer(part.value, 86400), Periods(*ends, "second"))
+
+
+def grid_too_fine(what: str) -> PolicyError:
+    return PolicyError(
+        "SF-Q132", f"{what} would need a grid that is too fine.", try_="ROUND one side, or a smaller range"
+    )
+
+
+def number_domain(part: LoweredValue) -> Numbers:
+    return part.domain if isinstance(part.domain, Numbers) else Numbers(0, 0)
+
+
+def require_periods(part: LoweredValue) -> Periods:
+    if not isinstance(part.domain, Periods):
+        raise PolicyError("SF-Q131", "A date is expected here.", try_="DATE '2024-01-31'")
+    return part.domain

@@ -1,0 +1,67 @@
+"""One form for conditions that mean the same, so that equal questions have equal programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.engines.values import Among, AtLeast, AtMost, Every, Not, Predicate, Some, Value
+from sfumato.privacy.canonical import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def simplify_predicate(predicate: Predicate) -> Predicate:
+    """One form for conditions that differ only in order, nesting, repetition or where NOT stands.
+
+    Each rule keeps SQL's three-valued meaning: both sides are unknown for the same rows.
+    """
+    match predicate:
+        case Not(part):
+            return _negated(part)
+        case Every(parts):
+            return _flat(parts, Every)
+        case Some(parts):
+            return _flat(parts, Some)
+        case _:
+            return predicate
+
+
+def _negated(predicate: Predicate) -> Predicate:
+    match predicate:
+        case Not(part):
+            return simplify_predicate(part)
+        case AtLeast(column, value):
+            return AtMost(column, value - 1)
+        case AtMost(column, value):
+            return AtLeast(column, value + 1)
+        case Every(parts):
+            return _flat(tuple(Not(part) for part in parts), Some)
+        case Some(parts):
+            return _flat(tuple(Not(part) for part in parts), Every)
+        case _:
+            return Not(predicate)
+
+
+def _flat(parts: tuple[Predicate, ...], kind: Callable[[tuple[Predicate, ...]], Every | Some]) -> Predicate:
+    flat: list[Predicate] = []
+    for part in map(simplify_predicate, parts):
+        flat += part.parts if isinstance(part, Every | Some) and type(part) is kind else [part]
+    unique = sorted(dict.fromkeys(_together(flat, kind is Some)), key=canonical_json)
+    return unique[0] if len(unique) == 1 else kind(tuple(unique))
+
+
+def _together(parts: list[Predicate], some: bool) -> list[Predicate]:
+    """x = 1 OR x = 2 as one list of values, and x <> 1 AND x <> 2 as what is not in one."""
+    lists: dict[Value, set[int]] = {}
+    others = []
+    for part in parts:
+        match part:
+            case Among(of, values) if some:
+                lists.setdefault(of, set()).update(values)
+            case Not(Among(of, values)) if not some:
+                lists.setdefault(of, set()).update(values)
+            case _:
+                others.append(part)
+    listed = [Among(of, tuple(sorted(values))) for of, values in lists.items()]
+    return others + [each if some else Not(each) for each in listed]

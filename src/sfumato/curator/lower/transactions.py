@@ -1,0 +1,70 @@
+"""What a unit has, as one transaction: which items are in any of its rows.
+
+Because : docs/proofs/itemsets.md#behind-the-curator
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.curator.catalog.domains import Listed, Numbers
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.question.relation import Name
+from sfumato.engines.rows import Largest, PerUnit
+from sfumato.engines.values import Among, AtLeast, Choose, Column, Constant, Every
+from sfumato.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.engines.values import Predicate
+
+MOST_ITEMS = 5000
+
+
+def build_transactions(
+    source: RowSource, features: Sequence[str]
+) -> tuple[RowSource, list[Any], list[Column]]:
+    """One row a unit; the names of the items, and the column of 0 and 1 for each.
+
+    One column that lists the items by name, or several columns that each say whether an item is there.
+    """
+    found = _by_name(source, features[0]) if len(features) == 1 else None
+    items = found or [(name, _there(source, name)) for name in features]
+    if not 2 <= len(items) <= MOST_ITEMS:
+        raise PolicyError(
+            "SF-E122", "Itemsets are made of 2 to 5,000 items.", items=f"{len(items):,}", try_="fewer items"
+        )
+    figures = tuple(Largest(Choose(held, Constant(1), Constant(0))) for _, held in items)
+    at = source.next_at
+    rows = PerUnit(source.rows, source.where, (), figures, at)
+    united = replace(source, rows=rows, where=Every(), max_rows=1, next_at=at + 1, apart=None)
+    return united, [name for name, _ in items], [Column(at, f"f{place}") for place in range(len(items))]
+
+
+def _by_name(source: RowSource, name: str) -> list[tuple[Any, Predicate]] | None:
+    """The items that a column lists; none if it says whether a single one is there."""
+    part = lower_expression(Name(name), source.scope)
+    if not isinstance(part.domain, Listed):
+        raise _unlisted(name)
+    return [(item, Among(part.value, (place,))) for place, item in enumerate(part.domain.shown())]
+
+
+def _there(source: RowSource, name: str) -> Predicate:
+    """Above 0, or true."""
+    part = lower_expression(Name(name), source.scope)
+    if isinstance(part.domain, Numbers):
+        return AtLeast(part.value, 1)
+    if isinstance(part.domain, Listed) and not any(isinstance(each, str) for each in part.domain.values):
+        return Among(part.value, tuple(at for at, each in enumerate(part.domain.shown()) if each > 0))
+    raise _unlisted(name)
+
+
+def _unlisted(name: str) -> PolicyError:
+    return PolicyError(
+        "SF-E122",
+        f"'{name}' does not say which items there are.",
+        try_='a column declared by sf.one_of("tea", "jam"), or several declared by sf.one_of(0, 1)',
+    )

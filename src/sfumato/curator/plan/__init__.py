@@ -1,0 +1,1 @@
+"""What a question costs: contribution bounds, sensitivity, noise and price, from public facts only."""

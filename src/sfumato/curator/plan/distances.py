@@ -1,0 +1,268 @@
+"""How few units must change until a property holds: a number that one unit moves by one at most.
+
+To change is to add a unit with any rows it may have, or to remove one. That the distance to any set of tables
+moves by at most one when one unit is added or removed is the triangle inequality. Why each formula here is
+that distance is in docs/proofs/distances.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.catalog.domains import Listed
+from sfumato.curator.lower.expressions import lower_condition, lower_expression
+from sfumato.curator.lower.lowered_value import require_number
+from sfumato.curator.lower.simplify import simplify_predicate
+from sfumato.curator.plan.priced import Priced, truncation
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.question.relation import Case, Comparison, Expression, Literal
+from sfumato.engines.program import Counted, Key, People, Program, Total, Units
+from sfumato.engines.rows import Present
+from sfumato.engines.values import Every
+from sfumato.errors import PolicyError
+from sfumato.noise import LaplaceNoise
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.engines.rows import Figure
+    from sfumato.privacy.events import Event
+
+
+# ---- properties, in the analyst's names --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CountReaches:
+    """COUNT(*) ≥ least, or ≤ most."""
+
+    bound: int
+    at_least: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SumReaches:
+    """SUM(of) ≥ bound, or ≤ bound."""
+
+    of: Expression
+    bound: Fraction
+    at_least: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShareReaches:
+    """The share of rows for which `of` is true is ≥ bound, or ≤ bound. Of no rows it is both."""
+
+    of: Expression
+    bound: Fraction
+    at_least: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileBelow:
+    """At least this share of the rows where `of` is not missing has it ≤ bound (or ≥ bound)."""
+
+    of: Expression
+    share: Fraction
+    bound: Fraction
+    below: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModeIs:
+    """No listed value is more frequent than this one."""
+
+    of: Expression
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """Exactly one unit has a row with this value."""
+
+    of: Expression
+    value: Any
+
+
+Property = CountReaches | SumReaches | ShareReaches | QuantileBelow | ModeIs | Unique
+
+
+# ---- what is computed once it is paid ----------------------------------------------------------------------
+
+
+@tagged("Linear", "weights", "goal", "gain")
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """The property that Σ over units of a score is at least `goal`.
+
+    A unit that is added adds at most `gain`; removing one takes its own score away. `weights` make a unit's
+    score out of its figures.
+    """
+
+    weights: tuple[int, ...]
+    goal: int
+    gain: int
+
+    def distance(self, exact: NDArray[Any]) -> int:
+        scores = sum(
+            weight * figure.astype(object) for weight, figure in zip(self.weights, exact, strict=True)
+        )
+        scores = np.asarray(scores, dtype=object).reshape(-1)
+        short = self.goal - int(scores.sum()) if scores.size else self.goal
+        taken = sorted((-int(score) for score in scores if score < 0), reverse=True)
+        return _fewest(short, taken, self.gain)
+
+
+def _fewest(short: int, taken: list[int], gain: int) -> int:
+    """How many changes close the gap: removals worth more than an added unit first, then additions."""
+    changes = 0
+    for worth in taken:
+        if short <= 0 or worth <= gain:
+            break
+        short, changes = short - worth, changes + 1
+    if short <= 0:
+        return changes
+    if gain > 0:
+        return changes + math.ceil(Fraction(short, gain))
+    return changes + 1  # out of reach; priced as one more than removing everyone
+
+
+@tagged("Mode", "place", "rows")
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """The property that no cell has more rows than one of them. An added unit can put `rows` rows there."""
+
+    place: int
+    rows: int
+
+    def distance(self, exact: NDArray[Any]) -> int:
+        counts = exact[0]
+        return math.ceil(Fraction(int(max(counts)) - int(counts[self.place]), self.rows))
+
+
+@tagged("Single")
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The property that exactly one unit has a row."""
+
+    def distance(self, exact: NDArray[Any]) -> int:
+        return abs(int(exact[0][0]) - 1)
+
+
+@tagged("Distance", "program", "formula", "noise", "changes")
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A distance with noise. Neighbours are one change apart, or two where a unit is replaced."""
+
+    program: People | Program
+    formula: Linear | Mode | Single
+    noise: LaplaceNoise
+    changes: int
+
+    def event(self) -> Event:
+        return self.noise.event(self.changes)
+
+    def release(self, exact: NDArray[Any]) -> int:
+        distance = np.array([self.formula.distance(exact)], dtype=object)
+        return int(self.noise.release(distance, l1=self.changes)[0])
+
+
+Measured = tuple[People | Program, Linear | Mode | Single]
+
+
+# ---- from a property to a step -----------------------------------------------------------------------------
+
+
+def distance(source: RowSource, wanted: Property, spend: Spend) -> Priced:
+    """The priced question for how far a table is from having a property."""
+    if not isinstance(spend, PureSpend):
+        raise PolicyError("SF-Q152", "A distance is released with pure ε.", try_="release(epsilon=0.1)")
+    changes = 2 if source.table.neighbours is Neighbours.REPLACE_ONE else 1
+    program, formula = _measured(source, wanted)
+    step = Distance(program, formula, LaplaceNoise(changes / spend.epsilon), changes)
+    return Priced(source.table, spend, (step,), truncation(source.table))
+
+
+def _measured(source: RowSource, wanted: Property) -> Measured:
+    match wanted:
+        case CountReaches(bound, at_least):
+            return _linear(source, (Counted(),), (1,), bound, source.max_rows, at_least)
+        case SumReaches(of, bound, at_least):
+            return _sum(source, of, bound, at_least)
+        case ShareReaches(of, bound, at_least):
+            return _share(source, of, bound, at_least)
+        case QuantileBelow(of, share, bound, below):
+            holds = Comparison(of, "<=" if below else ">=", Literal(bound))
+            met = Case(((holds, Literal(Fraction(1))),))
+            return _share_of(source, Present(lower_expression(of, source.scope).value), met, share)
+        case ModeIs(of, value):
+            return _mode(source, of, value)
+        case Unique(of, value):
+            return _single(source, of, value)
+
+
+def _linear(
+    source: RowSource,
+    figures: tuple[Figure, ...],
+    weights: tuple[int, ...],
+    goal: int,
+    most: int,
+    at_least: bool,
+    least: int = 0,
+) -> Measured:
+    """For ≤ the signs are turned. `most` and `least` bound a unit's score; no row at all scores 0."""
+    program = People(source.rows, source.where, figures)
+    if at_least:
+        return program, Linear(weights, goal, max(most, 0))
+    return program, Linear(tuple(-weight for weight in weights), -goal, max(-least, 0))
+
+
+def _sum(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> Measured:
+    part, domain = require_number(lower_expression(of, source.scope), "What SUM takes")
+    goal = math.ceil(bound / domain.step) if at_least else math.floor(bound / domain.step)
+    most, least = max(domain.high, 0) * source.max_rows, min(domain.low, 0) * source.max_rows
+    total = Total(part.value)
+    return _linear(source, (total,), (1,), goal, most, at_least, least)
+
+
+def _share(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> Measured:
+    met = Case(((Comparison(of, "=", Literal(True)), Literal(Fraction(1))),))
+    counted = Present(lower_expression(of, source.scope).value)
+    if at_least:
+        return _share_of(source, counted, met, bound)
+    missed = Case(((Comparison(of, "=", Literal(False)), Literal(Fraction(1))),))
+    return _share_of(source, counted, missed, 1 - bound)
+
+
+def _share_of(source: RowSource, counted: Figure, met: Case, share: Fraction) -> Measured:
+    """denominator · (rows that meet it) − numerator · rows ≥ 0."""
+    if not 0 <= share <= 1:
+        raise PolicyError("SF-Q150", "A share lies from 0 to 1.", try_="AVG(age >= 65) >= 0.3")
+    figures = (Present(lower_expression(met, source.scope).value), counted)
+    weights = (share.denominator, -share.numerator)
+    most = (share.denominator - share.numerator) * source.max_rows
+    return _linear(source, figures, weights, 0, most, True)
+
+
+def _mode(source: RowSource, of: Expression, value: Any) -> Measured:
+    part = lower_expression(of, source.scope)
+    if not isinstance(part.domain, Listed) or value not in part.domain.values:
+        raise PolicyError("SF-Q112", "The mode is one of a column's listed values.", try_="MODE(ward) = 'A'")
+    key = Key(part.value, part.domain.size)
+    program = Program(source.rows, source.where, (key,), (Counted(),))
+    return program, Mode(part.domain.values.index(value), source.max_rows)
+
+
+def _single(source: RowSource, of: Expression, value: Any) -> Measured:
+    holds = lower_condition(Comparison(of, "=", Literal(value)), source.scope)
+    where = simplify_predicate(Every((source.where, holds)))
+    return Program(source.rows, where, (), (Units(),)), Single()

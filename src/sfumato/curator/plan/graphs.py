@@ -1,0 +1,143 @@
+"""How many nodes of a graph have each degree, and how many edges there are: prices, steps and answers.
+
+What is measured are the nodes with at least one edge, at least two, and so on. Counts of nodes by their exact
+degree are differences of these. Why one node, or one edge, moves them by no more than is said here is in
+docs/proofs/graphs.md, and so is why counting by exact degrees instead would be worse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.curator.plan.noisy_sum import NoisySum
+from sfumato.curator.plan.priced import Priced
+from sfumato.curator.plan.sensitivity import SumSensitivity
+from sfumato.curator.plan.spend import Needs
+from sfumato.engines.program import Counted, Key, Program, Total
+from sfumato.engines.rows import ALL, Scan
+from sfumato.engines.snapshot import DEGREE
+from sfumato.engines.values import Add, Column, Constant, Least
+from sfumato.errors import PolicyError
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.ends import Edge, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.noise.sampling.integers import IntArray
+    from sfumato.privacy.events import Event
+
+    Spends = Callable[[Table, Needs], Spend]
+
+_COLUMN = Column(0, DEGREE)
+
+
+# ---- how far one node or one edge can move them ------------------------------------------------------------
+
+
+def degree_sensitivity(protects: Node | Edge) -> SumSensitivity:
+    """Of the numbers of nodes with at least 1, 2, … `max_degree` edges."""
+    most = protects.max_degree
+    return (
+        SumSensitivity(2 * most, most * most + 3 * most)
+        if isinstance(protects, Node)
+        else SumSensitivity(2, 4)
+    )
+
+
+def edge_sensitivity(protects: Node | Edge) -> SumSensitivity:
+    """Of the number of edges that are kept."""
+    most = protects.max_degree if isinstance(protects, Node) else 1
+    return SumSensitivity(most, most * most)
+
+
+# ---- what is computed once it is paid ----------------------------------------------------------------------
+
+
+@tagged("DegreeCounts", "program", "numbers")
+@dataclass(frozen=True, slots=True)
+class DegreeCounts:
+    """Noisy numbers of nodes with at least 1, 2, … edges. The program counts those with exactly so many."""
+
+    program: Program
+    numbers: NoisySum[None]
+
+    def event(self) -> Event:
+        return self.numbers.event()
+
+    def release(self, exact: IntArray) -> list[int]:
+        counts: list[int] = self.numbers.release(np.cumsum(exact[0][::-1])[::-1]).tolist()
+        return counts
+
+
+@tagged("EdgeCount", "program", "numbers")
+@dataclass(frozen=True, slots=True)
+class EdgeCount:
+    """A noisy number of edges. The program sums the degrees, to which every edge adds two."""
+
+    program: Program
+    numbers: NoisySum[None]
+
+    def event(self) -> Event:
+        return self.numbers.event()
+
+    def release(self, exact: IntArray) -> list[int]:
+        counts: list[int] = self.numbers.release(exact[0] // 2).tolist()
+        return counts
+
+
+# ---- from a question to a step -----------------------------------------------------------------------------
+
+
+def ends(table: Table) -> Node | Edge:
+    """What a graph protects; a table of rows is refused."""
+    if isinstance(table.protects, Node | Edge):
+        return table.protects
+    raise PolicyError(
+        "SF-Q171",
+        f"'{table.name}' is not a graph.",
+        try_=f's.table("{table.name}"), or unit=sf.Node("from", "to", max_degree=50) when it is registered',
+    )
+
+
+def degrees(table: Table, spends: Spends) -> Priced:
+    """The priced question for how many nodes have each degree."""
+    protects = ends(table)
+    place = Add(Least(_COLUMN, Constant(protects.max_degree)), Constant(-1))
+    program = Program(_rows(table), ALL, (Key(place, protects.max_degree),), (Counted(),))
+    spend, numbers = _paid(table, degree_sensitivity(protects), spends)
+    return Priced(table, spend, (DegreeCounts(program, numbers),), bias(protects))
+
+
+def edges(table: Table, spends: Spends) -> Priced:
+    """The priced question for the number of edges."""
+    protects = ends(table)
+    program = Program(_rows(table), ALL, (), (Total(_COLUMN),))
+    spend, numbers = _paid(table, edge_sensitivity(protects), spends)
+    left_out = bias(protects)[:1] if isinstance(protects, Node) else ()
+    return Priced(table, spend, (EdgeCount(program, numbers),), left_out)
+
+
+def bias(protects: Node | Edge) -> tuple[str, ...]:
+    """What bounding the degree does, in words."""
+    most = protects.max_degree
+    if isinstance(protects, Edge):
+        return (f"a node with more than {most} edges counts as one with {most}",)
+    return (
+        f"of a node with more than {most} edges at most {most} count, and the others count for neither end",
+        "a node none of whose edges count is not counted",
+    )
+
+
+def _rows(table: Table) -> Scan:
+    return Scan(table.snapshot_name)
+
+
+def _paid(table: Table, sensitivity: SumSensitivity, spends: Spends) -> tuple[Spend, NoisySum[None]]:
+    spend = spends(table, Needs((sensitivity,)))
+    return spend, NoisySum(None, sensitivity, spend.noise(sensitivity))

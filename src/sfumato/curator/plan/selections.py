@@ -1,0 +1,263 @@
+"""Choosing among listed values, and statistics of blocks: questions whose answer is not a noisy sum."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.answers.intervals import computed, ends
+from sfumato.curator.catalog.domains import Listed, Numbers, Periods, countable
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import LoweredValue, add_integer, coarsen_grid, require_number
+from sfumato.curator.plan.priced import Priced, truncation
+from sfumato.curator.plan.summands import Summand, summands
+from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
+from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total, Units
+from sfumato.engines.rows import Scan
+from sfumato.engines.values import Block
+from sfumato.errors import PolicyError
+from sfumato.noise import BlockMedian, QuantilesMechanism, TopK
+from sfumato.noise.histograms import Histograms
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.events import Repeated
+from sfumato.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.curator.question.relation import Expression
+    from sfumato.engines.program import Tallied
+    from sfumato.engines.values import Value
+    from sfumato.privacy.events import Event
+
+
+_FINEST = 20
+"""Blocks are compared on a grid of about 2^20 places."""
+
+# ---- the most frequent values ------------------------------------------------------------------------------
+
+
+@tagged("Top", "program", "mechanism")
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The places of the greatest sums: one sum in many cells, or many sums in one."""
+
+    program: Program
+    mechanism: TopK
+
+    def event(self) -> Event:
+        return self.mechanism.event()
+
+    def release(self, exact: NDArray[Any]) -> list[int]:
+        return self.mechanism.release(exact.reshape(-1))
+
+
+def chosen(source: RowSource, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Priced:
+    """The places of the greatest sums of terms, to which a row adds no more than the mechanism is told."""
+    program = Program(source.rows, source.where, (), tuple(map(Total, terms)))
+    return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table))
+
+
+def listed(source: RowSource, column: Expression) -> tuple[LoweredValue, Listed | Numbers | Periods]:
+    """A column whose values are known beforehand."""
+    part = lower_expression(column, source.scope)
+    domain = part.domain
+    if not countable(domain):
+        raise PolicyError(
+            "SF-Q109",
+            "These values are not listed.",
+            try_="sf.one_of(…) when the table is registered, or FLOOR(age / 10)",
+        )
+    return part, domain
+
+
+def top(source: RowSource, column: Expression, k: int, by_units: bool, spend: Spend) -> Priced:
+    """The k most frequent values of a column. One unit moves a count by its rows, or by one."""
+    part, domain = listed(source, column)
+    key = Key(add_integer(part.value, -domain.low), domain.size)
+    if k > domain.size:
+        raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
+    program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
+    monotone = source.table.neighbours is Neighbours.ADD_REMOVE
+    mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
+    return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table), domain)
+
+
+# ---- quantiles of several values ---------------------------------------------------------------------------
+
+
+@tagged("Ranked", "values", "cells", "size", "mechanism", "rows")
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Quantiles of so many values, each in every cell: a choice for each value, one after the other.
+
+    A unit has at most `rows` rows in all cells of one value together.
+    """
+
+    values: int
+    cells: int
+    size: int
+    mechanism: QuantilesMechanism
+    rows: int
+
+    def event(self) -> Event:
+        return Repeated(self.mechanism.event(self.rows), self.values)
+
+    def release(self, exact: Tallied) -> list[list[list[int]]]:
+        """A table a value: one row a share, one column a cell."""
+        cells, places, counts = exact.triplets()
+        return [
+            self._of(*(row[cells % self.values == at] for row in (cells // self.values, places, counts)))
+            for at in range(self.values)
+        ]
+
+    def _of(self, cells: Any, places: Any, counts: Any) -> list[list[int]]:
+        table = Histograms.of(cells, places, counts, groups=self.cells, cells=self.size)
+        found: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
+        return found
+
+
+@tagged("Ranks", "program", "ranked")
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The same of the rows of a table, from one scan."""
+
+    program: Tallies
+    ranked: Ranked
+
+    def event(self) -> Event:
+        return self.ranked.event()
+
+    def release(self, exact: Tallied) -> list[list[list[int]]]:
+        return self.ranked.release(exact)
+
+
+def ranks(
+    source: RowSource, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
+) -> Priced:
+    """Quantiles of values that lie from 0 on, to be charged and then read in one scan."""
+    program = Tallies(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
+    return Priced(source.table, spend, (Ranks(program, ranked),), truncation(source.table))
+
+
+# ---- blocks of units ---------------------------------------------------------------------------------------
+
+
+@tagged("BlockQuantiles", "program", "mechanism", "share", "changed")
+@dataclass(frozen=True, slots=True)
+class BlockQuantiles:
+    """The middle of a quantile of every block. A unit is in one block, whatever its rows."""
+
+    program: Tally
+    mechanism: BlockMedian
+    share: Fraction
+    changed: int
+
+    def event(self) -> Event:
+        return self.mechanism.event(self.changed)
+
+    def release(self, exact: Tallied) -> int:
+        middle = _middle(self.mechanism)
+        cells, places, counts = exact.triplets()
+        ends = np.searchsorted(cells, np.arange(self.mechanism.blocks + 1))
+        outputs = [
+            _quantile(places[start:stop], counts[start:stop], self.share, middle)
+            for start, stop in itertools.pairwise(ends)
+        ]
+        return self.mechanism.release(outputs)
+
+
+def _middle(mechanism: BlockMedian) -> int:
+    """What a block counts as whose rows do not say."""
+    return (mechanism.low + mechanism.high) // 2
+
+
+def _quantile(places: NDArray[np.int64], counts: NDArray[np.int64], share: Fraction, middle: int) -> int:
+    """The first place that at least this share of the rows lies at or below."""
+    if not places.size:
+        return middle
+    upto = np.cumsum(counts)
+    wanted = -(-share.numerator * int(upto[-1]) // share.denominator)
+    return int(places[np.searchsorted(upto, max(wanted, 1))])
+
+
+@tagged("BlockEstimates", "program", "mechanism", "aggregate", "of", "grid", "changed")
+@dataclass(frozen=True, slots=True)
+class BlockEstimates:
+    """The same of what sums give: averages, variances, correlations, on a grid between their public ends.
+
+    Doubles do no harm here: a block's number may be any function of its rows.
+    """
+
+    program: Program
+    mechanism: BlockMedian
+    aggregate: MeanOf | VarianceOf | CovarianceOf
+    of: tuple[Summand, ...]
+    grid: Numbers
+    changed: int
+
+    def event(self) -> Event:
+        return self.mechanism.event(self.changed)
+
+    def release(self, exact: NDArray[Any]) -> int:
+        parts = [np.asarray(sums, dtype=np.float64) for sums in exact]
+        numbers = computed(self.aggregate, self.of, parts)
+        known = np.isfinite(numbers) & (parts[-1] >= 1)
+        steps = np.floor(np.where(known, numbers, 0.0) / float(self.grid.step)) - self.grid.low
+        places = np.clip(steps, 0, self.grid.size - 1).astype(np.int64)
+        return self.mechanism.release(np.where(known, places, _middle(self.mechanism)).tolist())
+
+
+def subsample(source: RowSource, aggregate: Any, blocks: int, spend: Spend) -> Priced:
+    """A statistic that a sample estimates well: of every block of units, then the private median of those."""
+    if not isinstance(aggregate, MeanOf | VarianceOf | CovarianceOf | QuantileOf):
+        raise PolicyError(
+            "SF-Q154",
+            "Blocks are asked for what a part of the rows estimates well: an average, a spread, a quantile.",
+            try_='sf.median("cost"), sf.stddev("cost"), sf.correlation("age", "cost")',
+        )
+    if not isinstance(source.rows, Scan):
+        raise PolicyError(
+            "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without JOIN or units()"
+        )
+    key = Key(Block(source.rows.at, blocks), blocks)
+    changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
+    step: BlockQuantiles | BlockEstimates
+    domain: Numbers | Periods
+    if isinstance(aggregate, QuantileOf):
+        part, domain = _fit(lower_expression(aggregate.of, source.scope))
+        value: Any = add_integer(part.value, -domain.low)
+        program = Tally(source.rows, source.where, (key,), value, domain.size)
+        mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
+        step = BlockQuantiles(program, mechanism, aggregate.share, changed)
+    else:
+        of = summands(aggregate, source)
+        domain = _grid(*ends(aggregate, of))
+        sums = Program(source.rows, source.where, (key,), tuple(each.term for each in of))
+        mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
+        step = BlockEstimates(sums, mechanism, aggregate, of, domain, changed)
+    return Priced(source.table, spend, (step,), truncation(source.table), domain)
+
+
+def _fit(part: LoweredValue) -> tuple[LoweredValue, Numbers | Periods]:
+    """On a grid of at most 2^20 places."""
+    if isinstance(part.domain, Periods):
+        return part, part.domain
+    part, domain = require_number(part, "What blocks are asked for")
+    part = coarsen_grid(part, domain, domain.size.bit_length() - _FINEST)
+    return part, require_number(part, "What blocks are asked for")[1]
+
+
+def _grid(low: float, high: float) -> Numbers:
+    """About as many places between two ends, a power of two apart."""
+    step = Fraction(2) ** (math.frexp(high - low)[1] - _FINEST)
+    return Numbers(math.floor(low / step), math.ceil(high / step), step, rounded=True)

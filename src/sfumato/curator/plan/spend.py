@@ -1,0 +1,203 @@
+"""How much a question may cost, and the noise that makes of it. Decided from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import PolicyError, UsageError
+from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.exact import exact, positive, shown
+from sfumato.privacy.sensitivity import root_up
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.curator.plan.sensitivity import SumSensitivity
+    from sfumato.noise.additive import Noise
+    from sfumato.privacy.budget import Budget
+
+WHOLE = Fraction(1)
+
+_ROUNDING = 1 + Fraction(1, 2**24)  # above what rounding up each of many sums can add to a price
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a question has to be answered with, as far as the spend is concerned."""
+
+    sums: tuple[SumSensitivity, ...]
+    choices: int = 0
+    """How many quantiles or selections are chosen beside the sums."""
+    keys: bool = False
+    """Whether keys are bought."""
+    weights: tuple[Fraction, ...] = ()
+    """How much the answer suffers from each sum's noise, squared and each in its own range; else alike."""
+
+    @property
+    def items(self) -> int:
+        return sum(1 for each in self.sums if each.l1) + self.choices + self.keys
+
+    def split(self, degree: int) -> Split:
+        """Parts whose `degree`-th powers are in proportion to the weights, and that add up to one."""
+        weights = self.weights or (Fraction(1),) * len(self.sums)
+        roots = [_root(w, degree) if each.l1 else 0 for each, w in zip(self.sums, weights, strict=True)]
+        others = (self.choices + self.keys) * _root(Fraction(1), degree)
+        whole = max(1, sum(roots) + others)
+        return Split(
+            tuple(Fraction(each, whole) for each in roots), Fraction(_root(Fraction(1), degree), whole)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Which part of a spend each sum has, none where nothing moves it; and each choice or set of keys."""
+
+    sums: tuple[Fraction, ...]
+    other: Fraction
+
+
+def _root(weight: Fraction, degree: int) -> int:
+    """In 65,536ths, rounded down: in integers, so that it is the same on every machine."""
+    wanted, low, high = weight * 2 ** (16 * degree), 0, 2**16 * (1 + math.ceil(weight))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**degree <= wanted else (low, middle)
+    return low
+
+
+@tagged("Pure", "epsilon", "delta", "words")
+@dataclass(frozen=True, slots=True)
+class PureSpend:
+    """Pure ε, shared by what is asked: Laplace noise. δ, where there is one, pays for keys alone.
+
+    The variance of a sum with the part p of ε is in proportion to 1/p², so their weighted total is least
+    where p³ is in proportion to the weight.
+    """
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    words: str = ""
+
+    def split(self, needs: Needs) -> Split:
+        return needs.split(3)
+
+    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+        return LaplaceNoise(sensitivity.l1 / (self.epsilon * part))
+
+    def choice(self, part: Fraction = WHOLE) -> Fraction:
+        """The pure ε of one choice."""
+        return self.epsilon * part
+
+    def __str__(self) -> str:
+        return self.words or f"ε = {shown(self.epsilon)}" + (
+            f", δ = {shown(self.delta)}" if self.delta else ""
+        )
+
+
+@tagged("Rounded", "multiplier", "words")
+@dataclass(frozen=True, slots=True)
+class GaussianSpend:
+    """Gaussian noise, `multiplier` times the sensitivity for what is asked together.
+
+    Sums with the parts p of 1/multiplier² each are one Gaussian mechanism at it: those squares add up. A
+    choice whose ε is 2·√p/multiplier has the same Rényi curve at most: ε²/8 = p/(2·multiplier²). The
+    variance of a sum is in proportion to 1/p, so their weighted total is least where p² is in proportion to
+    the weight.
+    """
+
+    multiplier: Fraction
+    words: str
+
+    def split(self, needs: Needs) -> Split:
+        return needs.split(2)
+
+    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+        return GaussianNoise(root_up(sensitivity.l2_squared * self.multiplier**2 / part))
+
+    def choice(self, part: Fraction = WHOLE) -> Fraction:
+        return 2 / (self.multiplier * root_up(1 / part))
+
+    def __str__(self) -> str:
+        return self.words
+
+
+Spend = PureSpend | GaussianSpend
+
+
+def spend(*, budget: Budget, needs: Needs, amounts: Mapping[str, Any]) -> Spend:
+    """The spend that was typed: epsilon, epsilon and delta, rho, or a share of the budget; one of them."""
+    match sorted(amounts):
+        case ["epsilon"]:
+            return _for_keys(needs, PureSpend(positive(amounts["epsilon"], "epsilon")))
+        case ["delta", "epsilon"]:
+            return _approximate(
+                positive(amounts["epsilon"], "epsilon"), exact(amounts["delta"], "delta"), needs
+            )
+        case ["rho"]:
+            return _for_keys(needs, _concentrated(positive(amounts["rho"], "rho")))
+        case ["share"]:
+            return _share(budget, exact(amounts["share"], "share"), needs)
+    raise UsageError(
+        "SF-N109",
+        "Say how much to spend, in one way.",
+        got=", ".join(amounts) or "nothing",
+        try_="epsilon=0.1, or epsilon=1 with delta=1e-8, or rho=0.01, or share=0.02",
+    )
+
+
+def _for_keys(needs: Needs, chosen: Spend) -> Spend:
+    """Keys that are not listed can only be bought with a δ."""
+    if needs.keys and not (isinstance(chosen, PureSpend) and chosen.delta):
+        raise PolicyError(
+            "SF-Q143",
+            "The groups of this question are not listed, and which there are must be bought with a delta.",
+            why="a group that only one person is in would give them away",
+            try_="release(epsilon=1, delta=1e-8), or declare the column with sf.one_of(…)",
+        )
+    return chosen
+
+
+def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
+    """For keys, δ is theirs. For sums alone, the least Gaussian noise that is (ε, δ)-private. With choices,
+    what their curves allow together, unless pure ε makes better ones."""
+    words = f"ε = {shown(epsilon)}, δ = {shown(delta)}"
+    multiplier = exact(gaussian_sigma(epsilon, delta), "sigma")  # refuses a δ that is none
+    if needs.keys:
+        return PureSpend(epsilon, delta)
+    if not needs.choices:
+        return GaussianSpend(multiplier, words)
+    pure = PureSpend(epsilon, words=words)
+    rounded = GaussianSpend(root_up(1 / (2 * rho_for(epsilon, delta))), words)
+    sharpest: list[Spend] = [pure, rounded]
+    return max(sharpest, key=lambda each: each.choice(each.split(needs).other))
+
+
+def _concentrated(rho: Fraction) -> Spend:
+    """ρ = 1 / (2·multiplier²)."""
+    return GaussianSpend(root_up(1 / (2 * rho)), f"ρ = {shown(rho)}")
+
+
+def _share(budget: Budget, share: Fraction, needs: Needs) -> Spend:
+    """The noise with the smaller expected error among those that use this share of the budget."""
+    words = f"{shown(share * 100)} % of the budget"
+    pure = PureSpend(share_epsilon(budget, share), words=words)
+    if needs.keys:
+        return _for_keys(needs, PureSpend(pure.epsilon, share_side(budget, share), words))
+    if not budget.delta:
+        return pure
+    rounded = GaussianSpend(share_sigma(budget, share) * _ROUNDING, words)
+    choices: tuple[Spend, Spend] = (pure, rounded)
+    return min(choices, key=lambda each: _error(each, needs))
+
+
+def _error(chosen: Spend, needs: Needs) -> float:
+    """What the noise does to the sums, each in its own measure; and to choices, by how sharp they are."""
+    split = chosen.split(needs)
+    parts = [(each, part) for each, part in zip(needs.sums, split.sums, strict=True) if part]
+    noise = sum(chosen.noise(each, part).expected_error() / each.l1 for each, part in parts)
+    return noise + needs.choices / float(chosen.choice(split.other))

@@ -1,0 +1,87 @@
+"""What a priced question does once it is paid for: exact integers from an engine, noise, an answer to keep.
+
+A step is a frozen value with its program, its price, and the one function that adds noise. What `release`
+gives is plain lists, which the ledger keeps as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.noise.histograms import Histograms
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.events import Event, Sequential
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.summands import Summand
+    from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
+    from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
+
+
+@tagged("Sums", "program", "measured")
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Noisy sums over listed cells."""
+
+    program: Program
+    measured: tuple[NoisySum[Summand], ...]
+
+    def event(self) -> Event:
+        return Sequential(tuple(each.event() for each in self.measured))
+
+    def release(self, exact: NDArray[Any]) -> list[list[int]]:
+        return [each.release(sums).tolist() for each, sums in zip(self.measured, exact, strict=True)]
+
+
+@tagged("Choices", "program", "mechanism", "rows")
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Quantiles of a value in every cell.
+
+    A unit has at most `rows` rows in all cells together. Each cell's choice has a log-likelihood ratio in an
+    interval as long as the unit's rows there, and the intervals of all cells add up: the price is that of all
+    rows in one cell.
+    """
+
+    program: Tally
+    mechanism: QuantilesMechanism | ExtremeMechanism
+    rows: int
+
+    def event(self) -> Event:
+        return self.mechanism.event(self.rows)
+
+    def release(self, exact: Tallied) -> list[list[int]]:
+        """One row a share, one column a cell."""
+        shape = {"groups": self.program.cells, "cells": self.program.size}
+        table = Histograms.ascending(exact.places, exact.counts, **shape)
+        places = self.mechanism.release_groups(table, rows=self.rows)
+        chosen: list[list[int]] = places.reshape(-1, self.program.cells).tolist()
+        return chosen
+
+
+@tagged("Bought", "program", "keys", "measured")
+@dataclass(frozen=True, slots=True)
+class DiscoveredKeys:
+    """Keys that enough units have, and noisy sums for those."""
+
+    program: Keyed
+    keys: TruncatedGeometric | ThresholdedNoise
+    measured: tuple[NoisySum[Summand], ...]
+
+    def event(self) -> Event:
+        return Sequential((self.keys.event(), *(each.event() for each in self.measured)))
+
+    def release(self, found: Found) -> list[list[Any]]:
+        """The keys told, in their own order, then a list a sum."""
+        places = {key: place for place, key in enumerate(found.keys)}
+        told = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
+        at = [places[key] for key in told]
+        sums = [each.release(sums[at]).tolist() for each, sums in zip(self.measured, found.sums, strict=True)]
+        return [[list(key) for key in told], *sums]
+
+
+Step = Sums | Choices | DiscoveredKeys

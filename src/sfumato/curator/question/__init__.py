@@ -1,0 +1,1 @@
+"""What is asked, as frozen values: which rows, and what of them."""

@@ -1,0 +1,200 @@
+"""Which rows a question is about, and what is computed of each: frozen values in the analyst's own names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sfumato.privacy.canonical import tagged
+
+if TYPE_CHECKING:
+    from sfumato.curator.catalog.domains import Scalar
+
+# ---- what is computed of a row -----------------------------------------------------------------------------
+
+
+@tagged("Name", "column", "table")
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column, with the name of its table where two tables could be meant."""
+
+    column: str
+    table: str | None = None
+
+    def __str__(self) -> str:
+        return self.column if self.table is None else f"{self.table}.{self.column}"
+
+
+@tagged("Literal", "value")
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value typed in; None is NULL."""
+
+    value: Scalar | None
+
+
+@tagged("Call", "function", "arguments")
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A function of the closed list in curator/functions.py, by its name there."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@tagged("Case", "branches", "otherwise")
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The value of the first branch whose condition is true; without one, `otherwise`."""
+
+    branches: tuple[tuple[Condition, Expression], ...]
+    otherwise: Expression = Literal(None)
+
+
+@tagged("Truth", "condition")
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A condition as a value: true, false, or missing where it is unknown."""
+
+    condition: Condition
+
+
+@tagged("OfUnit", "figure", "of")
+@dataclass(frozen=True, slots=True)
+class UnitAggregate:
+    """A figure of the rows of one unit: count, present, sum, min, max or avg. Only in `PerUnit`."""
+
+    figure: str
+    of: Expression | None = None
+
+
+Expression = Name | Literal | FunctionCall | Case | Truth | UnitAggregate
+
+
+# ---- conditions on a row -----------------------------------------------------------------------------------
+
+
+@tagged("Comparison", "left", "operator", "right")
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """left operator right, with an operator out of = < <= > >="""
+
+    left: Expression
+    operator: str
+    right: Expression
+
+
+@tagged("Like", "text", "pattern")
+@dataclass(frozen=True, slots=True)
+class Like:
+    """A text matches a pattern, in which % is any run of characters and _ is one."""
+
+    text: Expression
+    pattern: str
+
+
+@tagged("IsMissing", "part")
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    part: Expression
+
+
+@tagged("Holds", "part")
+@dataclass(frozen=True, slots=True)
+class IsTrue:
+    """A column of booleans, as a condition."""
+
+    part: Expression
+
+
+@tagged("Negation", "part")
+@dataclass(frozen=True, slots=True)
+class Negation:
+    part: Condition
+
+
+@tagged("AllOf", "parts")
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """Every part holds; no part means every row."""
+
+    parts: tuple[Condition, ...] = ()
+
+
+@tagged("AnyOf", "parts")
+@dataclass(frozen=True, slots=True)
+class Disjunction:
+    parts: tuple[Condition, ...]
+
+
+Condition = Comparison | Like | IsNull | IsTrue | Negation | Conjunction | Disjunction
+
+
+# ---- rows --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BaseTable:
+    """All rows of a registered table."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRowCounts:
+    """One row for each unit of a table, whose column `rows` is how many rows the source had of it."""
+
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    of: Relation
+    where: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The rows again, with only these columns, each computed from the row."""
+
+    of: Relation
+    columns: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Pairs of rows of two relations that satisfy a condition and agree in the columns of `using`.
+
+    Two relations over people are joined on their unit. A public table is joined on equal values.
+    """
+
+    left: Relation
+    right: Relation
+    on: Condition
+    using: tuple[str, ...] = ()
+    optional: bool = False
+    """Whether a left row without a partner is kept, with the right columns missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupByUnit:
+    """One row for each unit and each combination of keys, with figures of the rows that it has there.
+
+    The unit itself is one of the keys. `having` says which of these rows are kept.
+    """
+
+    of: Relation
+    keys: tuple[Expression, ...]
+    columns: tuple[tuple[str, Expression], ...]
+    having: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A relation under a name of its own, which may stand before its columns."""
+
+    of: Relation
+    name: str
+
+
+Relation = BaseTable | UnitRowCounts | Filter | Projection | Join | GroupByUnit | Alias

@@ -1,0 +1,171 @@
+"""What every engine reads alike: the bounds, lists, keys and refusals that preparing a source shares."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from sfumato.engines.snapshot import Codes, Grid, Moments, Texts
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.engines.snapshot import Preparation, Stored
+
+K = TypeVar("K")
+"""The kinds of columns that an engine tells apart."""
+
+LONGEST_TEXT = 1000
+"""Code points of a text that are kept."""
+
+WRITTEN_OUT_BELOW = 2**120
+"""Whole doubles below this are written as integers, which DuckDB does through 128 bits."""
+
+EXACT_BELOW = 2**53
+"""From here on a double may stand for several whole numbers."""
+
+YEAR_1 = -62_135_596_800
+YEAR_10000 = 253_402_300_800
+"""Seconds since 1970. Moments outside have no date that everyone can write down, and are missing."""
+
+ISO = (
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]((?:[01][0-9]|2[0-3]):[0-5][0-9])(?::([0-5][0-9])(?:\.[0-9]+)?)?"
+    r"(?:Z|([+-])([01][0-9]|2[0-3])(?::?([0-5][0-9]))?)?)?"
+)
+
+_DIGITS = "[0-9]+(?:_[0-9]+)*"
+AROUND = r"[ \t-\r]*"
+NUMBER = f"{AROUND}[+]?-?(?:{_DIGITS}(?:[.](?:{_DIGITS})?)?|[.]{_DIGITS})(?:[eE][+-]?{_DIGITS})?{AROUND}"
+INFINITE = f"{AROUND}[+]?-?inf(?:inity)?{AROUND}"
+"""Texts that DuckDB reads as doubles, the last in small or large letters."""
+
+LONGEST_NUMBER = 2000
+"""A longer text is no number: decimals have an end, and matching could take more of a stack than there is."""
+
+SPACES = (
+    "\u0020\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+)
+"""What may stand around a date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layers(Generic[K]):
+    """How an engine without DuckDB's own casts reads a column: in three layers of SQL, so that what is used
+    several times is computed once. The fields are what each engine writes in its own way.
+    """
+
+    text: K
+    """The kind of texts."""
+    as_text: Callable[[str, K], str]
+    as_number: Callable[[str, str, K], str]
+    """Of a column of this name; missing for what is no number."""
+    as_seconds: Callable[[str, str, K], str]
+    """Of a column of this name: whole seconds since 1970."""
+    parts: Callable[[str], str]
+    """Of a text that is a moment; missing for any other."""
+    seconds_of_parts: Callable[[str], str]
+    double: Callable[[str, K], str]
+    """Of what `as_number` gives."""
+    on_grid: Callable[[Grid, str], str]
+    in_time: Callable[[Moments, str], str]
+    whole: Callable[[str, Grid | Moments | Codes], str]
+    """An integer as it is stored, with what stands for a missing one."""
+    kept: Callable[[str], str]
+    """A text as it is stored."""
+
+    def parsed(self, column: Stored, value: str, kind: K) -> str:
+        """First layer: a text, a number, whole seconds, or the parts of a text that is a moment."""
+        match column:
+            case Grid():
+                return self.as_number(column.name, value, kind)
+            case Moments():
+                return self.parts(value) if kind is self.text else self.as_seconds(column.name, value, kind)
+            case Codes():
+                texts = are_texts(column)
+                return self.as_text(value, kind) if texts else self.as_number(column.name, value, kind)
+            case Texts():
+                return f"left({self.as_text(value, kind)}, {LONGEST_TEXT})"
+
+    def understood(self, column: Stored, value: str, kind: K) -> str:
+        """Second layer: numbers become doubles, and parts of a text seconds."""
+        if isinstance(column, Moments):
+            return self.seconds_of_parts(value) if kind is self.text else value
+        if isinstance(column, Texts) or (isinstance(column, Codes) and are_texts(column)):
+            return value
+        return self.double(value, kind)
+
+    def stored(self, column: Stored, value: str) -> str:
+        """Third layer: the integer or the text itself; of a listed value `value` is its place in the list."""
+        match column:
+            case Grid():
+                return self.whole(self.on_grid(column, value), column)
+            case Moments():
+                return self.whole(self.in_time(column, value), column)
+            case Codes():
+                return self.whole(value, column)
+            case Texts():
+                return self.kept(value)
+
+
+def time_on_grid(moments: Moments, seconds: str, div: str) -> str:
+    """Whole days or seconds since 1970, clipped. Counted from the year 1, so that division rounds down."""
+    unit = 1 if moments.seconds else 86_400
+    known = f"CASE WHEN {seconds} >= {YEAR_1} AND {seconds} < {YEAR_10000} THEN {seconds} END"
+    place = f"(({known} - ({YEAR_1})) {div} {unit} + ({YEAR_1 // unit}))"
+    low, high = f"{moments.low:d}", f"{moments.high:d}"
+    return f"CASE WHEN {place} < {low} THEN {low} WHEN {place} > {high} THEN {high} ELSE {place} END"
+
+
+def are_texts(codes: Codes) -> bool:
+    return all(isinstance(value, str) for value in codes.values)
+
+
+def listed(codes: Codes) -> dict[Any, int]:
+    """From value to code. A value listed twice has its first code: a join must not double a row."""
+    texts, values = are_texts(codes), cast("tuple[Any, ...]", codes.values)
+    first: dict[Any, int] = {}
+    for code, value in enumerate(values):
+        first.setdefault(value if texts else float(value), code)
+    return first
+
+
+def key_for(preparation: Preparation, purpose: str) -> str:
+    """A key of its own for each purpose, so that no digest is used twice; short, as it is hashed often."""
+    return hmac.new(preparation.key, purpose.encode(), "sha256").hexdigest()[:32]
+
+
+# ---- refusals ----------------------------------------------------------------------------------------------
+
+
+def not_numbers(name: str) -> UsageError:
+    return UsageError("SF-C206", f"The column '{name}' does not hold numbers.", try_="sf.one_of with texts")
+
+
+def not_dates(name: str) -> UsageError:
+    return UsageError(
+        "SF-C208",
+        f"The column '{name}' does not hold dates.",
+        why="bounds that are dates take dates, moments, or texts such as 2024-01-31",
+        try_="sf.between with numbers",
+    )
+
+
+def rounded_identifiers(name: str) -> UsageError:
+    """Long integers become doubles beside one missing value, and then two people may have one number."""
+    return UsageError(
+        "SF-C207",
+        f"The identifiers in '{name}' are floating-point numbers too large to tell people apart.",
+        limit="2^53, about 16 digits",
+        try_="read the column as integers or as text before it is rounded",
+    )
+
+
+def not_a_column_type(name: str, of_type: str) -> UsageError:
+    return UsageError(
+        "SF-C205",
+        f"The values of column '{name}' cannot be used.",
+        type=of_type,
+        accepted="numbers of up to 38 digits, texts, booleans, dates and times",
+    )

@@ -1,0 +1,1 @@
+"""What every estimator has in common: parameters, who pays, saving, progress."""

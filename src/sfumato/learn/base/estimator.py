@@ -1,0 +1,201 @@
+"""What every estimator of this room has in common: what it is given, who pays, and what it promises."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sfumato.errors import UsageError
+from sfumato.learn.base.accounts import Tally, travelled
+from sfumato.learn.base.saving import save
+from sfumato.oracle.declared import Frame, Labels, given
+from sfumato.oracle.fit_budget import FitBudget
+from sfumato.oracle.guarantee import EXACT, Guarantee, together
+from sfumato.oracle.over_arrays import ArrayOracle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.over_arrays import Pay
+    from sfumato.oracle.protocol import Oracle
+    from sfumato.privacy.events import Event
+
+
+class Paying(BaseEstimator):
+    """What is fitted for a price: who is charged, what is promised, and what copies are."""
+
+    arithmetic: ClassVar[str] = EXACT
+    aside: ClassVar[Fraction] = Fraction(0)
+    """The share of ε, or of ρ, that is spent as pure ε beside Gaussian noise."""
+
+    first: ClassVar[Fraction] = Fraction(0)
+    """The share of the rest that is spent before it is decided if pure ε takes the place of what is left."""
+
+    epsilon: Any
+    delta: Any
+    budget: Any
+
+    def fit_budget(self) -> FitBudget:
+        """What the whole fit may cost."""
+        named = {name: getattr(self, name, None) for name in ("epsilon", "delta", "rho")}
+        return FitBudget.of(
+            {name: value for name, value in named.items() if value is not None}, self.aside, self.first
+        )
+
+    @contextmanager
+    def _paying(self) -> Iterator[tuple[FitBudget, Pay]]:
+        """Who is charged, round by round, before anything is read."""
+        budget, about = self.fit_budget(), f"fit {type(self).__name__}"
+        promised = Guarantee.of(budget, arithmetic=self.arithmetic)
+        if self.budget is not None:
+            self.budget.require(budget.events)
+            yield budget, lambda event: self.budget.charge(event, about)
+        else:
+            if getattr(self, "_travelled", False):
+                raise travelled()
+            paid: list[Event] = []
+            try:
+                yield budget, paid.append
+            finally:
+                fits = self._tally().add(tuple(paid))
+            promised = replace(promised, others=together(fits, budget.delta))
+        self.guarantee_ = promised
+
+    def _tally(self) -> Tally:
+        tally: Tally = self.__dict__.setdefault("_fits", Tally())
+        return tally
+
+    # ---- copies make no budget ----
+
+    def __sklearn_clone__(self) -> Self:
+        """A clone is another estimator on what may be the same rows: both count as one."""
+        given = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
+        copy = type(self)(**given)
+        copy.__dict__["_fits"] = self._tally()
+        if getattr(self, "_travelled", False):
+            copy.__dict__["_travelled"] = True
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        tally = self._tally()
+        copy = object.__new__(type(self))
+        memo[id(self)] = copy
+        copy.__dict__.update(
+            {
+                name: value if value is tally else deepcopy(value, memo)
+                for name, value in self.__dict__.items()
+            }
+        )
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_fits", None)
+        state["_travelled"] = True
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = True
+        return tags
+
+
+class Private(Paying, ABC):
+    """An estimator that learns from an oracle alone.
+
+    Subclasses store what they are given, say in `_learn` what they ask of the oracle, and are plain NumPy
+    after that. They are fitted on one's own arrays by `fit`, and behind the curator by `session.fit`.
+    """
+
+    listed: ClassVar[bool] = False
+    """Whether its features are listed values and not numbers."""
+
+    reads_sets: ClassVar[bool] = False
+    """Whether it learns from what a unit has in all its rows together, as a set."""
+
+    bounds: Any
+
+    # ---- for subclasses ----
+
+    @abstractmethod
+    def _learn(self, oracle: Oracle) -> None:
+        """Ask, and set what was learned."""
+
+    # ---- fitting on own arrays ----
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Charge, then learn from one's own arrays; one row is one unit."""
+        return self.learnt(*self._checked(X, y))
+
+    def learnt(self, rows: NDArray[Any], target: Any) -> Self:
+        """The same from rows that were checked, of which there may be none."""
+        with self._paying() as (budget, pay):
+            found = self._given(rows, target)
+            self._learn(ArrayOracle(found.declared, budget, found.arrays, pay))
+        return self
+
+    def checked(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803
+        """Rows and targets as this estimator takes them."""
+        return self._checked(X, y)
+
+    def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
+        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        return rows, None
+
+    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+        return given(rows, self._frame(rows.shape[1]))
+
+    def _frame(self, features: int) -> Frame:
+        return Frame.of(features, self.bounds, getattr(self, "row_norm", None))
+
+    # ---- fitting behind the curator ----
+
+    def begin(self, features: Sequence[str], declared: Declared) -> None:
+        """What the catalog says of the columns, before anything is asked. The session calls this."""
+        self.n_features_in_ = len(features)
+        self.feature_names_in_ = np.array(features, dtype=object)
+        if isinstance(declared.target, Labels):
+            self.classes_ = np.array(declared.target.classes)
+
+    # ---- what was learned ----
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file, without pickle. `sf.learn.load` reads it."""
+        check_is_fitted(self)
+        save(self, path)
+
+    def _rows(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Rows to predict for, after the fit."""
+        check_is_fitted(self)
+        rows: NDArray[np.float64] = validate_data(
+            self, X, dtype=np.float64, ensure_all_finite=False, reset=False
+        )
+        return rows
+
+
+def declared_classes(classes: Any) -> tuple[Any, ...]:
+    """The classes as declared, at least two, in order."""
+    if classes is None:
+        raise UsageError(
+            "SF-E104",
+            "Say which classes there are before labels are read.",
+            why="which labels occur would give away a row that is alone with its own",
+            try_="classes=[0, 1]",
+        )
+    listed = np.unique(np.asarray(classes))
+    if len(listed) < 2 or listed.ndim != 1:
+        raise UsageError("SF-E104", "A classifier needs at least two classes.", try_="classes=[0, 1]")
+    return tuple(listed.tolist())

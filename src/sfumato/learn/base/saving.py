@@ -1,0 +1,140 @@
+"""Models in files without pickle: one .npz whose arrays are plain and whose rest is JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.files.durable import replace_file
+from sfumato.oracle.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+VERSION = 1
+_MODEL = "model"
+_UNSAVED = ("budget",)
+"""A model is what was learnt. Who paid for it is not in it."""
+
+
+def save(estimator: Any, path: str | Path) -> None:
+    """What was given and what was learnt. Private data is in neither."""
+    arrays: dict[str, NDArray[Any]] = {}
+    body = {
+        "version": VERSION,
+        "kind": type(estimator).__name__,
+        "given": {
+            name: _plain(value, arrays)
+            for name, value in estimator.get_params(deep=False).items()
+            if name not in _UNSAVED
+        },
+        "learned": {name: _plain(value, arrays) for name, value in learned(estimator).items()},
+    }
+    text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
+    file = BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **{_MODEL: text}, **arrays)
+    replace_file(Path(path).resolve(), file.getvalue())  # what a link leads to is replaced, not the link
+
+
+def load(path: str | Path) -> Any:
+    """An estimator as it was saved. Nothing in the file is run."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        body = json.loads(arrays.pop(_MODEL).tobytes())
+        kind, version = body["kind"], body["version"]
+    except (OSError, ValueError, KeyError) as problem:
+        raise UsageError("SF-E108", "This file holds no model.", path=Path(path).name) from problem
+    room = import_module("sfumato.learn")
+    if version != VERSION or kind not in room.ESTIMATORS:
+        raise UsageError("SF-E108", "This file holds no model that this version knows.", kind=str(kind)[:40])
+    given = {name: _read(value, arrays) for name, value in body["given"].items()}
+    estimator = getattr(room, kind)(**given)
+    for name, value in body["learned"].items():
+        if _is_learned(name):
+            setattr(estimator, name, _read(value, arrays))
+    estimator.__dict__["_travelled"] = True  # how often the one that was saved was fitted is not known here
+    return estimator
+
+
+def learned(estimator: Any) -> dict[str, Any]:
+    """What a fit left behind."""
+    return {name: value for name, value in vars(estimator).items() if _is_learned(name)}
+
+
+def written(value: Any) -> dict[str, Any]:
+    """A value that could be saved as JSON alone, arrays too. `told` reads it."""
+    arrays: dict[str, NDArray[Any]] = {}
+    plain = _plain(value, arrays)
+    return {"value": plain, "arrays": {name: _listed(each) for name, each in arrays.items()}}
+
+
+def told(text: dict[str, Any]) -> Any:
+    return _read(text["value"], {name: _array(each) for name, each in text["arrays"].items()})
+
+
+def _listed(array: NDArray[Any]) -> dict[str, Any]:
+    values = [_plain(each, {}) for each in array.ravel().tolist()]
+    return {"type": array.dtype.str, "shape": list(array.shape), "values": values}
+
+
+def _array(text: dict[str, Any]) -> NDArray[Any]:
+    kind = np.dtype(text["type"])
+    values = [_read(each, {}) for each in text["values"]]
+    return np.array(values, dtype=kind).reshape(text["shape"])
+
+
+def _is_learned(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
+
+
+def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    match value:
+        case np.ndarray():
+            name = f"a{len(arrays)}"
+            arrays[name] = value if value.dtype != object else value.astype(str)
+            return {"array": name}
+        case Guarantee():
+            return {"guarantee": {name: _plain(each, arrays) for name, each in value.to_dict().items()}}
+        case tuple():
+            return {"tuple": [_plain(each, arrays) for each in value]}
+        case list():
+            return [_plain(each, arrays) for each in value]
+        case dict():
+            return {"pairs": [[_plain(key, arrays), _plain(each, arrays)] for key, each in value.items()]}
+        case np.generic():
+            return _plain(value.item(), arrays)
+        case float() if not math.isfinite(value):
+            return {"float": str(value)}
+        case Fraction():
+            return {"fraction": str(value)}
+        case None | bool() | int() | float() | str():
+            return value
+    raise UsageError("SF-E109", "A model holds something that cannot be saved.", type=type(value).__name__)
+
+
+def _read(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    match value:
+        case {"array": name}:
+            return arrays[name]
+        case {"guarantee": fields}:
+            return Guarantee(**{name: _read(each, arrays) for name, each in fields.items()})
+        case {"tuple": parts}:
+            return tuple(_read(each, arrays) for each in parts)
+        case {"pairs": pairs}:
+            return {_read(key, arrays): _read(each, arrays) for key, each in pairs}
+        case {"float": text}:
+            return float(text)
+        case {"fraction": text}:
+            return Fraction(text)
+        case list():
+            return [_read(each, arrays) for each in value]
+    return value

@@ -1,0 +1,78 @@
+"""Estimators with a target: classes that are declared, or a number within declared bounds."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from sfumato.errors import UsageError
+from sfumato.learn.base.estimator import Private, declared_classes
+from sfumato.oracle.declared import given, numbers_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.oracle.declared import Given
+
+
+def one_each(rows: Any, y: Any) -> NDArray[Any]:
+    """A target for each row. Nothing else is asked of it: an error that one row decides gives it away."""
+    if y is None:
+        raise ValueError("this estimator requires y to be passed, but the target y is None")
+    found: NDArray[Any] = column_or_1d(y, warn=True)
+    check_consistent_length(rows, found)
+    return found
+
+
+class PrivateClassifier(ClassifierMixin, Private):
+    """Learns classes. Rows whose label is not declared, or is missing, count nowhere."""
+
+    classes: Any
+    classes_: NDArray[Any]
+
+    def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
+        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        self.classes_ = np.array(declared_classes(self.classes))
+        return rows, one_each(rows, y)
+
+    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+        return given(rows, self._frame(rows.shape[1]), labels=(target, self.classes_.tolist()))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        scores = self._log_scores(self._rows(X))
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        best = self._log_scores(self._rows(X)).argmax(axis=1)
+        found: NDArray[Any] = self.classes_[best]
+        return found
+
+    @abstractmethod
+    def _log_scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The logarithm of each class's probability, up to what is common to a row."""
+
+
+class PrivateRegressor(RegressorMixin, Private):
+    """Learns a number. Targets are clipped to their declared bounds; what is missing counts as the middle."""
+
+    target_bounds: Any
+
+    def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
+        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        return rows, numbers_of(one_each(rows, y))
+
+    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+        if self.target_bounds is None:
+            raise UsageError(
+                "SF-E105",
+                "Say between which bounds the target lies.",
+                why="bounds that are measured on the data would give it away",
+                try_="target_bounds=(0, 100)",
+            )
+        return given(rows, self._frame(rows.shape[1]), numbers=(target, self.target_bounds))

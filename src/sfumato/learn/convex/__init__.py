@@ -1,0 +1,1 @@
+"""Convex losses: gradients, descent, perturbation, convergence."""

@@ -1,0 +1,69 @@
+"""Sets of items: what each transaction holds, as one column of 0 and 1 for every declared item.
+
+Because : docs/proofs/itemsets.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.blocks import Column
+from sfumato.oracle.declared import Given, declare_items
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+def listed_items(items: Any) -> list[Any]:
+    """The items as declared, each once."""
+    names = list(items)
+    if not names or len(set(names)) < len(names):
+        raise UsageError(
+            "SF-E120",
+            "items are the names of all items there can be, each once.",
+            try_='items=["tea", "jam"]',
+        )
+    return names
+
+
+def held(transactions: Iterable[Iterable[Any]], items: Sequence[Any]) -> NDArray[np.float64]:
+    """One row a transaction, one column an item; what is not declared counts nowhere.
+
+    A transaction that is no list of items holds none, and is no error: that all are texts is a mistake of
+    who typed them, and one that is would be seen from an error.
+    """
+    places = {item: place for place, item in enumerate(items)}
+    given = list(transactions)
+    if given and all(isinstance(each, str | bytes) for each in given):
+        raise UsageError(
+            "SF-E121",
+            "A transaction is a list of items, and a text is none.",
+            try_='fit([["tea", "jam"], ["tea"]])',
+        )
+    rows = [_places(each, places) for each in given]
+    found = np.zeros((len(rows), len(items)))
+    for row, at in enumerate(rows):
+        found[row, at] = 1.0
+    return found
+
+
+def _places(transaction: Any, places: dict[Any, int]) -> list[int]:
+    if isinstance(transaction, str | bytes) or not isinstance(transaction, Iterable):
+        return []
+    return sorted({places[item] for item in transaction if isinstance(item, Hashable) and item in places})
+
+
+def given_sets(rows: NDArray[np.float64], names: Sequence[Any]) -> Given:
+    """An item is there where its number is above 0; a missing number is none."""
+    columns = [Column(0, f"x{place}") for place in range(rows.shape[1])]
+    with np.errstate(invalid="ignore"):
+        bits = np.ascontiguousarray((rows > 0).T).astype(np.float64)
+    found = declare_items(names, columns)
+    return Given(found, Arrays(dict(zip(columns, bits, strict=True)), found.spans))

@@ -1,0 +1,235 @@
+"""Searching for settings behind the curator: one charge, one scan, and only the best run is told.
+
+Because : docs/proofs/search.md#behind-the-curator
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato import learn
+from sfumato.curator.gate import decode
+from sfumato.errors import PolicyError, UsageError
+from sfumato.learn.base import progress
+from sfumato.learn.base.estimator import Paying
+from sfumato.learn.base.saving import learned, told, written
+from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
+from sfumato.learn.search import best_of, settings_of
+from sfumato.learn.search_scores import ScoredRows, draw_test_rows, release_score
+from sfumato.noise.audit_hook import observed, unobserved
+from sfumato.oracle.blocks import limit_rows
+from sfumato.oracle.guarantee import EXACT, Guarantee
+from sfumato.oracle.over_held_rows import HeldRowsOracle, RowLayout, list_figures
+from sfumato.oracle.over_tables import column_names, private_rows, protected
+from sfumato.oracle.row_kernels import price_kernel
+from sfumato.oracle.table_features import Catalogued
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.events import group
+from sfumato.privacy.exact import whole
+from sfumato.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.curator.payer import Payer
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.learn.search import Plan, Search
+    from sfumato.privacy.events import BestOf, Event
+
+_DECLARED = ("bounds", "row_norm", "classes", "target_bounds", "categories")
+"""Said by the catalog."""
+_PRICES = ("epsilon", "delta", "rho", "budget")
+_ALWAYS = 5
+"""So many times the runs that were asked for on average are made, always."""
+_EXACT = "gradient"
+"""The form of linear classifiers whose noise is drawn exactly."""
+
+
+def search(
+    payer: Payer, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
+) -> Search:
+    """The best setting on a table; the search comes back fitted."""
+    estimator = _searchable(asked.estimator, target)
+    rows = private_rows(payer, table)
+    _require_one_each(rows, whole(rows_per_unit, "rows_per_unit"))
+    bounded, each = limit_rows(rows, 1)
+    names = column_names(features)
+    declared = Catalogued(bounded).declared(
+        names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+    )
+    plan, settings = _planned(asked, estimator)
+    always = _ALWAYS * whole(asked.runs, "runs")
+    best = Best.of(estimator, settings, RowLayout.of(declared), plan, always)
+    budget = replace(Paying.fit_budget(asked), whole=plan.event)
+    priced = price_kernel(bounded, list_figures(declared), best, budget.main)
+    if not payer.standing(priced).free:
+        unobserved(best.rehearse)
+    (answer,) = decode(payer.pay(priced, f"search {best.kind}").answer)
+    winner = best.made(answer["setting"])
+    winner.begin(names, declared)
+    vars(winner).update(told(answer["learned"]))
+    asked.keep(settings[answer["setting"]], winner, answer["score"])
+    asked.guarantee_ = winner.guarantee_ = Guarantee.of(
+        budget, unit=protected(rows, each), neighbours=rows.table.neighbours
+    )
+    return asked
+
+
+# ---- what may be searched ----------------------------------------------------------------------------------
+
+
+def _searchable(estimator: Any, target: str | None) -> Any:
+    """A reviewed classifier or regressor, in its exact form."""
+    reviewed = type(estimator) in {getattr(learn, name) for name in learn.ESTIMATORS}
+    if not reviewed or not isinstance(estimator, PrivateClassifier | PrivateRegressor) or target is None:
+        raise UsageError(
+            "SF-E145",
+            "Behind the curator a search is of a classifier or a regressor of sf.learn, with a target.",
+            try_='s.fit(sf.learn.Search(sf.learn.LogisticRegression(), …), …, target="ill")',
+        )
+    params = estimator.get_params(deep=False)
+    return type(estimator)(**_in_exact_form(params)) if "method" in params else estimator
+
+
+def _in_exact_form(params: dict[str, Any]) -> dict[str, Any]:
+    if params.get("method", "auto") not in ("auto", _EXACT):
+        raise PolicyError(
+            "SF-E132",
+            "Behind the curator a search learns linear classifiers by descent.",
+            why="other forms are proven for real numbers, or have a δ of their own in every run",
+            try_='method="gradient"',
+        )
+    return {**params, "method": _EXACT} if "method" in params else params
+
+
+def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
+    if rows_per_unit > 1 or rows.table.neighbours is Neighbours.REPLACE_ONE:
+        raise PolicyError(
+            "SF-E144",
+            "A search behind the curator is proven for units of one row that are added or removed.",
+            try_="rows_per_unit=1, or s.fit and s.evaluate for each setting, which are charged one by one",
+        )
+
+
+def _planned(asked: Search, estimator: Any) -> tuple[Plan, list[dict[str, Any]]]:
+    """What each run may cost, and the settings; the order of names in a grid makes no other question."""
+    listed = settings_of(asked.grid)
+    settings = sorted((dict(sorted(_in_exact_form(each).items())) for each in listed), key=repr)
+    params = {**asked.get_params(deep=False), "estimator": estimator}
+    return type(asked)(**params).plan(), settings
+
+
+def _text(parameters: dict[str, Any]) -> str:
+    try:
+        return json.dumps(written(parameters), allow_nan=False)
+    except UsageError as problem:
+        raise UsageError(
+            "SF-E146",
+            "Behind the curator a search has parameters that can be written down.",
+            why="what is charged says what it is for, and is known again when it is asked again",
+            try_='numbers, texts and lists, such as loss="huber"',
+        ) from problem
+
+
+# ---- what is charged ---------------------------------------------------------------------------------------
+
+
+@tagged("Best", "kind", "given", "settings", "layout", "amounts", "score", "whole", "always")
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best of a random number of runs: which setting it had, what it learnt, and its noisy score.
+
+    Privacy
+    -------
+    Protects : one unit with one row, add/remove.
+    Costs    : BestOf(Parallel(fit, score)).
+    Because  : docs/proofs/search.md#behind-the-curator
+    Assumes  : rows are integers within their bounds; what NumPy computes of one row in a block of fixed size
+               depends on that row, its place and the model; how long its runs take is not observed.
+    """
+
+    kind: str
+    given: str
+    settings: tuple[str, ...]
+    layout: RowLayout
+    amounts: tuple[tuple[str, Fraction], ...]
+    score: Spend
+    whole: BestOf
+    always: int
+    """So many runs are made each time, of which a random number count."""
+
+    @classmethod
+    def of(
+        cls, estimator: Any, settings: Sequence[dict[str, Any]], layout: RowLayout, plan: Plan, always: int
+    ) -> Best:
+        params = estimator.get_params(deep=False)
+        given = _text({name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES})
+        texts = tuple(map(_text, settings))
+        amounts = tuple(plan.amounts.items())
+        return cls(type(estimator).__name__, given, texts, layout, amounts, plan.score, plan.event, always)
+
+    def event(self, units: int = 1) -> Event:
+        return group(self.whole, units)
+
+    def made(self, setting: int) -> Any:
+        """The estimator with this setting, at the price of a run."""
+        kind = getattr(learn, self.kind)
+        params = {**told(json.loads(self.given)), **told(json.loads(self.settings[setting]))}
+        unpaid = dict.fromkeys(name for name in params if name in _PRICES)
+        return kind(**{**params, **unpaid, **dict(self.amounts)})
+
+    def release(self, exact: NDArray[np.int64]) -> dict[str, Any]:
+        """Of one row a figure and one column a unit."""
+        found: dict[str, Any] = observed(self, Units(exact), None, lambda: self._drawn(exact))
+        return found
+
+    def rehearse(self) -> None:
+        """Every setting on a table of no rows, so that a wrong one is found before anything is charged."""
+        nothing = np.zeros((len(self.layout.features) + 1, 0), dtype=np.int64)
+        for setting in range(len(self.settings)):
+            self._run(setting, nothing, ScoredRows.of(self.layout, nothing))
+
+    def _drawn(self, exact: NDArray[np.int64]) -> dict[str, Any]:
+        tested = draw_test_rows(exact.shape[1])
+        rows, aside = exact[:, ~tested], ScoredRows.of(self.layout, exact[:, tested])
+        setting, model, score = best_of(
+            self.whole.stop,
+            range(len(self.settings)),
+            lambda setting: self._run(setting, rows, aside),
+            self.always,
+        )
+        return {"setting": setting, "score": score, "learned": model}
+
+    def _run(self, setting: int, rows: NDArray[np.int64], aside: ScoredRows) -> tuple[dict[str, Any], float]:
+        """Nothing is shown of it, and no warning leaves: runs that are not the best stay untold."""
+        model, declared = self.made(setting), self.layout.declared()
+        with progress.hidden(), np.errstate(all="ignore"):
+            model.begin([each.name for each in declared.features], declared)
+            del model.feature_names_in_
+            if model.arithmetic != EXACT:
+                raise AssertionError("only exact forms run here")
+            public = vars(model).keys() | {"feature_names_in_"}
+            model._learn(HeldRowsOracle.over(declared, model.fit_budget(), rows))
+            found = {name: value for name, value in learned(model).items() if name not in public}
+            return written(found), release_score(aside.qualities(model), self.score)
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The rows that a search was given, as an auditor compares them."""
+
+    columns: NDArray[np.int64]
+
+    def difference(self, other: Units) -> int:
+        """How many units are in one of both only."""
+        mine, theirs = (Counter(map(tuple, each.columns.T.tolist())) for each in (self, other))
+        return ((mine - theirs) | (theirs - mine)).total()

@@ -1,0 +1,212 @@
+"""A decision tree in the manner of ID3: every level is one scan of noisy counts, and gains follow from those.
+
+Because : docs/proofs/learners.md#decision-tree
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.learn.base.supervised import PrivateClassifier
+from sfumato.learn.trees.cells import bins
+from sfumato.oracle.blocks import COUNT, AtLeast, Block, Choose, Constant, Key, share_of
+from sfumato.oracle.declared import Labels
+from sfumato.oracle.spread import spread
+from sfumato.privacy.exact import whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.oracle.blocks import Value
+    from sfumato.oracle.declared import Declared
+    from sfumato.oracle.protocol import Oracle
+    from sfumato.oracle.spread import Spread
+
+    Floats = NDArray[np.float64]
+
+_START = Fraction(8, 100)
+_BINS = 12
+_DEEPEST = 10
+_SEEN = 0.045
+"""Nats a row that a good first split gains; a tree has no level more than lets it be seen."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A leaf until it is split; children by their places among all nodes."""
+
+    counts: Floats
+    feature: int = -1
+    cut: int = 0
+    below: int = -1
+    above: int = -1
+
+
+class DecisionTree(PrivateClassifier):
+    """Splits by the gain of information that noisy counts of classes show, level by level.
+
+    Privacy
+    -------
+    Protects : one row (own arrays) or one unit (behind the curator), add/remove.
+    Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
+    Because  : docs/proofs/learners.md#decision-tree
+    Assumes  : the bounds and the classes are public.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        classes: Any = None,
+        max_depth: Any = 5,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.classes = classes
+        self.max_depth = max_depth
+        self.budget = budget
+
+    def _learn(self, oracle: Oracle) -> None:
+        depth = whole(self.max_depth, "max_depth")
+        if depth > _DEEPEST:
+            raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="max_depth=5")
+        known = spread(oracle, _START)
+        cuts = _cuts(oracle.declared, known)
+        depth = _levels(oracle, depth, known.rows)
+        nodes = [Node(np.ones(len(self.classes_)))]
+        leaves = [0]
+        for _ in range(depth):
+            if not leaves:
+                break
+            counts, noise = _counted(oracle, nodes, leaves, cuts, (1 - _START) / depth)
+            leaves = _split(nodes, leaves, counts, noise, cuts)
+        self._keep(nodes, oracle.declared)
+
+    def _keep(self, nodes: list[Node], declared: Declared) -> None:
+        """In the features' own measure; cuts half a step lower, as rows are rounded."""
+        features = declared.features
+        self.feature_ = np.array([node.feature for node in nodes])
+        self.threshold_ = np.array(
+            [
+                features[node.feature].middle
+                + features[node.feature].half * (node.cut - 0.5) / features[node.feature].bound
+                for node in nodes
+            ]
+        )
+        self.children_ = np.array([[node.below, node.above] for node in nodes])
+        shares = np.array([np.maximum(node.counts, 0.0) + 1.0 for node in nodes])
+        self.value_ = shares / shares.sum(axis=1, keepdims=True)
+        self.middles_ = declared.middles
+
+    def _log_scores(self, rows: Floats) -> Floats:
+        rows = np.where(np.isnan(rows), self.middles_, rows)
+        at = np.zeros(len(rows), dtype=int)
+        for _ in range(_DEEPEST):
+            inner = self.feature_[at] >= 0
+            side = rows[np.arange(len(rows)), np.maximum(self.feature_[at], 0)] >= self.threshold_[at]
+            at = np.where(inner, self.children_[at, side.astype(int)], at)
+        found: Floats = np.log(self.value_[at])
+        return found
+
+
+def _levels(oracle: Oracle, most: int, rows: float) -> int:
+    """As many levels as leave the first one clear of noise, by released numbers: each has its share."""
+    features = len(oracle.declared.features)
+    counted = Block((COUNT,), features, features)
+    for depth in range(most, 1, -1):
+        (noise,) = oracle.noise([counted], share_of(oracle.budget.main, (1 - _START) / depth))
+        if _needed(noise.deviation, np.array([rows])) <= _SEEN * rows:
+            return depth
+    return 1
+
+
+def _cuts(declared: Declared, known: Spread) -> list[list[int]]:
+    """Where each feature may be split: evenly over where its rows lie."""
+    found = []
+    for place, feature in enumerate(declared.features):
+        wide = known.mean[place] + known.deviation[place] * np.linspace(-1.8, 1.8, _BINS - 1)
+        found.append(np.unique(np.rint(np.clip(wide, -1, 1) * feature.bound).astype(int)).tolist())
+    return found
+
+
+def _leaf(declared: Declared, nodes: list[Node], at: int, order: dict[int, int]) -> Value:
+    """The place among the leaves of the one that a row falls into; −1 for one that is not asked about."""
+    node = nodes[at]
+    if node.feature < 0:
+        return Constant(order.get(at, -1))
+    below, above = (_leaf(declared, nodes, each, order) for each in (node.below, node.above))
+    return Choose(AtLeast(declared.features[node.feature].value, node.cut), above, below)
+
+
+def _counted(
+    oracle: Oracle, nodes: list[Node], leaves: list[int], cuts: list[list[int]], share: Fraction
+) -> tuple[list[Floats], float]:
+    """For each feature, rows by its bin, the leaf and the class."""
+    declared = oracle.declared
+    if not isinstance(declared.target, Labels):
+        raise AssertionError(declared.target)
+    order = {at: place for place, at in enumerate(leaves)}
+    oracle, (leaf,) = oracle.remember([_leaf(declared, nodes, 0, order)])
+    classes = len(declared.target.classes)
+    keys = [Key(leaf, len(leaves)), Key(declared.target.value, classes)]
+    groupings = [
+        [Key(bins(feature.value, cut), len(cut) + 1)]
+        for feature, cut in zip(declared.features, cuts, strict=True)
+    ]
+    found = oracle.histograms(groupings, [COUNT], keys, share=share)
+    return [each[0].values.reshape(-1, len(leaves), classes) for each in found], found[0][0].deviation
+
+
+def _split(
+    nodes: list[Node], leaves: list[int], counts: list[Floats], noise: float, cuts: list[list[int]]
+) -> list[int]:
+    """Split every leaf that has a gain beyond what noise makes; the new leaves."""
+    fresh = []
+    for place, at in enumerate(leaves):
+        tables = [np.maximum(each[:, place, :], 0.0) for each in counts]
+        nodes[at].counts = np.mean([each[:, place, :].sum(axis=0) for each in counts], axis=0)
+        gains = [_gains(table) for table in tables]
+        feature = int(np.argmax([gain.max(initial=-math.inf) for gain in gains]))
+        cut = int(gains[feature].argmax()) if len(gains[feature]) else -1
+        if cut < 0 or gains[feature][cut] < _needed(noise, nodes[at].counts):
+            continue
+        nodes[at].feature, nodes[at].cut = feature, cuts[feature][cut]
+        table = counts[feature][:, place, :]
+        for name, half in (("below", table[: cut + 1]), ("above", table[cut + 1 :])):
+            setattr(nodes[at], name, len(nodes))
+            fresh.append(len(nodes))
+            nodes.append(Node(half.sum(axis=0)))
+    return fresh
+
+
+def _needed(noise: float, counts: Floats) -> float:
+    """More than the best of many cuts gains by noise alone, which goes by its square over the rows."""
+    return 2 * noise + 4 * _BINS * noise**2 / max(1.0, float(counts.sum()))
+
+
+def _gains(table: Floats) -> Floats:
+    """Of each cut between two bins: how many nats of class the rows lose, all together."""
+    below = np.cumsum(table, axis=0)[:-1]
+    above = table.sum(axis=0) - below
+    found: Floats = _surprise(table.sum(axis=0)[None, :]) - _surprise(below) - _surprise(above)
+    return found
+
+
+def _surprise(counts: Floats) -> Floats:
+    """Rows times entropy."""
+    total = counts.sum(axis=1, keepdims=True)
+    shares = np.where(counts > 0, counts / np.maximum(total, 1e-300), 1.0)
+    found: Floats = -(counts * np.log(shares)).sum(axis=1)
+    return found

@@ -1,0 +1,1 @@
+"""Random bits and exact samplers, below the mechanisms. Nothing else draws randomness."""

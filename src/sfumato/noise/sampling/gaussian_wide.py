@@ -1,0 +1,153 @@
+"""Gaussian noise of large σ: |Z| as a cell of width 1/64 and a place in it, then σ · |Z| rounded.
+
+All in integers. A draw is answered from its first bits only when every continuation of them gives the same
+answer; the others are settled by exact arithmetic on as many bits as it takes (docs/proofs/gaussian.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.noise.sampling.bounds import exp_minus
+from sfumato.noise.sampling.inversion import UniformDraw
+from sfumato.noise.sampling.normal import CELLS, magnitudes
+
+if TYPE_CHECKING:
+    from sfumato.noise.sampling.bits import BitSource
+    from sfumato.noise.sampling.integers import IntArray
+
+_Ints = NDArray[np.int64]
+
+# A word holds a sign, fifteen bits of a coin and 48 of a place.
+_PLACE_BITS = 48
+_PLACE, _COIN = 2**_PLACE_BITS - 1, 2**15 - 1
+
+_LIMB_BITS = 29
+_LIMB = 2**_LIMB_BITS - 1
+_PRODUCT_DOUBT = 4
+_WEIGHT_DOUBT = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class WideGaussianSampler:
+    """Draws the whole number nearest to σ · Z, for σ from 2^10 to 2^40."""
+
+    sigma: Fraction
+
+    @property
+    def shift(self) -> int:
+        """How many bits of a product stand behind the point."""
+        return 53 - math.floor(self.sigma).bit_length()
+
+    @property
+    def factor(self) -> int:
+        """⌊2^(10 + shift) · σ / CELLS⌋, below 2^58."""
+        return math.floor(self.sigma * (1 << 10 + self.shift) / CELLS)
+
+    def draw(self, count: int, source: BitSource) -> IntArray:
+        """This many independent draws; Python integers where one lies beyond the table of cells."""
+        cells = magnitudes().draw(count, source)
+        if cells.dtype == object:
+            return np.array([draw_in(cell, self.sigma, source) for cell in cells.tolist()], dtype=object)
+        return self._draw_in(cells.astype(np.int64, copy=False), source)
+
+    def _draw_in(self, cells: _Ints, source: BitSource) -> _Ints:
+        """A draw in each cell, settled at once if its coin is below 1 − (2 · cell + 1) / 2^13 ≤ e^−z."""
+        words = source.words(len(cells)).view(np.int64)
+        values, clear = self._nearest(cells, words)
+        light = words >> _PLACE_BITS & _COIN < 32764 - 8 * cells
+        left = np.flatnonzero(~(light & clear))
+        if left.size:
+            values[left] = self._weigh(cells[left], words[left], source)
+        return values
+
+    def _weigh(self, cells: _Ints, words: _Ints, source: BitSource) -> _Ints:
+        """The draws left: by the weight at their place, which sends some back to be drawn again."""
+        further = (source.words(len(words)) >> np.uint64(48)).view(np.int64)
+        coins = (words >> _PLACE_BITS & _COIN) << 16 | further
+        weights = weights31(cells, words & _PLACE)
+        taken, refused = coins < weights - _WEIGHT_DOUBT, coins >= weights + _WEIGHT_DOUBT
+        values, clear = self._nearest(cells, words)
+        if refused.any():
+            values[refused] = self._draw_in(cells[refused], source)
+        for i in np.flatnonzero(~(refused | (taken & clear))).tolist():
+            values[i] = self._settle(int(cells[i]), int(words[i]), int(coins[i]), source)
+        return values
+
+    def _settle(self, cell: int, word: int, coin: int, source: BitSource) -> int:
+        place = UniformDraw(word & _PLACE, _PLACE_BITS, source)
+        if not accepts(cell, place, UniformDraw(coin, 31, source)):
+            return draw_in(cell, self.sigma, source)
+        magnitude = nearest(self.sigma, cell, place)
+        return -magnitude if word < 0 else magnitude
+
+    def _nearest(self, cells: _Ints, words: _Ints) -> tuple[_Ints, NDArray[np.bool_]]:
+        """The values, and whether the bits at hand decide them.
+
+        The product of place and factor is taken in two limbs each, leaving out what is below the point of
+        the lowest; it falls short of the truth by less than _PRODUCT_DOUBT.
+        """
+        places, factor = cells << _PLACE_BITS | words & _PLACE, self.factor
+        high, low = places >> _LIMB_BITS, places & _LIMB
+        products = low * (factor >> _LIMB_BITS) + high * (factor & _LIMB) >> _LIMB_BITS
+        products += high * (factor >> _LIMB_BITS) + (1 << self.shift - 1)
+        values = products >> self.shift
+        clear = products + _PRODUCT_DOUBT >> self.shift == values
+        signs = words >> 63
+        return (values ^ signs) - signs, clear
+
+
+def weights31(cells: _Ints, places: _Ints) -> _Ints:
+    """2^31 · e^−z with z = v · (2 · cell + v) / 2^13 at a place v, to within _WEIGHT_DOUBT.
+
+    Four terms of the series. Names say how many bits stand behind the point.
+    """
+    v20 = places >> _PLACE_BITS - 20
+    z31 = v20 * ((cells << 21) + v20) >> 22
+    square31 = z31 * z31 >> 31
+    weights: _Ints = 2**31 - z31 + (square31 >> 1) - (square31 * z31 >> 31) // 6
+    return weights
+
+
+def draw_in(cell: int, sigma: Fraction, source: BitSource) -> int:
+    """One draw in a cell, any cell, exactly."""
+    while True:
+        place, coin = UniformDraw(0, 0, source), UniformDraw(0, 0, source)
+        if accepts(cell, place, coin):
+            magnitude = nearest(sigma, cell, place)
+            return -magnitude if int(source.words(1)[0]) & 1 else magnitude
+
+
+def accepts(cell: int, place: UniformDraw, coin: UniformDraw) -> bool:
+    """Whether the coin is below e^−z at this place, learning bits of both until they tell."""
+    while True:
+        start, end = _ends(place)
+        if coin.value < exp_minus(_z(cell, end), coin.bits).low:
+            return True
+        if coin.value >= exp_minus(_z(cell, start), coin.bits).high:
+            return False
+        place.extend()
+        coin.extend()
+
+
+def nearest(sigma: Fraction, cell: int, place: UniformDraw) -> int:
+    """The whole number nearest to σ · (cell + place) / CELLS, learning bits until they tell."""
+    while True:
+        low, high = (math.floor(sigma * (cell + end) / CELLS + Fraction(1, 2)) for end in _ends(place))
+        if low == high:
+            return low
+        place.extend()
+
+
+def _ends(place: UniformDraw) -> tuple[Fraction, Fraction]:
+    return Fraction(place.value, 2**place.bits), Fraction(place.value + 1, 2**place.bits)
+
+
+def _z(cell: int, place: Fraction) -> Fraction:
+    return place * (2 * cell + place) / (2 * CELLS**2)

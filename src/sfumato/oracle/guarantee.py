@@ -1,0 +1,117 @@
+"""What a fitted estimator promises, in words and as numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sfumato import viz
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
+from sfumato.oracle.blocks import share_of
+from sfumato.oracle.fit_budget import FitBudget, event_of
+from sfumato.privacy import composition, events
+from sfumato.privacy.conversion import renyi_epsilon
+from sfumato.privacy.events import Repeated, Sequential
+from sfumato.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from fractions import Fraction
+
+    from sfumato.privacy.events import Event
+
+EXACT = "exact: integers on a public grid, noise drawn exactly"
+COVERED = "exact noise on a public grid, which covers what a solver and doubles leave"
+IDEALISED = "idealised arithmetic: proven for real numbers, computed with doubles"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """Who is protected, against which change, and how much a fit can give away."""
+
+    neighbours: str
+    unit: str
+    epsilon: float
+    delta: float
+    rho: float | None
+    replaced: str
+    """The same for replacing a unit, in words."""
+    arithmetic: str
+    others: str = ""
+    """What other fits of the same estimator cost, where there were any."""
+
+    @classmethod
+    def of(
+        cls,
+        budget: FitBudget,
+        *,
+        unit: str = "one row",
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        arithmetic: str = EXACT,
+    ) -> Guarantee:
+        epsilon = math.inf if budget.epsilon is None else float(budget.epsilon)
+        rho = None if budget.rho is None else float(budget.rho)
+        replaced = "" if neighbours is Neighbours.REPLACE_ONE else _replaced(budget)
+        return cls(neighbours.value, unit, epsilon, float(budget.delta), rho, replaced, arithmetic)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self._lines())
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in self._lines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return viz.definition_table(self._lines())
+
+    def _lines(self) -> list[tuple[str, str]]:
+        change = "is added or removed" if self.neighbours == "add-remove" else "is replaced"
+        lines = [("protects", f"{self.unit}, which {change}"), ("costs", self._costs())]
+        if self.replaced:
+            lines.append(("if replaced", self.replaced))
+        lines.append(("arithmetic", self.arithmetic))
+        return lines + ([("together", self.others)] if self.others else [])
+
+    def _costs(self) -> str:
+        return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {self.rho:.4g}"
+
+
+def together(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
+    """Several fits on the same rows, in words; nothing where there was one."""
+    if fits.total() == 1:
+        return ""
+    every = Sequential(tuple(Repeated(Sequential(fit), times) for fit, times in fits.items()))
+    pure = every.pure()
+    total = float(pure) if pure is not None else renyi_epsilon(every, delta) if delta else math.inf
+    found = "" if math.isinf(total) else f": {_words(total, float(delta))}"
+    return f"{fits.total()} fits of this estimator and its clones so far, if on the same rows{found}"
+
+
+@lru_cache(maxsize=64)
+def _replaced(budget: FitBudget) -> str:
+    """Replacing is removing one and adding another: twice the sensitivity of every sum."""
+    if budget.whole is not None and budget.epsilon is not None and budget.delta:
+        epsilon, seldom = float(budget.epsilon), float(budget.delta)
+        if epsilon + math.log(2 * seldom) >= 0:
+            return "nothing is promised"
+        return _words(2 * epsilon, (1 + math.exp(epsilon)) * seldom)
+    if budget.rho is not None:
+        return f"ρ = {float(4 * budget.rho):.4g}"
+    if isinstance(budget.main, PureSpend) or budget.epsilon is None:
+        return _words(2 * float(budget.epsilon or 0), 0.0)
+    delta = budget.delta / 2 if budget.first else budget.delta
+    doubled = composition.epsilon([events.Gaussian(budget.main.multiplier / 2)], delta)
+    instead = 2 * float(budget.alone.epsilon)
+    if budget.first:
+        before = GaussianSpend(budget.main.multiplier / 2, "")
+        instead += composition.epsilon([event_of(share_of(before, budget.first))], delta)
+    first = 0.0 if budget.aside is None else 2 * float(budget.aside.epsilon)
+    return _words(first + max(doubled, instead), float(budget.delta))
+
+
+def _words(epsilon: float, delta: float) -> str:
+    return f"ε = {epsilon:.4g}" + (f", δ = {delta:.3g}" if delta else "")

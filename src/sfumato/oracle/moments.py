@@ -1,0 +1,88 @@
+"""All products of two features of a row, summed: one block, with the least noise that its joint reach allows.
+
+Because : docs/proofs/statistics.md#products
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.oracle.blocks import Block, Constant, Multiply
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from sfumato.oracle.declared import Feature
+    from sfumato.oracle.protocol import Answer
+
+    Floats = NDArray[np.float64]
+
+_SQUARE, _MIXED = 5, 7
+"""A mixed product stands for two entries of the matrix, so it may weigh up to √2 times a square."""
+
+
+def gram(features: Sequence[Feature], norm: int | None, share: Fraction) -> Block:
+    """Σ v vᵀ: squares and mixed products, the upper triangle row by row.
+
+    With ‖v‖ ≤ N: 5²·Σ vᵢ⁴ + 7²·Σ_{i<j} vᵢ²vⱼ² ≤ 5²·(Σ vᵢ²)² = (5N²)², as 7² < 2·5².
+    """
+    square = [Multiply(each.value, Constant(_SQUARE)) for each in features]
+    mixed = [Multiply(each.value, Constant(_MIXED)) for each in features]
+    terms, reach = [], []
+    for i, j in _pairs(len(features)):
+        terms.append(Multiply(square[i] if i == j else mixed[i], features[j].value))
+        reach.append((_SQUARE if i == j else _MIXED) * features[i].bound * features[j].bound)
+    l1, l2_squared = sum(reach), sum(each * each for each in reach)
+    if norm is not None:
+        l1 = min(l1, _SQUARE * norm**2 + _MIXED * (len(features) - 1) * norm**2 // 2 + 1)
+        l2_squared = min(l2_squared, (_SQUARE * norm**2) ** 2)
+    return Block(tuple(terms), l1, l2_squared, share)
+
+
+def matrix(answer: Answer, features: Sequence[Feature]) -> tuple[Floats, float]:
+    """The symmetric matrix of Σ z zᵀ, z in bounds, and the deviation of the noise of its mixed entries."""
+    size = len(features)
+    bounds = np.array([float(each.bound) for each in features])
+    found = np.zeros((size, size))
+    rows, columns = np.triu_indices(size)
+    weights = np.where(rows == columns, _SQUARE, _MIXED)
+    found[rows, columns] = answer.values[:, 0] / weights
+    found[columns, rows] = found[rows, columns]
+    return found / np.outer(bounds, bounds), answer.deviation / _MIXED / float(np.min(bounds)) ** 2
+
+
+def cross(features: Sequence[Feature], target: Feature, norm: int | None, share: Fraction) -> Block:
+    """Σ v·y: ‖v·y‖ = ‖v‖·|y|."""
+    terms = tuple(Multiply(each.value, target.value) for each in features)
+    reach = [each.bound * target.bound for each in features]
+    l1, l2_squared = sum(reach), sum(each * each for each in reach)
+    if norm is not None:
+        l2_squared = min(l2_squared, norm**2 * target.bound**2)
+        l1 = min(l1, _root_up(len(features) * l2_squared))
+    return Block(terms, l1, l2_squared, share)
+
+
+def plain(features: Sequence[Feature], norm: int | None, share: Fraction) -> Block:
+    """Σ v."""
+    reach = [each.bound for each in features]
+    l1, l2_squared = sum(reach), sum(each * each for each in reach)
+    if norm is not None:
+        l2_squared = min(l2_squared, norm**2)
+        l1 = min(l1, _root_up(len(features) * l2_squared))
+    return Block(tuple(each.value for each in features), l1, l2_squared, share)
+
+
+def _pairs(size: int) -> list[tuple[int, int]]:
+    return list(itertools.combinations_with_replacement(range(size), 2))
+
+
+def _root_up(square: int) -> int:
+    root = math.isqrt(square)
+    return root + (root * root < square)

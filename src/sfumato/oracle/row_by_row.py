@@ -1,0 +1,52 @@
+"""What is computed of rows one by one, though many at a time: one row more changes nothing of the others.
+
+How NumPy and its BLAS round what they compute of a row may depend on where in an array the row lies, and on
+how many there are. So rows go in blocks of one size, each at a place that it draws for itself.
+
+Because : docs/proofs/search.md#one-by-one
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.noise.sampling.bits import OS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+_PLACES = 2**8
+"""So many rows are computed of at a time, never more and never fewer."""
+
+
+def one_by_one(compute: Callable[[Any], Any], rows: Any) -> NDArray[Any]:
+    """What a function says of each row of an array or a frame; it has one answer a row."""
+    count: int = len(rows)
+    if not count:
+        return np.zeros(0)
+    places = (OS.words(count) % np.uint64(_PLACES)).astype(np.int64)
+    turns = _turns(places)
+    blocks = np.zeros((int(turns.max()) + 1, _PLACES), dtype=np.int64)  # some row is at empty places
+    blocks[turns, places] = np.arange(count)
+    found = np.stack([np.asarray(compute(_taken(rows, block))) for block in blocks])
+    if found.shape != blocks.shape:
+        raise AssertionError("one answer a row")
+    return np.asarray(found[turns, places])
+
+
+def _taken(rows: Any, places: Ints) -> Any:
+    return rows.iloc[places] if hasattr(rows, "iloc") else np.asarray(rows)[places]
+
+
+def _turns(places: Ints) -> Ints:
+    """How many earlier rows drew the same place."""
+    order, sizes = np.argsort(places, kind="stable"), np.bincount(places, minlength=_PLACES)
+    found = np.empty(len(places), dtype=np.int64)
+    found[order] = np.arange(len(places)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return found

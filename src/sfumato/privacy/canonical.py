@@ -1,0 +1,78 @@
+"""The one JSON text of a value, from which requests, entries and receipts are hashed.
+
+What was charged is found again by its hash, for years and across versions. So a frozen value is written under
+a tag and field names that are spelled out beside its class, never under the names of the class and its
+attributes: renaming either changes nothing that was stored. Tests pin the hashes of typical questions.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Kind = TypeVar("Kind", bound=type)
+    Value = TypeVar("Value")
+    Form = Callable[[Any], dict[str, Any]]
+
+# By the exact class: a subclass is another value and needs a tag of its own.
+_FORMS: dict[type, Form] = {}
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_AS_THEY_ARE = frozenset({type(None), str, bool, int})
+
+
+def tagged(tag: str, *written: str) -> Callable[[Kind], Kind]:
+    """Let instances of a dataclass be hashed, under this tag and these field names, in order."""
+
+    def register(kind: Kind) -> Kind:
+        names = tuple(field.name for field in fields(kind))
+        if len(names) != len(written):
+            raise TypeError(f"{kind.__name__} has {len(names)} fields; the tag names {len(written)}")
+        pairs = tuple(zip(written, names, strict=True))
+        _FORMS[kind] = lambda value: {"": tag, **{key: getattr(value, name) for key, name in pairs}}
+        return kind
+
+    return register
+
+
+def written_by(form: Callable[[Value], dict[str, Any]]) -> Callable[[type[Value]], type[Value]]:
+    """Let instances of a class be hashed as the dictionary that `form` makes of them; "" holds the tag."""
+
+    def register(kind: type[Value]) -> type[Value]:
+        _FORMS[kind] = form
+        return kind
+
+    return register
+
+
+def canonical_json(value: Any) -> str:
+    """Return the JSON text of a value: keys sorted, no spaces, frozen values by their tags."""
+    return _ENCODER.encode(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if kind is list or kind is tuple:
+        # Lookup tables have thousands of integers: none of them is called for on its own.
+        return value if _AS_THEY_ARE.issuperset(map(type, value)) else [_plain(part) for part in value]
+    form = _FORMS.get(kind)
+    if form is not None:
+        return {name: _plain(part) for name, part in form(value).items()}
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    raise TypeError(f"{kind.__name__} has no tag, so it cannot be hashed")

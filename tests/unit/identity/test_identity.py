@@ -1,0 +1,97 @@
+"""What was asked before is found again, whatever was renamed since: requests, prices and labs are pinned.
+
+The files here were written by the version that wrote class names into request hashes. None is ever recorded
+anew: a difference means that people would be charged again for answers that they have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import sfumato as sf
+from sfumato.curator.plan.plan import ResolvedQuestion, priced
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
+from sfumato.privacy.account import price
+from sfumato.privacy.canonical import canonical_json, tagged
+from sfumato.queries.sql import parse_question
+from unit.identity import programme
+from unit.queries.test_plans import FILES, TABLES, _blocks
+
+HERE = Path(__file__).parent
+SPENDS = {
+    "pure": PureSpend(Fraction(1)),
+    "small": PureSpend(Fraction(1, 10), Fraction(1, 10**9)),
+    "both": PureSpend(Fraction(1), Fraction(1, 10**6)),
+    "gaussian": GaussianSpend(Fraction(7, 2), ""),
+}
+
+
+def identities() -> list[str]:
+    """A line for every recorded question at every spend that it can have: request, price, question."""
+    lines = []
+    for sql in (sql for file in FILES for sql, _ in _blocks(file)):
+        resolved = ResolvedQuestion(TABLES.__getitem__, parse_question(sql))
+        for name, spend in SPENDS.items():
+            if resolved.discovers_keys and not getattr(spend, "delta", 0):
+                continue
+            if resolved.quantiles and not isinstance(spend, PureSpend):
+                continue
+            plan = priced(resolved, spend)
+            cost = price(plan.event).to_dict()
+            paid = hashlib.sha256(canonical_json(cost).encode()).hexdigest()[:16]
+            lines.append(f"{plan.request} {paid} {name}: {' '.join(sql.split())}")
+    return lines
+
+
+def test_requests_and_prices_of_questions_are_as_they_were() -> None:
+    recorded = (HERE / "questions.txt").read_text(encoding="utf-8").splitlines()
+    assert len(recorded) >= 400
+    assert identities() == recorded
+
+
+@pytest.fixture
+def old_lab(tmp_path: Path) -> sf.Lab:
+    """A lab made by the version before tags, with everything of the programme asked once."""
+    with tarfile.open(HERE / "lab.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return sf.open(tmp_path / "lab")
+
+
+def test_answers_of_an_old_lab_are_found_free(old_lab: sf.Lab) -> None:
+    before, spent = programme.requests(old_lab), old_lab.budget.to_dict()
+    assert programme.ask_all(old_lab) == {}
+    assert programme.requests(old_lab) == before
+    assert old_lab.budget.to_dict() == spent
+    assert [each.read().to_arrow().num_rows for each in old_lab.published()] == [3]
+    assert old_lab.ledger.verify().entries >= len(before)
+
+
+def test_an_old_lab_goes_on(old_lab: sf.Lab) -> None:
+    """What was not asked before is charged and answered from the old snapshot."""
+    before = len(programme.requests(old_lab))
+    old_lab.session().sql("SELECT COUNT(*) AS n FROM visits WHERE age < 20").release(epsilon=1)
+    assert len(programme.requests(old_lab)) == before + 1
+
+
+def test_first_requests_are_pinned(tmp_path: Path) -> None:
+    """Questions, choices, graphs and the first round of each fit, which no noise has touched yet."""
+    lines = (HERE / "requests.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {name: request for request, _, name in (line.partition(" ") for line in lines)}
+    assert len(pinned) >= 35
+    made = programme.ask_all(programme.build(tmp_path / "lab"))
+    assert {name: made.get(name) for name in pinned} == pinned
+
+
+def test_only_tagged_values_are_hashed() -> None:
+    class Untagged:
+        pass
+
+    with pytest.raises(TypeError, match="has no tag"):
+        canonical_json([Untagged()])
+    with pytest.raises(TypeError, match="fields"):
+        tagged("Budget", "one")(sf.Budget)
