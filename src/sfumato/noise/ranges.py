@@ -15,7 +15,6 @@ from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import histogram
 from sfumato.noise.laplace import LaplaceNoise
-from sfumato.noise.moments import moments
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.trees import SumTree, tree
 from sfumato.privacy.exact import exact, positive, whole
@@ -86,7 +85,7 @@ class RangeSums:
     def variance(self, start: int, stop: int) -> float:
         """Of the answer for the cells from `start` to before `stop`, exactly, up to float rounding."""
         _inside(start, stop, self.cells)
-        return self.tree.variance(start, stop) * moments(self.noise).variance
+        return self.tree.variance(start, stop) * self.noise.moments.variance
 
     def expected_error(self, start: int, stop: int) -> float:
         """The root of the mean square of the answer's noise."""
@@ -95,7 +94,7 @@ class RangeSums:
     def half_width(self, start: int, stop: int, confidence: Number) -> float:
         """Half the width of the answer's interval, by its second and fourth moments."""
         _inside(start, stop, self.cells)
-        weights, noise = np.concatenate(self.tree.weights(start, stop)), moments(self.noise)
+        weights, noise = np.concatenate(self.tree.weights(start, stop)), self.noise.moments
         second, fourth = float((weights**2).sum()), float((weights**4).sum())
         z = NormalDist().inv_cdf((1 + _confidence(confidence)) / 2)
         stretch = z + (z**3 - 3 * z) * noise.excess * fourth / second**2 / 24

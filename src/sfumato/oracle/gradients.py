@@ -7,29 +7,55 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.curator.lower.computed import total
+from sfumato.curator.lower.computed import sum_values
 from sfumato.oracle.blocks import Block, Constant, Multiply
 from sfumato.oracle.declared import Labels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.score_gradients import AddColumns, ScoreGradient
     from sfumato.oracle.arrays import Arrays
-    from sfumato.oracle.blocks import Value
+    from sfumato.oracle.blocks import Column, Value
     from sfumato.oracle.declared import Declared
 
     Floats = NDArray[np.float64]
+    AddColumns = Callable[[Sequence[Value]], list[Column]]
+    """Have an engine compute these values of each row, and refer to them as columns from there on."""
 
 _EXACT = 2**53
 _ROWS = 2**13
 """So many rows at a time, so that what is computed of them stays near."""
+
+
+class ScoreGradient(Protocol):
+    """The gradient of a loss with respect to a row's scores, in whole numbers.
+
+    One meaning, computed in two ways: by NumPy over own arrays, and as values that an engine computes. Rows
+    of no class have the gradient 0.
+    """
+
+    @property
+    def norm_bound(self) -> int:
+        """The largest l2 norm of one row's gradient, which is what the noise is scaled to."""
+
+    @property
+    def outputs(self) -> int:
+        """The number of scores a row has."""
+
+    def encode_labels(self, codes: NDArray[np.int64]) -> Floats:
+        """Return the labels as `compute` wants them, one column a score."""
+
+    def compute(self, scores: Floats, labels: Floats) -> Floats:
+        """Return the gradients of rows with these whole scores, one column a score."""
+
+    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
+        """Return the same gradients as values for an engine, one a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +95,7 @@ class GradientQuestion:
         label = labels(declared).value
         scores = add_columns(
             [
-                total([Multiply(v, Constant(w)) for v, w in zip(vector, row, strict=True)])
+                sum_values([Multiply(v, Constant(w)) for v, w in zip(vector, row, strict=True)])
                 for row in self.weights.tolist()
             ]
         )

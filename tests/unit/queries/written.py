@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods, Texts
+from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.plan import Plan
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step
 from sfumato.engines import program as asked
@@ -29,7 +29,7 @@ def domain(meant: Domain) -> str:
             return f"one of {', '.join(map(str, meant.shown()))}"
         case Periods(low, high, unit):
             return f"{unit}s {low} to {high}"
-        case Texts():
+        case FreeTexts():
             return "any text"
 
 
@@ -56,7 +56,7 @@ def step(each: Step) -> str:
 
 
 def _measured(each: Any) -> str:
-    summand, moves = each.summand, each.moves
+    summand, moves = each.of, each.sensitivity
     extra = [f"from {summand.centre}"] if summand.centre else []
     extra += [f"slack {summand.slack}"] if summand.slack else []
     extra += ["signed"] if summand.signed else []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.score_gradients import ScoreGradient
+    from sfumato.oracle.gradients import ScoreGradient
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]

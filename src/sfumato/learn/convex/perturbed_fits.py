@@ -14,7 +14,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.convex import perturbation
 from sfumato.learn.convex.convergence import ROW_NORM
 from sfumato.learn.convex.descent import CONSTANT, LearnedWeights
-from sfumato.learn.convex.objective_release import ObjectiveRelease, bound_count_error
+from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, bound_count_error
 from sfumato.learn.convex.problems import ConvexProblem
 from sfumato.oracle.blocks import COUNT, Block
 from sfumato.oracle.fit_budget import FitBudget
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.convex.problems import ScoreLoss
-    from sfumato.oracle.protocol import ArrayOracle, Oracle
+    from sfumato.oracle.over_arrays import ArrayOracle
+    from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 
@@ -134,4 +135,4 @@ def count_rows(oracle: Oracle, asked: ObjectiveRelease) -> tuple[ObjectiveReleas
 
 def fit_release(oracle: Oracle, asked: ObjectiveRelease) -> LearnedWeights:
     """Release the weights and return them."""
-    return LearnedWeights(oracle.release_objective(asked), CONSTANT, asked.norm, math.nan, 1)
+    return LearnedWeights(oracle.release_objective(asked) * STEP, CONSTANT, asked.norm, math.nan, 1)

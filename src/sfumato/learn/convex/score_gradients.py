@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.lower.computed import total, toward_zero
+from sfumato.curator.lower.computed import divide_toward_zero, sum_values
 from sfumato.oracle.blocks import (
     Add,
     Among,
@@ -32,17 +32,16 @@ from sfumato.oracle.blocks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.learn.convex.losses import Loss
-    from sfumato.oracle.blocks import Column, Value
+    from sfumato.oracle.blocks import Value
+    from sfumato.oracle.gradients import AddColumns
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
-    AddColumns = Callable[[Sequence[Value]], list[Column]]
-    """Have an engine compute these values once a row, and refer to them as columns from there on."""
 
 # None of these matters to privacy, which rests on `norm_bound` alone. benchmarks/learners.py
 # measures what coarser ones would cost; finer tables make longer programs for engines.
@@ -58,27 +57,6 @@ _FACTOR = 2**8
 """The whole number that stands for a clipping factor of 1."""
 _NORM_CELLS = 1024
 """Table cells for the squared norm of score gradients before they are clipped."""
-
-
-class ScoreGradient(Protocol):
-    """Gradient of a row's loss by its scores, of ℓ2 norm at most `norm_bound`; 0 for rows of no class."""
-
-    @property
-    def norm_bound(self) -> int:
-        """Bound on the norm, which the noise is for. Privacy depends on it."""
-
-    @property
-    def outputs(self) -> int:
-        """Number of scores of a row."""
-
-    def encode_labels(self, codes: Codes) -> Floats:
-        """Return the labels as `compute` wants them, one column a score."""
-
-    def compute(self, scores: Floats, labels: Floats) -> Floats:
-        """Return the gradients of many rows from their integer scores, one column a score."""
-
-    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
-        """Return the same integers as values for an engine to compute."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +204,7 @@ class SoftmaxGradient:
         odds = add_columns(
             [Either(Lookup(Divide(each, Constant(self.grid.step)), entries), Constant(0)) for each in below]
         )
-        (whole,) = add_columns([total(odds)])
+        (whole,) = add_columns([sum_values(odds)])
         shares = [Divide(Multiply(each, Constant(STEPS)), whole) for each in odds]
         own = [Choose(Among(label, (k,)), Constant(-STEPS), Constant(0)) for k in range(self.classes)]
         gradients = add_columns(
@@ -261,10 +239,10 @@ class _NormClipping:
         return np.trunc(gradients, out=gradients)
 
     def lower(self, gradients: Sequence[Value], add_columns: AddColumns) -> list[Value]:
-        (squared,) = add_columns([total([Multiply(each, each) for each in gradients])])
+        (squared,) = add_columns([sum_values([Multiply(each, each) for each in gradients])])
         entries = tuple(map(int, self.factors.tolist()))
         (factor,) = add_columns([Lookup(Divide(squared, Constant(self.step)), entries)])
-        return list(add_columns([toward_zero(Multiply(each, factor), _FACTOR) for each in gradients]))
+        return list(add_columns([divide_toward_zero(Multiply(each, factor), _FACTOR) for each in gradients]))
 
 
 def _if_classed(label: Value, classes: int, value: Value) -> Value:

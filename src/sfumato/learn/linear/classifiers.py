@@ -18,7 +18,7 @@ from sfumato.learn.convex.problems import MarginLoss, SoftmaxLoss
 from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.guarantee import COVERED, EXACT, IDEALISED
-from sfumato.oracle.protocol import ArrayOracle
+from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from sfumato.learn.convex.descent import LearnedWeights
     from sfumato.learn.convex.losses import Loss
     from sfumato.learn.convex.problems import ScoreLoss
-    from sfumato.learn.convex.score_gradients import ScoreGradient
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
+    from sfumato.oracle.gradients import ScoreGradient
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
