@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.curator.lower.computed import ComputedColumns, sum_values
 from sfumato.errors import PolicyError
 from sfumato.learn.evaluation import Counts
-from sfumato.learn.linear.scores import LinearClassifier, length_of
+from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -61,8 +61,8 @@ def measured(
     declared = Catalogued(bounded).declared(
         model.feature_names_in_.tolist(), target, classifies=True, listed=False
     )
-    found, cut = short(bounded, declared, length_of(declared), 1.0)
-    if not model.suits(cut) or labels(declared).classes != measure.classes:
+    found, cut = short(bounded, declared, choose_row_norm(declared), 1.0)
+    if not model.accepts(cut) or labels(declared).classes != measure.classes:
         raise _not_here()
     layers = ComputedColumns(found)
     scores = _scores(model, cut, layers)
@@ -104,7 +104,7 @@ class _Cells:
 
 
 def _scores(model: LinearClassifier, cut: Declared, layers: ComputedColumns) -> list[Value]:
-    weights, origin = model.whole_weights(cut, _ONE)
+    weights, origin = model.integer_weights(cut, _ONE)
     values = [feature.value for feature in cut.features]
     return list(
         layers.add_columns(
