@@ -29,7 +29,7 @@ def test_killed_at_every_step(small_lab: sf.Lab) -> None:
     verified = lab.ledger.verify()
     assert verified.charges == len(CHARGED) * ROUNDS
     assert verified.releases == ROUNDS
-    spent = lab.ledger.spent("population:patient_id").pure
+    spent = lab.ledger.read_spent("population:patient_id").pure
     assert spent == len(CHARGED) * ROUNDS * 10**9
 
     kept = lab.session().sql(f"SELECT COUNT(*) FROM visits WHERE cost >= {6 * ROUNDS}").release(epsilon=0.001)
