@@ -2,7 +2,7 @@
 # All that is asked of the machine is make and Python 3.11 or newer.
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -10,13 +10,14 @@ PYTEST := $(BIN)/python -m pytest -n 2
 FAST := $(wildcard tests/unit tests/docs)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow bench docs clean
+.PHONY: help demo test check slow bare bench docs clean
 
 help:
 	@echo "make demo    a guided tour on made-up patients, a minute or two"
 	@echo "make check   format, lint, types, import rules, fast tests"
 	@echo "make test    every test that is not slow"
 	@echo "make slow    long statistics and long fault runs"
+	@echo "make bare    demo and test, each as the first command on a machine that has nothing"
 	@echo "make bench   the benchmarks, one after the other"
 	@echo "make docs    write the generated pages and run every snippet"
 	@echo "make clean   remove what the other targets made"
@@ -37,6 +38,11 @@ check: $(VENV)/.installed-dev
 slow: $(VENV)/.installed-dev
 	@$(PYTEST) -m slow
 
+# What earlier runs left in HOME, in pip's cache or in .venv has hidden what a newcomer lacks.
+bare:
+	@tools/bare.sh $(MAKE) demo
+	@tools/bare.sh $(MAKE) test
+
 bench: $(VENV)/.installed-dev $(PEERS)/.installed $(PEERS)/tumult/.installed
 	@set -e; for script in $(sort $(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
 	@set -e; for script in $(sort $(wildcard benchmarks/peers/*.py)); do echo "== $$script"; \
@@ -52,7 +58,8 @@ clean:
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The build tools come first and are pinned too; an isolated build would fetch whatever is newest.
+# The build tools come first and are pinned too; an isolated build would fetch whatever is newest. Setuptools builds
+# pyspark, which is published as source only; new environments bring an old setuptools or none.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing sfumato into $(VENV)"
 	@$(PIP) install -c constraints.txt hatchling editables setuptools

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,9 @@ def best(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) 
     return min(a for a, _ in times), min(b for _, b in times)
 
 
-def compare(name: str, mechanism: Laplace | Gaussian, theirs: Callable[[], object], rounds: int) -> None:
+def compare(
+    name: str, mechanism: LaplaceNoise | GaussianNoise, theirs: Callable[[], object], rounds: int
+) -> None:
     exact = np.zeros(DRAWS, dtype=np.int64)
     first = seconds(lambda: mechanism.release(exact[:1]))
     mine, numpy = best(lambda: mechanism.release(exact), theirs, rounds)
@@ -47,7 +49,7 @@ def compare(name: str, mechanism: Laplace | Gaussian, theirs: Callable[[], objec
     )
 
 
-def cells(name: str, mechanism: Laplace | Gaussian, rounds: int) -> None:
+def cells(name: str, mechanism: LaplaceNoise | GaussianNoise, rounds: int) -> None:
     exact = np.zeros(CELLS, dtype=np.int64)
     taken = min(seconds(lambda: mechanism.release(exact)) for _ in range(10 * rounds))
     print(f"{CELLS:,} cells, {name} 10: {taken * 1e3:.2f} ms")
@@ -55,16 +57,16 @@ def cells(name: str, mechanism: Laplace | Gaussian, rounds: int) -> None:
 
 def main(rounds: int = 7) -> None:
     rng = np.random.default_rng()
-    Gaussian(Fraction(3)).release(np.zeros(1, dtype=np.int64))  # what all σ share is made once
+    GaussianNoise(Fraction(3)).release(np.zeros(1, dtype=np.int64))  # what all σ share is made once
     print(f"{'':<18}{'exact':>11}{'numpy':>11}{'ratio':>9}{'first draw':>12}")
     for scale in SCALES:
         name = f"laplace {scale}" if scale < 2**20 else f"laplace 2^{scale.bit_length() - 1}"
-        compare(name, Laplace(Fraction(scale)), lambda s=scale: rng.laplace(0, s, DRAWS), rounds)
+        compare(name, LaplaceNoise(Fraction(scale)), lambda s=scale: rng.laplace(0, s, DRAWS), rounds)
     for scale in SCALES:
         name = f"gaussian {scale}" if scale < 2**20 else f"gaussian 2^{scale.bit_length() - 1}"
-        compare(name, Gaussian(Fraction(scale)), lambda s=scale: rng.normal(0, s, DRAWS), rounds)
-    cells("laplace", Laplace(Fraction(10)), rounds)
-    cells("gaussian", Gaussian(Fraction(10)), rounds)
+        compare(name, GaussianNoise(Fraction(scale)), lambda s=scale: rng.normal(0, s, DRAWS), rounds)
+    cells("laplace", LaplaceNoise(Fraction(10)), rounds)
+    cells("gaussian", GaussianNoise(Fraction(10)), rounds)
 
 
 if __name__ == "__main__":

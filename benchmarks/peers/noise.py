@@ -14,7 +14,7 @@ import numpy as np
 import opendp.prelude as dp
 from diffprivlib.mechanisms import GaussianDiscrete, Geometric
 
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def diffprivlib_noise(kind: str, scale: float, count: int) -> Callable[[], Any]:
 
 
 def ours(kind: str, scale: float, count: int) -> Callable[[], Any]:
-    noise = (Laplace if kind == "laplace" else Gaussian)(Fraction(scale))
+    noise = (LaplaceNoise if kind == "laplace" else GaussianNoise)(Fraction(scale))
     exact = np.zeros(count, dtype=np.int64)
     noise.release(exact[:1])
     return lambda: noise.release(exact)

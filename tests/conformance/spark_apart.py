@@ -19,9 +19,9 @@ import sfumato as sf
 from conformance import spark_session
 from conformance.with_spark import Beside
 from sfumato.curator.plan.plan import plan
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.spark import connection
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 
 KEY = b"k" * 32
 VISITS = pa.table(
@@ -57,7 +57,9 @@ def compared(session: Any, folder: Path) -> int:
     duck, spark = beside.stored(table.snapshot_name)
     assert duck == spark
     programs = [
-        step.program for sql in QUESTIONS for step in plan(lab.table, question(sql), Pure(Fraction(1))).steps
+        step.program
+        for sql in QUESTIONS
+        for step in plan(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps
     ]
     for program in programs:
         duck, spark = beside.run(program)

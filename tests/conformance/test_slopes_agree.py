@@ -11,8 +11,8 @@ import pytest
 
 from conformance.both_engines import Both
 from conformance.with_spark import Beside
-from sfumato.curator.lower.computed import Layers, shortened
-from sfumato.curator.lower.source import Source
+from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm
+from sfumato.curator.lower.row_source import RowSource
 from sfumato.engines.program import Program, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Grid, Preparation
@@ -22,7 +22,7 @@ from sfumato.learn.convex.score_gradients import Grid as Scores
 from sfumato.learn.convex.score_gradients import Margins, Softmax
 from sfumato.oracle.arrays import Arrays
 from sfumato.oracle.declared import ONE, Declared, Feature, Labels
-from sfumato.oracle.gradients import Rows, Slopes
+from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
 
 NAMES = [Column(0, f"x{place}") for place in range(3)]
 LABEL = Column(0, "y")
@@ -57,9 +57,9 @@ def beside(tmp_path: Path, spark: Any, rows: tuple[np.ndarray, np.ndarray]) -> B
     return prepared(Beside.at(tmp_path, spark), rows)
 
 
-def layers() -> Layers:
+def layers() -> ComputedColumns:
     unknown: Any = None
-    return Layers(Source(Scan("t"), ALL, unknown, unknown, 1, (), 1))
+    return ComputedColumns(RowSource(Scan("t"), ALL, unknown, unknown, 1, (), 1))
 
 
 def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], residual: Any) -> None:
@@ -69,11 +69,11 @@ def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], residual: Any) ->
     known = Declared(features, Labels(LABEL, tuple(range(residual.classes))), {}, 2 * ONE)
     labels = np.where(y < residual.classes, y, -1).astype(float)
     weights = np.random.default_rng(5).normal(0, 500, (residual.outputs, 4))
-    slopes = Slopes(np.rint(weights).astype(np.int64), residual, 400)
+    slopes = GradientQuestion(np.rint(weights).astype(np.int64), residual, 400)
     grown = layers()
     terms = slopes.lowered(known, grown.add)
     duck, other = engines.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
-    expected = slopes.exact(Rows.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
+    expected = slopes.exact(FeatureMatrix.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
     assert duck == other
     assert [int(each) for (each,) in duck] == expected.ravel().tolist()
 
@@ -90,6 +90,6 @@ def test_slopes_are_the_same_integers_on_spark(beside: Beside, rows: tuple[np.nd
 def test_rows_are_shortened_alike(both: Both) -> None:
     for norm in (100, ONE, 3 * ONE):
         grown = layers()
-        columns = shortened(grown, NAMES, [ONE] * 3, norm, ONE)
+        columns = clip_to_norm(grown, NAMES, [ONE] * 3, norm, ONE)
         duck, postgres = both.run(Program(grown.source.rows, ALL, (), tuple(map(Total, columns))))
         assert duck == postgres

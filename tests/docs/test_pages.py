@@ -25,3 +25,8 @@ def test_fragments_have_a_number_a_title_and_a_kind() -> None:
     kept = {"README.md", "template.md.jinja"}
     files = {file.name for file in (ROOT / settings["directory"]).iterdir()} - kept
     assert [name for name in sorted(files) if not named.fullmatch(name)] == []
+
+
+def test_no_two_fragments_have_the_same_number() -> None:
+    numbers = [file.name[:4] for file in (ROOT / "changelog.d").glob("[0-9]*.md")]
+    assert sorted(numbers) == sorted(set(numbers))

@@ -16,8 +16,8 @@ import pytest
 from scipy.stats import beta
 
 from sfumato.noise import (
-    Exponential,
-    Laplace,
+    ExponentialMechanism,
+    LaplaceNoise,
     NoisyMax,
     PermuteAndFlip,
     ProposeTestRelease,
@@ -59,9 +59,9 @@ def told_apart(release: Callable[[Any], Hashable], tables: tuple[Any, Any], draw
     return tuple(Counter(release(table) for _ in range(draws)) for table in tables)
 
 
-@pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip, NoisyMax])
+@pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip, NoisyMax])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_choices_of_one(kind: type[Exponential], monotone: bool) -> None:
+def test_choices_of_one(kind: type[ExponentialMechanism], monotone: bool) -> None:
     """All others rise as the first falls; or, in the monotone case, all others rise and the first stays."""
     tables = ([0] * (OTHERS + 1), LOW) if monotone else (HIGH, LOW)
     for strength, caught in ((1, False), (2, True)):
@@ -69,8 +69,8 @@ def test_choices_of_one(kind: type[Exponential], monotone: bool) -> None:
         assert broken(*seen, 1, 0, [0, OTHERS]) == caught
 
 
-@pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip, NoisyMax])
-def test_a_false_promise_of_monotone_scores_is_caught(kind: type[Exponential]) -> None:
+@pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip, NoisyMax])
+def test_a_false_promise_of_monotone_scores_is_caught(kind: type[ExponentialMechanism]) -> None:
     """The cheaper noise on scores that move both ways."""
     seen = told_apart(kind(Fraction(1), 1, monotone=True).release, (HIGH, LOW))
     assert broken(*seen, 1, 0, [0])
@@ -104,7 +104,7 @@ def test_sparse_vector(positives: int, noes: int, epsilon: int) -> None:
 
 def test_a_threshold_without_noise_is_caught() -> None:
     """The classic mistake: with noise on the answers only, noes are not free and many of them add up."""
-    noise = Laplace(Fraction(2))
+    noise = LaplaceNoise(Fraction(2))
 
     def wrong(answers: list[int]) -> bool:
         *noes, yes = noise.release(np.array(answers)).tolist()

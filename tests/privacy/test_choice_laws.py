@@ -16,9 +16,9 @@ import pytest
 from scipy.stats import chi2
 
 from sfumato.noise import (
-    Exponential,
-    Gaussian,
-    Laplace,
+    ExponentialMechanism,
+    GaussianNoise,
+    LaplaceNoise,
     NoisyMax,
     PermuteAndFlip,
     ProposeTestRelease,
@@ -116,7 +116,7 @@ def top_k_law(scores: list[int], scale: float, k: int) -> Law:
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @pytest.mark.parametrize("monotone", [False, True])
 def test_exponential(scores: list[int], monotone: bool) -> None:
-    mechanism = Exponential(Fraction(4, 3), 2, monotone)
+    mechanism = ExponentialMechanism(Fraction(4, 3), 2, monotone)
     check(lambda: mechanism.release(scores), exponential_law(scores, 1.5 if monotone else 3))
 
 
@@ -245,8 +245,8 @@ def test_thresholded_noise(gaussian: bool) -> None:
     assert pearson(seen, law) > FALSE_ALARM
 
 
-def _at(noise: Laplace | Gaussian, x: int) -> float:
-    if isinstance(noise, Laplace):
+def _at(noise: LaplaceNoise | GaussianNoise, x: int) -> float:
+    if isinstance(noise, LaplaceNoise):
         return laplace_chances(float(noise.scale), abs(x))[x]
     edge = float(noise.sigma) * math.sqrt(2)
     return (math.erf((x + 0.5) / edge) - math.erf((x - 0.5) / edge)) / 2
@@ -262,7 +262,7 @@ def test_propose_test_release(distance: int) -> None:
 
 def test_the_check_notices_a_wrong_law() -> None:
     """A scale that is half too large, and ties that the first candidate wins."""
-    blunt, scores = Exponential(Fraction(4, 3), 3), [3, 1, 0]
+    blunt, scores = ExponentialMechanism(Fraction(4, 3), 3), [3, 1, 0]
     with pytest.raises(AssertionError):
         check(lambda: blunt.release(scores), exponential_law(scores, 3))
     with pytest.raises(AssertionError):
@@ -270,4 +270,4 @@ def test_the_check_notices_a_wrong_law() -> None:
 
 
 def _first_of_the_greatest(scores: list[int]) -> int:
-    return int(np.argmax(Laplace(Fraction(2)).release(np.array(scores))))
+    return int(np.argmax(LaplaceNoise(Fraction(2)).release(np.array(scores))))

@@ -24,7 +24,7 @@ from sfumato.learn import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.convex import perturbation, solvers
 from sfumato.learn.convex.convergence import LONGEST, arrival, arrived, slope_of, slope_off, steepness
 from sfumato.learn.convex.losses import LOGISTIC, Loss, huber
-from sfumato.learn.convex.objective_release import STEP, Minima, _calibrated, beyond
+from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, _calibrated, beyond
 from sfumato.learn.convex.perturbation import (
     ADD_REMOVE,
     Neighbouring,
@@ -38,7 +38,7 @@ from sfumato.learn.convex.perturbation import (
 )
 from sfumato.learn.convex.problems import Chances, OfMargins, Problem
 from sfumato.oracle.blocks import Block
-from sfumato.oracle.gradients import Slopes
+from sfumato.oracle.gradients import GradientQuestion
 from sfumato.privacy.events import Sequential
 
 BOUNDS = (-1.0, 1.0)
@@ -81,7 +81,7 @@ def descended(make: Callable[..., Any], classes: int, spend: dict[str, float]) -
         fitted = made().fit(*data)
         return [fitted.coef_, fitted.intercept_]
 
-    return audit.replay(program, neighbours(classes), claim=Sequential(made().purse().events))
+    return audit.replay(program, neighbours(classes), claim=Sequential(made().fit_budget().events))
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
@@ -94,13 +94,13 @@ def test_descent_keeps_its_price(make: Callable[..., Any], classes: int, spend: 
 
 
 def test_slopes_priced_for_half_their_reach_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Slopes.block
+    honest = GradientQuestion.block
 
-    def planted(self: Slopes, *given: Any) -> Block:
+    def planted(self: GradientQuestion, *given: Any) -> Block:
         block = honest(self, *given)
         return Block(block.terms, block.l1 // 2, block.l2_squared // 4)
 
-    monkeypatch.setattr(Slopes, "block", planted)
+    monkeypatch.setattr(GradientQuestion, "block", planted)
     assert descended(MAKERS[0], 2, SPENDS[1]).violates
 
 
@@ -135,7 +135,7 @@ def test_descent_behind_the_curator_keeps_its_price(tmp_path: Path, rows: int) -
         )
         return [fitted.coef_, fitted.intercept_]
 
-    claim = Sequential(LogisticRegression(**spend).purse().events)
+    claim = Sequential(LogisticRegression(**spend).fit_budget().events)
     found = audit.replay(program, person(rows), claim=claim)
     assert found.finding is None
     assert found.reached > 0.5
@@ -520,13 +520,13 @@ def calibrated_anew() -> Iterator[None]:
     _calibrated.cache_clear()
 
 
-def _minima(epsilon: float, norm: int = 4096) -> Minima:
-    return Minima(
+def _minima(epsilon: float, norm: int = 4096) -> ObjectiveRelease:
+    return ObjectiveRelease(
         "logistic", Fraction(1), 2, 2, norm, Fraction(1), 2000, Fraction(epsilon), Fraction(1, 1000)
     )
 
 
-def _releases(minima: Minima, table: list[list[int]]) -> Any:
+def _releases(minima: ObjectiveRelease, table: list[list[int]]) -> Any:
     exact = np.array(table, dtype=np.int64).reshape(-1, 2).T
     return lambda count: np.array([minima.release(exact)[0] for _ in range(count)], dtype=float) * STEP
 

@@ -27,16 +27,16 @@ from sfumato.noise import (
     BlockMean,
     BlockMedian,
     CorrelatedGaussian,
-    End,
-    Exponential,
-    Gaussian,
+    ExponentialMechanism,
+    ExtremeMechanism,
+    GaussianNoise,
     Histograms,
-    Laplace,
+    LaplaceNoise,
     NoisyMax,
     PermuteAndFlip,
     ProposeTestRelease,
-    Quantile,
-    Quantiles,
+    QuantileMechanism,
+    QuantilesMechanism,
     RangeSums,
     SparseVector,
     ThresholdedNoise,
@@ -93,7 +93,7 @@ def copies(table: list[int], n: int) -> Histograms:
 # ---- sums ----
 
 
-def noise_within(mechanism: Laplace | Gaussian, n: int) -> Any:
+def noise_within(mechanism: LaplaceNoise | GaussianNoise, n: int) -> Any:
     return np.abs(at_once(mechanism, 0, n)) <= mechanism.half_width(0.95)
 
 
@@ -166,21 +166,21 @@ def best_two(n: int) -> Any:
 
 def median_within(n: int) -> Any:
     """Rows in one cell, as many as an empty cell must miss to lie outside the interval."""
-    mechanism, cells = Quantile(Fraction(1, 2), HALF), 64
+    mechanism, cells = QuantileMechanism(Fraction(1, 2), HALF), 64
     off = int(mechanism.rank_error(cells, 0.95)) + 1
     return mechanism.release_groups(copies([0, 2 * off] + [0] * (cells - 2), n)) == 1
 
 
 def end_within(n: int) -> Any:
     """Rows one to a cell after empty ones, so that a place tells how many rows lie below."""
-    mechanism, cells = End.calibrated(Fraction(1, 2), 600), 600
+    mechanism, cells = ExtremeMechanism.calibrated(Fraction(1, 2), 600), 600
     places = mechanism.release_groups(copies([0] * 100 + [1] * 500, n))
     return places - 100 <= mechanism.rank_error(cells, 0.95)
 
 
 def quartiles_within(n: int) -> Any:
     """Rows one to a cell, so that a place is a rank."""
-    mechanism, cells = Quantiles(Fraction(2), (Fraction(1, 4), HALF, Fraction(3, 4))), 400
+    mechanism, cells = QuantilesMechanism(Fraction(2), (Fraction(1, 4), HALF, Fraction(3, 4))), 400
     spans = np.array(mechanism.share_interval(cells, cells, 0.95), dtype=float)
     ranks = mechanism.release_groups(copies([1] * cells, n)) / cells
     return ((spans[:, :1] <= ranks + 1 / cells) & (ranks <= spans[:, 1:])).all(axis=0)
@@ -265,16 +265,16 @@ def response(values: int) -> Row:
 
 TABLE = {
     "Laplace": Row(
-        made=lambda strength: Laplace(Fraction(1, strength)),
+        made=lambda strength: LaplaceNoise(Fraction(1, strength)),
         draws=at_once,
-        covers=lambda n: noise_within(Laplace(Fraction(40)), n),
+        covers=lambda n: noise_within(LaplaceNoise(Fraction(40)), n),
         event=lambda mechanism: mechanism.event(1),
         samples=20_000,
     ),
     "Gaussian": Row(
-        made=lambda strength: Gaussian(Fraction(2, strength)),
+        made=lambda strength: GaussianNoise(Fraction(2, strength)),
         draws=at_once,
-        covers=lambda n: noise_within(Gaussian(Fraction(40)), n),
+        covers=lambda n: noise_within(GaussianNoise(Fraction(40)), n),
         event=lambda mechanism: mechanism.event(1),
         samples=20_000,
     ),
@@ -285,7 +285,7 @@ TABLE = {
         covers=entries_within,
         event=lambda mechanism: mechanism.event([(2, 1)]),
     ),
-    "Exponential": choice(Exponential),
+    "Exponential": choice(ExponentialMechanism),
     "PermuteAndFlip": choice(PermuteAndFlip),
     "NoisyMax": choice(NoisyMax),
     "TopK": Row(
@@ -324,7 +324,7 @@ TABLE = {
         covers=stable_value_told,
     ),
     "Quantile": Row(
-        made=lambda strength: Quantile(Fraction(2 * strength), HALF),
+        made=lambda strength: QuantileMechanism(Fraction(2 * strength), HALF),
         tables=lambda mechanism: ([0] * 6 + [1] + [0] * 400, [1] + [0] * 5 + [1] + [0] * 400),
         draws=lambda mechanism, table, n: mechanism.release_groups(copies(table, n)),
         interval="share_interval",
@@ -333,7 +333,7 @@ TABLE = {
         samples=40_000,
     ),
     "End": Row(
-        made=lambda strength: End(Fraction(2 * strength), 1),
+        made=lambda strength: ExtremeMechanism(Fraction(2 * strength), 1),
         tables=lambda mechanism: ([0] * 6 + [1] + [0] * 400, [1] + [0] * 5 + [1] + [0] * 400),
         draws=lambda mechanism, table, n: mechanism.release_groups(copies(table, n)),
         interval="rank_error",
@@ -342,7 +342,7 @@ TABLE = {
         samples=40_000,
     ),
     "Quantiles": Row(
-        made=lambda strength: Quantiles(Fraction(strength), (Fraction(1, 4), HALF, Fraction(3, 4))),
+        made=lambda strength: QuantilesMechanism(Fraction(strength), (Fraction(1, 4), HALF, Fraction(3, 4))),
         tables=lambda mechanism: ([0, 0, 2, 0, 0], [2, 0, 2, 0, 0]),
         draws=lambda mechanism, table, n: mechanism.release_groups(copies(table, n)).T,
         interval="share_interval",
@@ -352,7 +352,7 @@ TABLE = {
         samples=60_000,
     ),
     "RangeSums": Row(
-        made=lambda strength: RangeSums(2, 2, Laplace(Fraction(1, strength))),
+        made=lambda strength: RangeSums(2, 2, LaplaceNoise(Fraction(1, strength))),
         tables=lambda mechanism: ([0, 0], [1, 0]),
         draws=cells_told,
         covers=ranges_within,

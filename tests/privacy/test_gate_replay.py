@@ -10,8 +10,8 @@ import pytest
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.curator.plan.plan import Resolved
-from sfumato.curator.plan.sensitivity import Reach
+from sfumato.curator.plan.plan import ResolvedQuestion
+from sfumato.curator.plan.sensitivity import ContributionBounds
 from sfumato.errors import UsageError
 
 COLUMNS = {"age": sf.between(0, 110), "cost": sf.between(-50, 5000), "ward": sf.one_of("A", "B", "C")}
@@ -63,8 +63,8 @@ def test_the_door_keeps_its_price(lab: sf.Lab, sql: str) -> None:
 def test_a_door_that_prices_rows_and_not_people_is_caught(
     lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one_row = Reach(rows=1, cells=1, each=1)
-    monkeypatch.setattr(Resolved, "reach", one_row)
+    one_row = ContributionBounds(rows=1, cells=1, each=1)
+    monkeypatch.setattr(ResolvedQuestion, "contribution", one_row)
     found = audit.question(lab, QUESTIONS[0], ("full", "without0"), epsilon=1)
     assert found.finding == "the input of call 1 moved by 7, priced for 1"
 

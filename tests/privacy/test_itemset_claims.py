@@ -40,10 +40,10 @@ def learned(model: Any) -> dict[str, Any]:
 
 
 def audited(make: Any, spend: dict[str, float], density: float) -> Any:
-    purse = make(**spend).purse()
-    events = purse.events
+    budget = make(**spend).fit_budget()
+    events = budget.events
     if density > 1 and "delta" in spend:  # one cell a transaction: all of it by pure ε
-        events = (Pure(purse.aside.epsilon), Pure(purse.alone.epsilon))
+        events = (Pure(budget.aside.epsilon), Pure(budget.alone.epsilon))
     return audit.replay(
         lambda X: learned(make(**spend).fit(X)), neighbours(density), claim=Sequential(events)
     )

@@ -24,7 +24,7 @@ from sfumato.learn import (
     StandardScaler,
 )
 from sfumato.oracle import moments as moments_room
-from sfumato.oracle.blocks import Block, part
+from sfumato.oracle.blocks import Block, share_of
 from sfumato.oracle.fit_budget import event_of
 from sfumato.privacy import composition
 from sfumato.privacy.events import Pure, Sequential
@@ -101,7 +101,7 @@ def audited(make: Any, spend: dict[str, float], events: Any, targets: list[float
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "gaussian", "rho"])
 @pytest.mark.parametrize(("make", "targets"), CASES)
 def test_a_learner_keeps_its_price(make: Any, targets: list[float], spend: dict[str, float]) -> None:
-    found = audited(make, spend, make(**spend).purse().events, targets)
+    found = audited(make, spend, make(**spend).fit_budget().events, targets)
     assert found.finding is None
     assert found.reached > 0.5
 
@@ -110,7 +110,7 @@ def test_quantiles_keep_their_price() -> None:
     """The exponential mechanism is within its price only where a row moves scores both ways."""
     make = RobustScaler(epsilon=1.0, bounds=BOUNDS)
     found = audited(
-        lambda **spend: RobustScaler(bounds=BOUNDS, **spend), SPENDS[0], make.purse().events, [0.0]
+        lambda **spend: RobustScaler(bounds=BOUNDS, **spend), SPENDS[0], make.fit_budget().events, [0.0]
     )
     assert found.finding is None
     assert found.reached > 0.3
@@ -123,12 +123,12 @@ def test_a_regression_keeps_its_price(
 ) -> None:
     """After a first look few rows are asked for their mean again, by pure ε; many for their products; very
     many for nothing more."""
-    purse = make(**spend).purse()
-    first = [Pure(purse.aside.epsilon), event_of(part(purse.main, purse.first))]
+    budget = make(**spend).fit_budget()
+    first = [Pure(budget.aside.epsilon), event_of(share_of(budget.main, budget.first))]
     monkeypatch.setattr("sfumato.learn.linear.regression._FEW", 1e9)
-    few = audited(make, spend, [*first, Pure(purse.alone.epsilon)], [-HUGE, 0.3, HUGE])
+    few = audited(make, spend, [*first, Pure(budget.alone.epsilon)], [-HUGE, 0.3, HUGE])
     monkeypatch.setattr("sfumato.learn.linear.regression._FEW", -1e9)
-    many = audited(make, spend, purse.events, [-HUGE, HUGE])
+    many = audited(make, spend, budget.events, [-HUGE, HUGE])
     monkeypatch.setattr("sfumato.learn.linear.regression._CLOSE", 1e300)
     once = audited(make, spend, first, [-HUGE, HUGE])
     assert (few.finding, many.finding, once.finding) == (None, None, None)
@@ -142,17 +142,19 @@ def test_components_of_many_rows_keep_their_price(
 ) -> None:
     monkeypatch.setattr("sfumato.learn.decomposition._CLEAR", 1e300)
     monkeypatch.setattr("sfumato.oracle.protocol.ArrayOracle.scans", True)
-    found = audited(lambda **spend: PCA(2, bounds=BOUNDS, **spend), spend, PCA(**spend).purse().events, [0.0])
+    found = audited(
+        lambda **spend: PCA(2, bounds=BOUNDS, **spend), spend, PCA(**spend).fit_budget().events, [0.0]
+    )
     assert found.finding is None
 
 
 def test_what_is_left_after_a_first_look_costs_no_more_than_was_said() -> None:
     """Gaussian noise and then pure ε: at half of δ, by the exact profile."""
     for epsilon, delta in [(0.1, 1e-6), (1.0, 1e-6), (5.0, 1e-3)]:
-        purse = LinearRegression(epsilon=epsilon, delta=delta).purse()
-        whole = composition.delta([event_of(purse.main)], purse.epsilon - purse.aside.epsilon)
-        before = event_of(part(purse.main, purse.first))
-        instead = composition.delta([before], purse.epsilon - purse.aside.epsilon - purse.alone.epsilon)
+        budget = LinearRegression(epsilon=epsilon, delta=delta).fit_budget()
+        whole = composition.delta([event_of(budget.main)], budget.epsilon - budget.aside.epsilon)
+        before = event_of(share_of(budget.main, budget.first))
+        instead = composition.delta([before], budget.epsilon - budget.aside.epsilon - budget.alone.epsilon)
         assert whole + instead <= delta * (1 + 1e-9)
 
 
@@ -165,14 +167,14 @@ def test_a_matrix_priced_for_half_its_reach_is_found(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("sfumato.learn.decomposition.gram", planted)
     program = lambda data: learned(PCA(2, bounds=BOUNDS, epsilon=1.0, delta=1e-6).fit(*data))  # noqa: E731
-    claim = Sequential(PCA(epsilon=1.0, delta=1e-6).purse().events)
+    claim = Sequential(PCA(epsilon=1.0, delta=1e-6).fit_budget().events)
     assert audit.replay(program, neighbours([0.0]), claim=claim).violates
 
 
 def test_a_centre_whose_deviations_are_not_cut_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato.learn.trees.cells.clipped", lambda value, reach: value)
     program = lambda data: learned(KMeans(2, bounds=BOUNDS, epsilon=1.0, delta=1e-6).fit(*data))  # noqa: E731
-    claim = Sequential(KMeans(epsilon=1.0, delta=1e-6).purse().events)
+    claim = Sequential(KMeans(epsilon=1.0, delta=1e-6).fit_budget().events)
     assert audit.replay(program, neighbours([0.0]), claim=claim).violates
 
 

@@ -82,7 +82,7 @@ def test_a_fit_keeps_its_price(
             if name.endswith("_") and name not in ("guarantee_", "feature_names_in_")
         }
 
-    claim = Sequential(make().purse().events)
+    claim = Sequential(make().fit_budget().events)
     found = audit.replay(program, [("with0", "without0"), ("without7", "with7")], claim=claim)
     assert found.finding is None
     assert found.reached > 0.5

@@ -58,7 +58,7 @@ CASES = [
 
 
 def audited(make: Any, spend: dict[str, float], classes: int) -> Any:
-    claim = Sequential(make(**spend).purse().events)
+    claim = Sequential(make(**spend).fit_budget().events)
     return audit.replay(lambda data: learned(make(**spend).fit(*data)), neighbours(classes), claim=claim)
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise import Laplace
+from sfumato.noise import LaplaceNoise
 
 
 def log_moment(scale: Fraction, shift: int, order: float) -> mpf:
@@ -24,7 +24,7 @@ def log_moment(scale: Fraction, shift: int, order: float) -> mpf:
 def test_the_charge_is_the_divergence(scale: Fraction, order: float, shift: int) -> None:
     with mp.workprec(200):
         expected = float(log_moment(scale, shift, order) / (order - 1))
-    assert Laplace(scale).event(shift).renyi(order) == pytest.approx(expected, rel=1e-9)
+    assert LaplaceNoise(scale).event(shift).renyi(order) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("parts", [(1, 1), (2, 3), (1, 1, 1, 1)])

@@ -16,7 +16,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.gaussian_wide import draw_in
 from sfumato.noise.sampling.normal import magnitudes
@@ -50,7 +50,7 @@ class LaplaceLaw:
     scale: Fraction
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        drawn = Laplace(self.scale).release(np.zeros(count, dtype=np.int64))
+        drawn = LaplaceNoise(self.scale).release(np.zeros(count, dtype=np.int64))
         assert drawn.dtype == np.int64
         return drawn
 
@@ -79,7 +79,7 @@ class GaussianLaw:
     sigma: Fraction
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        drawn = Gaussian(self.sigma).release(np.zeros(count, dtype=np.int64))
+        drawn = GaussianNoise(self.sigma).release(np.zeros(count, dtype=np.int64))
         assert drawn.dtype == np.int64
         return drawn
 
@@ -175,14 +175,14 @@ def test_mean_laplace_error_is_as_promised(scale: Fraction) -> None:
     """|noise| has second moment 2r / (1 − r)²."""
     rate = float(1 / scale)
     second = 2 * math.exp(-rate) / math.expm1(-rate) ** 2
-    check_mean(LaplaceLaw(scale).draw(400_000), Laplace(scale).expected_error(), second)
+    check_mean(LaplaceLaw(scale).draw(400_000), LaplaceNoise(scale).expected_error(), second)
 
 
 @pytest.mark.parametrize("sigma", SIGMAS[3:], ids=str)
 def test_mean_gaussian_error_is_as_promised(sigma: Fraction) -> None:
     """|noise| has second moment σ² + 1/12, to within 1e-7 from σ = 1 on."""
     second = float(sigma) ** 2 + 1 / 12
-    check_mean(GaussianLaw(sigma).draw(400_000), Gaussian(sigma).expected_error(), second)
+    check_mean(GaussianLaw(sigma).draw(400_000), GaussianNoise(sigma).expected_error(), second)
 
 
 def test_the_check_notices_a_wrong_law() -> None:

@@ -9,7 +9,7 @@ import opendp.prelude as dp
 import pytest
 from scipy.stats import chi2_contingency
 
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 
 DRAWS, BINS = 200_000, 60
 FALSE_ALARM = 1e-6  # of each test
@@ -32,18 +32,18 @@ def _assert_same_law(ours: np.ndarray, theirs: np.ndarray) -> None:
 @pytest.mark.parametrize("scale", [1, 10, 1000])
 def test_laplace(scale: int) -> None:
     theirs = dp.m.make_laplace(_VECTOR, dp.l1_distance(T=int), scale=float(scale))([0] * DRAWS)
-    _assert_same_law(Laplace(scale).release(np.zeros(DRAWS, dtype=np.int64)), np.array(theirs))
+    _assert_same_law(LaplaceNoise(scale).release(np.zeros(DRAWS, dtype=np.int64)), np.array(theirs))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", [100, 5000])
 def test_gaussian(sigma: int) -> None:
     theirs = dp.m.make_gaussian(_VECTOR, dp.l2_distance(T=float), scale=float(sigma))([0] * DRAWS)
-    _assert_same_law(Gaussian(sigma).release(np.zeros(DRAWS, dtype=np.int64)), np.array(theirs))
+    _assert_same_law(GaussianNoise(sigma).release(np.zeros(DRAWS, dtype=np.int64)), np.array(theirs))
 
 
 @pytest.mark.slow
 def test_a_wrong_scale_is_told_apart() -> None:
     theirs = dp.m.make_laplace(_VECTOR, dp.l1_distance(T=int), scale=10.0)([0] * DRAWS)
     with pytest.raises(AssertionError):
-        _assert_same_law(Laplace(11).release(np.zeros(DRAWS, dtype=np.int64)), np.array(theirs))
+        _assert_same_law(LaplaceNoise(11).release(np.zeros(DRAWS, dtype=np.int64)), np.array(theirs))

@@ -13,9 +13,10 @@ import pytest
 import sfumato as sf
 from sfumato import audit
 from sfumato.learn.base.saving import told
+from sfumato.learn.search_scores import ScoredRows
 from sfumato.learn.search_tables import Best
 from sfumato.oracle.fit_budget import event_of
-from sfumato.oracle.held_rows import Layout, Scored, Stands
+from sfumato.oracle.over_held_rows import IntegerCoding, RowLayout
 from sfumato.privacy.events import Sequential
 
 ALPHA = 1e-6
@@ -23,16 +24,16 @@ BOUND = 4096
 SPENDS: list[dict[str, Any]] = [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}]
 
 
-def numbers(count: int) -> tuple[Stands, ...]:
-    return (Stands(BOUND, Fraction(0), Fraction(1)),) * count
+def numbers(count: int) -> tuple[IntegerCoding, ...]:
+    return (IntegerCoding(BOUND, Fraction(0), Fraction(1)),) * count
 
 
-CLASSES = Layout(numbers(2), 3)
-LINE = Layout(numbers(2), numbers(1)[0])
-LISTED = Layout(tuple(Stands(3, each.middle, each.half, 4) for each in numbers(2)), 3)
-MODELS: list[tuple[Any, Layout]] = [
+CLASSES = RowLayout(numbers(2), 3)
+LINE = RowLayout(numbers(2), numbers(1)[0])
+LISTED = RowLayout(tuple(IntegerCoding(3, each.middle, each.half, 4) for each in numbers(2)), 3)
+MODELS: list[tuple[Any, RowLayout]] = [
     (sf.learn.LogisticRegression(steps=3), CLASSES),
-    (sf.learn.LogisticRegression(steps=3), Layout(numbers(2), 2)),
+    (sf.learn.LogisticRegression(steps=3), RowLayout(numbers(2), 2)),
     (sf.learn.LinearSVC(steps=3), CLASSES),
     (sf.learn.Perceptron(rounds=3), CLASSES),
     (sf.learn.GaussianNB(), CLASSES),
@@ -46,7 +47,7 @@ MODELS: list[tuple[Any, Layout]] = [
 IDS = [f"{type(model).__name__}-{layout.target}"[:40] for model, layout in MODELS]
 
 
-def best(model: Any, layout: Layout, spend: dict[str, Any], runs: int = 2) -> Best:
+def best(model: Any, layout: RowLayout, spend: dict[str, Any], runs: int = 2) -> Best:
     search = sf.learn.Search(model, {"epsilon": [1]}, runs=runs, **spend)
     params = model.get_params(deep=False)
     exact = type(model)(**params | ({"method": "gradient"} if "method" in params else {}))
@@ -54,14 +55,14 @@ def best(model: Any, layout: Layout, spend: dict[str, Any], runs: int = 2) -> Be
     return Best.of(exact, [{}], layout, search.plan(), always=2)
 
 
-def rows_of(layout: Layout, count: int) -> Any:
+def rows_of(layout: RowLayout, count: int) -> Any:
     rng = np.random.default_rng(5)
     ends = [each.span for each in layout.features]
     last = (-1, layout.target - 1) if isinstance(layout.target, int) else layout.target.span
     return np.array([rng.integers(low, high, count, endpoint=True) for low, high in [*ends, last]])
 
 
-def extremes(layout: Layout) -> list[list[int]]:
+def extremes(layout: RowLayout) -> list[list[int]]:
     """Every corner, with every class."""
     every = [each.span for each in layout.features]
     last = list(range(-1, layout.target)) if isinstance(layout.target, int) else [*layout.target.span]
@@ -74,31 +75,29 @@ def extremes(layout: Layout) -> list[list[int]]:
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "delta"])
 @pytest.mark.parametrize(("model", "layout"), MODELS, ids=IDS)
 def test_a_row_that_is_learnt_from_costs_no_more_than_a_fit(
-    model: Any, layout: Layout, spend: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    model: Any, layout: RowLayout, spend: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "sfumato.learn.linear.regression._FEW", -1e9
-    )  # few rows are asked for products too
+    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", -1e9)  # few rows are asked for products too
     searched, rows = best(model, layout, spend), rows_of(layout, 60)
-    aside = Scored.of(layout, rows_of(layout, 20))
+    aside = ScoredRows.of(layout, rows_of(layout, 20))
     pairs = [(rows, np.column_stack([rows, each])) for each in extremes(layout)]
     found = audit.replay(
         lambda table: list(searched._run(0, table, aside)),
         [*pairs, *(pair[::-1] for pair in pairs[:2])],
-        claim=Sequential(searched.made(0).purse().events),
+        claim=Sequential(searched.made(0).fit_budget().events),
     )
     assert found.finding is None
     assert found.reached > 0.5
 
 
 @pytest.mark.parametrize(("model", "layout"), MODELS, ids=IDS)
-def test_a_row_that_is_scored_on_costs_no_more_than_a_score(model: Any, layout: Layout) -> None:
+def test_a_row_that_is_scored_on_costs_no_more_than_a_score(model: Any, layout: RowLayout) -> None:
     """Every run learns anew; that none of them meets its extreme row has a chance of at most (2/3)³⁶."""
     searched, rows = best(model, layout, SPENDS[0]), rows_of(layout, 60)
     aside = rows_of(layout, 300)
     pairs = [(aside, np.column_stack([aside, each])) for each in extremes(layout)] * 6
     found = audit.replay(
-        lambda table: list(searched._run(0, rows, Scored.of(layout, table))),
+        lambda table: list(searched._run(0, rows, ScoredRows.of(layout, table))),
         pairs,
         claim=event_of(searched.score),
     )
@@ -129,13 +128,13 @@ def test_the_best_of_all_keeps_its_price_and_a_planted_mistake_does_not(
 ) -> None:
     if side != "by its coin":
         loaded = side == "scored on"
-        monkeypatch.setattr("sfumato.learn.search_tables.coins", lambda rows: np.full(rows, loaded))
-    searched = best(sf.learn.GaussianNB(), Layout(numbers(2), 2), SPENDS[0])
+        monkeypatch.setattr("sfumato.learn.search_tables.draw_test_rows", lambda rows: np.full(rows, loaded))
+    searched = best(sf.learn.GaussianNB(), RowLayout(numbers(2), 2), SPENDS[0])
     target = outcomes(searched, []), outcomes(searched, [[BOUND, -BOUND, 1]])
     assert not audit.run(target, claim=searched.event(), samples=1000, alpha=ALPHA).violates
     if side != "scored on":
         return
-    monkeypatch.setattr("sfumato.learn.search_tables.scored", lambda found, spend: float(found.sum()))
+    monkeypatch.setattr("sfumato.learn.search_tables.release_score", lambda found, spend: float(found.sum()))
     assert audit.run(target, claim=searched.event(), samples=1000, alpha=ALPHA).violates
 
 

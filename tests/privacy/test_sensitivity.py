@@ -18,15 +18,17 @@ import pytest
 from conformance.beside import beside, together
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.worlds import REMOVALS, World, make
-from sfumato.curator.plan.steps import Bought, Choices, Sums
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Sums
 from sfumato.engines.rows import Sizes
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.plan import Plan
-    from sfumato.curator.plan.steps import Measured, Step
+    from sfumato.curator.plan.steps import Step
+    from sfumato.curator.plan.summands import Summand
     from sfumato.engines.duckdb import DuckDBEngine
 
 OF_PEOPLE = {"people": ("visits", "stays"), "survey": ("survey",), "census": ("census",)}
@@ -79,7 +81,7 @@ class Beside:
             each = [self.world.engine, *self.world.neighbours[people]]
             return [_plain(step, engine.run(step.program)) for engine in each]
         found = self.engines[people].run(beside(step.program, parts))
-        if isinstance(step, Bought):
+        if isinstance(step, DiscoveredKeys):
             return [_of_part(found, part) for part in range(parts)]
         if isinstance(step, Choices):
             return [_tally(found, part, step.program.cells) for part in range(parts)]
@@ -117,11 +119,11 @@ def _shares(step: Step, one: Any, other: Any) -> list[Fraction]:
             return [share for each, row in moved if _moves(each, row) for share in _norms(each, row)]
         case Choices():
             return [_of_all(step, one, other)]
-        case Bought():
+        case DiscoveredKeys():
             return _bought(step, one, other)
 
 
-def _bought(step: Bought, one: dict[Any, list[int]], other: dict[Any, list[int]]) -> list[Fraction]:
+def _bought(step: DiscoveredKeys, one: dict[Any, list[int]], other: dict[Any, list[int]]) -> list[Fraction]:
     """Of the units of all keys together, of those of one key, which move by one, and of the sums."""
     nothing = [0] * (1 + len(step.measured))
     pairs = [(one.get(key, nothing), other.get(key, nothing)) for key in one.keys() | other.keys()]
@@ -133,16 +135,16 @@ def _bought(step: Bought, one: dict[Any, list[int]], other: dict[Any, list[int]]
     return [Fraction(sum(map(abs, units)), step.keys.per_unit), Fraction(most), *shares]
 
 
-def _moves(each: Measured, moved: Any) -> bool:
+def _moves(each: NoisySum[Summand], moved: Any) -> bool:
     """Whether the sum is noisy; one that is not must not move at all."""
-    assert each.moves.l1 or not np.any(moved)
-    return each.moves.l1 > 0
+    assert each.sensitivity.l1 or not np.any(moved)
+    return each.sensitivity.l1 > 0
 
 
-def _norms(each: Measured, moved: Any) -> list[Fraction]:
+def _norms(each: NoisySum[Summand], moved: Any) -> list[Fraction]:
     """Of both norms, the second squared."""
     l1, squares = sum(abs(int(x)) for x in moved), sum(int(x) ** 2 for x in moved)
-    return [Fraction(l1, each.moves.l1), Fraction(squares, each.moves.l2_squared)]
+    return [Fraction(l1, each.sensitivity.l1), Fraction(squares, each.sensitivity.l2_squared)]
 
 
 def _of_all(step: Choices, one: dict[Any, int], other: dict[Any, int]) -> Fraction:
@@ -216,7 +218,7 @@ def test_neighbours_asked_together_answer_as_each_alone(worlds: Beside) -> None:
 
 
 def _alone(step: Step, found: Any) -> Any:
-    if isinstance(step, Bought):
+    if isinstance(step, DiscoveredKeys):
         return {
             key: [int(found.units[i]), *(int(row[i]) for row in found.sums)]
             for i, key in enumerate(found.keys)

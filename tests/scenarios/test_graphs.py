@@ -16,9 +16,9 @@ import sfumato as sf
 from sfumato import audit
 from sfumato.curator.answers.degrees import Degrees, consistent, half_width
 from sfumato.curator.plan import graphs
-from sfumato.curator.plan.spend import Moves
+from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 
 BUDGET = sf.Budget(epsilon=1000, delta=1e-6)
 FALSE_ALARM = 1e-6
@@ -231,7 +231,7 @@ def test_the_door_keeps_its_price_for_edges(tmp_path: Path, question: str) -> No
 def test_a_door_that_prices_a_node_as_an_edge_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graphs, "degree_moves", lambda protects: Moves(2, 4))
+    monkeypatch.setattr(graphs, "degree_sensitivity", lambda protects: SumSensitivity(2, 4))
     made = neighbours(tmp_path / "lab", sf.Node("from", "to", max_degree=8), lambda edge: 0 in edge)
     assert "priced for 2" in str(replayed(made, "degrees", epsilon=1).finding)
 
@@ -239,8 +239,8 @@ def test_a_door_that_prices_a_node_as_an_edge_is_caught(
 # ---- after the noise ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", [Laplace(30), Gaussian(40)])
-def test_intervals_hold_for_all_degrees_together(noise: Laplace | Gaussian) -> None:
+@pytest.mark.parametrize("noise", [LaplaceNoise(30), GaussianNoise(40)])
+def test_intervals_hold_for_all_degrees_together(noise: LaplaceNoise | GaussianNoise) -> None:
     """A coverage of 95 % is accused with a chance of 1e-6 at most."""
     exact = np.array([900, 500, 260, 100, 40, 39, 38, 5, 5, 0, 0, 0])
     rounds, half = 600, half_width(noise, len(exact), 0.95)
@@ -253,7 +253,7 @@ def test_the_largest_error_never_grows_and_the_usual_one_shrinks() -> None:
     exact = np.array([2000, 700, 300, *[60] * 30, *[0] * 60])
     raw, after = [], []
     for _ in range(200):
-        noisy = Laplace(200).release(exact)
+        noisy = LaplaceNoise(200).release(exact)
         errors = np.abs(noisy - exact), np.abs(consistent(noisy.tolist()) - exact)
         assert errors[1].max() <= errors[0].max()
         raw.append(errors[0].mean())

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.audit.claims import Claim, log_ratio, read
 from sfumato.audit.confidence import lower, upper
 from sfumato.audit.outcomes import columns, drawn
-from sfumato.audit.search import Goal, Test, best_test
+from sfumato.audit.search import Goal, OutputSet, best_test
 from sfumato.audit.verdict import Verdict
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import whole
@@ -116,14 +116,14 @@ def _part(sample: Columns, start: int, stop: int) -> Columns:
     return {name: values[start:stop] for name, values in sample.items()}
 
 
-def _chosen(training: Samples, goal: Goal) -> tuple[bool, Test]:
+def _chosen(training: Samples, goal: Goal) -> tuple[bool, OutputSet]:
     """The event that serves best, and whether it is the second input that it is likelier on."""
     ahead, test = best_test(training[0], training[1], goal)
     back, opposite = best_test(training[1], training[0], goal)
     return (True, opposite) if back > ahead else (False, test)
 
 
-def _measured(test: Test, fresh: Samples) -> Hits:
+def _measured(test: OutputSet, fresh: Samples) -> Hits:
     likely, unlikely = (test.holds(sample) for sample in fresh)
     return Hits(int(likely.sum()), int(unlikely.sum()), len(likely))
 

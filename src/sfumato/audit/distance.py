@@ -10,10 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from sfumato.local.response import RandomizedResponse
-from sfumato.noise.candidates import Choice
+from sfumato.noise.candidates import SelectionMechanism
 from sfumato.noise.correlated import CorrelatedGaussian
-from sfumato.noise.gaussian import Gaussian
-from sfumato.noise.keys import Telling
+from sfumato.noise.gaussian import GaussianNoise
+from sfumato.noise.keys import KeyDiscovery
 from sfumato.noise.propose_test_release import ProposeTestRelease
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian
@@ -24,7 +24,7 @@ from sfumato.privacy.sensitivity import root_up
 
 
 @runtime_checkable
-class Apart(Protocol):
+class ComparableInput(Protocol):
     """An input that knows how many rows, or people, are in one of two only."""
 
     def difference(self, other: Any) -> int: ...
@@ -33,13 +33,13 @@ class Apart(Protocol):
 @singledispatch
 def distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
     """The l1 norm of the difference, by which everything is priced that says nothing else."""
-    if isinstance(first, Apart):
+    if isinstance(first, ComparableInput):
         return first.difference(second)
     return sum(abs(step) for step in _steps(first, second))
 
 
 @distance.register
-def _(mechanism: Gaussian, first: Any, second: Any) -> Fraction | int:
+def _(mechanism: GaussianNoise, first: Any, second: Any) -> Fraction | int:
     """Rounded as prices are, so that what is just reached is not passed."""
     return root_up(Fraction(sum(step * step for step in _steps(first, second))))
 
@@ -59,9 +59,9 @@ def _(mechanism: Any, first: Any, second: Any) -> Fraction | int:
     return sum(step != 0 for step in _steps(first, second))
 
 
-@distance.register(Choice)
+@distance.register(SelectionMechanism)
 @distance.register(TopK)
-def _(mechanism: Choice | TopK, first: Any, second: Any) -> Fraction | int:
+def _(mechanism: SelectionMechanism | TopK, first: Any, second: Any) -> Fraction | int:
     return _spread(mechanism.monotone, first, second)
 
 
@@ -72,7 +72,7 @@ def _(mechanism: SparseVector, first: Any, second: Any) -> Fraction | int:
 
 
 @distance.register
-def _(mechanism: Telling, first: Any, second: Any) -> Fraction | int:
+def _(mechanism: KeyDiscovery, first: Any, second: Any) -> Fraction | int:
     """The fewest units that can make the difference, of which each has so many keys and each of them once."""
     steps = [abs(first.get(key, 0) - second.get(key, 0)) for key in first.keys() | second.keys()]
     units: int = max(max(steps, default=0), -(-sum(steps) // mechanism.per_unit))
@@ -104,7 +104,7 @@ def _(mechanism: CorrelatedGaussian, moved: Fraction | int) -> Event:
     return events.Gaussian(1 / Fraction(moved))
 
 
-@price.register(Choice)
+@price.register(SelectionMechanism)
 @price.register(SparseVector)
 @price.register(TopK)
 def _(mechanism: Any, moved: Fraction | int) -> Event:
@@ -112,7 +112,7 @@ def _(mechanism: Any, moved: Fraction | int) -> Event:
 
 
 @price.register(ProposeTestRelease)
-@price.register(Telling)
+@price.register(KeyDiscovery)
 def _(mechanism: Any, moved: Fraction | int) -> Event:
     return group(mechanism.event(), int(moved))
 

@@ -17,7 +17,7 @@ from sfumato import viz
 from sfumato.audit.claims import Claim, read, within
 from sfumato.audit.distance import distance, price, same
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.noise.audit_hook import Call, recording
+from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.privacy.events import Event, Sequential
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ class Diverged(BaseException):
 class Recording:
     """Every call of a run, and what was answered."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[MechanismCall] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
 
-    def answer(self, call: Call, draw: Callable[[], Answer]) -> Answer:
+    def answer(self, call: MechanismCall, draw: Callable[[], Answer]) -> Answer:
         answer = draw()
         self.calls.append(call)
         self.answers.append(answer)
@@ -53,9 +53,9 @@ class Playback:
     """Answers as recorded, as long as the calls are the same ones."""
 
     recorded: Recording
-    calls: list[Call] = field(default_factory=list)
+    calls: list[MechanismCall] = field(default_factory=list)
 
-    def answer(self, call: Call, draw: Callable[[], Answer]) -> Answer:
+    def answer(self, call: MechanismCall, draw: Callable[[], Answer]) -> Answer:
         place = len(self.calls)
         self.calls.append(call)
         if place >= len(self.recorded.calls) or not self._same_way(place):
@@ -156,21 +156,21 @@ def _compared(
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class MechanismUse:
     """One use of a mechanism in both runs, and how far its input moved between them."""
 
     place: int
-    call: Call
+    call: MechanismCall
     moved: Fraction | int
 
 
-def _uses(calls: list[Call], again: list[Call]) -> list[Use]:
+def _uses(calls: list[MechanismCall], again: list[MechanismCall]) -> list[MechanismUse]:
     """Calls, with all those within the same use put together."""
     together: dict[int, list[int]] = {}
     for place in range(len(calls)):
         together.setdefault(_began(calls, place), []).append(place)
     return [
-        Use(
+        MechanismUse(
             first,
             calls[first],
             distance(calls[first].mechanism, _input(calls, places), _input(again, places)),
@@ -179,14 +179,14 @@ def _uses(calls: list[Call], again: list[Call]) -> list[Use]:
     ]
 
 
-def _input(calls: list[Call], places: list[int]) -> Any:
+def _input(calls: list[MechanismCall], places: list[int]) -> Any:
     """What a use was given: all of it, if it went on for several calls."""
     if calls[places[0]].within is None:
         return calls[places[0]].exact
     return [calls[place].exact for place in places]
 
 
-def _began(calls: list[Call], place: int) -> int:
+def _began(calls: list[MechanismCall], place: int) -> int:
     """The place of the first call of the same use."""
     within = calls[place].within
     if within is None:
@@ -194,7 +194,7 @@ def _began(calls: list[Call], place: int) -> int:
     return next(i for i, call in enumerate(calls) if call.within is within)
 
 
-def _finding(uses: list[Use], claim: Claim, same_result: bool) -> str | None:
+def _finding(uses: list[MechanismUse], claim: Claim, same_result: bool) -> str | None:
     for use in uses:
         if use.call.sensitivity is not None and use.moved > use.call.sensitivity:
             return (
@@ -206,7 +206,7 @@ def _finding(uses: list[Use], claim: Claim, same_result: bool) -> str | None:
     return None if same_result else "the result differs although every noisy answer was the same"
 
 
-def _reach(uses: list[Use]) -> float:
+def _reach(uses: list[MechanismUse]) -> float:
     shares = [float(use.moved / use.call.sensitivity) for use in uses if use.call.sensitivity is not None]
     return max(shares, default=0.0)
 
@@ -221,7 +221,7 @@ def _result(program: Callable[[Table], Any], table: Table) -> Any:
         return "raised", type(error).__name__, str(error)
 
 
-def _alike(call: Call, recorded: Call) -> bool:
+def _alike(call: MechanismCall, recorded: MechanismCall) -> bool:
     return bool(
         call.mechanism == recorded.mechanism
         and np.shape(call.exact) == np.shape(recorded.exact)

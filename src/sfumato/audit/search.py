@@ -29,7 +29,7 @@ class Goal:
     alpha: float
 
 
-class Test(Protocol):
+class OutputSet(Protocol):
     """A set of outputs."""
 
     @property
@@ -42,7 +42,7 @@ class Test(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class OutputsIn:
     """Outputs that have one of these values."""
 
     column: str
@@ -58,7 +58,7 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class AtMost:
+class OutputsAtMost:
     """Outputs up to a value."""
 
     column: str
@@ -72,7 +72,7 @@ class AtMost:
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
+class OutputsAbove:
     """Outputs beyond a value."""
 
     column: str
@@ -86,7 +86,7 @@ class Above:
 
 
 @dataclass(frozen=True, slots=True)
-class Binned:
+class OutputsInBins:
     """Outputs whose value falls into one of these bins; only for columns where hardly a value comes twice."""
 
     column: str
@@ -100,13 +100,13 @@ class Binned:
         return f"{self.column} lies in one of {len(self.bins)} bins"
 
 
-def best_test(likely: Columns, unlikely: Columns, goal: Goal) -> tuple[float, Test]:
+def best_test(likely: Columns, unlikely: Columns, goal: Goal) -> tuple[float, OutputSet]:
     """The event that uses most of the claim when it is likely on the first sample, rare on the second.
 
     One half of the samples puts the values in order and the other half says where to stop, so that values
     which look telling by chance are not believed.
     """
-    found: list[tuple[float, Test]] = []
+    found: list[tuple[float, OutputSet]] = []
     for column, values in likely.items():
         found += _candidates(column, *_halves(values), *_halves(unlikely[column]), goal)
     return max(found, key=lambda scored: scored[0])
@@ -123,25 +123,25 @@ def _candidates(
     unlikely: NDArray[Any],
     unlikely_too: NDArray[Any],
     goal: Goal,
-) -> Iterator[tuple[float, Test]]:
+) -> Iterator[tuple[float, OutputSet]]:
     values, counts = _counted(likely, unlikely)
     places = [np.searchsorted(values, other) for other in (likely_too, unlikely_too)]
     hits, totals = _cumulated(places, len(values)), np.array([len(likely_too), len(unlikely_too)])
     score, cut = _best_cut(hits, totals, goal)
-    yield score, AtMost(column, values[cut])
+    yield score, OutputsAtMost(column, values[cut])
     score, cut = _best_cut(totals[:, None] - hits, totals, goal)
-    yield score, Above(column, values[cut])
+    yield score, OutputsAbove(column, values[cut])
     known = [
         _known(values, place, other) for place, other in zip(places, (likely_too, unlikely_too), strict=True)
     ]
     score, members = _best_set(counts, known, totals, goal)
-    yield score, OneOf(column, values[members])
+    yield score, OutputsIn(column, values[members])
     if len(values) > 4 * _BINS and len(values) > len(likely) // 2:
         edges = values[np.linspace(0, len(values) - 1, _BINS).astype(np.intp)]
         binned = [np.searchsorted(edges, each) for each in (likely, unlikely, likely_too, unlikely_too)]
         counts = np.array([np.bincount(part, minlength=_BINS + 1) for part in binned[:2]])
         score, members = _best_set(counts, binned[2:], totals, goal)
-        yield score, Binned(column, edges, members)
+        yield score, OutputsInBins(column, edges, members)
 
 
 def _counted(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -53,7 +53,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Payer:
     """A lab's ledger and engine, for one analyst; without a name, for the steward."""
 
     lab: Lab
@@ -167,7 +167,7 @@ class Price:
 class Measure(Generic[Answer]):
     """Something to be measured. `quote` says what it would cost, `release` pays and answers."""
 
-    desk: Desk
+    payer: Payer
     text: str
     plan: Callable[[Callable[[Table, Needs], Spend]], Any]
     """The priced steps, given how to make a spend for a table and its needs."""
@@ -177,16 +177,16 @@ class Measure(Generic[Answer]):
     def quote(self, **spending: Unpack[Spending]) -> Price:
         """Price and expected error, from public facts only."""
         plan = self._plan(spending)
-        return Price(plan, self.desk.standing(plan), self.error(plan))
+        return Price(plan, self.payer.standing(plan), self.error(plan))
 
     def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> Answer:
         """Charge, then answer. The same released before comes back for free."""
         plan = self._plan(spending)
-        return self.read(plan, self.desk.pay(plan, self.text, key))
+        return self.read(plan, self.payer.pay(plan, self.text, key))
 
     def __repr__(self) -> str:
         return f"{self.text}; .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
 
     def _plan(self, spending: Spending) -> Payable:
-        plan: Payable = self.plan(lambda table, needs: self.desk.spend(table, needs, spending))
+        plan: Payable = self.plan(lambda table, needs: self.payer.spend(table, needs, spending))
         return plan

@@ -15,7 +15,15 @@ from __future__ import annotations
 from html import escape
 from typing import Any, ClassVar
 
-__all__ = ["BudgetError", "LedgerError", "PolicyError", "SealedError", "SfumatoError", "UsageError"]
+__all__ = [
+    "BudgetError",
+    "LedgerError",
+    "PolicyError",
+    "SealedError",
+    "SfumatoError",
+    "UsageError",
+    "missing_extra",
+]
 
 
 class SfumatoError(Exception):
@@ -79,6 +87,11 @@ class LedgerError(SfumatoError):
 
 class SealedError(SfumatoError):
     """Something failed after the charge. The sentence is the same whatever it was."""
+
+
+def missing_extra(extra: str, code: str, sentence: str, /, **facts: str) -> UsageError:
+    """Return the error for a library that is not installed and that this extra brings."""
+    return UsageError(code, sentence, **facts, try_=f'pip install "sfumato[{extra}]"')
 
 
 def _rebuild(kind: type[SfumatoError], code: str, sentence: str, facts: dict[str, str]) -> SfumatoError:

@@ -9,42 +9,42 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.answers.degrees import Degrees, consistent, half_width
 from sfumato.curator.answers.results import Figure, Receipt
 from sfumato.curator.gate import decode
-from sfumato.curator.payer import Desk, Measure
+from sfumato.curator.payer import Measure, Payer
 from sfumato.curator.plan import graphs
 
 if TYPE_CHECKING:
     from sfumato.curator.plan.priced import Priced
-    from sfumato.curator.plan.spend import Noise
     from sfumato.ledger import Released
+    from sfumato.noise.additive import Noise
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
     """A graph to ask about. `max_degree`, and who is protected, were fixed when it was registered."""
 
-    desk: Desk
+    payer: Payer
     name: str
 
     def __post_init__(self) -> None:
-        graphs.ends(self.desk.lab.table(self.name))
+        graphs.ends(self.payer.lab.table(self.name))
 
     def degrees(self) -> Measure[Degrees]:
         """How many nodes have each degree, and how many at least that."""
         text = f"graph({self.name!r}).degrees()"
-        return Measure(self.desk, text, self._degrees, _read_degrees, _degrees_off)
+        return Measure(self.payer, text, self._degrees, _read_degrees, _degrees_off)
 
     def edges(self) -> Measure[Figure]:
         """How many edges there are."""
-        return Measure(self.desk, f"graph({self.name!r}).edges()", self._edges, _read_edges, _edges_off)
+        return Measure(self.payer, f"graph({self.name!r}).edges()", self._edges, _read_edges, _edges_off)
 
     def __repr__(self) -> str:
         return f"graph({self.name!r}); .degrees() and .edges() can be asked"
 
     def _degrees(self, spends: Any) -> Priced:
-        return graphs.degrees(self.desk.lab.table(self.name), spends)
+        return graphs.degrees(self.payer.lab.table(self.name), spends)
 
     def _edges(self, spends: Any) -> Priced:
-        return graphs.edges(self.desk.lab.table(self.name), spends)
+        return graphs.edges(self.payer.lab.table(self.name), spends)
 
 
 def _read_degrees(paid: Priced, released: Released) -> Degrees:

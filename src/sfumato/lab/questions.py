@@ -1,4 +1,4 @@
-"""What a frame asks for once it is complete: each kind of question, at one analyst's desk."""
+"""What a frame asks for once it is complete: each kind of question, for one analyst."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.answers.release import Release
 from sfumato.curator.answers.results import Chosen, Figure, Range, Receipt
 from sfumato.curator.gate import decode, encode
-from sfumato.curator.lower.relations import source
-from sfumato.curator.payer import Desk, Measure, Price, Spending
+from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.payer import Measure, Payer, Price, Spending
 from sfumato.curator.plan import distances, selections
-from sfumato.curator.plan.plan import Resolved, priced
+from sfumato.curator.plan.plan import ResolvedQuestion, priced
 from sfumato.curator.plan.priced import Together
 from sfumato.curator.plan.spend import Needs
-from sfumato.curator.question.measurement import Mean, Sum
-from sfumato.curator.question.relation import Comparison, Filtered, Literal
+from sfumato.curator.question.measurement import MeanOf, SumOf
+from sfumato.curator.question.relation import Comparison, Filter, Literal
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.query import Query
 from sfumato.privacy.exact import positive, whole
@@ -45,22 +45,22 @@ _ONE_CHOICE = Needs((), choices=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Asks:
+class FrameQuestions:
     """Makes what a frame's last step gives."""
 
-    desk: Desk
+    payer: Payer
 
     def question(self, question: Question, text: str) -> Query:
-        return Query(self.desk, question, text)
+        return Query(self.payer, question, text)
 
     def top(
         self, relation: Relation, column: Expression, k: int, by_units: bool, text: str
     ) -> Measure[Chosen]:
         places = whole(k, "k")
-        selections.listed(source(relation, self.desk.lab.table), column)
+        selections.listed(lower_relation(relation, self.payer.lab.table), column)
 
         def plan(spend: Any) -> Priced:
-            rows = source(relation, self.desk.lab.table)
+            rows = lower_relation(relation, self.payer.lab.table)
             return selections.top(rows, column, places, by_units, spend(rows.table, _ONE_CHOICE))
 
         def read(paid: Priced, released: Released) -> Chosen:
@@ -68,24 +68,24 @@ class Asks:
             values = tuple(shown[place] for place in decode(released.answer)[0])
             return Chosen(values, Receipt.of(paid, released))
 
-        return Measure(self.desk, text, plan, read, lambda paid: _shortfall(paid, _domain(paid).size))
+        return Measure(self.payer, text, plan, read, lambda paid: _shortfall(paid, _domain(paid).size))
 
     def distance(self, relation: Relation, wanted: distances.Property, text: str) -> Measure[Figure]:
         def plan(spend: Any) -> Priced:
-            rows = source(relation, self.desk.lab.table)
+            rows = lower_relation(relation, self.payer.lab.table)
             return distances.distance(rows, wanted, spend(rows.table, _ONE_CHOICE))
 
         def read(paid: Priced, released: Released) -> Figure:
             value, half = decode(released.answer)[0], _half_width(paid)
             return Figure(value, max(0, value - half), max(0, value + half), Receipt.of(paid, released))
 
-        return Measure(self.desk, text, plan, read, lambda paid: f"± {_half_width(paid)} units at 95 %")
+        return Measure(self.payer, text, plan, read, lambda paid: f"± {_half_width(paid)} units at 95 %")
 
     def subsample(self, relation: Relation, aggregate: Any, blocks: int, text: str) -> Measure[Figure]:
         parts = whole(blocks, "blocks")
 
         def plan(spend: Any) -> Priced:
-            rows = source(relation, self.desk.lab.table)
+            rows = lower_relation(relation, self.payer.lab.table)
             return selections.subsample(rows, aggregate, parts, spend(rows.table, _ONE_CHOICE))
 
         def read(paid: Priced, released: Released) -> Figure:
@@ -93,11 +93,11 @@ class Asks:
             value = domain.show(decode(released.answer)[0] + domain.low)
             return Figure(value, None, None, Receipt.of(paid, released))
 
-        return Measure(self.desk, text, plan, read, _blocks_off)
+        return Measure(self.payer, text, plan, read, _blocks_off)
 
     def bounds(self, question: Question, text: str) -> Measure[Range]:
         def plan(spend: Any) -> Plan:
-            resolved = Resolved(self.desk.lab.table, question)
+            resolved = ResolvedQuestion(self.payer.lab.table, question)
             return priced(resolved, spend(resolved.table, resolved.needs))
 
         def read(paid: Plan, released: Released) -> Range:
@@ -105,19 +105,17 @@ class Asks:
             (low,), (high,) = decode(released.answer)[0]
             return Range(*_stretch(domain, low + domain.low, high + domain.low), Receipt.of(paid, released))
 
-        return Measure(self.desk, text, plan, read, _ranks_off)
+        return Measure(self.payer, text, plan, read, _ranks_off)
 
     def partition(self, frame: Frame[Any], name: str, column: Expression) -> Partition:
-        rows = source(frame.relation, self.desk.lab.table)
+        rows = lower_relation(frame.relation, self.payer.lab.table)
         domain = selections.listed(rows, column)[1]
         literals = [domain.at(place) for place in range(domain.low, domain.high + 1)]
         parts = {
-            shown: replace(
-                frame, relation=Filtered(frame.relation, Comparison(column, "=", Literal(literal)))
-            )
+            shown: replace(frame, relation=Filter(frame.relation, Comparison(column, "=", Literal(literal))))
             for shown, literal in zip(domain.shown(), literals, strict=True)
         }
-        return Partition(self.desk, name, parts, partial(_copies, frame.relation, column))
+        return Partition(self.payer, name, parts, partial(_copies, frame.relation, column))
 
 
 def _domain(paid: Priced) -> Any:
@@ -129,7 +127,7 @@ def _domain(paid: Priced) -> Any:
 
 def _copies(relation: Relation, column: Expression, tables: Tables) -> int:
     """How many parts neighbours can differ in: those of one unit, or of one that goes and one that comes."""
-    rows = source(relation, tables)
+    rows = lower_relation(relation, tables)
     part, domain = selections.listed(rows, column)
     units = 1 if rows.table.neighbours is Neighbours.ADD_REMOVE else 2
     return min(units * (1 if part.constant else rows.max_rows), domain.size)
@@ -175,8 +173,8 @@ class Partition(Mapping[Any, Any]):
     dearest part is all that is charged.
     """
 
-    def __init__(self, desk: Desk, name: str, parts: dict[Any, Frame[Any]], copies: Copies) -> None:
-        self._desk, self._name, self._parts, self._copies = desk, name, parts, copies
+    def __init__(self, payer: Payer, name: str, parts: dict[Any, Frame[Any]], copies: Copies) -> None:
+        self._payer, self._name, self._parts, self._copies = payer, name, parts, copies
 
     def __getitem__(self, key: Any) -> Any:
         return self._parts[key]
@@ -203,7 +201,7 @@ class Partition(Mapping[Any, Any]):
             )
         for key, query in questions.items():
             self._require_of_part(key, query)
-        return PartQueries(self._desk, dict(questions), self._copies, f"partition({self._name!r})")
+        return PartQueries(self._payer, dict(questions), self._copies, f"partition({self._name!r})")
 
     def _require_of_part(self, key: Any, query: Query) -> None:
         """A question about other rows than its part's would not be about other people than the next one's."""
@@ -225,18 +223,18 @@ class Partition(Mapping[Any, Any]):
 class PartQueries:
     """One question for each part, charged together."""
 
-    def __init__(self, desk: Desk, queries: dict[Any, Query], copies: Copies, text: str) -> None:
-        self._desk, self._queries, self._copies, self._text = desk, queries, copies, text
+    def __init__(self, payer: Payer, queries: dict[Any, Query], copies: Copies, text: str) -> None:
+        self._payer, self._queries, self._copies, self._text = payer, queries, copies, text
 
     def quote(self, **spending: Unpack[Spending]) -> Price:
         plan = self._plan(spending)
         sentence = f"each part as if it were asked alone; neighbours can differ in {plan.copies} of them"
-        return Price(plan, self._desk.standing(plan), sentence)
+        return Price(plan, self._payer.standing(plan), sentence)
 
     def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> dict[Any, Release]:
         """One answer for each part."""
         plan = self._plan(spending)
-        released = self._desk.pay(plan, self._text, key)
+        released = self._payer.pay(plan, self._text, key)
         answers, found, start = decode(released.answer), {}, 0
         for part, each in zip(self._queries, plan.plans, strict=True):
             own = answers[start : start + len(each.steps)]
@@ -247,16 +245,16 @@ class PartQueries:
 
     def _plan(self, spending: Spending) -> Together:
         """Of one state of the catalog: in another snapshot a unit may be in another part."""
-        tables = cache(self._desk.lab.table)
-        resolved = [Resolved(tables, query.question) for query in self._queries.values()]
-        plans = tuple(priced(each, self._desk.spend(each.table, each.needs, spending)) for each in resolved)
+        tables = cache(self._payer.lab.table)
+        resolved = [ResolvedQuestion(tables, query.question) for query in self._queries.values()]
+        plans = tuple(priced(each, self._payer.spend(each.table, each.needs, spending)) for each in resolved)
         return Together(plans, self._copies(tables))
 
 
 # ---- the statistical-query oracle --------------------------------------------------------------------------
 
 
-class Oracle:
+class QueryOracle:
     """Noisy averages and counts for one's own programs, out of an ε set aside for them.
 
     Each of `questions` answers costs an equal part of it; more are refused. A program that learns about a
@@ -270,11 +268,11 @@ class Oracle:
 
     def mean(self, of: str) -> Figure:
         """The share of rows for which a condition holds, or the average of a number."""
-        return self._answer(Mean(_read(of)))
+        return self._answer(MeanOf(_read(of)))
 
     def sum(self, of: str) -> Figure:
         """The sum of a number, or how many rows satisfy a condition."""
-        return self._answer(Sum(_read(of)))
+        return self._answer(SumOf(_read(of)))
 
     @property
     def left(self) -> int:
@@ -284,7 +282,7 @@ class Oracle:
     def __repr__(self) -> str:
         return f"Oracle on {self._frame!r}: {self._left} questions left"
 
-    def _answer(self, aggregate: Mean | Sum) -> Figure:
+    def _answer(self, aggregate: MeanOf | SumOf) -> Figure:
         if self._left < 1:
             raise PolicyError(
                 "SF-B104", "This oracle has answered all its questions.", try_="s.oracle(…) anew"
@@ -298,6 +296,6 @@ class Oracle:
 
 
 def _read(text: str) -> Expression:
-    from sfumato.queries.aggregations import read
+    from sfumato.queries.aggregations import parse_column
 
-    return read(text)
+    return parse_column(text)

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from sfumato.errors import UsageError
+from sfumato.errors import missing_extra
 
 if find_spec("sklearn") is None:
-    raise UsageError(
-        "SF-E100", "Learning needs scikit-learn, which is not installed.", try_='pip install "sfumato[learn]"'
-    )
+    raise missing_extra("learn", "SF-E100", "Learning needs scikit-learn, which is not installed.")
 
 from sfumato.learn.base.accounts import Account
 from sfumato.learn.base.saving import load

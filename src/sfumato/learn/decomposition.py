@@ -16,7 +16,7 @@ from sklearn.base import TransformerMixin
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import Private
-from sfumato.oracle.blocks import COUNT, Block, part
+from sfumato.oracle.blocks import COUNT, Block, share_of
 from sfumato.oracle.declared import View
 from sfumato.oracle.moments import gram, matrix, plain
 from sfumato.privacy.exact import whole
@@ -140,7 +140,7 @@ def _products(oracle: Oracle) -> list[Block]:
     """All products as they are; none where their noise is too wide to be drawn."""
     found = gram(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
     try:
-        oracle.noise([found], part(oracle.purse.main, _FIRST))
+        oracle.noise([found], share_of(oracle.budget.main, _FIRST))
     except UsageError:
         return []
     return [found]

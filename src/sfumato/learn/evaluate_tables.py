@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.lower.computed import Layers, total
+from sfumato.curator.lower.computed import ComputedColumns, sum_values
 from sfumato.errors import PolicyError
 from sfumato.learn.evaluation import Counts
 from sfumato.learn.linear.scores import LinearClassifier, length_of
@@ -25,10 +25,10 @@ from sfumato.oracle.blocks import (
     Key,
     Less,
     Multiply,
-    kept,
+    limit_rows,
     noisy,
-    part,
-    priced,
+    price_blocks,
+    share_of,
 )
 from sfumato.oracle.gradients import labels
 from sfumato.oracle.guarantee import Guarantee
@@ -38,24 +38,24 @@ from sfumato.privacy.exact import whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from sfumato.curator.lower.source import Source
-    from sfumato.curator.payer import Desk
+    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.evaluation import Evaluation, Measure
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.fit_budget import Purse
+    from sfumato.oracle.fit_budget import FitBudget
 
 _ONE = 2**24
 """What stands for a score of 1."""
 
 
 def measured(
-    desk: Desk, model: Any, table: str, target: str, measure: Measure, purse: Purse, rows_per_unit: int
+    payer: Payer, model: Any, table: str, target: str, measure: Measure, budget: FitBudget, rows_per_unit: int
 ) -> Evaluation:
     """Counts of rows by their class and the model's, and for two classes by score; a round each."""
-    rows = private_rows(desk, table)
-    bounded, each = kept(rows, whole(rows_per_unit, "rows_per_unit"))
+    rows = private_rows(payer, table)
+    bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
     if not isinstance(model, LinearClassifier) or not hasattr(model, "feature_names_in_"):
         raise _not_here()
     declared = Catalogued(bounded).declared(
@@ -64,9 +64,9 @@ def measured(
     found, cut = short(bounded, declared, length_of(declared), 1.0)
     if not model.suits(cut) or labels(declared).classes != measure.classes:
         raise _not_here()
-    layers = Layers(found)
+    layers = ComputedColumns(found)
     scores = _scores(model, cut, layers)
-    cells = _Cells(Rounds(desk, type(model).__name__, "evaluate"), layers.source, purse)
+    cells = _Cells(Rounds(payer, type(model).__name__, "evaluate"), layers.source, budget)
     first, second = measure.shares
     label, size = labels(declared).value, len(measure.classes)
     confusion = cells.counted(Key(label, size), Key(_guessed(scores, layers), size), layers, first)
@@ -74,7 +74,7 @@ def measured(
     if second:
         place = Key(_binned(scores[0], measure.bins, layers), measure.bins)
         scored = cells.counted(Key(label, 2), place, layers, second)
-    promised = Guarantee.of(purse, unit=protected(rows, each), neighbours=rows.table.neighbours)
+    promised = Guarantee.of(budget, unit=protected(rows, each), neighbours=rows.table.neighbours)
     return measure.read(confusion, scored, promised)
 
 
@@ -89,32 +89,37 @@ def _not_here() -> PolicyError:
 class _Cells:
     """Counts in cells of the class and something else."""
 
-    def __init__(self, rounds: Rounds, source: Source, purse: Purse) -> None:
-        self._rounds, self._purse = rounds, purse
+    def __init__(self, rounds: Rounds, source: RowSource, budget: FitBudget) -> None:
+        self._rounds, self._budget = rounds, budget
         self._replaced = source.table.neighbours is Neighbours.REPLACE_ONE
 
-    def counted(self, label: Key, other: Key, layers: Layers, share: Any) -> Counts:
-        spend: Spend = part(self._purse.main, share)
+    def counted(self, label: Key, other: Key, layers: ComputedColumns, share: Any) -> Counts:
+        spend: Spend = share_of(self._budget.main, share)
         block = Block((COUNT,), 1, 1)
-        (answer,) = self._rounds.pay(priced(layers.source, (label, other), (block,), spend), self._purse)
+        (answer,) = self._rounds.pay(
+            price_blocks(layers.source, (label, other), (block,), spend), self._budget
+        )
         noise = noisy(block, spend, layers.source.max_rows, self._replaced)
         return Counts(np.array(answer, dtype=np.int64).reshape(label.size, other.size), noise.deviation)
 
 
-def _scores(model: LinearClassifier, cut: Declared, layers: Layers) -> list[Value]:
+def _scores(model: LinearClassifier, cut: Declared, layers: ComputedColumns) -> list[Value]:
     weights, origin = model.whole_weights(cut, _ONE)
     values = [feature.value for feature in cut.features]
     return list(
         layers.add(
             [
-                Add(total([Multiply(v, Constant(w)) for v, w in zip(values, row, strict=True)]), Constant(at))
+                Add(
+                    sum_values([Multiply(v, Constant(w)) for v, w in zip(values, row, strict=True)]),
+                    Constant(at),
+                )
                 for row, at in zip(weights.tolist(), origin.tolist(), strict=True)
             ]
         )
     )
 
 
-def _guessed(scores: list[Value], layers: Layers) -> Value:
+def _guessed(scores: list[Value], layers: ComputedColumns) -> Value:
     """The place of the highest score, the first of several; of one score, whether it is above nothing."""
     if len(scores) == 1:
         return layers.add([Choose(AtLeast(scores[0], 1), Constant(1), Constant(0))])[0]
@@ -126,8 +131,8 @@ def _guessed(scores: list[Value], layers: Layers) -> Value:
     return place
 
 
-def _binned(score: Value, bins: int, layers: Layers) -> Value:
+def _binned(score: Value, bins: int, layers: ComputedColumns) -> Value:
     """In how many of the edges between bins of chances the score lies above."""
     edges = [math.ceil(math.log(at / (bins - at)) * _ONE) for at in range(1, bins)]
     above = [Choose(AtLeast(score, edge), Constant(1), Constant(0)) for edge in edges]
-    return layers.add([total(above) if above else Constant(0)])[0]
+    return layers.add([sum_values(above) if above else Constant(0)])[0]

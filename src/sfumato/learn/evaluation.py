@@ -15,9 +15,9 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.errors import UsageError
-from sfumato.oracle.blocks import Block, noisy, part
+from sfumato.oracle.blocks import Block, noisy, share_of
 from sfumato.oracle.declared import codes
-from sfumato.oracle.fit_budget import Purse
+from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.row_by_row import one_by_one
 from sfumato.privacy.events import Sequential
@@ -91,20 +91,20 @@ def evaluate(
     Because  : docs/proofs/search.md#evaluation
     Assumes  : the model and its classes are public, or were paid for.
     """
-    measure, purse = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
+    measure, cost = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
     labels = column_or_1d(y)
     check_consistent_length(X, labels)
     if budget is not None:
-        budget.require(purse.events)
-        budget.charge(Sequential(purse.events), "evaluate")
+        budget.require(cost.events)
+        budget.charge(Sequential(cost.events), "evaluate")
     rows = _Rows(model, X, codes(labels, measure.classes))
-    found, scored = rows.counted(measure, purse.main)
-    return measure.read(found, scored, Guarantee.of(purse))
+    found, scored = rows.counted(measure, cost.main)
+    return measure.read(found, scored, Guarantee.of(cost))
 
 
-def spent(epsilon: Any, delta: Any, rho: Any) -> Purse:
+def spent(epsilon: Any, delta: Any, rho: Any) -> FitBudget:
     named = {"epsilon": epsilon, "delta": delta, "rho": rho}
-    return Purse.of({name: value for name, value in named.items() if value is not None}, Fraction(0))
+    return FitBudget.of({name: value for name, value in named.items() if value is not None}, Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +164,12 @@ class _Rows:
         size = len(measure.classes)
         guessed = codes(one_by_one(self.model.predict, self.rows), measure.classes)
         first, second = measure.shares
-        found = self._counts(guessed, (size, size), part(spend, first))
+        found = self._counts(guessed, (size, size), share_of(spend, first))
         if not second:
             return found, None
         chances = one_by_one(self._chances, self.rows)
         places = np.clip(np.floor(chances * measure.bins), 0, measure.bins - 1).astype(np.int64)
-        return found, self._counts(places, (2, measure.bins), part(spend, second))
+        return found, self._counts(places, (2, measure.bins), share_of(spend, second))
 
     def _counts(self, places: NDArray[np.int64], shape: tuple[int, int], spend: Spend) -> Counts:
         """A row is in one cell, or in none."""
@@ -179,7 +179,8 @@ class _Rows:
         inside = (self.true >= 0) & (places >= 0)
         cells = self.true[inside] * shape[1] + places[inside]
         exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
-        return Counts(noise.release(exact).reshape(shape), noise.deviation)
+        noisy_counts = np.asarray(noise.release(exact), dtype=np.int64)
+        return Counts(noisy_counts.reshape(shape), noise.deviation)
 
     def _chances(self, rows: Any) -> Floats:
         """Of the second class; scores that are no chances are made to lie between 0 and 1."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sfumato.curator.lower.computed import total
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.lower.computed import sum_values
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.oracle.blocks import Add, Block, Constant, Divide, Key, Lookup, Multiply
 from sfumato.oracle.gradients import labels
@@ -94,7 +94,7 @@ class Waves:
             Multiply(feature.value, Constant(step))
             for feature, step in zip(declared.features, row, strict=True)
         ]
-        return Add(total(parts), Constant(whole_waves))
+        return Add(sum_values(parts), Constant(whole_waves))
 
 
 def _place(along: Value) -> Value:
@@ -168,7 +168,7 @@ class NearestNeighbors(PrivateClassifier):
         self.halves_ = declared.halves
 
     def _count(self, oracle: Oracle) -> int:
-        usual = _WAVES_PURE if isinstance(oracle.purse.main, Pure) else _WAVES
+        usual = _WAVES_PURE if isinstance(oracle.budget.main, PureSpend) else _WAVES
         return usual if self.waves is None else whole(self.waves, "waves")
 
     def _reach(self, oracle: Oracle) -> tuple[float, Fraction]:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
 from sfumato.learn.convex.descent import Found
 from sfumato.learn.linear.scores import LinearClassifier
 from sfumato.oracle.blocks import Among, AtMost, Choose, Constant, Every, Less, Multiply, Not
-from sfumato.oracle.gradients import Slopes
+from sfumato.oracle.gradients import GradientQuestion
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.score_gradients import Grow
     from sfumato.oracle.blocks import Predicate, Value
+    from sfumato.oracle.gradients import Grow
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -157,7 +157,7 @@ class Perceptron(LinearClassifier):
         length = 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
         short = oracle.short(length)
         norm = short.declared.norm or 1
-        usual = _ROUNDS_PURE if isinstance(oracle.purse.main, Pure) else _ROUNDS
+        usual = _ROUNDS_PURE if isinstance(oracle.budget.main, PureSpend) else _ROUNDS
         rounds = usual if self.rounds is None else whole(self.rounds, "rounds")
         constant = max(1, round(_CONSTANT * norm))
         weights = _walked(short, Missed(len(self.classes_)), constant, rounds)
@@ -173,7 +173,7 @@ def _walked(oracle: Oracle, missed: Missed, constant: int, rounds: int) -> Float
     weights, average = np.zeros(shape), np.zeros(shape)
     for done in progress.rounds(rounds, "perceptron"):
         whole_ = np.rint(_direction(weights) * _FINE).astype(np.int64)
-        answer = oracle.slopes(Slopes(whole_, missed, constant), Fraction(1, rounds))
+        answer = oracle.gradients(GradientQuestion(whole_, missed, constant), Fraction(1, rounds))
         weights = weights - answer.values / (done + 1)
         average += _direction(weights)
     return _direction(average)

@@ -10,20 +10,16 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import Paying
+from sfumato.learn.search_scores import draw_test_rows, release_score, score_own_rows
 from sfumato.noise.sampling.bits import OS, below
-from sfumato.oracle.blocks import Block, noisy
-from sfumato.oracle.declared import ONE, box, codes, numbers_of
-from sfumato.oracle.fit_budget import Purse, event_of
-from sfumato.oracle.row_by_row import one_by_one
+from sfumato.oracle.fit_budget import FitBudget, event_of
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
 from sfumato.privacy.exact import whole
@@ -32,19 +28,14 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from sfumato.curator.plan.spend import Spend
     from sfumato.privacy.events import Event
 
 Setting = TypeVar("Setting")
 Found = TypeVar("Found")
 
-_TESTED = 4
-"""One row in so many is kept to compare by."""
 _HALVINGS = 40
 _TRIES = 10_000
-_QUALITY = ONE
 
 
 def _of_best(name: str) -> Callable[[Any], bool]:
@@ -99,34 +90,36 @@ class Search(Paying):
 
     # ---- what it costs ----
 
-    def purse(self) -> Purse:
-        return replace(super().purse(), whole=self.plan().event)
+    def fit_budget(self) -> FitBudget:
+        return replace(super().fit_budget(), whole=self.plan().event)
 
     def plan(self) -> Plan:
         """Each run's price, from public facts."""
-        stop, purse = _stop(whole(self.runs, "runs")), super().purse()
-        if purse.epsilon is None:
+        stop, budget = _stop(whole(self.runs, "runs")), super().fit_budget()
+        if budget.epsilon is None:
             raise UsageError(
                 "SF-E136", "A search is paid for in ε, or in ε and δ.", try_="epsilon=2.0, delta=1e-6"
             )
-        if not purse.delta:
-            return self._priced({"epsilon": purse.epsilon / 2}, stop)
-        low, high = Fraction(0), purse.epsilon**2
+        if not budget.delta:
+            return self._priced({"epsilon": budget.epsilon / 2}, stop)
+        low, high = Fraction(0), budget.epsilon**2
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             plan = self._priced({"rho": middle}, stop)
-            within = renyi_epsilon(plan.event, purse.delta) <= purse.epsilon
+            within = renyi_epsilon(plan.event, budget.delta) <= budget.epsilon
             low, high = (middle, high) if within else (low, middle)
         return self._priced({"rho": low}, stop)
 
     def _priced(self, amounts: dict[str, Any], stop: Fraction) -> Plan:
         """A row is learnt from or scored on, by a coin of its own: the dearer of the two counts."""
-        fit: Event = Sequential(self._made({}, amounts).purse().events)
+        fit: Event = Sequential(self._made({}, amounts).fit_budget().events)
         score: Spend
         if "rho" in amounts:
-            score = Rounded(root_up(1 / (2 * amounts["rho"])) if amounts["rho"] else Fraction(2**30), "")
+            score = GaussianSpend(
+                root_up(1 / (2 * amounts["rho"])) if amounts["rho"] else Fraction(2**30), ""
+            )
         else:
-            score = Pure(amounts["epsilon"])
+            score = PureSpend(amounts["epsilon"])
         return Plan(amounts, score, BestOf(Parallel([fit, event_of(score)]), stop))
 
     def _made(self, setting: dict[str, Any], amounts: dict[str, Any]) -> Any:
@@ -147,17 +140,17 @@ class Search(Paying):
         settings = settings_of(self.grid)
         plan = self.plan()
         rows, targets = self._made({}, plan.amounts).checked(X, y)
-        with self._paying() as (purse, pay):
-            for event in purse.events:
+        with self._paying() as (budget, pay):
+            for event in budget.events:
                 pay(event)
-            tested = coins(len(rows))
+            tested = draw_test_rows(len(rows))
 
             def run(setting: dict[str, Any]) -> tuple[Any, float]:
                 fitted = self._made(setting, plan.amounts)
                 fitted.checked(X, y)
                 fitted.learnt(rows[~tested], targets[~tested])
-                quality = _qualities(fitted, rows[tested], targets[tested])
-                return fitted, scored(whole_qualities(quality, int(tested.sum())), plan.score)
+                qualities = score_own_rows(fitted, rows[tested], targets[tested])
+                return fitted, release_score(qualities, plan.score)
 
             self.keep(*best_of(plan.event.stop, settings, run))
         self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
@@ -259,35 +252,3 @@ def best_of(
     if kept is None:
         raise AssertionError("there is a run at least")
     return kept
-
-
-def coins(rows: int) -> NDArray[np.bool_]:
-    """A coin for each row, whatever the others are."""
-    words = OS.words(rows)
-    return np.asarray(words % np.uint64(_TESTED) == 0)
-
-
-def whole_qualities(quality: NDArray[np.float64], rows: int) -> NDArray[np.int64]:
-    """How well each row is met, from 0 to 1, in whole steps, rounded down; not at all where unknown."""
-    if quality.shape != (rows,):
-        raise AssertionError("a row adds one number to the score")
-    known = np.clip(np.nan_to_num(quality, nan=0.0), 0.0, 1.0)
-    return np.floor(known * _QUALITY).astype(np.int64)
-
-
-def scored(qualities: NDArray[np.int64], spend: Spend) -> float:
-    """Their noisy sum."""
-    noise = noisy(Block((), _QUALITY, _QUALITY**2), spend, 1, False)
-    return float(noise.release(np.array([int(qualities.sum())]))[0]) / _QUALITY
-
-
-def _qualities(fitted: Any, rows: Any, targets: Any) -> NDArray[np.float64]:
-    guessed = one_by_one(fitted.predict, rows)
-    if is_classifier(fitted):
-        listed = fitted.classes_.tolist()
-        true = codes(targets, listed)
-        return np.asarray((true == codes(guessed, listed)) & (true >= 0), dtype=np.float64)
-    lows, highs = box(fitted.target_bounds, 1)
-    clipped = np.clip(numbers_of(targets), lows[0], highs[0])
-    off = (guessed - clipped) / (highs[0] - lows[0])
-    return np.asarray(1.0 - off**2, dtype=np.float64)

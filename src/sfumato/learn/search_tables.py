@@ -14,19 +14,19 @@ import numpy as np
 
 from sfumato import learn
 from sfumato.curator.gate import decode
-from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.engines.program import People
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.base import progress
 from sfumato.learn.base.estimator import Paying
 from sfumato.learn.base.saving import learned, told, written
 from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
-from sfumato.learn.search import best_of, coins, scored, settings_of
-from sfumato.noise.audit_hook import through, unseen
-from sfumato.oracle.blocks import kept
+from sfumato.learn.search import best_of, settings_of
+from sfumato.learn.search_scores import ScoredRows, draw_test_rows, release_score
+from sfumato.noise.audit_hook import observed, unobserved
+from sfumato.oracle.blocks import limit_rows
 from sfumato.oracle.guarantee import EXACT, Guarantee
-from sfumato.oracle.held_rows import HeldOracle, Layout, Scored, figures
-from sfumato.oracle.over_tables import Learnt, column_names, private_rows, protected
+from sfumato.oracle.over_held_rows import HeldRowsOracle, RowLayout, list_figures
+from sfumato.oracle.over_tables import column_names, private_rows, protected
+from sfumato.oracle.row_kernels import price_kernel
 from sfumato.oracle.table_features import Catalogued
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import group
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
-    from sfumato.curator.payer import Desk
+    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.search import Plan, Search
     from sfumato.privacy.events import BestOf, Event
@@ -55,32 +55,31 @@ _EXACT = "gradient"
 
 
 def search(
-    desk: Desk, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
+    payer: Payer, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
 ) -> Search:
     """The best setting on a table; the search comes back fitted."""
     estimator = _searchable(asked.estimator, target)
-    rows = private_rows(desk, table)
+    rows = private_rows(payer, table)
     _require_one_each(rows, whole(rows_per_unit, "rows_per_unit"))
-    bounded, each = kept(rows, 1)
+    bounded, each = limit_rows(rows, 1)
     names = column_names(features)
     declared = Catalogued(bounded).declared(
         names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
     )
     plan, settings = _planned(asked, estimator)
     always = _ALWAYS * whole(asked.runs, "runs")
-    best = Best.of(estimator, settings, Layout.of(declared), plan, always)
-    purse = replace(Paying.purse(asked), whole=plan.event)
-    step = Learnt(People(bounded.rows, bounded.where, figures(declared)), best)
-    priced = Priced(rows.table, purse.main, (step,), truncation(rows.table))
-    if not desk.standing(priced).free:
-        unseen(best.rehearse)
-    (answer,) = decode(desk.pay(priced, f"search {best.kind}").answer)
+    best = Best.of(estimator, settings, RowLayout.of(declared), plan, always)
+    budget = replace(Paying.fit_budget(asked), whole=plan.event)
+    priced = price_kernel(bounded, list_figures(declared), best, budget.main)
+    if not payer.standing(priced).free:
+        unobserved(best.rehearse)
+    (answer,) = decode(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.made(answer["setting"])
     winner.begin(names, declared)
     vars(winner).update(told(answer["learned"]))
     asked.keep(settings[answer["setting"]], winner, answer["score"])
     asked.guarantee_ = winner.guarantee_ = Guarantee.of(
-        purse, unit=protected(rows, each), neighbours=rows.table.neighbours
+        budget, unit=protected(rows, each), neighbours=rows.table.neighbours
     )
     return asked
 
@@ -112,7 +111,7 @@ def _in_exact_form(params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "method": _EXACT} if "method" in params else params
 
 
-def _require_one_each(rows: Source, rows_per_unit: int) -> None:
+def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
     if rows_per_unit > 1 or rows.table.neighbours is Neighbours.REPLACE_ONE:
         raise PolicyError(
             "SF-E144",
@@ -161,7 +160,7 @@ class Best:
     kind: str
     given: str
     settings: tuple[str, ...]
-    layout: Layout
+    layout: RowLayout
     amounts: tuple[tuple[str, Fraction], ...]
     score: Spend
     whole: BestOf
@@ -170,7 +169,7 @@ class Best:
 
     @classmethod
     def of(
-        cls, estimator: Any, settings: Sequence[dict[str, Any]], layout: Layout, plan: Plan, always: int
+        cls, estimator: Any, settings: Sequence[dict[str, Any]], layout: RowLayout, plan: Plan, always: int
     ) -> Best:
         params = estimator.get_params(deep=False)
         given = _text({name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES})
@@ -190,18 +189,18 @@ class Best:
 
     def release(self, exact: NDArray[np.int64]) -> dict[str, Any]:
         """Of one row a figure and one column a unit."""
-        found: dict[str, Any] = through(self, Units(exact), None, lambda: self._drawn(exact))
+        found: dict[str, Any] = observed(self, Units(exact), None, lambda: self._drawn(exact))
         return found
 
     def rehearse(self) -> None:
         """Every setting on a table of no rows, so that a wrong one is found before anything is charged."""
         nothing = np.zeros((len(self.layout.features) + 1, 0), dtype=np.int64)
         for setting in range(len(self.settings)):
-            self._run(setting, nothing, Scored.of(self.layout, nothing))
+            self._run(setting, nothing, ScoredRows.of(self.layout, nothing))
 
     def _drawn(self, exact: NDArray[np.int64]) -> dict[str, Any]:
-        tested = coins(exact.shape[1])
-        rows, aside = exact[:, ~tested], Scored.of(self.layout, exact[:, tested])
+        tested = draw_test_rows(exact.shape[1])
+        rows, aside = exact[:, ~tested], ScoredRows.of(self.layout, exact[:, tested])
         setting, model, score = best_of(
             self.whole.stop,
             range(len(self.settings)),
@@ -210,7 +209,7 @@ class Best:
         )
         return {"setting": setting, "score": score, "learned": model}
 
-    def _run(self, setting: int, rows: NDArray[np.int64], aside: Scored) -> tuple[dict[str, Any], float]:
+    def _run(self, setting: int, rows: NDArray[np.int64], aside: ScoredRows) -> tuple[dict[str, Any], float]:
         """Nothing is shown of it, and no warning leaves: runs that are not the best stay untold."""
         model, declared = self.made(setting), self.layout.declared()
         with progress.hidden(), np.errstate(all="ignore"):
@@ -219,9 +218,9 @@ class Best:
             if model.arithmetic != EXACT:
                 raise AssertionError("only exact forms run here")
             public = vars(model).keys() | {"feature_names_in_"}
-            model._learn(HeldOracle.over(declared, model.purse(), rows))
+            model._learn(HeldRowsOracle.over(declared, model.fit_budget(), rows))
             found = {name: value for name, value in learned(model).items() if name not in public}
-            return written(found), scored(aside.qualities(model), self.score)
+            return written(found), release_score(aside.qualities(model), self.score)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from sfumato.errors import LedgerError, UsageError
+from sfumato.errors import LedgerError, missing_extra
 from sfumato.files.durable import create_private_file
 from sfumato.privacy.canonical import canonical_json
 
@@ -122,11 +122,7 @@ def _import_ed25519() -> ModuleType:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise UsageError(
-            "SF-L307",
-            "Signatures need the cryptography package.",
-            try_="pip install 'sfumato[receipts]'",
-        ) from None
+        raise missing_extra("receipts", "SF-L307", "Signatures need the cryptography package.") from None
     return ed25519  # type: ignore[no-any-return,unused-ignore]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.local.estimate import Estimate
 from sfumato.local.odds import odds_within
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import integers
 from sfumato.noise.sampling.uniform import uniform
@@ -22,7 +22,7 @@ from sfumato.privacy.exact import positive, shown, whole
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.exact import Number
 
 SMALLEST, LARGEST = Fraction(1, 2**20), Fraction(40)
@@ -75,10 +75,10 @@ class RandomizedResponse:
         once = events.RandomizedResponse(self.epsilon, self.values)
         return once if times == 1 else events.Repeated(once, times)
 
-    def privatize(self, truths: Any, *, source: Source = OS) -> Any:
+    def privatize(self, truths: Any, *, source: BitSource = OS) -> Any:
         """Answers for these truths, 0 to values − 1 or booleans, in the same shape."""
         exact = self._codes(truths)
-        answers = through(self, exact, 1, lambda: self._answers(exact, source))
+        answers = observed(self, exact, 1, lambda: self._answers(exact, source))
         return answers if exact.ndim else int(answers[()])
 
     def estimate(self, answers: Any) -> Estimate:
@@ -97,7 +97,7 @@ class RandomizedResponse:
 
     # ---- parts ----
 
-    def _answers(self, exact: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+    def _answers(self, exact: NDArray[np.int64], source: BitSource) -> NDArray[np.int64]:
         """A number below a + (values − 1)·b, for odds a/b: the first a stand for the truth, each further b
         for one of the other answers."""
         a, b = self.odds.numerator, self.odds.denominator

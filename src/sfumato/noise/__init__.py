@@ -14,19 +14,19 @@ from sfumato.noise.choosing import (
     top_k,
 )
 from sfumato.noise.correlated import CorrelatedGaussian
-from sfumato.noise.exponential import Exponential
-from sfumato.noise.gaussian import Gaussian
+from sfumato.noise.exponential import ExponentialMechanism
+from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.histograms import Histograms
 from sfumato.noise.keys import ThresholdedNoise, TruncatedGeometric
-from sfumato.noise.laplace import Laplace
+from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.noisy_max import NoisyMax
 from sfumato.noise.permute_and_flip import PermuteAndFlip
 from sfumato.noise.propose_test_release import ProposeTestRelease
-from sfumato.noise.quantiles import End, Quantile, Quantiles
+from sfumato.noise.quantiles import ExtremeMechanism, QuantileMechanism, QuantilesMechanism
 from sfumato.noise.ranges import Ranges, RangeSums
 from sfumato.noise.sampling.integers import integers
 from sfumato.noise.sparse_vector import SparseVector
-from sfumato.noise.subsample import BlockMean, BlockMedian, Blocks
+from sfumato.noise.subsample import BlockMean, BlockMedian, UnitBlocks
 from sfumato.noise.top_k import TopK
 from sfumato.privacy.calibration import gaussian_sigma
 from sfumato.privacy.exact import positive, whole
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockMean",
     "BlockMedian",
-    "Blocks",
     "CorrelatedGaussian",
-    "End",
-    "Exponential",
-    "Gaussian",
+    "ExponentialMechanism",
+    "ExtremeMechanism",
+    "GaussianNoise",
     "Histograms",
-    "Laplace",
+    "LaplaceNoise",
     "NoisyMax",
     "PermuteAndFlip",
     "ProposeTestRelease",
-    "Quantile",
-    "Quantiles",
+    "QuantileMechanism",
+    "QuantilesMechanism",
     "RangeSums",
     "Ranges",
     "SparseVector",
     "ThresholdedNoise",
     "TopK",
     "TruncatedGeometric",
+    "UnitBlocks",
     "exponential",
     "gaussian",
     "keys",
@@ -74,7 +74,7 @@ def laplace(values: Any, sensitivity: int = 1, *, epsilon: Number) -> Any:
     most that one unit can change the values by, summed over all of them; the answer is then ε-private.
     """
     l1 = whole(sensitivity, "sensitivity")
-    mechanism = Laplace.calibrated(positive(epsilon, "epsilon"), l1)
+    mechanism = LaplaceNoise.calibrated(positive(epsilon, "epsilon"), l1)
     exact = integers(values)
     noisy = mechanism.release(exact, l1=l1)
     return noisy if exact.ndim else int(noisy[()])
@@ -87,7 +87,7 @@ def gaussian(values: Any, sensitivity: Number = 1, *, epsilon: Number, delta: Nu
     most that one unit can change the values by, as a distance: the root of the sum of squares.
     """
     l2 = positive(sensitivity, "sensitivity")
-    mechanism = Gaussian(positive(gaussian_sigma(epsilon, delta, l2), "sigma"))
+    mechanism = GaussianNoise(positive(gaussian_sigma(epsilon, delta, l2), "sigma"))
     exact = integers(values)
     noisy = mechanism.release(exact, l2=l2)
     return noisy if exact.ndim else int(noisy[()])

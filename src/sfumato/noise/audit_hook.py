@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MechanismCall:
     """One use of a mechanism: what it was given, and how far one unit can move that, as priced."""
 
     mechanism: Any
@@ -33,7 +33,7 @@ class Call:
 class Recorder(Protocol):
     """Stands between a mechanism and whoever asked it."""
 
-    def answer(self, call: Call, draw: Callable[[], Answer]) -> Answer:
+    def answer(self, call: MechanismCall, draw: Callable[[], Answer]) -> Answer:
         """The answer to give, drawn now or taken from elsewhere."""
 
 
@@ -50,7 +50,7 @@ def recording(recorder: Recorder) -> Iterator[None]:
         _RECORDER.reset(before)
 
 
-def through(
+def observed(
     mechanism: Any,
     exact: Any,
     sensitivity: Fraction | int | None,
@@ -65,10 +65,10 @@ def through(
     recorder = _RECORDER.get()
     if recorder is None:
         return draw()
-    return recorder.answer(Call(mechanism, exact, sensitivity, within), lambda: unseen(draw))
+    return recorder.answer(MechanismCall(mechanism, exact, sensitivity, within), lambda: unobserved(draw))
 
 
-def unseen(draw: Callable[[], Answer]) -> Answer:
+def unobserved(draw: Callable[[], Answer]) -> Answer:
     """A draw that no recorder sees, as it is told to no one."""
     before = _RECORDER.set(None)
     try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SelectionMechanism:
     """A choice of one candidate whose score is high.
 
     `sensitivity` is the most that one unit changes any score by. `monotone` says that one unit changes all

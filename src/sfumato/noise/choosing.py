@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sfumato.noise.exponential import Exponential
+from sfumato.noise.exponential import ExponentialMechanism
 from sfumato.noise.keys import TruncatedGeometric
 from sfumato.noise.noisy_max import NoisyMax
 from sfumato.noise.permute_and_flip import PermuteAndFlip
 from sfumato.noise.propose_test_release import ProposeTestRelease
-from sfumato.noise.sparse_vector import SparseVector, Watch
+from sfumato.noise.sparse_vector import NoisyThreshold, SparseVector
 from sfumato.noise.tails import risk
 from sfumato.noise.top_k import TopK
 from sfumato.privacy.exact import positive, whole
@@ -28,7 +28,9 @@ def exponential(utilities: Any, sensitivity: int = 1, *, epsilon: Number, monoto
     `sensitivity` is the most that one unit can change any utility by; the choice is then ε-private.
     `monotone` promises that one unit changes all of them in the same direction, and spares the 2.
     """
-    mechanism = Exponential(positive(epsilon, "epsilon"), whole(sensitivity, "sensitivity"), monotone)
+    mechanism = ExponentialMechanism(
+        positive(epsilon, "epsilon"), whole(sensitivity, "sensitivity"), monotone
+    )
     return mechanism.release(utilities)
 
 
@@ -55,7 +57,7 @@ def top_k(
 
 def sparse_vector(
     sensitivity: int = 1, *, epsilon: Number, positives: int = 1, monotone: bool = False
-) -> Watch:
+) -> NoisyThreshold:
     """A noisy threshold to hold answers against, one `reaches(answer, threshold)` after the other.
 
     It costs ε in all and stops after `positives` yeses; noes are free.

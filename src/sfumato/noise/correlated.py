@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import share
-from sfumato.noise.gaussian import Gaussian
+from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import integers
 from sfumato.noise.scales import LARGEST
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy import events
     from sfumato.privacy.exact import Number
 
@@ -82,14 +82,14 @@ class CorrelatedGaussian:
         """The price when one unit moves the vector by one of these, or within their hull."""
         return correlated_gaussian(self.covariance, moves)
 
-    def release(self, exact: Any, *, source: Source = OS) -> NDArray[np.object_]:
+    def release(self, exact: Any, *, source: BitSource = OS) -> NDArray[np.object_]:
         """The exact integers plus fresh noise, as fractions."""
         vector = integers(exact)
         if vector.shape != (len(self.factor),):
             raise UsageError(
                 "SF-N205", "The vector and the covariance differ in size.", got=f"{vector.shape}"
             )
-        return through(self, vector, None, lambda: self._noisy(vector, source))
+        return observed(self, vector, None, lambda: self._noisy(vector, source))
 
     def expected_error(self, place: int) -> float:
         """E|noise| of one entry, at most."""
@@ -107,16 +107,16 @@ class CorrelatedGaussian:
         """How far rounding the noise along each column can move an entry."""
         return sum(map(abs, self.factor[place])) / (2 * self.denominator)
 
-    def _noisy(self, vector: Any, source: Source) -> NDArray[np.object_]:
+    def _noisy(self, vector: Any, source: BitSource) -> NDArray[np.object_]:
         steps = (
             self._independent().release(np.zeros(len(self.factor), dtype=np.int64), source=source).tolist()
         )
         parts = [Fraction(_dot(row, steps), self.denominator) for row in self.factor]
         return np.array([int(each) + part for each, part in zip(vector, parts, strict=True)], dtype=object)
 
-    def _independent(self) -> Gaussian:
+    def _independent(self) -> GaussianNoise:
         """The noise along each column of A, in steps of one over the denominator."""
-        return Gaussian(self.sigma * self.denominator)
+        return GaussianNoise(self.sigma * self.denominator)
 
 
 def _root(covariance: Any) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class LaplaceDifference:
     """D = X − Y for independent X and Y of these scales, which are equal or well apart.
 
     With r and s for e^(−1/scale), P(D = d) = c·Σ_k r^|k|·s^|d − k|, where c is the product of (1 − r)/(1 + r)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise.audit_hook import through
-from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
+from sfumato.noise.audit_hook import observed
+from sfumato.noise.candidates import SelectionMechanism, candidates, expected_shortfall, likely_shortfall
 from sfumato.noise.sampling.bernoulli_exp import below_best, chances
 from sfumato.noise.sampling.bits import OS
 from sfumato.privacy import events
 
 if TYPE_CHECKING:
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.exact import Number
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential(Choice):
+class ExponentialMechanism(SelectionMechanism):
     """Chooses a candidate with chance ∝ exp(ε·u / (2·sensitivity)), or without the 2 if monotone.
 
     Privacy
@@ -33,10 +33,10 @@ class Exponential(Choice):
     def event(self) -> events.Exponential:
         return events.Exponential(self.epsilon)
 
-    def release(self, utilities: Any, *, source: Source = OS) -> int:
+    def release(self, utilities: Any, *, source: BitSource = OS) -> int:
         """The place of the chosen candidate."""
         scores = candidates(utilities)
-        return through(
+        return observed(
             self, scores, self.sensitivity, lambda: chances(self.scale).pick(below_best(scores), source)
         )
 

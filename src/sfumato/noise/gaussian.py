@@ -6,13 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.noise.audit_hook import through
+import numpy as np
+
+from sfumato.noise.audit_hook import observed
+from sfumato.noise.moments import NoiseMoments, gaussian_moments
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.gaussian_table import WIDEST, rounded_table
-from sfumato.noise.sampling.gaussian_wide import Wide
+from sfumato.noise.sampling.gaussian_wide import WideGaussianSampler
 from sfumato.noise.sampling.integers import added
 from sfumato.noise.sampling.inversion import half_width, in_blocks
-from sfumato.noise.sampling.normal import Rounded
+from sfumato.noise.sampling.normal import RoundedNormal
 from sfumato.noise.scales import grid_steps
 from sfumato.privacy import events
 from sfumato.privacy.canonical import tagged
@@ -20,14 +23,17 @@ from sfumato.privacy.canonical import tagged
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from sfumato.noise.sampling.bits import Source
+    from numpy.typing import NDArray
+
+    from sfumato.noise.additive import Norms
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 
 @tagged("Gaussian", "sigma")
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class GaussianNoise:
     """Adds the whole number nearest to Gaussian noise.
 
     Privacy
@@ -46,9 +52,11 @@ class Gaussian:
     def event(self, l2: Fraction | int) -> events.Gaussian:
         return events.Gaussian(self.sigma / l2)
 
-    def release(self, exact: IntArray, *, l2: Fraction | int | None = None, source: Source = OS) -> IntArray:
+    def release(
+        self, exact: IntArray, *, l2: Fraction | int | None = None, source: BitSource = OS
+    ) -> IntArray:
         """The exact integers plus fresh noise, in the same shape. `l2`, as priced, is for auditors only."""
-        return through(self, exact, l2, lambda: self._noisy(exact, source))
+        return observed(self, exact, l2, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
         """E|noise| = 2 Σ P(noise ≥ k) over k ≥ 1; for large σ its expansion, good to 1e-9 of it."""
@@ -59,9 +67,35 @@ class Gaussian:
 
     def half_width(self, confidence: Number) -> int:
         """The smallest t with P(|noise| ≤ t) ≥ confidence."""
-        return half_width(Rounded(self.sigma), confidence)
+        return half_width(RoundedNormal(self.sigma), confidence)
 
-    def _noisy(self, exact: IntArray, source: Source) -> IntArray:
-        sampler = rounded_table(self.sigma) if self.sigma <= WIDEST else Wide(self.sigma)
+    # ---- what it shares with Laplace noise: sfumato.noise.additive.Noise ----
+
+    @property
+    def spread(self) -> Fraction:
+        """The standard deviation before rounding."""
+        return self.sigma
+
+    @property
+    def moments(self) -> NoiseMoments:
+        """Variance and excess kurtosis of one draw, after rounding."""
+        return gaussian_moments(self.sigma)
+
+    def event_for(self, sensitivity: Norms) -> events.Gaussian:
+        """Return the price for a vector of this sensitivity, by its l2 norm."""
+        return self.event(sensitivity.l2)
+
+    def release_for(self, exact: IntArray, sensitivity: Norms) -> IntArray:
+        """Return the exact integers plus fresh noise."""
+        return self.release(exact, l2=sensitivity.l2)
+
+    def quantiles(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the integers that a draw stays at or below with these chances."""
+        from scipy.special import ndtri
+
+        return np.asarray(np.rint(float(self.sigma) * ndtri(chances)))
+
+    def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
+        sampler = rounded_table(self.sigma) if self.sigma <= WIDEST else WideGaussianSampler(self.sigma)
         noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
         return added(exact, noise.reshape(exact.shape))

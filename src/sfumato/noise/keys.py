@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import candidates, share, yes_or_no
-from sfumato.noise.gaussian import Gaussian
-from sfumato.noise.laplace import Laplace, Quotient
+from sfumato.noise.gaussian import GaussianNoise
+from sfumato.noise.laplace import LaplaceNoise, LaplaceQuotient
 from sfumato.noise.sampling.bernoulli_exp import under
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.bounds import Bounds, brackets, exp_minus
-from sfumato.noise.sampling.inversion import Drawn
-from sfumato.noise.sampling.normal import Rounded
+from sfumato.noise.sampling.bounds import Enclosure, brackets, exp_minus
+from sfumato.noise.sampling.inversion import UniformDraw
+from sfumato.noise.sampling.normal import RoundedNormal
 from sfumato.noise.tails import reached_rarely, reaching, risk
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ThresholdedKeys
@@ -31,7 +31,7 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
@@ -39,7 +39,7 @@ _SMALLEST, _LARGEST = Fraction(1, 1000), Fraction(50)
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class KeyDiscovery:
     """What telling keys is told: its price, and how many keys a unit has at most."""
 
     epsilon: Fraction
@@ -57,7 +57,7 @@ class Telling:
 
 @tagged("TruncatedGeometric", "epsilon", "delta", "per_unit")
 @dataclass(frozen=True, slots=True)
-class TruncatedGeometric(Telling):
+class TruncatedGeometric(KeyDiscovery):
     """Tells a key with a chance that rises with the number of its units as steeply as (ε, δ) allows.
 
     With one key a unit no other mechanism tells any key with a greater chance. With more, ε and δ are
@@ -73,7 +73,7 @@ class TruncatedGeometric(Telling):
     """
 
     def __post_init__(self) -> None:
-        Telling.__post_init__(self)
+        KeyDiscovery.__post_init__(self)
         if not _SMALLEST <= self.epsilon / self.per_unit <= _LARGEST:
             raise UsageError(
                 "SF-N410",
@@ -96,54 +96,54 @@ class TruncatedGeometric(Telling):
         """From so many units on a key is always told."""
         return len(_table(self._ramp())) + 1
 
-    def release(self, counts: Mapping[Any, int], *, source: Source = OS) -> list[Any]:
+    def release(self, counts: Mapping[Any, int], *, source: BitSource = OS) -> list[Any]:
         """The keys told, in their own order."""
         keys, exact = present(counts)
-        return through(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
+        return observed(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
 
-    def _told(self, keys: list[Any], exact: IntArray, source: Source) -> list[Any]:
+    def _told(self, keys: list[Any], exact: IntArray, source: BitSource) -> list[Any]:
         return [keys[i] for i in np.flatnonzero(self._flip(exact, source))]
 
-    def _ramp(self) -> Ramp:
-        return Ramp(self.epsilon / self.per_unit, self.delta / self.per_unit)
+    def _ramp(self) -> KeepProbability:
+        return KeepProbability(self.epsilon / self.per_unit, self.delta / self.per_unit)
 
-    def _flip(self, exact: IntArray, source: Source) -> NDArray[np.bool_]:
+    def _flip(self, exact: IntArray, source: BitSource) -> NDArray[np.bool_]:
         """A coin for each count, which falls heads with its chance."""
         ramp, numbers = self._ramp(), source.words(exact.size)
         table = _table(ramp)
         least = table[np.minimum(exact, len(table)).astype(np.intp) - 1]
         heads = (exact > len(table)) | (numbers < least)
         for i in np.flatnonzero(~heads & (numbers - least < 2)):
-            heads[i] = under(Drawn(int(numbers[i]), 64, source), partial(ramp.caught, int(exact[i])))
+            heads[i] = under(UniformDraw(int(numbers[i]), 64, source), partial(ramp.caught, int(exact[i])))
         return heads
 
 
 @dataclass(frozen=True, slots=True)
-class Ramp:
+class KeepProbability:
     """π(0) = 0 and π(n) = min(e^ε·π(n−1) + δ, 1 − e^−ε·(1 − π(n−1) − δ), 1), caught between integers."""
 
     epsilon: Fraction
     delta: Fraction
 
-    def caught(self, count: int, bits: int) -> Bounds:
+    def caught(self, count: int, bits: int) -> Enclosure:
         """π(count)."""
         return self.climbed(count, bits)[-1]
 
-    def climbed(self, count: float, bits: int) -> list[Bounds]:
+    def climbed(self, count: float, bits: int) -> list[Enclosure]:
         """π(0), π(1), … up to this count, or to the first that is surely 1."""
-        one, delta = Bounds.of(1, bits), Bounds.of(self.delta, bits)
-        ratio, found = exp_minus(self.epsilon, bits), [Bounds(0, 0, bits)]
+        one, delta = Enclosure.of(1, bits), Enclosure.of(self.delta, bits)
+        ratio, found = exp_minus(self.epsilon, bits), [Enclosure(0, 0, bits)]
         while found[-1].low < one.low and len(found) <= count:
             rest = one - found[-1] - delta
-            flat = one - ratio * Bounds(max(rest.low, 0), max(rest.high, 0), bits)
+            flat = one - ratio * Enclosure(max(rest.low, 0), max(rest.high, 0), bits)
             steep = found[-1] / ratio + delta
-            found.append(Bounds(min(steep.low, flat.low), min(steep.high, flat.high), bits))
+            found.append(Enclosure(min(steep.low, flat.low), min(steep.high, flat.high), bits))
         return found
 
 
 @tagged("ThresholdedNoise", "epsilon", "delta", "per_unit", "gaussian")
 @dataclass(frozen=True, slots=True)
-class ThresholdedNoise(Telling):
+class ThresholdedNoise(KeyDiscovery):
     """Adds noise to the count of every key that is there, and tells both where the sum is high enough.
 
     The noise is Laplace, or Gaussian if so wished, which is smaller when a unit has many keys; half of δ
@@ -161,15 +161,15 @@ class ThresholdedNoise(Telling):
     gaussian: bool = False
 
     def __post_init__(self) -> None:
-        Telling.__post_init__(self)
+        KeyDiscovery.__post_init__(self)
         yes_or_no(self.gaussian, "gaussian")
         self.noise()
 
-    def noise(self) -> Laplace | Gaussian:
+    def noise(self) -> LaplaceNoise | GaussianNoise:
         """One unit moves `per_unit` counts by one each: by that in l1 norm, and by its root in l2 norm."""
         if self.gaussian:
-            return Gaussian(_sigma(self.epsilon, self.delta / 2, self.per_unit))
-        return Laplace.calibrated(self.epsilon, self.per_unit)
+            return GaussianNoise(_sigma(self.epsilon, self.delta / 2, self.per_unit))
+        return LaplaceNoise.calibrated(self.epsilon, self.per_unit)
 
     @property
     def threshold(self) -> int:
@@ -180,10 +180,10 @@ class ThresholdedNoise(Telling):
         spent = self.delta / 2 if self.gaussian else self.delta
         return 1 + reached_rarely(_law(self.noise()), spent / self.per_unit)
 
-    def release(self, counts: Mapping[Any, int], *, source: Source = OS) -> dict[Any, int]:
+    def release(self, counts: Mapping[Any, int], *, source: BitSource = OS) -> dict[Any, int]:
         """The keys told, in their own order, with their noisy counts."""
         keys, exact = present(counts)
-        return through(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
+        return observed(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
 
     def chance(self, count: int) -> float:
         """The chance that a key is told which so many units have, to the precision of doubles."""
@@ -202,7 +202,7 @@ class ThresholdedNoise(Telling):
         """A noisy count is further off than this with a chance of 1 − confidence at most, told or not."""
         return self.noise().half_width(confidence)
 
-    def _told(self, keys: list[Any], exact: IntArray, source: Source) -> dict[Any, int]:
+    def _told(self, keys: list[Any], exact: IntArray, source: BitSource) -> dict[Any, int]:
         noisy, least = self.noise().release(exact, source=source).tolist(), self.threshold
         return {key: count for key, count in zip(keys, noisy, strict=True) if count >= least}
 
@@ -221,8 +221,10 @@ def _sigma(epsilon: Fraction, delta: Fraction, per_unit: int) -> Fraction:
     return Fraction(math.ceil(sigma * 2**20), 2**20)
 
 
-def _law(noise: Laplace | Gaussian) -> Quotient | Rounded:
-    return Quotient(1 / noise.scale, 1) if isinstance(noise, Laplace) else Rounded(noise.sigma)
+def _law(noise: LaplaceNoise | GaussianNoise) -> LaplaceQuotient | RoundedNormal:
+    return (
+        LaplaceQuotient(1 / noise.scale, 1) if isinstance(noise, LaplaceNoise) else RoundedNormal(noise.sigma)
+    )
 
 
 def present(counts: Mapping[Any, int]) -> tuple[list[Any], IntArray]:
@@ -253,7 +255,7 @@ def _ordered(places: list[int], names: list[Any]) -> list[int]:
 
 
 @lru_cache(maxsize=16)
-def _table(ramp: Ramp) -> NDArray[np.uint64]:
+def _table(ramp: KeepProbability) -> NDArray[np.uint64]:
     """For each count, from 1 on, whose chance is not surely 1: a t with t ≤ 2^64 · chance ≤ t + 2."""
     found = brackets(lambda bits: ramp.climbed(math.inf, bits)[1:-1], 64)
     return np.array(found, dtype=np.uint64)

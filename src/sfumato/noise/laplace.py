@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
+from sfumato.noise.moments import NoiseMoments, laplace_moments
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.bounds import Bounds, brackets, decay, exp_minus
+from sfumato.noise.sampling.bounds import Enclosure, brackets, decay, exp_minus
 from sfumato.noise.sampling.integers import added
-from sfumato.noise.sampling.inversion import Table, half_width, in_blocks
+from sfumato.noise.sampling.inversion import InversionTable, half_width, in_blocks
 from sfumato.noise.scales import grid_steps
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import DiscreteLaplace
 
 if TYPE_CHECKING:
-    from sfumato.noise.sampling.bits import Source
+    from numpy.typing import NDArray
+
+    from sfumato.noise.additive import Norms
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
@@ -30,7 +34,7 @@ _FEW = 1 << 14  # up to so many draws making large tables takes longer than draw
 
 @tagged("Laplace", "scale")
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class LaplaceNoise:
     """Adds integer Laplace noise.
 
     Privacy
@@ -47,16 +51,16 @@ class Laplace:
         object.__setattr__(self, "scale", grid_steps(self.scale, "scale"))
 
     @classmethod
-    def calibrated(cls, epsilon: Fraction, l1: int) -> Laplace:
+    def calibrated(cls, epsilon: Fraction, l1: int) -> LaplaceNoise:
         """The noise that makes a vector of this l1 sensitivity ε-private."""
         return cls(l1 / epsilon)
 
     def event(self, l1: int) -> DiscreteLaplace:
         return DiscreteLaplace(self.scale, l1)
 
-    def release(self, exact: IntArray, *, l1: int | None = None, source: Source = OS) -> IntArray:
+    def release(self, exact: IntArray, *, l1: int | None = None, source: BitSource = OS) -> IntArray:
         """The exact integers plus fresh noise, in the same shape. `l1`, as priced, is for auditors only."""
-        return through(self, exact, l1, lambda: self._noisy(exact, source))
+        return observed(self, exact, l1, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
         """E|noise| = 2r / (1 − r²) with r = e^(−1/scale)."""
@@ -65,16 +69,42 @@ class Laplace:
 
     def half_width(self, confidence: Number) -> int:
         """The smallest t with P(|noise| ≤ t) ≥ confidence."""
-        return half_width(Quotient(1 / self.scale, 1), confidence)
+        return half_width(LaplaceQuotient(1 / self.scale, 1), confidence)
 
-    def _noisy(self, exact: IntArray, source: Source) -> IntArray:
+    # ---- what it shares with Gaussian noise: sfumato.noise.additive.Noise ----
+
+    @property
+    def spread(self) -> Fraction:
+        """The scale."""
+        return self.scale
+
+    @property
+    def moments(self) -> NoiseMoments:
+        """Variance and excess kurtosis of one draw."""
+        return laplace_moments(self.scale)
+
+    def event_for(self, sensitivity: Norms) -> DiscreteLaplace:
+        """Return the price for a vector of this sensitivity, by its l1 norm."""
+        return self.event(sensitivity.l1)
+
+    def release_for(self, exact: IntArray, sensitivity: Norms) -> IntArray:
+        """Return the exact integers plus fresh noise."""
+        return self.release(exact, l1=sensitivity.l1)
+
+    def quantiles(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the integers that a draw stays at or below with these chances."""
+        scale = float(self.scale)
+        beyond = np.minimum(chances, 1 - chances) * (1 + math.exp(-1 / scale))
+        return np.asarray(np.sign(chances - 0.5) * np.maximum(np.ceil(-scale * np.log(beyond)) - 1, 0))
+
+    def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
         sampler = _sampler(self.scale, SMALL if exact.size <= _FEW else LARGE)
         noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
         return added(exact, noise.reshape(exact.shape))
 
 
 @dataclass(frozen=True, slots=True)
-class Quotient:
+class LaplaceQuotient:
     """X // width for integer Laplace noise X of scale 1/rate.
 
     With r = e^−rate and q = r^width: P(X // width ≥ k) = q^k / (1 + r) and
@@ -84,9 +114,9 @@ class Quotient:
     rate: Fraction
     width: int
 
-    def table(self) -> Table:
+    def table(self) -> InversionTable:
         reach = math.ceil(64 * Fraction(7, 10) / (self.rate * self.width)) + 1  # ln 2 < 7/10
-        return Table.of(self, range(-reach, reach + 1))
+        return InversionTable.of(self, range(-reach, reach + 1))
 
     def below(self, ks: range, bits: int) -> list[int]:
         left = range(max(1 - ks.stop, 1), max(1 - ks.start, 1))
@@ -95,24 +125,24 @@ class Quotient:
         upper = brackets(lambda precision: self._tail(right, Fraction(0), precision), bits)
         return lower[::-1] + [2**bits - 2 - threshold for threshold in upper]
 
-    def _tail(self, ks: range, offset: Fraction, bits: int) -> list[Bounds]:
+    def _tail(self, ks: range, offset: Fraction, bits: int) -> list[Enclosure]:
         """e^−offset · q^k / (1 + r) for each k."""
         if not ks:
             return []
-        one, step = Bounds.of(1, bits), self.rate * self.width
+        one, step = Enclosure.of(1, bits), self.rate * self.width
         first = exp_minus(offset + step * ks.start, bits) / (one + exp_minus(self.rate, bits))
         return decay(first, exp_minus(step, bits), len(ks))
 
 
 @dataclass(frozen=True, slots=True)
-class Digit:
+class GeometricDigit:
     """The geometric law of ratio e^−rate, kept to 0 … size − 1."""
 
     rate: Fraction
     size: int
 
-    def table(self) -> Table:
-        return Table.of(self, range(1, self.size))
+    def table(self) -> InversionTable:
+        return InversionTable.of(self, range(1, self.size))
 
     def below(self, ks: range, bits: int) -> list[int]:
         inner = range(min(max(ks.start, 1), self.size), min(max(ks.stop, 1), self.size))
@@ -120,9 +150,9 @@ class Digit:
         never, always = max(min(ks.stop, 1) - ks.start, 0), max(ks.stop - max(ks.start, self.size), 0)
         return [-2] * never + known + [2**bits] * always
 
-    def _below(self, ks: range, bits: int) -> list[Bounds]:
+    def _below(self, ks: range, bits: int) -> list[Enclosure]:
         """(1 − r^k) / (1 − r^size) with r = e^−rate: the first as it stands, the others by adding on."""
-        one, ratio = Bounds.of(1, bits), exp_minus(self.rate, bits)
+        one, ratio = Enclosure.of(1, bits), exp_minus(self.rate, bits)
         whole = one - exp_minus(self.rate * self.size, bits)
         power = exp_minus(self.rate * ks.start, bits)
         steps = decay(power * (one - ratio) / whole, ratio, len(ks) - 1)
@@ -130,14 +160,14 @@ class Digit:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampler:
+class LaplaceSampler:
     """Draws X from X // width and from the digits, in this base, of its remainder."""
 
-    quotient: Table
-    digits: tuple[Table, ...]
+    quotient: InversionTable
+    digits: tuple[InversionTable, ...]
     base: int
 
-    def draw(self, count: int, source: Source) -> IntArray:
+    def draw(self, count: int, source: BitSource) -> IntArray:
         """This many independent draws.
 
         X is G or −1 − G for a geometric G and an independent sign. Drawing X // width gives the sign and
@@ -154,7 +184,7 @@ class Sampler:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableSizes:
     """How large tables are. The law is the same with any."""
 
     one_table: int
@@ -173,13 +203,13 @@ class Layout:
         return digits, -(-excess // digits)
 
 
-LARGE = Layout(one_table=64, digit_bits=10, quotient_bits=5)
-SMALL = Layout(one_table=4, digit_bits=6, quotient_bits=2)
+LARGE = TableSizes(one_table=64, digit_bits=10, quotient_bits=5)
+SMALL = TableSizes(one_table=4, digit_bits=6, quotient_bits=2)
 
 
 @lru_cache(maxsize=64)
-def _sampler(scale: Fraction, layout: Layout) -> Sampler:
+def _sampler(scale: Fraction, layout: TableSizes) -> LaplaceSampler:
     digits, bits = layout.digits(scale)
     base, rate = 2**bits, 1 / scale
-    tables = tuple(Digit(rate * base**place, base).table() for place in reversed(range(digits)))
-    return Sampler(Quotient(rate, base**digits).table(), tables, base)
+    tables = tuple(GeometricDigit(rate * base**place, base).table() for place in reversed(range(digits)))
+    return LaplaceSampler(LaplaceQuotient(rate, base**digits).table(), tables, base)

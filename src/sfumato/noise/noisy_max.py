@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.noise.audit_hook import through
-from sfumato.noise.candidates import Choice, candidates, expected_shortfall, share
-from sfumato.noise.laplace import Laplace
+from sfumato.noise.audit_hook import observed
+from sfumato.noise.candidates import SelectionMechanism, candidates, expected_shortfall, share
+from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.sampling.bits import OS, below
 from sfumato.privacy.events import Pure
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyMax(Choice):
+class NoisyMax(SelectionMechanism):
     """Adds integer Laplace noise of scale 2·sensitivity/ε, or without the 2 if monotone, and tells who leads.
 
     Integers tie. A tie is broken uniformly at random, which is as if the candidates had been put into a
@@ -40,13 +40,13 @@ class NoisyMax(Choice):
     def event(self) -> Pure:
         return Pure(self.epsilon)
 
-    def release(self, scores: Any, *, source: Source = OS) -> int:
+    def release(self, scores: Any, *, source: BitSource = OS) -> int:
         """The place of the winner."""
         exact = candidates(scores)
-        return through(self, exact, self.sensitivity, lambda: self._winner(exact, source))
+        return observed(self, exact, self.sensitivity, lambda: self._winner(exact, source))
 
-    def _winner(self, scores: IntArray, source: Source) -> int:
-        noisy = Laplace(self.scale).release(scores, source=source)
+    def _winner(self, scores: IntArray, source: BitSource) -> int:
+        noisy = LaplaceNoise(self.scale).release(scores, source=source)
         first = np.flatnonzero(noisy == noisy.max())
         return int(first[below(first.size, source)])
 
@@ -63,4 +63,4 @@ class NoisyMax(Choice):
         That is so when no noise passes half of it in size; each may, by an equal part of the chance left.
         """
         rare = (1 - share(confidence)) / whole(count, "count")
-        return 2 * Laplace(self.scale).half_width(1 - rare)
+        return 2 * LaplaceNoise(self.scale).half_width(1 - rare)

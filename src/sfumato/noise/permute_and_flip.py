@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.noise.audit_hook import through
-from sfumato.noise.candidates import Choice, candidates, expected_shortfall, likely_shortfall
+from sfumato.noise.audit_hook import observed
+from sfumato.noise.candidates import SelectionMechanism, candidates, expected_shortfall, likely_shortfall
 from sfumato.noise.sampling.bernoulli_exp import below_best, chances
 from sfumato.noise.sampling.bits import OS, below
 from sfumato.privacy.events import Pure
 
 if TYPE_CHECKING:
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
 
 @dataclass(frozen=True, slots=True)
-class PermuteAndFlip(Choice):
+class PermuteAndFlip(SelectionMechanism):
     """Goes through the candidates in random order and takes the first whose coin falls heads.
 
     The coin of a candidate that lies `gap` below the best has chance exp(−ε·gap / (2·sensitivity)), or
@@ -40,15 +40,15 @@ class PermuteAndFlip(Choice):
     def event(self) -> Pure:
         return Pure(self.epsilon)
 
-    def release(self, utilities: Any, *, source: Source = OS) -> int:
+    def release(self, utilities: Any, *, source: BitSource = OS) -> int:
         """The place of the chosen candidate.
 
         The first heads in a random order is a random one of all heads, so no order is drawn.
         """
         scores = candidates(utilities)
-        return through(self, scores, self.sensitivity, lambda: self._heads(scores, source))
+        return observed(self, scores, self.sensitivity, lambda: self._heads(scores, source))
 
-    def _heads(self, scores: IntArray, source: Source) -> int:
+    def _heads(self, scores: IntArray, source: BitSource) -> int:
         heads = np.flatnonzero(chances(self.scale).flip(below_best(scores), source))
         return int(heads[below(heads.size, source)])
 

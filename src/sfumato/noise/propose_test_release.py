@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import share
-from sfumato.noise.laplace import Laplace, Quotient
+from sfumato.noise.laplace import LaplaceNoise, LaplaceQuotient
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import integers
 from sfumato.noise.tails import reached_rarely, reaching, risk
@@ -17,7 +17,7 @@ from sfumato.privacy.events import ApproxDP
 from sfumato.privacy.exact import positive
 
 if TYPE_CHECKING:
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
@@ -59,9 +59,9 @@ class ProposeTestRelease:
     @property
     def threshold(self) -> int:
         """The smallest t that noise reaches with chance at most δ: e^(−εt) / (1 + e^−ε) ≤ δ, when t ≥ 0."""
-        return reached_rarely(Quotient(self.epsilon, 1), self.delta)
+        return reached_rarely(LaplaceQuotient(self.epsilon, 1), self.delta)
 
-    def release(self, value: Value, distance: Any, *, source: Source = OS) -> Value | None:
+    def release(self, value: Value, distance: Any, *, source: BitSource = OS) -> Value | None:
         """The value, or none."""
         exact = integers(distance)
         if exact.ndim:
@@ -69,7 +69,7 @@ class ProposeTestRelease:
                 "SF-N408", "One value has one distance to instability.", got=f"{exact.size} of them"
             )
         proposal = Proposal(value, int(exact[()]))
-        return through(self, proposal, 1, lambda: self._tested(value, exact, source))
+        return observed(self, proposal, 1, lambda: self._tested(value, exact, source))
 
     def chance(self, distance: int) -> float:
         """The chance that a value at this distance is told, which it is without error."""
@@ -81,11 +81,11 @@ class ProposeTestRelease:
         P(noise ≥ −m) = 1 − P(noise ≥ m + 1), as the noise is symmetric.
         """
         rare = 1 - max(share(confidence), Fraction(1, 2))
-        return self.threshold + reached_rarely(Quotient(self.epsilon, 1), rare) - 1
+        return self.threshold + reached_rarely(LaplaceQuotient(self.epsilon, 1), rare) - 1
 
-    def _tested(self, value: Value, exact: IntArray, source: Source) -> Value | None:
+    def _tested(self, value: Value, exact: IntArray, source: BitSource) -> Value | None:
         noisy = self._noise().release(exact, source=source)
         return value if int(noisy[()]) >= self.threshold else None
 
-    def _noise(self) -> Laplace:
-        return Laplace.calibrated(self.epsilon, 1)
+    def _noise(self) -> LaplaceNoise:
+        return LaplaceNoise.calibrated(self.epsilon, 1)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import expected_shortfall, likely_shortfall, require_sensible
 from sfumato.noise.candidates import share as confident
 from sfumato.noise.histograms import histograms
-from sfumato.noise.ranks import Aim, Parts, choose
+from sfumato.noise.ranks import CellRanges, RankTarget, choose
 from sfumato.noise.sampling.bits import OS
 from sfumato.privacy import events
 from sfumato.privacy.canonical import tagged
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.histograms import Histograms
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.exact import Number
 
 Span = tuple[Fraction, Fraction]
@@ -36,7 +36,7 @@ FINEST = 2**27  # the largest common denominator of shares, such as that of 1 %,
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile:
+class QuantileMechanism:
     """Chooses a cell such that about the given share of all rows lies below it.
 
     Privacy
@@ -64,13 +64,13 @@ class Quantile:
         return 2 * max(self.share.numerator, self.share.denominator - self.share.numerator) / self.epsilon
 
     @property
-    def aim(self) -> Aim:
-        return Aim(self.share, self.scale)
+    def aim(self) -> RankTarget:
+        return RankTarget(self.share, self.scale)
 
     def event(self, rows: int = 1) -> events.Exponential:
         return events.Exponential(self.epsilon * rows)
 
-    def release(self, counts: Any, *, rows: int | None = None, source: Source = OS) -> int:
+    def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> int:
         """The place of the chosen cell, in a row of counts or in `Histograms.sparse`.
 
         `rows`, as priced, is for auditors only.
@@ -78,14 +78,14 @@ class Quantile:
         return int(self.release_groups(histograms(counts), rows=rows, source=source)[0])
 
     def release_groups(
-        self, table: Histograms, *, rows: int | None = None, source: Source = OS
+        self, table: Histograms, *, rows: int | None = None, source: BitSource = OS
     ) -> NDArray[np.int64]:
         """For every group the place of the chosen cell. A unit has at most `rows` rows in all of them."""
-        return through(self, table, rows, lambda: self.choose(table, source))
+        return observed(self, table, rows, lambda: self.choose(table, source))
 
-    def choose(self, table: Histograms, source: Source) -> NDArray[np.int64]:
+    def choose(self, table: Histograms, source: BitSource) -> NDArray[np.int64]:
         table = table.roomy(self.share.denominator)
-        return choose(table, Parts.all(table), self.aim, source) % table.cells
+        return choose(table, CellRanges.all(table), self.aim, source) % table.cells
 
     def expected_error(self, cells: int) -> float:
         """On average the chosen cell of so many is at most this many rows off."""
@@ -102,7 +102,7 @@ class Quantile:
 
 @tagged("End", "epsilon", "beyond", "highest")
 @dataclass(frozen=True, slots=True)
-class End:
+class ExtremeMechanism:
     """Chooses a cell near the lowest or the highest row: one that about `beyond` rows lie beyond.
 
     Privacy
@@ -126,7 +126,7 @@ class End:
         require_sensible(self.scale)
 
     @classmethod
-    def calibrated(cls, epsilon: Number, cells: int, *, highest: bool = False) -> End:
+    def calibrated(cls, epsilon: Number, cells: int, *, highest: bool = False) -> ExtremeMechanism:
         """As near as can be while all cells outside together have a chance of at most 1/20."""
         per_row = positive(epsilon, "epsilon")
         return cls(per_row, math.ceil(2 * math.log(20 * whole(cells, "cells")) / float(per_row)), highest)
@@ -136,23 +136,23 @@ class End:
         return 2 / self.epsilon
 
     @property
-    def aim(self) -> Aim:
+    def aim(self) -> RankTarget:
         offset = -self.beyond if self.highest else self.beyond
-        return Aim(Fraction(int(self.highest)), self.scale, offset)
+        return RankTarget(Fraction(int(self.highest)), self.scale, offset)
 
     def event(self, rows: int = 1) -> events.Exponential:
         return events.Exponential(self.epsilon * rows)
 
-    def release(self, counts: Any, *, rows: int | None = None, source: Source = OS) -> int:
+    def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> int:
         """The place of the chosen cell, as `Quantile.release` takes counts."""
         return int(self.release_groups(histograms(counts), rows=rows, source=source)[0])
 
     def release_groups(
-        self, table: Histograms, *, rows: int | None = None, source: Source = OS
+        self, table: Histograms, *, rows: int | None = None, source: BitSource = OS
     ) -> NDArray[np.int64]:
         """For every group the place of the chosen cell. A unit has at most `rows` rows in all of them."""
-        return through(
-            self, table, rows, lambda: choose(table, Parts.all(table), self.aim, source) % table.cells
+        return observed(
+            self, table, rows, lambda: choose(table, CellRanges.all(table), self.aim, source) % table.cells
         )
 
     def expected_error(self, cells: int) -> float:
@@ -166,7 +166,7 @@ class End:
 
 @tagged("Quantiles", "epsilon", "shares")
 @dataclass(frozen=True, slots=True)
-class Quantiles:
+class QuantilesMechanism:
     """Several quantiles at once: the middle one first, then those on either side among the rows there.
 
     Privacy
@@ -197,16 +197,16 @@ class Quantiles:
     def event(self, rows: int = 1) -> events.Repeated:
         return events.Repeated(events.Exponential(self.epsilon * rows / self.levels), self.levels)
 
-    def release(self, counts: Any, *, rows: int | None = None, source: Source = OS) -> tuple[int, ...]:
+    def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> tuple[int, ...]:
         """The places of the chosen cells, one a share, as `Quantile.release` takes counts."""
         found = self.release_groups(histograms(counts), rows=rows, source=source)
         return tuple(found[:, 0].tolist())
 
     def release_groups(
-        self, table: Histograms, *, rows: int | None = None, source: Source = OS
+        self, table: Histograms, *, rows: int | None = None, source: BitSource = OS
     ) -> NDArray[np.int64]:
         """For every share a row with the chosen cell of each group. `rows` as for `Quantile`."""
-        return through(self, table, rows, lambda: self._chosen(table.roomy(self._finest), source))
+        return observed(self, table, rows, lambda: self._chosen(table.roomy(self._finest), source))
 
     def expected_error(self, cells: int, crowd: int = 1) -> float:
         """On average each answer is at most this many rows off."""
@@ -236,23 +236,23 @@ class Quantiles:
         """No share of a span has a larger denominator."""
         return math.lcm(*(share.denominator for share in self.shares))
 
-    def _chosen(self, table: Histograms, source: Source) -> NDArray[np.int64]:
+    def _chosen(self, table: Histograms, source: BitSource) -> NDArray[np.int64]:
         span = Fraction(0), Fraction(1)
-        return np.stack(self._within(table, Parts.all(table), self.shares, span, source)) % table.cells
+        return np.stack(self._within(table, CellRanges.all(table), self.shares, span, source)) % table.cells
 
     def _within(
         self,
         table: Histograms,
-        parts: Parts,
+        parts: CellRanges,
         shares: tuple[Fraction, ...],
         span: tuple[Fraction, Fraction],
-        source: Source,
+        source: BitSource,
     ) -> list[NDArray[np.int64]]:
         """The quantiles that fall among these parts, which hold the rows between the shares of the span."""
         if not shares:
             return []
         middle = len(shares) // 2
-        one = Quantile(self.epsilon / self.levels, (shares[middle] - span[0]) / (span[1] - span[0]))
+        one = QuantileMechanism(self.epsilon / self.levels, (shares[middle] - span[0]) / (span[1] - span[0]))
         cells = choose(table, parts, one.aim, source)
         lower, upper = parts.split(table, cells)
         below = self._within(table, lower, shares[:middle], (span[0], shares[middle]), source)

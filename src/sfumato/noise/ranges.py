@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import histogram
-from sfumato.noise.laplace import Laplace
-from sfumato.noise.moments import moments
+from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.trees import Tree, tree
+from sfumato.noise.trees import SumTree, tree
 from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.gaussian import Gaussian
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.gaussian import GaussianNoise
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy import events
     from sfumato.privacy.exact import Number
@@ -54,7 +53,7 @@ class RangeSums:
 
     cells: int
     branching: int
-    noise: Laplace | Gaussian
+    noise: LaplaceNoise | GaussianNoise
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", _cells(self.cells))
@@ -65,28 +64,28 @@ class RangeSums:
         """The ε-private tree of least average variance, with Laplace noise."""
         branching = best_branching(_cells(cells))
         scale = tree(cells, branching).height * whole(rows, "rows") / positive(epsilon, "epsilon")
-        return cls(cells, branching, Laplace(scale))
+        return cls(cells, branching, LaplaceNoise(scale))
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> SumTree:
         return tree(self.cells, self.branching)
 
     def event(self, rows: int = 1) -> events.Event:
         height = self.tree.height
-        if isinstance(self.noise, Laplace):
+        if isinstance(self.noise, LaplaceNoise):
             return self.noise.event(rows * height)
         return self.noise.event(rows * _root_above(height))
 
-    def release(self, counts: Any, *, rows: int | None = None, source: Source = OS) -> Ranges:
+    def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> Ranges:
         """Every range at once. `rows`, as priced, is for auditors only."""
         exact = histogram(counts, self.cells)
-        noisy = through(self, exact, rows, lambda: self._noisy(exact, source))
+        noisy = observed(self, exact, rows, lambda: self._noisy(exact, source))
         return Ranges(self, self.tree.estimates(noisy))
 
     def variance(self, start: int, stop: int) -> float:
         """Of the answer for the cells from `start` to before `stop`, exactly, up to float rounding."""
         _inside(start, stop, self.cells)
-        return self.tree.variance(start, stop) * moments(self.noise).variance
+        return self.tree.variance(start, stop) * self.noise.moments.variance
 
     def expected_error(self, start: int, stop: int) -> float:
         """The root of the mean square of the answer's noise."""
@@ -95,13 +94,13 @@ class RangeSums:
     def half_width(self, start: int, stop: int, confidence: Number) -> float:
         """Half the width of the answer's interval, by its second and fourth moments."""
         _inside(start, stop, self.cells)
-        weights, noise = np.concatenate(self.tree.weights(start, stop)), moments(self.noise)
+        weights, noise = np.concatenate(self.tree.weights(start, stop)), self.noise.moments
         second, fourth = float((weights**2).sum()), float((weights**4).sum())
         z = NormalDist().inv_cdf((1 + _confidence(confidence)) / 2)
         stretch = z + (z**3 - 3 * z) * noise.excess * fourth / second**2 / 24
         return stretch * math.sqrt(second * noise.variance)
 
-    def _noisy(self, counts: IntArray, source: Source) -> list[IntArray]:
+    def _noisy(self, counts: IntArray, source: BitSource) -> list[IntArray]:
         levels = self.tree.sums(counts)
         together: Any = np.concatenate(levels)
         ends = np.cumsum([level.size for level in levels])[:-1]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sfumato.noise.histograms import Histograms
     from sfumato.noise.sampling.bernoulli_exp import Gaps
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
 
 _FINENESS = 2  # bands a scale: more of them cost time, fewer of them turn more cells away
@@ -29,7 +29,7 @@ _BLOCK = 2**13  # so many parts at a time, which bounds the memory
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class CellRanges:
     """Of every histogram the cells from `low` to before `stop`, and its rows of ranks `before` to `upto`.
 
     No cell of a part ends before its rows begin or begins after they end.
@@ -41,7 +41,7 @@ class Parts:
     upto: IntArray
 
     @classmethod
-    def all(cls, table: Histograms) -> Parts:
+    def all(cls, table: Histograms) -> CellRanges:
         edges = np.arange(table.groups + 1, dtype=np.int64) * table.cells
         ranks = table.rank(edges)
         return cls(edges[:-1], edges[1:], ranks[:-1], ranks[1:])
@@ -49,10 +49,10 @@ class Parts:
     def __len__(self) -> int:
         return self.low.size
 
-    def __getitem__(self, some: Any) -> Parts:
-        return Parts(self.low[some], self.stop[some], self.before[some], self.upto[some])
+    def __getitem__(self, some: Any) -> CellRanges:
+        return CellRanges(self.low[some], self.stop[some], self.before[some], self.upto[some])
 
-    def split(self, table: Histograms, cells: NDArray[np.int64]) -> tuple[Parts, Parts]:
+    def split(self, table: Histograms, cells: NDArray[np.int64]) -> tuple[CellRanges, CellRanges]:
         """The cells up to a chosen one and those from it on; of its own rows each side gets half.
 
         One row more in the cell is one row more on exactly one side, so the two are as private as their sum.
@@ -60,11 +60,13 @@ class Parts:
         start = np.maximum(table.rank(cells), self.before)
         end = np.minimum(table.rank(cells + 1), self.upto)
         border = start + (end - start) // 2
-        return Parts(self.low, cells + 1, self.before, border), Parts(cells, self.stop, border, self.upto)
+        return CellRanges(self.low, cells + 1, self.before, border), CellRanges(
+            cells, self.stop, border, self.upto
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class RankTarget:
     """A share of the rows, and by how much a distance must grow to make a cell e times less likely.
 
     Distances are counted in rows times the share's denominator, which makes them whole.
@@ -85,13 +87,13 @@ class Aim:
         """On either side, besides the one in the middle. The last one has no end."""
         return -(-REACH * self.scale.numerator // (self.width * self.scale.denominator))
 
-    def rank(self, parts: Parts) -> IntArray:
+    def rank(self, parts: CellRanges) -> IntArray:
         """The wanted one, times the denominator."""
         rows, steps = parts.upto - parts.before, self.share.denominator
         within = np.clip(self.share.numerator * rows + steps * self.offset, 0, steps * rows)
         return np.asarray(steps * parts.before + within, dtype=rows.dtype)
 
-    def distances(self, table: Histograms, parts: Parts, cells: NDArray[np.int64]) -> Gaps:
+    def distances(self, table: Histograms, parts: CellRanges, cells: NDArray[np.int64]) -> Gaps:
         """How far the wanted rank lies outside the ranks of a cell's rows.
 
         A border cell may have rows outside its part. They lie on the far side of the wanted rank, so cutting
@@ -106,7 +108,7 @@ class Aim:
         """The least distance of a band, from the first one to the last."""
         return np.abs(np.arange(-self.bands, self.bands + 1)).astype(np.uint64) * np.uint64(self.width)
 
-    def edges(self, table: Histograms, parts: Parts) -> NDArray[np.int64]:
+    def edges(self, table: Histograms, parts: CellRanges) -> NDArray[np.int64]:
         """For each part the cells where its bands begin, and where the last one ends.
 
         Below the wanted rank a cell is nearer than d if the rows up to it are more than wanted − d; above it
@@ -121,7 +123,7 @@ class Aim:
         return np.concatenate([low, np.clip(inner, low, stop), stop], axis=1)
 
 
-def choose(table: Histograms, parts: Parts, aim: Aim, source: Source) -> NDArray[np.int64]:
+def choose(table: Histograms, parts: CellRanges, aim: RankTarget, source: BitSource) -> NDArray[np.int64]:
     """In each part a cell, with a chance in proportion to e^(−distance / scale)."""
     chosen = np.zeros(len(parts), dtype=np.int64)
     left = np.arange(len(parts))
@@ -135,7 +137,7 @@ def choose(table: Histograms, parts: Parts, aim: Aim, source: Source) -> NDArray
 
 
 def _tried(
-    table: Histograms, parts: Parts, aim: Aim, source: Source
+    table: Histograms, parts: CellRanges, aim: RankTarget, source: BitSource
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """In each part a cell, and whether to keep it."""
     weights, nearest, edges = chances(aim.scale), aim.nearest(), aim.edges(table, parts)

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise.audit_hook import through, unseen
+from sfumato.noise.audit_hook import observed, unobserved
 from sfumato.noise.candidates import candidates, share, yes_or_no
-from sfumato.noise.differences import Difference
-from sfumato.noise.laplace import Laplace
+from sfumato.noise.differences import LaplaceDifference
+from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import integers
 from sfumato.privacy.events import Pure
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.exact import Number
 
 
@@ -57,19 +57,19 @@ class SparseVector:
     def event(self) -> Pure:
         return Pure(self.epsilon)
 
-    def threshold_noise(self) -> Laplace:
+    def threshold_noise(self) -> LaplaceNoise:
         """Of scale sensitivity / ε₁."""
-        return Laplace.calibrated(self._first(), self.sensitivity)
+        return LaplaceNoise.calibrated(self._first(), self.sensitivity)
 
-    def answer_noise(self) -> Laplace:
+    def answer_noise(self) -> LaplaceNoise:
         """Of scale 2 · positives · sensitivity / ε₂, without the 2 if monotone."""
-        return Laplace.calibrated(self.epsilon - self._first(), self._shifts() * self.sensitivity)
+        return LaplaceNoise.calibrated(self.epsilon - self._first(), self._shifts() * self.sensitivity)
 
-    def begin(self, *, source: Source = OS) -> Watch:
+    def begin(self, *, source: BitSource = OS) -> NoisyThreshold:
         """Draw the noise of the threshold, and wait for answers."""
-        return Watch(self, source)
+        return NoisyThreshold(self, source)
 
-    def release(self, answers: Any, threshold: int, *, source: Source = OS) -> list[bool]:
+    def release(self, answers: Any, threshold: int, *, source: BitSource = OS) -> list[bool]:
         """For answers known beforehand: whether each reaches the threshold, up to the last yes paid for."""
         exact, least = candidates(answers).tolist(), _whole(threshold)
         watch, told = self.begin(source=source), list[bool]()
@@ -87,8 +87,8 @@ class SparseVector:
         rare = float((1 - share(confidence)) / whole(questions, "questions"))
         return self._difference().rarely(rare)
 
-    def _difference(self) -> Difference:
-        return Difference(float(self.answer_noise().scale), float(self.threshold_noise().scale))
+    def _difference(self) -> LaplaceDifference:
+        return LaplaceDifference(float(self.answer_noise().scale), float(self.threshold_noise().scale))
 
     def _shifts(self) -> int:
         return (1 if self.monotone else 2) * self.positives
@@ -101,7 +101,7 @@ class SparseVector:
         return self.epsilon / (1 + Fraction(round(16 * self._shifts() ** (2 / 3)), 16))
 
 
-class Watch:
+class NoisyThreshold:
     """A noisy threshold in use.
 
     It cannot be copied, pickled or taken into a forked process: two of it would say more than was paid for.
@@ -112,9 +112,9 @@ class Watch:
     left: int
     """How many yeses may still be told."""
 
-    def __init__(self, mechanism: SparseVector, source: Source) -> None:
+    def __init__(self, mechanism: SparseVector, source: BitSource) -> None:
         self._mechanism, self._source, self._answer_noise = mechanism, source, mechanism.answer_noise()
-        self._threshold_noise = unseen(lambda: _one(mechanism.threshold_noise(), source))
+        self._threshold_noise = unobserved(lambda: _one(mechanism.threshold_noise(), source))
         self._process, self._lock = os.getpid(), Lock()
         self.left = mechanism.positives
 
@@ -123,7 +123,7 @@ class Watch:
         margin = _whole(answer) - _whole(threshold)
         with self._lock:
             self._require_alive()
-            above = through(
+            above = observed(
                 self._mechanism, margin, self._mechanism.sensitivity, lambda: self._above(margin), within=self
             )
             self.left -= above
@@ -152,7 +152,7 @@ class Watch:
         raise _refused()
 
 
-def _one(noise: Laplace, source: Source) -> int:
+def _one(noise: LaplaceNoise, source: BitSource) -> int:
     return int(noise.release(np.zeros(1, dtype=np.int64), source=source)[0])
 
 

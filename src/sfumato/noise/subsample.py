@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import Histograms
-from sfumato.noise.laplace import Laplace
-from sfumato.noise.quantiles import Quantile
+from sfumato.noise.laplace import LaplaceNoise
+from sfumato.noise.quantiles import QuantileMechanism
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import integers
 from sfumato.privacy.canonical import tagged
@@ -23,7 +23,7 @@ from sfumato.privacy.exact import positive, whole
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy import events
     from sfumato.privacy.exact import Number
@@ -34,7 +34,7 @@ _HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class UnitBlocks:
     """A number of blocks, and a key that says which unit is in which.
 
     A unit's block depends on the key and on the unit's name alone, never on other units or on any row. The
@@ -88,7 +88,7 @@ class BlockMean:
     blocks: int
     low: int
     high: int
-    noise: Laplace
+    noise: LaplaceNoise
 
     def __post_init__(self) -> None:
         _require_bounds(self.blocks, self.low, self.high)
@@ -97,16 +97,16 @@ class BlockMean:
     def calibrated(cls, blocks: int, low: int, high: int, epsilon: Number) -> BlockMean:
         """The ε-private mean."""
         _require_bounds(blocks, low, high)
-        return cls(blocks, low, high, Laplace.calibrated(positive(epsilon, "epsilon"), high - low))
+        return cls(blocks, low, high, LaplaceNoise.calibrated(positive(epsilon, "epsilon"), high - low))
 
     def event(self, changed: int = 1) -> events.DiscreteLaplace:
         return self.noise.event(changed * (self.high - self.low))
 
-    def release(self, outputs: Any, *, source: Source = OS) -> Fraction:
+    def release(self, outputs: Any, *, source: BitSource = OS) -> Fraction:
         """The noisy mean, in steps."""
         kept = _kept(outputs, self.blocks, self.low, self.high)
         total = np.array([sum(kept.tolist())], dtype=object)
-        noisy = through(self, kept, 1, lambda: self.noise.release(total, source=source))
+        noisy = observed(self, kept, 1, lambda: self.noise.release(total, source=source))
         return Fraction(int(noisy[0]), self.blocks)
 
     def expected_error(self) -> float:
@@ -146,10 +146,10 @@ class BlockMedian:
     def event(self, changed: int = 1) -> events.Exponential:
         return self._choice().event(rows=2 * changed)
 
-    def release(self, outputs: Any, *, source: Source = OS) -> int:
+    def release(self, outputs: Any, *, source: BitSource = OS) -> int:
         """The chosen value, in steps."""
         kept = _kept(outputs, self.blocks, self.low, self.high)
-        return through(self, kept, 1, lambda: self._chosen(kept, source))
+        return observed(self, kept, 1, lambda: self._chosen(kept, source))
 
     def expected_error(self) -> float:
         """On average the answer is at most so many blocks away from the middle one."""
@@ -159,11 +159,11 @@ class BlockMedian:
         """With this confidence the answer is at most so many blocks away from the middle one."""
         return self._choice().rank_error(self.high - self.low + 1, confidence)
 
-    def _choice(self) -> Quantile:
+    def _choice(self) -> QuantileMechanism:
         """One block that changes takes one output away and adds another: two rows at half the price each."""
-        return Quantile(self.epsilon / 2, _HALF)
+        return QuantileMechanism(self.epsilon / 2, _HALF)
 
-    def _chosen(self, kept: IntArray, source: Source) -> int:
+    def _chosen(self, kept: IntArray, source: BitSource) -> int:
         steps, counts = np.unique((kept - self.low).astype(np.int64), return_counts=True)
         table = Histograms.sparse(steps, counts, cells=self.high - self.low + 1)
         return self.low + int(self._choice().choose(table, source)[0])

@@ -7,15 +7,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
-from sfumato.noise.gaussian import Gaussian
-from sfumato.noise.sampling.inversion import Given, invert
+from sfumato.noise.gaussian import GaussianNoise
+from sfumato.noise.sampling.inversion import RationalNumber, invert
 from sfumato.privacy.exact import exact
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from sfumato.noise.laplace import Laplace, Quotient
-    from sfumato.noise.sampling.normal import Rounded
+    from sfumato.noise.laplace import LaplaceNoise, LaplaceQuotient
+    from sfumato.noise.sampling.normal import RoundedNormal
 
 
 def risk(delta: Any) -> Fraction:
@@ -29,17 +29,17 @@ def risk(delta: Any) -> Fraction:
 
 
 @lru_cache(maxsize=64)
-def reached_rarely(law: Quotient | Rounded, chance: Fraction) -> int:
+def reached_rarely(law: LaplaceQuotient | RoundedNormal, chance: Fraction) -> int:
     """The smallest t with P(X ≥ t) < chance.
 
     The k with P(X < k) ≤ 1 − chance < P(X < k + 1) is decided by certain bounds, and t is k + 1.
     """
-    return invert(law, Given(1 - chance)) + 1
+    return invert(law, RationalNumber(1 - chance)) + 1
 
 
-def reaching(noise: Laplace | Gaussian, t: int) -> float:
+def reaching(noise: LaplaceNoise | GaussianNoise, t: int) -> float:
     """P(X ≥ t), to the precision of doubles."""
-    if isinstance(noise, Gaussian):
+    if isinstance(noise, GaussianNoise):
         return math.erfc((t - 0.5) / float(noise.sigma) / math.sqrt(2)) / 2
     r = math.exp(-1 / float(noise.scale))
     return r**t / (1 + r) if t > 0 else 1 - r ** (1 - t) / (1 + r)

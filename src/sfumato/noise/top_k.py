@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.audit_hook import through
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.candidates import candidates, expected_shortfall, likely_shortfall, share
-from sfumato.noise.exponential import Exponential
+from sfumato.noise.exponential import ExponentialMechanism
 from sfumato.noise.sampling.bernoulli_exp import below_best, chances
 from sfumato.noise.sampling.bits import OS
 from sfumato.privacy.canonical import tagged
@@ -20,7 +20,7 @@ from sfumato.privacy.exact import positive, whole
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
@@ -53,23 +53,23 @@ class TopK:
         object.__setattr__(self, "k", whole(self.k, "k"))
         object.__setattr__(self, "sensitivity", self.one().sensitivity)
 
-    def one(self) -> Exponential:
+    def one(self) -> ExponentialMechanism:
         """The mechanism of a single choice."""
-        return Exponential(self.epsilon / self.k, self.sensitivity, self.monotone)
+        return ExponentialMechanism(self.epsilon / self.k, self.sensitivity, self.monotone)
 
     def event(self) -> Repeated:
         return Repeated(self.one().event(), self.k)
 
-    def release(self, utilities: Any, *, source: Source = OS) -> list[int]:
+    def release(self, utilities: Any, *, source: BitSource = OS) -> list[int]:
         """The places of the chosen candidates, the first choice first."""
         scores = candidates(utilities)
         if scores.size < self.k:
             raise UsageError(
                 "SF-N404", "There are fewer candidates than places.", got=f"{scores.size} for k = {self.k}"
             )
-        return through(self, scores, self.sensitivity, lambda: self._chosen(scores, source))
+        return observed(self, scores, self.sensitivity, lambda: self._chosen(scores, source))
 
-    def _chosen(self, scores: IntArray, source: Source) -> list[int]:
+    def _chosen(self, scores: IntArray, source: BitSource) -> list[int]:
         weights, left, chosen = chances(self.one().scale), np.arange(scores.size), []
         for _ in range(self.k):
             place = weights.pick(below_best(scores[left]), source)

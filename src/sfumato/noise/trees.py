@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RangeEnd:
     """A range's part below a node: `slope` times the node's value, and a rest of its own variance."""
 
     slope: float
@@ -30,7 +30,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class SumTree:
     """The shape of the tree, and the weights of best estimates. Noise has variance 1 here."""
 
     cells: int
@@ -90,15 +90,15 @@ class Tree:
         Given its parent's value, a node's estimate is known up to its part of the group's variance. So a
         range's part below a node is a multiple of the node's value, and a rest that is independent of it.
         """
-        inside, ends = (start, stop), dict[int, End]()
+        inside, ends = (start, stop), dict[int, RangeEnd]()
         for place in range(self.height - 1):
             inside, ends = self._climb(place, inside, ends)
         rests = sum(end.slope**2 * self.weight[-1][node] + end.rest for node, end in ends.items())
         return self._mass(self.height - 1, *inside) + float(rests)
 
     def _climb(
-        self, place: int, inside: tuple[int, int], ends: dict[int, End]
-    ) -> tuple[tuple[int, int], dict[int, End]]:
+        self, place: int, inside: tuple[int, int], ends: dict[int, RangeEnd]
+    ) -> tuple[tuple[int, int], dict[int, RangeEnd]]:
         """The nodes of the next level that are wholly inside, and those at the ends."""
         start, stop = inside
         first, last = -(-start // self.branching), stop // self.branching
@@ -108,7 +108,7 @@ class Tree:
         groups = {group: self._end(place, group, inside, ends) for group in touched}
         return (first, max(first, last)), groups
 
-    def _end(self, place: int, group: int, inside: tuple[int, int], ends: dict[int, End]) -> End:
+    def _end(self, place: int, group: int, inside: tuple[int, int], ends: dict[int, RangeEnd]) -> RangeEnd:
         begin, end = group * self.branching, (group + 1) * self.branching
         whole = self._mass(place, begin, end)
         linear = square = self._mass(place, max(begin, inside[0]), min(end, inside[1]))
@@ -118,7 +118,7 @@ class Tree:
             linear += ends[node].slope * weight
             square += ends[node].slope ** 2 * weight
             rest += ends[node].rest
-        return End(linear / whole, rest + square - linear**2 / whole)
+        return RangeEnd(linear / whole, rest + square - linear**2 / whole)
 
     def _mass(self, place: int, start: int, stop: int) -> float:
         return float(self.upto[place][stop] - self.upto[place][start]) if start < stop else 0.0
@@ -142,7 +142,7 @@ class Tree:
 
 
 @lru_cache(maxsize=32)
-def tree(cells: int, branching: int) -> Tree:
+def tree(cells: int, branching: int) -> SumTree:
     """The tree over so many cells. With a branching of at least as many it is flat: the cells alone."""
     held = cells
     weight = [_padding(np.ones(held), branching)]
@@ -150,7 +150,7 @@ def tree(cells: int, branching: int) -> Tree:
         held = -(-held // branching)
         below = weight[-1].reshape(-1, branching).sum(axis=1)
         weight.append(_padding(below / (below + 1), branching))
-    return Tree(cells, branching, tuple(weight), tuple(np.cumsum(np.pad(each, (1, 0))) for each in weight))
+    return SumTree(cells, branching, tuple(weight), tuple(np.cumsum(np.pad(each, (1, 0))) for each in weight))
 
 
 def _padding(level: Floats, branching: int) -> Floats:

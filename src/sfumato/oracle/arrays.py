@@ -21,7 +21,7 @@ from sfumato.oracle.blocks import (
     Multiply,
     Tallied,
     Value,
-    span,
+    value_range,
 )
 from sfumato.oracle.own_rows import Matrix
 from sfumato.oracle.windows import EXACT, LARGEST, Columns, Window, stacked
@@ -84,7 +84,7 @@ class Arrays:
                 found[place, window.rows] = window.value(value)
         names = [Column(3, f"v{first + place}") for place in range(len(values))]
         columns = dict(zip(names, found, strict=True))
-        spans = {name: span(value, self.spans) for name, value in zip(names, values, strict=True)}
+        spans = {name: value_range(value, self.spans) for name, value in zip(names, values, strict=True)}
         return Arrays({**self._columns, **columns}, {**self.spans, **spans}, self._matrices), list(names)
 
     def beside(

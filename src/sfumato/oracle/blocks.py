@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.sensitivity import SumSensitivity
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.engines.program import Counted, Key, Program, Tallied, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
@@ -40,7 +42,7 @@ from sfumato.engines.values import (
     Some,
     Value,
 )
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.noise.scales import SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
@@ -52,8 +54,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
-    from sfumato.curator.plan.spend import Noise, Spend
+    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.noise.additive import Noise
 
     Spans = Mapping[Column, tuple[int, int]]
 
@@ -77,20 +80,19 @@ __all__ = [
     "Lookup",
     "Missing",
     "Multiply",
-    "Noisy",
     "Not",
     "Predicate",
     "Same",
     "Some",
     "Tallied",
     "Value",
-    "kept",
-    "part",
-    "priced",
-    "span",
-    "spread",
+    "limit_rows",
+    "price_blocks",
+    "price_histograms",
+    "share_of",
+    "split_histograms",
     "step",
-    "tabled",
+    "value_range",
 ]
 
 COUNT = Constant(1)
@@ -100,7 +102,9 @@ COUNT = Constant(1)
 # ---- what one row can reach --------------------------------------------------------------------------------
 
 
-def span(value: Value, spans: Spans, known: dict[int, tuple[int, int]] | None = None) -> tuple[int, int]:
+def value_range(
+    value: Value, spans: Spans, known: dict[int, tuple[int, int]] | None = None
+) -> tuple[int, int]:
     """Between which integers a value lies, whatever the row. `known` is for parts that are held elsewhere."""
     return _span(value, spans, {} if known is None else known)
 
@@ -168,46 +172,13 @@ class Block:
         return cls(tuple(terms), sum(reach), sum(each * each for each in reach), share)
 
 
-@tagged("Noisy", "terms", "l1", "l2_squared", "noise")
-@dataclass(frozen=True, slots=True)
-class Noisy:
-    """A block of sums, how far one unit moves it, and its noise."""
-
-    terms: int
-    l1: int
-    l2_squared: int
-    noise: Noise
-
-    def event(self) -> Event:
-        if isinstance(self.noise, Laplace):
-            return self.noise.event(self.l1)
-        return self.noise.event(self.l2)
-
-    def release(self, exact: Any) -> Any:
-        if isinstance(self.noise, Laplace):
-            return self.noise.release(exact, l1=self.l1)
-        return self.noise.release(exact, l2=self.l2)
-
-    @property
-    def l2(self) -> Fraction:
-        return root_up(Fraction(self.l2_squared))
-
-    @property
-    def deviation(self) -> float:
-        """Of the noise of one sum. Integer Laplace noise has the variance 2r / (1 − r)², r = e^(−1/scale)."""
-        if isinstance(self.noise, Gaussian):
-            return float(self.noise.sigma)
-        rate = float(1 / self.noise.scale)
-        return max(1e-12, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
-
-
 @tagged("Joint", "program", "blocks")
 @dataclass(frozen=True, slots=True)
 class Joint:
     """Noisy sums over listed cells, block by block, from one scan."""
 
     program: Program
-    blocks: tuple[Noisy, ...]
+    blocks: tuple[NoisySum[int], ...]
 
     def event(self) -> Event:
         return Sequential(tuple(block.event() for block in self.blocks))
@@ -216,35 +187,35 @@ class Joint:
         """One row a term, one column a cell."""
         noisy: list[list[int]] = []
         for block in self.blocks:
-            rows = exact[len(noisy) : len(noisy) + block.terms]
+            rows = exact[len(noisy) : len(noisy) + block.of]
             noisy += block.release(rows).tolist()
         return noisy
 
 
-def part(spend: Spend, share: Fraction) -> Spend:
+def share_of(spend: Spend, share: Fraction) -> Spend:
     """A share of a spend. Shares of 1 in all cost the whole: ε adds up, and so do squares of 1/multiplier."""
-    if isinstance(spend, Pure):
-        return Pure(spend.epsilon * share, spend.delta, spend.words)
-    return Rounded(root_up(spend.multiplier**2 / share), spend.words)
+    if isinstance(spend, PureSpend):
+        return PureSpend(spend.epsilon * share, spend.delta, spend.words)
+    return GaussianSpend(root_up(spend.multiplier**2 / share), spend.words)
 
 
-def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
+def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> NoisySum[int]:
     """A unit of so many rows moves a block by all of them; replacing it takes one away and adds another."""
     times = rows * (2 if replaced else 1)
-    l1, l2_squared = block.l1 * times, block.l2_squared * times**2
-    share = part(block.out_of or spend, block.share)
+    sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2)
+    share = share_of(block.out_of or spend, block.share)
     noise: Noise
-    if isinstance(share, Pure):
-        noise = Laplace(max(SMALLEST, l1 / share.epsilon))
+    if isinstance(share, PureSpend):
+        noise = LaplaceNoise(max(SMALLEST, sensitivity.l1 / share.epsilon))
     else:
-        noise = Gaussian(max(SMALLEST, root_up(l2_squared * share.multiplier**2)))
-    return Noisy(len(block.terms), l1, l2_squared, noise)
+        noise = GaussianNoise(max(SMALLEST, root_up(sensitivity.l2_squared * share.multiplier**2)))
+    return NoisySum(len(block.terms), sensitivity, noise)
 
 
 # ---- about a table -----------------------------------------------------------------------------------------
 
 
-def kept(source: Source, rows_per_unit: int) -> tuple[Source, int]:
+def limit_rows(source: RowSource, rows_per_unit: int) -> tuple[RowSource, int]:
     """The same rows, of which one unit has at most so many, and how many that is."""
     if rows_per_unit >= source.max_rows:
         return source, source.max_rows
@@ -252,14 +223,14 @@ def kept(source: Source, rows_per_unit: int) -> tuple[Source, int]:
     return replace(source, rows=bounded, where=Every(), max_rows=rows_per_unit), rows_per_unit
 
 
-def step(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
+def step(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
     replaced = source.table.neighbours is Neighbours.REPLACE_ONE
     terms = tuple(Counted() if term is COUNT else Total(term) for block in blocks for term in block.terms)
     program = Program(source.rows, source.where, tuple(keys), terms)
     return Joint(program, tuple(noisy(block, spend, source.max_rows, replaced) for block in blocks))
 
 
-def priced(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
+def price_blocks(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
@@ -267,8 +238,8 @@ def priced(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: 
     return Priced(source.table, spend, (step(source, keys, blocks, spend),), bias)
 
 
-def tabled(
-    source: Source,
+def price_histograms(
+    source: RowSource,
     groupings: Sequence[Sequence[Key]],
     keys: Sequence[Key],
     blocks: Sequence[Block],
@@ -276,13 +247,13 @@ def tabled(
 ) -> Priced:
     """Each block's one term by several groupings at once: a sum for each of their cells, all in one scan."""
     if len(groupings) == 1:
-        return priced(source, (*groupings[0], *keys), blocks, spend)
+        return price_blocks(source, (*groupings[0], *keys), blocks, spend)
     cells = [cell for grouping in groupings for cell in _cells(grouping)]
     wide = [
         replace(block, terms=tuple(Choose(cell, block.terms[0], Constant(0)) for cell in cells))
         for block in blocks
     ]
-    return priced(source, keys, wide, spend)
+    return price_blocks(source, keys, wide, spend)
 
 
 def _cells(grouping: Sequence[Key]) -> list[Every]:
@@ -293,7 +264,7 @@ def _cells(grouping: Sequence[Key]) -> list[Every]:
     return [Every(parts) for parts in found]
 
 
-def spread(
+def split_histograms(
     answer: Sequence[Sequence[int]], groupings: Sequence[Sequence[Key]], keys: Sequence[Key], blocks: int
 ) -> list[list[Any]]:
     """What `tabled` answers, as an array for each block of each grouping: its cells by those of the keys."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.plan.spend import Moves, Needs, Pure, Rounded, spend
+from sfumato.curator.plan.sensitivity import SumSensitivity
+from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, spend
 from sfumato.errors import UsageError
-from sfumato.oracle.blocks import part
+from sfumato.oracle.blocks import share_of
 from sfumato.privacy import composition, events
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.exact import exact, positive, raised, shown
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
     from sfumato.curator.plan.spend import Spend
 
-_NEEDS = Needs((Moves(1, 1),))
+_NEEDS = Needs((SumSensitivity(1, 1),))
 
 
 @dataclass(frozen=True, slots=True)
-class Purse:
+class FitBudget:
     """`main` for what is summed, and `aside` for what pure ε does better: single numbers and choices.
 
     Both together are (ε, δ)-private, or ρ-zCDP, by composition: ε₁ + ε₂ with δ for the Gaussian part alone;
@@ -32,8 +33,8 @@ class Purse:
     """
 
     main: Spend
-    aside: Pure | None
-    alone: Pure
+    aside: PureSpend | None
+    alone: PureSpend
     words: str
     epsilon: Fraction | None
     delta: Fraction
@@ -43,7 +44,7 @@ class Purse:
     first: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, amounts: Mapping[str, Any], aside: Fraction, first: Fraction = Fraction(0)) -> Purse:
+    def of(cls, amounts: Mapping[str, Any], aside: Fraction, first: Fraction = Fraction(0)) -> FitBudget:
         """From what was typed: epsilon, epsilon and delta, or rho."""
         if not amounts or amounts.keys() == {"delta"}:
             raise UsageError(
@@ -58,16 +59,16 @@ class Purse:
             rest["delta"] = delta / 2  # each of the two ways on from there has half
         main = spend(budget=Budget(1), needs=_NEEDS, amounts=rest) if aside or first else whole
         left = epsilon * (1 - aside) - _spent(main, first, delta / 2)
-        set_aside = Pure(epsilon * aside) if aside else None
-        return cls(main, set_aside, Pure(left), str(whole), epsilon, delta, None, first=first)
+        set_aside = PureSpend(epsilon * aside) if aside else None
+        return cls(main, set_aside, PureSpend(left), str(whole), epsilon, delta, None, first=first)
 
     @classmethod
-    def _concentrated(cls, rho: Fraction, aside: Fraction, first: Fraction, words: str) -> Purse:
+    def _concentrated(cls, rho: Fraction, aside: Fraction, first: Fraction, words: str) -> FitBudget:
         """Pure ε is ε²/2-zCDP."""
         main = spend(budget=Budget(1), needs=_NEEDS, amounts={"rho": rho * (1 - aside)})
         one, rest = (_root_down(2 * rho * share) for share in (aside, (1 - aside) * (1 - first)))
-        set_aside = Pure(one) if aside else None
-        return cls(main, set_aside, Pure(rest), words, None, Fraction(0), rho, first=first)
+        set_aside = PureSpend(one) if aside else None
+        return cls(main, set_aside, PureSpend(rest), words, None, Fraction(0), rho, first=first)
 
     @property
     def sums(self) -> tuple[events.Event, ...]:
@@ -85,16 +86,16 @@ class Purse:
 
 
 def event_of(amount: Spend) -> events.Event:
-    if isinstance(amount, Rounded):
+    if isinstance(amount, GaussianSpend):
         return events.Gaussian(amount.multiplier)
     return events.Pure(amount.epsilon)
 
 
 def _spent(main: Spend, share: Fraction, delta: Fraction) -> Fraction:
     """The ε of a share of a spend, at this δ."""
-    if isinstance(main, Pure) or not share:
-        return main.epsilon * share if isinstance(main, Pure) else Fraction(0)
-    return raised(composition.epsilon([event_of(part(main, share))], delta))
+    if isinstance(main, PureSpend) or not share:
+        return main.epsilon * share if isinstance(main, PureSpend) else Fraction(0)
+    return raised(composition.epsilon([event_of(share_of(main, share))], delta))
 
 
 def _root_down(square: Fraction) -> Fraction:

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
-from sfumato.curator.plan.spend import Pure, Rounded
-from sfumato.oracle.blocks import part
-from sfumato.oracle.fit_budget import Purse, event_of
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
+from sfumato.oracle.blocks import share_of
+from sfumato.oracle.fit_budget import FitBudget, event_of
 from sfumato.privacy import composition, events
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import Repeated, Sequential
@@ -45,16 +45,16 @@ class Guarantee:
     @classmethod
     def of(
         cls,
-        purse: Purse,
+        budget: FitBudget,
         *,
         unit: str = "one row",
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         arithmetic: str = EXACT,
     ) -> Guarantee:
-        epsilon = math.inf if purse.epsilon is None else float(purse.epsilon)
-        rho = None if purse.rho is None else float(purse.rho)
-        replaced = "" if neighbours is Neighbours.REPLACE_ONE else _replaced(purse)
-        return cls(neighbours.value, unit, epsilon, float(purse.delta), rho, replaced, arithmetic)
+        epsilon = math.inf if budget.epsilon is None else float(budget.epsilon)
+        rho = None if budget.rho is None else float(budget.rho)
+        replaced = "" if neighbours is Neighbours.REPLACE_ONE else _replaced(budget)
+        return cls(neighbours.value, unit, epsilon, float(budget.delta), rho, replaced, arithmetic)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -92,25 +92,25 @@ def together(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
 
 
 @lru_cache(maxsize=64)
-def _replaced(purse: Purse) -> str:
+def _replaced(budget: FitBudget) -> str:
     """Replacing is removing one and adding another: twice the sensitivity of every sum."""
-    if purse.whole is not None and purse.epsilon is not None and purse.delta:
-        epsilon, seldom = float(purse.epsilon), float(purse.delta)
+    if budget.whole is not None and budget.epsilon is not None and budget.delta:
+        epsilon, seldom = float(budget.epsilon), float(budget.delta)
         if epsilon + math.log(2 * seldom) >= 0:
             return "nothing is promised"
         return _words(2 * epsilon, (1 + math.exp(epsilon)) * seldom)
-    if purse.rho is not None:
-        return f"ρ = {float(4 * purse.rho):.4g}"
-    if isinstance(purse.main, Pure) or purse.epsilon is None:
-        return _words(2 * float(purse.epsilon or 0), 0.0)
-    delta = purse.delta / 2 if purse.first else purse.delta
-    doubled = composition.epsilon([events.Gaussian(purse.main.multiplier / 2)], delta)
-    instead = 2 * float(purse.alone.epsilon)
-    if purse.first:
-        before = Rounded(purse.main.multiplier / 2, "")
-        instead += composition.epsilon([event_of(part(before, purse.first))], delta)
-    first = 0.0 if purse.aside is None else 2 * float(purse.aside.epsilon)
-    return _words(first + max(doubled, instead), float(purse.delta))
+    if budget.rho is not None:
+        return f"ρ = {float(4 * budget.rho):.4g}"
+    if isinstance(budget.main, PureSpend) or budget.epsilon is None:
+        return _words(2 * float(budget.epsilon or 0), 0.0)
+    delta = budget.delta / 2 if budget.first else budget.delta
+    doubled = composition.epsilon([events.Gaussian(budget.main.multiplier / 2)], delta)
+    instead = 2 * float(budget.alone.epsilon)
+    if budget.first:
+        before = GaussianSpend(budget.main.multiplier / 2, "")
+        instead += composition.epsilon([event_of(share_of(before, budget.first))], delta)
+    first = 0.0 if budget.aside is None else 2 * float(budget.aside.epsilon)
+    return _words(first + max(doubled, instead), float(budget.delta))
 
 
 def _words(epsilon: float, delta: float) -> str:

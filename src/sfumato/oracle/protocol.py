@@ -1,8 +1,8 @@
 """What a learner may ask of rows it never sees: noisy sums and histograms, quantiles, and a choice of sums.
 
-`Oracle` says what each costs; where the exact integers come from is said by `ArrayOracle`, for one's own
-arrays, and by the session, for a table behind the curator. A learner that speaks to an oracle alone is as
-private as what it asked, and runs on every engine unchanged.
+`Oracle` prices every question; its subclasses say where the exact integers come from: `ArrayOracle` for one's
+own arrays, `TableOracle` for a table behind the curator, `HeldRowsOracle` for rows held in memory. A learner
+that speaks to an oracle alone is as private as what it asked, and runs on every engine unchanged.
 
 Because : docs/proofs/statistics.md
 """
@@ -13,33 +13,27 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.curator.plan.selections import Ranked
-from sfumato.curator.plan.spend import Pure
-from sfumato.noise import Quantiles, TopK
-from sfumato.oracle.blocks import Add, Block, Constant, Key, Noisy, noisy, part, span
-from sfumato.oracle.declared import View, around
-from sfumato.oracle.gradients import Rows, plain
-from sfumato.privacy.events import Sequential
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.noise import QuantilesMechanism, TopK
+from sfumato.oracle.blocks import Add, Block, Constant, Key, noisy, share_of, value_range
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
-    from sfumato.learn.convex.objective_release import Minima
-    from sfumato.oracle.arrays import Arrays
     from sfumato.oracle.blocks import Value
-    from sfumato.oracle.declared import Declared
-    from sfumato.oracle.fit_budget import Purse
-    from sfumato.oracle.gradients import Slopes
-    from sfumato.privacy.events import Event
-
-    Pay = Callable[[Event], None]
+    from sfumato.oracle.declared import Declared, View
+    from sfumato.oracle.fit_budget import FitBudget
+    from sfumato.oracle.gradients import GradientQuestion
+    from sfumato.oracle.row_kernels import RowKernel
 
 ALL = Fraction(1)
 
@@ -54,7 +48,7 @@ class Answer:
 
 
 class Oracle(ABC):
-    """Sums over rows whose bounds are declared, out of one purse."""
+    """Sums over rows whose bounds are declared, out of one budget."""
 
     rows_per_unit: int = 1
     scans: bool = False
@@ -62,9 +56,9 @@ class Oracle(ABC):
     replaced: bool = False
     """Whether neighbours replace a unit instead of adding or removing one."""
 
-    def __init__(self, declared: Declared, purse: Purse) -> None:
+    def __init__(self, declared: Declared, budget: FitBudget) -> None:
         self.declared = declared
-        self.purse = purse
+        self.budget = budget
 
     def sums(
         self,
@@ -73,11 +67,11 @@ class Oracle(ABC):
         share: Fraction = ALL,
         out_of: Spend | None = None,
     ) -> list[Answer]:
-        """Each block's sums in every cell of the keys, from one scan, for this share of the purse.
+        """Each block's sums in every cell of the keys, from one scan, for this share of the budget.
 
-        `out_of` names a part of the purse; without it, the main one pays.
+        `out_of` names a part of the budget; without it, the main one pays.
         """
-        spend = part(out_of or self.purse.main, share)
+        spend = share_of(out_of or self.budget.main, share)
         found = self._sums(tuple(blocks), tuple(keys), spend)
         return list(map(_answer, found, self.noise(blocks, spend)))
 
@@ -94,23 +88,26 @@ class Oracle(ABC):
         One answer a term for each grouping; its rows are the cells of the grouping, its columns those of
         the keys. `shares` divides the spend among the terms; without it, all have the same.
         """
-        spend = part(self.purse.main, share)
+        spend = share_of(self.budget.main, share)
         parts = shares or [Fraction(1, len(terms))] * len(terms)
         blocks = tuple(self._repeated(*each, len(groupings)) for each in zip(terms, parts, strict=True))
         found = self._histograms(tuple(map(tuple, groupings)), blocks, tuple(keys), spend)
         noise = self.noise(blocks, spend)
         return [list(map(_answer, each, noise)) for each in found]
 
-    def slopes(self, asked: Slopes, share: Fraction = ALL) -> Answer:
+    def gradients(self, asked: GradientQuestion, share: Fraction = ALL) -> Answer:
         """The slopes of a loss at public weights, from one scan; the rows are to be shortened before."""
-        spend = part(self.purse.main, share)
+        spend = share_of(self.budget.main, share)
         (noise,) = self.noise([asked.block(self.declared)], spend)
-        found = np.asarray(self._slopes(asked, noise, spend), dtype=np.float64)
+        found = np.asarray(self._gradients(asked, noise, spend), dtype=np.float64)
         return Answer(found.reshape(asked.weights.shape), noise.deviation)
 
-    def minima(self, asked: Minima) -> NDArray[np.float64]:
-        """Weights near a minimum, one row a score, of rows behind the curator that were shortened."""
-        raise AssertionError("textbook forms see own arrays as they are")
+    def release_objective(self, kernel: RowKernel) -> NDArray[np.float64]:
+        """Return what a kernel releases about rows behind the curator that were shortened, in its own steps.
+
+        The kernel sees one figure for each feature of a unit's one row and, last, its class: −1 for none.
+        """
+        raise AssertionError("own arrays are seen as they are, so no kernel is charged for them")
 
     @abstractmethod
     def short(self, length: float) -> Oracle:
@@ -137,8 +134,8 @@ class Oracle(ABC):
         By pure ε, of which every value has an equal part.
         """
         spend, moved = self._pure(out_of, share), self.rows_per_unit * (2 if self.replaced else 1)
-        ends = [span(value, self.declared.spans) for value in values]
-        mechanism = Quantiles(spend.epsilon / (len(values) * moved), tuple(shares))
+        ends = [value_range(value, self.declared.spans) for value in values]
+        mechanism = QuantilesMechanism(spend.epsilon / (len(values) * moved), tuple(shares))
         cells, size = math.prod(key.size for key in keys), 1 + max(high - low for low, high in ends)
         ranked = Ranked(len(values), cells, size, mechanism, moved)
         places = [Add(value, Constant(-low)) for value, (low, _) in zip(values, ends, strict=True)]
@@ -165,14 +162,14 @@ class Oracle(ABC):
     @abstractmethod
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
 
-    def _pure(self, out_of: Spend | None, share: Fraction) -> Pure:
+    def _pure(self, out_of: Spend | None, share: Fraction) -> PureSpend:
         """What choices are paid for with: beside Gaussian noise they are not one Gaussian mechanism."""
-        spend = part(out_of or self.purse.main, share)
-        if not isinstance(spend, Pure):
+        spend = share_of(out_of or self.budget.main, share)
+        if not isinstance(spend, PureSpend):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 
-    def noise(self, blocks: Sequence[Block], spend: Spend) -> list[Noisy]:
+    def noise(self, blocks: Sequence[Block], spend: Spend) -> list[NoisySum[int]]:
         """What would be added to these blocks; public."""
         return [noisy(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
@@ -196,87 +193,12 @@ class Oracle(ABC):
         """The noisy integers of each block's term for each grouping."""
 
     @abstractmethod
-    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
+    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         """The noisy integers, features fastest."""
 
     @abstractmethod
     def _around(self, view: View) -> Oracle: ...
 
 
-class ArrayOracle(Oracle):
-    """Over one's own arrays: exact integers by NumPy, exact noise. `pay` is told each price beforehand."""
-
-    def __init__(self, declared: Declared, purse: Purse, arrays: Arrays, pay: Pay) -> None:
-        super().__init__(declared, purse)
-        self._arrays = arrays
-        self._pay = pay
-        self._matrix: Rows | None = None
-
-    def short(self, length: float) -> ArrayOracle:
-        return self._around(View(length))
-
-    def plain(self, event: Event) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The rows themselves and their classes, for textbook forms; charged for what those promise."""
-        self._pay(event)
-        return plain(self.declared, self._arrays)
-
-    def _around(self, view: View) -> ArrayOracle:
-        found = around(self.declared, self._arrays, view)
-        return self._over(found.declared, found.arrays)
-
-    def remember(self, values: Sequence[Value]) -> tuple[ArrayOracle, list[Value]]:
-        arrays, columns = self._arrays.with_values(values)
-        return self._over(replace(self.declared, spans=arrays.spans), arrays), columns
-
-    def _over(self, declared: Declared, arrays: Arrays) -> Self:
-        """The same over other columns of the same rows."""
-        return type(self)(declared, self.purse, arrays, self._pay)
-
-    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
-        noise = self._paid(blocks, spend)
-        exact = self._arrays.sums(keys, [term for block in blocks for term in block.terms])
-        ends = np.cumsum([each.terms for each in noise])[:-1]
-        return [each.release(sums) for each, sums in zip(noise, np.split(exact, ends), strict=True)]
-
-    def _histograms(
-        self,
-        groupings: tuple[tuple[Key, ...], ...],
-        blocks: tuple[Block, ...],
-        keys: tuple[Key, ...],
-        spend: Spend,
-    ) -> list[list[Any]]:
-        """All cells of all groupings are one vector to the noise of a term."""
-        noise = self._paid(blocks, spend)
-        terms = [block.terms[0] for block in blocks]
-        exact = self._arrays.histograms([(*grouping, *keys) for grouping in groupings], terms)
-        cells = int(np.prod([key.size for key in keys], dtype=np.int64))
-        long = [each.release(np.concatenate([one[at] for one in exact])) for at, each in enumerate(noise)]
-        ends = np.cumsum([one.shape[1] for one in exact])[:-1]
-        parts = [np.split(each, ends) for each in long]
-        return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
-
-    def _slopes(self, asked: Slopes, noise: Noisy, spend: Spend) -> Any:
-        self._pay(noise.event())
-        if self._matrix is None or not self._matrix.suits(asked):
-            self._matrix = Rows.of(self.declared, self._arrays, asked)
-        return noise.release(asked.exact(self._matrix))
-
-    def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
-    ) -> list[list[list[int]]]:
-        self._pay(ranked.event())
-        return ranked.release(self._arrays.tallied(keys, values, ranked.size))
-
-    def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
-        self._pay(mechanism.event())
-        return mechanism.release(self._arrays.sums((), terms)[:, 0])
-
-    def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:
-        """Charged before anything is summed."""
-        noise = self.noise(blocks, spend)
-        self._pay(Sequential(tuple(each.event() for each in noise)))
-        return noise
-
-
-def _answer(values: Any, noise: Noisy) -> Answer:
+def _answer(values: Any, noise: NoisySum[int]) -> Answer:
     return Answer(np.asarray(values, dtype=np.float64), noise.deviation)

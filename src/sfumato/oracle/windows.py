@@ -31,7 +31,7 @@ from sfumato.oracle.blocks import (
     Same,
     Some,
     Value,
-    span,
+    value_range,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Columns:
         """No row's value lies further from 0."""
         if id(value) in self._reaches:
             return self._reaches[id(value)]
-        reach = max(map(abs, span(value, self._spans, self._known)))
+        reach = max(map(abs, value_range(value, self._spans, self._known)))
         if reach > LARGEST:
             raise OverflowError("a value lies beyond 2^62")
         self._reaches[id(value)] = reach

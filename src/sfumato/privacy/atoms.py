@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Atoms:
+class LossAtoms:
     """Losses in rising order, their chances, and the chance of an infinite one."""
 
     losses: NDArray[np.floating[Any]]
@@ -36,26 +36,26 @@ class Atoms:
         return np.unique(np.concatenate([np.floor(scaled), np.ceil(scaled)]).astype(np.int64))
 
 
-def approximate(epsilon: float, delta: float) -> Atoms:
+def approximate(epsilon: float, delta: float) -> LossAtoms:
     """The pair that dominates all (ε, δ)-DP ones: ±ε, and with chance δ everything."""
     share = (1 - delta) / (1 + math.exp(-epsilon))
-    return Atoms(np.array([-epsilon, epsilon]), np.array([1 - delta - share, share]), delta)
+    return LossAtoms(np.array([-epsilon, epsilon]), np.array([1 - delta - share, share]), delta)
 
 
-def responses(epsilon: float, values: int) -> Atoms:
+def responses(epsilon: float, values: int) -> LossAtoms:
     """Randomized response: the true answer, the other table's true answer, and all others."""
     other = math.exp(-epsilon) / (1 + (values - 1) * math.exp(-epsilon))
     masses = np.array([other, (values - 2) * other, 1 - (values - 1) * other])
-    return Atoms(np.array([-epsilon, 0.0, epsilon]), masses, 0.0)
+    return LossAtoms(np.array([-epsilon, 0.0, epsilon]), masses, 0.0)
 
 
-def integer_laplace(rate: float, steps: int) -> Atoms:
+def integer_laplace(rate: float, steps: int) -> LossAtoms:
     """Integer Laplace noise against itself `steps` away: the loss is (steps − 2x)·rate for 0 ≤ x ≤ steps."""
     x = np.arange(steps, -1, -1)
     r = math.exp(-rate)
     masses = np.exp(-rate * x) * (-math.expm1(-rate) / (1 + r))
     masses[0], masses[-1] = math.exp(-rate * steps) / (1 + r), 1 / (1 + r)
-    return Atoms((steps - 2 * x) * rate, masses, 0.0)
+    return LossAtoms((steps - 2 * x) * rate, masses, 0.0)
 
 
 def _sums_from(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
-from sfumato.privacy.atoms import Atoms, approximate, integer_laplace, responses
+from sfumato.privacy.atoms import LossAtoms, approximate, integer_laplace, responses
 from sfumato.privacy.events import (
     ApproxDP,
     DiscreteLaplace,
@@ -54,7 +54,7 @@ Losses = Any  # dp_accounting's PrivacyLossDistribution, which has no types
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class LossGrid:
     """Where losses may lie, and which way they are moved there."""
 
     step: float
@@ -71,7 +71,7 @@ class Grid:
 @lru_cache(maxsize=16)
 def losses(event: Event, step: float = STEP, lower: bool = False) -> Losses:
     """The losses of an event. `lower` bounds the worst mechanism of its kind from below, else from above."""
-    grid = Grid(step, lower)
+    grid = LossGrid(step, lower)
     parts = [_repeated(part, times, grid) for part, times in _parts(event, lower).items()]
     return _composed(parts or [_atoms(approximate(0.0, 0.0), grid)])
 
@@ -112,7 +112,7 @@ def _require_attained(counts: Iterable[Event]) -> None:
             _refuse(event)
 
 
-def _repeated(event: Event, times: int, grid: Grid) -> Losses:
+def _repeated(event: Event, times: int, grid: LossGrid) -> Losses:
     once = _single(event, grid)
     return once if times == 1 else once.self_compose(times)
 
@@ -130,7 +130,7 @@ def _composed(parts: list[Losses]) -> Losses:
 
 
 @singledispatch
-def _single(event: Event, grid: Grid) -> Losses:
+def _single(event: Event, grid: LossGrid) -> Losses:
     _refuse(event)
 
 
@@ -144,18 +144,18 @@ def _refuse(event: Event) -> NoReturn:
 
 
 @_single.register
-def _(event: Gaussian, grid: Grid) -> Losses:
+def _(event: Gaussian, grid: LossGrid) -> Losses:
     return _library().from_gaussian_mechanism(float(event.sigma), **grid.options())
 
 
 @_single.register
-def _(event: Laplace, grid: Grid) -> Losses:
+def _(event: Laplace, grid: LossGrid) -> Losses:
     _require_narrow(1 / event.scale)
     return _library().from_laplace_mechanism(float(event.scale), **grid.options())
 
 
 @_single.register
-def _(event: DiscreteLaplace, grid: Grid) -> Losses:
+def _(event: DiscreteLaplace, grid: LossGrid) -> Losses:
     _require_narrow(event.pure())
     if event.l1 > MOST_STEPS:
         _refuse(event)
@@ -163,7 +163,7 @@ def _(event: DiscreteLaplace, grid: Grid) -> Losses:
 
 
 @_single.register
-def _(event: RandomizedResponse, grid: Grid) -> Losses:
+def _(event: RandomizedResponse, grid: LossGrid) -> Losses:
     _require_narrow(event.epsilon)
     return _atoms(responses(float(event.epsilon), event.values), grid)
 
@@ -171,13 +171,13 @@ def _(event: RandomizedResponse, grid: Grid) -> Losses:
 @_single.register(Pure)
 @_single.register(ApproxDP)
 @_single.register(ThresholdedKeys)
-def _(event: Pure | ApproxDP | ThresholdedKeys, grid: Grid) -> Losses:
+def _(event: Pure | ApproxDP | ThresholdedKeys, grid: LossGrid) -> Losses:
     _require_narrow(event.epsilon)
     return _atoms(approximate(float(event.epsilon), float(event.side_delta())), grid)
 
 
 @_single.register
-def _(event: Exponential, grid: Grid) -> Losses:
+def _(event: Exponential, grid: LossGrid) -> Losses:
     """Above, the pair that dominates every mechanism of this range; below, the one centred in its range."""
     _require_narrow(event.epsilon)
     if grid.lower or not event.epsilon:
@@ -188,7 +188,7 @@ def _(event: Exponential, grid: Grid) -> Losses:
 
 
 @_single.register
-def _(event: Sampled, grid: Grid) -> Losses:
+def _(event: Sampled, grid: LossGrid) -> Losses:
     rate, poisson = float(event.rate), event.relation is Neighbours.ADD_REMOVE
     if event.rate == 1:
         return _single(event.event, grid)
@@ -206,7 +206,7 @@ def _(event: Sampled, grid: Grid) -> Losses:
 
 
 @_single.register
-def _(event: Parallel, grid: Grid) -> Losses:
+def _(event: Parallel, grid: LossGrid) -> Losses:
     """Above, the pair whose profile is the largest of all; below, one part that is large at order 2."""
     if grid.lower or len(event.events) < 2:
         dearest = max(event.events, key=lambda part: part.renyi(2.0), default=Pure(0))
@@ -232,7 +232,7 @@ def bounded_range_profile(epsilon: float, at: NDArray[np.floating[Any]]) -> NDAr
     return np.where(at <= -epsilon, -np.expm1(np.minimum(at, 0)), profile)
 
 
-def _dots(first: int, deltas: NDArray[np.floating[Any]], grid: Grid) -> Losses:
+def _dots(first: int, deltas: NDArray[np.floating[Any]], grid: LossGrid) -> Losses:
     from dp_accounting.pld import pld_pmf
 
     last = first + len(deltas) - 1
@@ -240,7 +240,7 @@ def _dots(first: int, deltas: NDArray[np.floating[Any]], grid: Grid) -> Losses:
     return _library().PrivacyLossDistribution(pmf)
 
 
-def _atoms(atoms: Atoms, grid: Grid) -> Losses:
+def _atoms(atoms: LossAtoms, grid: LossGrid) -> Losses:
     from dp_accounting.pld import pld_pmf
 
     if grid.lower:

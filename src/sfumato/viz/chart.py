@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sfumato.errors import UsageError
+from sfumato.errors import UsageError, missing_extra
 from sfumato.viz.theme import CONFIG
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ def _renderer() -> ModuleType:
     try:
         import vl_convert
     except ImportError:
-        raise UsageError(
+        raise missing_extra(
+            "plot",
             "SF-V101",
             "Saving this picture needs the plot extra, which is not installed.",
             why="only .json can be written without it",
-            try_='pip install "sfumato[plot]"',
         ) from None
     return vl_convert
 

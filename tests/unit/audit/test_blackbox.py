@@ -14,7 +14,7 @@ from sfumato import audit
 from sfumato.audit.claims import coin_divergence, normal_distance, read
 from sfumato.audit.confidence import lower, upper
 from sfumato.errors import UsageError
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy import events
 
 ALPHA = 1e-7
@@ -27,23 +27,23 @@ def run(target, claim, **options) -> Verdict:  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("scale", [1, 7, 1000])
 def test_laplace_keeps_its_price_and_half_of_it_does_not(scale: int) -> None:
-    target = audit.pair(Laplace(Fraction(scale)).release, 5, 5 + scale)
-    found = run(target, Laplace(Fraction(scale)).event(scale))
+    target = audit.pair(LaplaceNoise(Fraction(scale)).release, 5, 5 + scale)
+    found = run(target, LaplaceNoise(Fraction(scale)).event(scale))
     assert not found.violates
     assert found.lower_bound > 0.9
     assert found.shortfall is not None
     assert found.shortfall < 0.15
-    half = audit.pair(Laplace(Fraction(scale, 2)).release, 5, 5 + scale)
+    half = audit.pair(LaplaceNoise(Fraction(scale, 2)).release, 5, 5 + scale)
     assert run(half, 1).violates
 
 
 @pytest.mark.parametrize("sigma", [1, 40, 5000])
 def test_gaussian_keeps_its_price_and_half_of_it_does_not(sigma: int) -> None:
-    claim = Gaussian(Fraction(sigma)).event(sigma)
-    found = run(audit.pair(Gaussian(Fraction(sigma)).release, 0, sigma), claim)
+    claim = GaussianNoise(Fraction(sigma)).event(sigma)
+    found = run(audit.pair(GaussianNoise(Fraction(sigma)).release, 0, sigma), claim)
     assert not found.violates
     assert found.used > 0.4 if sigma == 1 else found.used > 0.9
-    assert run(audit.pair(Gaussian(Fraction(sigma, 2)).release, 0, sigma), claim).violates
+    assert run(audit.pair(GaussianNoise(Fraction(sigma, 2)).release, 0, sigma), claim).violates
 
 
 def test_delta_pays_for_rare_outputs() -> None:
@@ -51,7 +51,7 @@ def test_delta_pays_for_rare_outputs() -> None:
 
     def leaky(value: int):  # type: ignore[no-untyped-def]
         rng = np.random.default_rng(value)
-        noise = Laplace(Fraction(1))
+        noise = LaplaceNoise(Fraction(1))
 
         def sampler(count: int):  # type: ignore[no-untyped-def]
             noisy = noise.release(np.full(count, value))
@@ -68,7 +68,7 @@ def test_delta_pays_for_rare_outputs() -> None:
 
 def test_vectors_are_looked_at_as_a_whole() -> None:
     """Two coordinates that move together cost twice."""
-    target = audit.pair(Laplace(Fraction(1)).release, [0, 0], [1, 1])
+    target = audit.pair(LaplaceNoise(Fraction(1)).release, [0, 0], [1, 1])
     assert run(target, 1).violates
     assert not run(target, 2).violates
 
@@ -125,19 +125,19 @@ def test_wide_integers_and_texts_are_outcomes() -> None:
 
 
 def test_the_same_law_has_no_loss() -> None:
-    found = run(audit.pair(Laplace(Fraction(3)).release, 0, 0), 1)
+    found = run(audit.pair(LaplaceNoise(Fraction(3)).release, 0, 0), 1)
     assert found.lower_bound < 0.2
     assert not found.violates
 
 
 def test_a_verdict_is_text_dictionary_and_html() -> None:
-    found = run(audit.pair(Laplace(Fraction(1)).release, 0, 1), 1)
+    found = run(audit.pair(LaplaceNoise(Fraction(1)).release, 0, 1), 1)
     assert found.sentence.startswith("no violation found; lower bound 0.9")
     assert "noise shortfall" in found.sentence
     assert json.loads(json.dumps(found.to_dict()))["violates"] is False
     assert "no violation found" in str(found)
     assert found._repr_html_().startswith("<table>")
-    assert run(audit.pair(Laplace(Fraction(1)).release, 0, 3), 1).sentence == "violates"
+    assert run(audit.pair(LaplaceNoise(Fraction(1)).release, 0, 3), 1).sentence == "violates"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_it_is_found_from_the_top() -> None:
 @pytest.mark.slow
 def test_false_alarms_are_as_rare_as_they_say() -> None:
     """With alpha = 0.05 and a tight claim: at most 5 % of 400, by a bound that fails with chance 1e-6."""
-    target = audit.pair(Laplace(Fraction(1)).release, 0, 1)
+    target = audit.pair(LaplaceNoise(Fraction(1)).release, 0, 1)
     alarms = sum(audit.run(target, 1, samples=4000, alpha=0.05).violates for _ in range(400))
     assert lower(alarms, 400, 1e-6) <= 0.05
 
@@ -194,8 +194,8 @@ def test_false_alarms_are_as_rare_as_they_say() -> None:
 @pytest.mark.slow
 def test_the_stated_shortfall_is_caught() -> None:
     """Nine times in ten is stated; sixty in a hundred are asked for (chance of failing far below 1e-6)."""
-    found = audit.run(audit.pair(Laplace(Fraction(10)).release, 0, 10), 1)
+    found = audit.run(audit.pair(LaplaceNoise(Fraction(10)).release, 0, 10), 1)
     assert found.shortfall is not None
-    short = Laplace(Fraction(10) * Fraction(1 - found.shortfall))
+    short = LaplaceNoise(Fraction(10) * Fraction(1 - found.shortfall))
     caught = sum(audit.run(audit.pair(short.release, 0, 10), 1).violates for _ in range(100))
     assert caught >= 60

@@ -14,9 +14,9 @@ from sfumato.audit.distance import distance, same
 from sfumato.errors import UsageError
 from sfumato.noise import (
     CorrelatedGaussian,
-    Exponential,
-    Gaussian,
-    Laplace,
+    ExponentialMechanism,
+    GaussianNoise,
+    LaplaceNoise,
     NoisyMax,
     PermuteAndFlip,
     ProposeTestRelease,
@@ -26,7 +26,7 @@ from sfumato.noise import (
     TruncatedGeometric,
     laplace,
 )
-from sfumato.noise.audit_hook import Call, recording
+from sfumato.noise.audit_hook import MechanismCall, recording
 
 Rows = list[int]
 BOUND = 10
@@ -64,7 +64,7 @@ def half_sensitivity(rows: Rows) -> int:
 
 
 def half_scale(rows: Rows) -> int:
-    return int(Laplace(Fraction(BOUND, 2)).release(np.array([clipped(rows)]))[0])
+    return int(LaplaceNoise(Fraction(BOUND, 2)).release(np.array([clipped(rows)]))[0])
 
 
 def unclipped(rows: Rows) -> int:
@@ -130,24 +130,24 @@ def test_mutants_are_caught(program, finding: str) -> None:  # type: ignore[no-u
 def test_gaussian_noise_is_priced_by_the_l2_norm() -> None:
     def histogram(rows: Rows) -> list[int]:
         counts = np.bincount(np.clip(np.array(rows, int), 0, BOUND), minlength=BOUND + 1) * 3
-        return Gaussian(Fraction(30)).release(counts, l2=3).tolist()
+        return GaussianNoise(Fraction(30)).release(counts, l2=3).tolist()
 
-    claim = Gaussian(Fraction(30)).event(3)
+    claim = GaussianNoise(Fraction(30)).event(3)
     assert not audit.replay(histogram, pairs()[2:], claim=claim).violates
-    assert audit.replay(histogram, pairs()[2:], claim=Gaussian(Fraction(40)).event(3)).violates
+    assert audit.replay(histogram, pairs()[2:], claim=GaussianNoise(Fraction(40)).event(3)).violates
 
 
 def test_distances() -> None:
-    assert distance(Laplace(Fraction(1)), [1, 2**80], [4, 2**80 - 1]) == 4
-    assert distance(Gaussian(Fraction(1)), [3, 0], [0, 4]) == 5
-    assert distance(Gaussian(Fraction(1)), [7], [7]) == 0
-    root = distance(Gaussian(Fraction(1)), [1, 1], [0, 0])
+    assert distance(LaplaceNoise(Fraction(1)), [1, 2**80], [4, 2**80 - 1]) == 4
+    assert distance(GaussianNoise(Fraction(1)), [3, 0], [0, 4]) == 5
+    assert distance(GaussianNoise(Fraction(1)), [7], [7]) == 0
+    root = distance(GaussianNoise(Fraction(1)), [1, 1], [0, 0])
     assert 2 < root**2 < 2 + Fraction(1, 10**5)
 
 
 def test_nothing_is_left_behind() -> None:
     class Loud:
-        def answer(self, call: Call, draw):  # type: ignore[no-untyped-def]
+        def answer(self, call: MechanismCall, draw):  # type: ignore[no-untyped-def]
             raise AssertionError("still recording")
 
     with pytest.raises(AssertionError, match="still recording"), recording(Loud()):
@@ -156,10 +156,10 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_threads_do_not_see_each_other() -> None:
-    seen: list[Call] = []
+    seen: list[MechanismCall] = []
 
     class Quiet:
-        def answer(self, call: Call, draw):  # type: ignore[no-untyped-def]
+        def answer(self, call: MechanismCall, draw):  # type: ignore[no-untyped-def]
             seen.append(call)
             return draw()
 
@@ -169,7 +169,7 @@ def test_threads_do_not_see_each_other() -> None:
         worker.join()
         laplace(1, sensitivity=2, epsilon=1)
     [call] = seen
-    assert (call.mechanism, call.sensitivity, int(call.exact)) == (Laplace(Fraction(2)), 2, 1)
+    assert (call.mechanism, call.sensitivity, int(call.exact)) == (LaplaceNoise(Fraction(2)), 2, 1)
 
 
 def test_noise_of_another_thread_cannot_hide() -> None:
@@ -200,7 +200,7 @@ def test_results_are_compared_through_and_through() -> None:
     assert not same({"a": 1}, {"b": 1})
 
 
-@pytest.mark.parametrize("kind", [Exponential, NoisyMax, PermuteAndFlip])
+@pytest.mark.parametrize("kind", [ExponentialMechanism, NoisyMax, PermuteAndFlip])
 def test_choices_are_one_call_and_priced_by_the_score_that_moved_most(kind: type) -> None:
     def choice(scores: Rows) -> int:
         return kind(Fraction(1), 3).release(scores)

@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog.columns import During, OneOf, Promise, promise_from_dict
-from sfumato.curator.catalog.domains import Listed, Numbers, Periods, Texts
+from sfumato.curator.catalog.columns import DateColumn, DeclaredColumn, ListedColumn, column_from_dict
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.engines import snapshot as preparation
 from sfumato.errors import UsageError
 
@@ -49,7 +49,7 @@ def test_what_is_stored_and_what_it_stands_for() -> None:
     assert ward.domain() == Listed(("A", "B"))
     assert sf.one_of(1, 2).stored("n") == preparation.Codes("n", (1.0, 2.0))
     assert sf.text().stored("t") == preparation.Texts("t")
-    assert sf.text().domain() == Texts()
+    assert sf.text().domain() == FreeTexts()
 
 
 def test_dates_are_days_and_moments_seconds() -> None:
@@ -64,7 +64,7 @@ def test_dates_are_days_and_moments_seconds() -> None:
 def test_moments_with_a_zone_are_those_in_utc() -> None:
     far = sf.between(datetime(2020, 1, 1, 9, tzinfo=TOKYO), datetime(2020, 1, 2))
     assert far == sf.between(datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
-    assert isinstance(far, During)
+    assert isinstance(far, DateColumn)
     assert far.low == datetime(2020, 1, 1)
 
 
@@ -77,7 +77,7 @@ def test_moments_with_a_zone_are_those_in_utc() -> None:
         (sf.one_of(True, False), [True, False]),
     ],
 )
-def test_keys_are_shown_as_declared(promise: OneOf, shown: list[object]) -> None:
+def test_keys_are_shown_as_declared(promise: ListedColumn, shown: list[object]) -> None:
     assert promise.domain().shown() == shown
     assert [type(value) for value in promise.domain().shown()] == [type(value) for value in shown]
 
@@ -100,8 +100,8 @@ def test_keys_are_shown_as_declared(promise: OneOf, shown: list[object]) -> None
         sf.text(constant=True),
     ],
 )
-def test_promises_survive_the_catalog(promise: Promise) -> None:
-    assert promise_from_dict(json.loads(json.dumps(promise.to_dict()))) == promise
+def test_promises_survive_the_catalog(promise: DeclaredColumn) -> None:
+    assert column_from_dict(json.loads(json.dumps(promise.to_dict()))) == promise
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ from itertools import product
 import pytest
 
 import sfumato as sf
-from sfumato.curator.plan.spend import Moves, Needs, Pure, Rounded, Split, spend
+from sfumato.curator.plan.sensitivity import SumSensitivity
+from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, Split, spend
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy import caps, price
 from sfumato.privacy.account import NAT, ORDERS
 from sfumato.privacy.events import Sequential
@@ -16,7 +17,7 @@ from sfumato.privacy.events import Sequential
 BUDGET = sf.Budget(epsilon=4, delta=1e-7)
 
 
-def _spend(sums: int = 3, **amounts: object) -> Pure | Rounded:
+def _spend(sums: int = 3, **amounts: object) -> PureSpend | GaussianSpend:
     return spend(budget=BUDGET, needs=_needs(sums), amounts=amounts)
 
 
@@ -28,11 +29,11 @@ def _even(items: int) -> Fraction:
     return Fraction(1, items)
 
 
-def _moves(sensitivity: int) -> Moves:
-    return Moves(sensitivity, sensitivity**2)
+def _moves(sensitivity: int) -> SumSensitivity:
+    return SumSensitivity(sensitivity, sensitivity**2)
 
 
-def _event(paid: Pure | Rounded, sensitivities: list[int]) -> Sequential:
+def _event(paid: PureSpend | GaussianSpend, sensitivities: list[int]) -> Sequential:
     return Sequential(
         tuple(paid.noise(_moves(each), _even(len(sensitivities))).event(each) for each in sensitivities)
     )
@@ -40,7 +41,7 @@ def _event(paid: Pure | Rounded, sensitivities: list[int]) -> Sequential:
 
 def test_epsilon_is_pure_and_shared_evenly() -> None:
     paid = _spend(epsilon=0.3)
-    assert paid.noise(_moves(20), _even(3)) == Laplace(Fraction(200))
+    assert paid.noise(_moves(20), _even(3)) == LaplaceNoise(Fraction(200))
     assert _event(paid, [1, 20, 700]).pure() == Fraction(3, 10)
 
 
@@ -67,10 +68,10 @@ def test_shares_that_add_to_one_are_all_admitted(share: float, sums: int) -> Non
 
 
 def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
-    assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000)), Laplace)
-    assert isinstance(_spend(sums=30, share=0.1).noise(_moves(1000), _even(30)), Gaussian)
+    assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000)), LaplaceNoise)
+    assert isinstance(_spend(sums=30, share=0.1).noise(_moves(1000), _even(30)), GaussianNoise)
     pure_only = spend(budget=sf.Budget(epsilon=2), needs=_needs(30), amounts={"share": 0.5})
-    assert isinstance(pure_only, Pure)
+    assert isinstance(pure_only, PureSpend)
     assert pure_only.epsilon == 1
 
 
@@ -108,7 +109,7 @@ def test_impossible_spends_are_refused(amounts: dict[str, object]) -> None:
 def test_keys_are_bought_with_a_delta() -> None:
     needs = Needs((_moves(20),), keys=True)
     paid = spend(budget=BUDGET, needs=needs, amounts={"epsilon": 1, "delta": 1e-8})
-    assert isinstance(paid, Pure)
+    assert isinstance(paid, PureSpend)
     assert paid.delta == Fraction(1, 10**8)
     assert paid.choice(_even(needs.items)) == Fraction(1, 2)
     for amounts in ({"epsilon": 1}, {"rho": 0.1}):
@@ -118,7 +119,7 @@ def test_keys_are_bought_with_a_delta() -> None:
 
 def test_a_share_for_keys_takes_that_share_of_the_side_delta() -> None:
     paid = spend(budget=BUDGET, needs=Needs((_moves(20),), keys=True), amounts={"share": 0.5})
-    assert isinstance(paid, Pure)
+    assert isinstance(paid, PureSpend)
     assert 0 < paid.delta <= Fraction(1, 2 * 10**7) / 2
 
 
@@ -130,7 +131,7 @@ def test_choices_for_epsilon_and_delta_are_private_for_both(choices: int) -> Non
     each = sf.privacy.Exponential(paid.choice(_even(needs.items)))
     by_curve = sf.privacy.renyi_epsilon([each] * choices, delta=1e-6)
     assert min(by_curve, float(each.epsilon * choices)) <= 1 + 1e-9
-    assert isinstance(paid, Pure) == (choices < 40)
+    assert isinstance(paid, PureSpend) == (choices < 40)
 
 
 # ---- how a spend is split ----------------------------------------------------------------------------------
@@ -138,8 +139,10 @@ def test_choices_for_epsilon_and_delta_are_private_for_both(choices: int) -> Non
 WEIGHTS = (Fraction(1), Fraction(1, 3), Fraction(5, 2))
 
 
-@pytest.mark.parametrize("paid", [Pure(Fraction(1)), Rounded(Fraction(1), "")])
-def test_parts_add_up_to_the_whole_spend_and_no_other_split_has_less_error(paid: Pure | Rounded) -> None:
+@pytest.mark.parametrize("paid", [PureSpend(Fraction(1)), GaussianSpend(Fraction(1), "")])
+def test_parts_add_up_to_the_whole_spend_and_no_other_split_has_less_error(
+    paid: PureSpend | GaussianSpend,
+) -> None:
     needs = Needs(tuple(_moves(1000) for _ in WEIGHTS), choices=2, weights=WEIGHTS)
     split = paid.split(needs)
     assert sum(split.sums) + 2 * split.other == 1
@@ -156,7 +159,7 @@ def test_parts_add_up_to_the_whole_spend_and_no_other_split_has_less_error(paid:
 
 
 def test_what_weighs_alike_and_moves_has_the_same_part() -> None:
-    needs = Needs((_moves(1), Moves(0, 0), _moves(9)), keys=True)
-    assert Pure(Fraction(1)).split(needs) == Split(
+    needs = Needs((_moves(1), SumSensitivity(0, 0), _moves(9)), keys=True)
+    assert PureSpend(Fraction(1)).split(needs) == Split(
         (Fraction(1, 3), Fraction(0), Fraction(1, 3)), Fraction(1, 3)
     )

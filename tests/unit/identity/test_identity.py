@@ -14,20 +14,20 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.plan.plan import Resolved, priced
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.plan import ResolvedQuestion, priced
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.privacy.account import price
 from sfumato.privacy.canonical import canonical_json, tagged
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 from unit.identity import programme
 from unit.queries.test_plans import FILES, TABLES, _blocks
 
 HERE = Path(__file__).parent
 SPENDS = {
-    "pure": Pure(Fraction(1)),
-    "small": Pure(Fraction(1, 10), Fraction(1, 10**9)),
-    "both": Pure(Fraction(1), Fraction(1, 10**6)),
-    "gaussian": Rounded(Fraction(7, 2), ""),
+    "pure": PureSpend(Fraction(1)),
+    "small": PureSpend(Fraction(1, 10), Fraction(1, 10**9)),
+    "both": PureSpend(Fraction(1), Fraction(1, 10**6)),
+    "gaussian": GaussianSpend(Fraction(7, 2), ""),
 }
 
 
@@ -35,11 +35,11 @@ def identities() -> list[str]:
     """A line for every recorded question at every spend that it can have: request, price, question."""
     lines = []
     for sql in (sql for file in FILES for sql, _ in _blocks(file)):
-        resolved = Resolved(TABLES.__getitem__, question(sql))
+        resolved = ResolvedQuestion(TABLES.__getitem__, parse_question(sql))
         for name, spend in SPENDS.items():
-            if resolved.bought and not getattr(spend, "delta", 0):
+            if resolved.discovers_keys and not getattr(spend, "delta", 0):
                 continue
-            if resolved.quantiles and not isinstance(spend, Pure):
+            if resolved.quantiles and not isinstance(spend, PureSpend):
                 continue
             plan = priced(resolved, spend)
             cost = price(plan.event).to_dict()

@@ -16,7 +16,7 @@ from sklearn.exceptions import SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 import sfumato as sf
-from sfumato.curator.plan.spend import Pure, Rounded
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn import Account, AssociationRules, FrequentItemsets, load
 from sfumato.learn.itemsets.bases import LONGEST, bases, subsets
@@ -166,13 +166,13 @@ def test_subsets_are_numbered_by_their_binary_digits() -> None:
 # ---- what a transaction adds ----
 
 
-@pytest.mark.parametrize("spend", [Pure(Fraction(1)), Rounded(Fraction(2), "")])
+@pytest.mark.parametrize("spend", [PureSpend(Fraction(1)), GaussianSpend(Fraction(2), "")])
 @pytest.mark.parametrize("most", [1, 3, 8, 64])
 def test_no_transaction_adds_more_than_its_cap(spend: Any, most: int) -> None:
     size = Size(None, tuple(range(500)))  # type: ignore[arg-type]
     seen = Sizes(np.ones(14), np.arange(14.0), Estimate(14.0, 1.0, 1.0))
     block = _capped(size, seen, most, spend).block(())
-    if isinstance(spend, Pure):
+    if isinstance(spend, PureSpend):
         assert block.l1 <= most * ONE
     assert block.l2_squared <= most * ONE**2
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.lower.relations import source
-from sfumato.curator.payer import Desk
-from sfumato.curator.plan.spend import Rounded
-from sfumato.curator.question.relation import Aliased, Table
+from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.payer import Payer
+from sfumato.curator.plan.spend import GaussianSpend
+from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.program import Tallies
 from sfumato.engines.rows import ALL
 from sfumato.errors import BudgetError, PolicyError
@@ -32,23 +32,24 @@ from sfumato.oracle.blocks import (
     Key,
     Lookup,
     Multiply,
-    priced,
-    span,
-    spread,
-    tabled,
+    price_blocks,
+    price_histograms,
+    split_histograms,
+    value_range,
 )
 from sfumato.oracle.declared import ONE, Declared, Feature
-from sfumato.oracle.fit_budget import Purse
+from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.moments import gram
+from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.oracle.over_tables import Rounds, TableOracle
 from sfumato.oracle.own_rows import rounded
-from sfumato.oracle.protocol import ArrayOracle, Oracle
+from sfumato.oracle.protocol import Oracle
 
 A, B, C = (Column(0, name) for name in "abc")
 SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}
 FEATURES = [Feature("a", A, 9, 0.0, 9.0), Feature("b", B, 9, 0.0, 9.0)]
 CENTRES = np.array([[-0.5, 0.1], [0.6, 0.6], [0.0, -0.7]])
-SPEND = Rounded(Fraction(1), "")
+SPEND = GaussianSpend(Fraction(1), "")
 
 TERMS = [
     COUNT,
@@ -101,12 +102,12 @@ def arrays(rows: dict[str, np.ndarray]) -> Arrays:
 
 
 def table(lab: sf.Lab, name: str) -> Any:
-    return source(Aliased(Table(name), name), lab.table)
+    return lower_relation(Alias(BaseTable(name), name), lab.table)
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=len)
 def test_arrays_and_engines_agree(lab: sf.Lab, arrays: Arrays, keys: list[Key]) -> None:
-    plan = priced(table(lab, "all"), keys, [Block.within(TERMS, SPANS)], SPEND)
+    plan = price_blocks(table(lab, "all"), keys, [Block.within(TERMS, SPANS)], SPEND)
     found = lab.engine.run(plan.steps[0].program)
     assert np.array_equal(found.astype(int), arrays.sums(keys, TERMS).astype(int))
 
@@ -114,7 +115,7 @@ def test_arrays_and_engines_agree(lab: sf.Lab, arrays: Arrays, keys: list[Key]) 
 def test_histograms_agree(lab: sf.Lab, arrays: Arrays) -> None:
     groupings = [[Key(C, 3)], [Key(bins(A, [-4, 0, 3]), 4), Key(C, 2)]]
     terms, keys = [COUNT, B], [Key(corner(FEATURES, [0.0, 0.0]), 4)]
-    plan = tabled(
+    plan = price_histograms(
         table(lab, "all"),
         groupings,
         keys,
@@ -122,7 +123,7 @@ def test_histograms_agree(lab: sf.Lab, arrays: Arrays) -> None:
         SPEND,
     )
     exact = lab.engine.run(plan.steps[0].program)
-    found = spread(exact.tolist(), groupings, keys, 2)
+    found = split_histograms(exact.tolist(), groupings, keys, 2)
     for each, grouping in zip(found, groupings, strict=True):
         direct = arrays.sums([*grouping, *keys], terms)
         for block, wanted in zip(each, direct, strict=True):
@@ -143,11 +144,11 @@ def test_tallies_agree(lab: sf.Lab, arrays: Arrays) -> None:
 def oracles(lab: sf.Lab, arrays: Arrays, name: str, epsilon: float) -> list[Oracle]:
     """Of own arrays, and of a table of the same rows."""
     declared = Declared(tuple(FEATURES), None, SPANS)
-    purse = Purse.of({"epsilon": epsilon}, Fraction(0))
-    rounds = Rounds(Desk(lab, None), "test")
+    budget = FitBudget.of({"epsilon": epsilon}, Fraction(0))
+    rounds = Rounds(Payer(lab, None), "test")
     return [
-        ArrayOracle(declared, purse, arrays, lambda event: None),
-        TableOracle(rounds, table(lab, name), declared, purse),
+        ArrayOracle(declared, budget, arrays, lambda event: None),
+        TableOracle(rounds, table(lab, name), declared, budget),
     ]
 
 
@@ -186,8 +187,8 @@ def scanned(lab: sf.Lab, ask: Callable[[], Any]) -> list[Any]:
 
 def test_choices_take_one_scan_and_cost_their_share(lab: sf.Lab, arrays: Arrays) -> None:
     paid: list[Any] = []
-    declared, purse = Declared(tuple(FEATURES), None, SPANS), Purse.of({"epsilon": 1}, Fraction(0))
-    own = ArrayOracle(declared, purse, arrays, paid.append)
+    declared, budget = Declared(tuple(FEATURES), None, SPANS), FitBudget.of({"epsilon": 1}, Fraction(0))
+    own = ArrayOracle(declared, budget, arrays, paid.append)
     own.quantiles([A, B], (0.25, 0.5, 0.75), share=Fraction(1, 2))
     own.select([A, B], 1, share=Fraction(1, 2))
     assert [event.pure() for event in paid] == [Fraction(1, 2)] * 2
@@ -196,16 +197,16 @@ def test_choices_take_one_scan_and_cost_their_share(lab: sf.Lab, arrays: Arrays)
 
 
 def test_choices_are_not_paid_for_with_gaussian_noise(arrays: Arrays) -> None:
-    purse = Purse.of({"epsilon": 1, "delta": 1e-6}, Fraction(0))
-    own = ArrayOracle(Declared(tuple(FEATURES), None, SPANS), purse, arrays, lambda event: None)
+    budget = FitBudget.of({"epsilon": 1, "delta": 1e-6}, Fraction(0))
+    own = ArrayOracle(Declared(tuple(FEATURES), None, SPANS), budget, arrays, lambda event: None)
     with pytest.raises(AssertionError, match="pure"):
         own.quantiles([A], (0.5,))
-    assert own.quantiles([A], (0.5,), out_of=purse.alone)[0].shape == (1, 1)
+    assert own.quantiles([A], (0.5,), out_of=budget.alone)[0].shape == (1, 1)
 
 
 def test_no_value_leaves_its_span(arrays: Arrays) -> None:
     for term in TERMS[1:]:
-        low, high = span(term, SPANS)
+        low, high = value_range(term, SPANS)
         found = arrays.with_values([term])[0].column(Column(3, "v3"))
         assert low <= found.min()
         assert found.max() <= high

@@ -14,7 +14,7 @@ import pytest
 
 from sfumato import noise
 from sfumato.errors import UsageError
-from sfumato.noise import Exponential, Laplace, NoisyMax, PermuteAndFlip, TopK
+from sfumato.noise import ExponentialMechanism, LaplaceNoise, NoisyMax, PermuteAndFlip, TopK
 from sfumato.privacy import events
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ONE = [noise.exponential, noise.permute_and_flip, noise.noisy_max]
-KINDS = [Exponential, PermuteAndFlip, NoisyMax]
+KINDS = [ExponentialMechanism, PermuteAndFlip, NoisyMax]
 ALL = [*ONE, lambda scores, *args, **named: noise.top_k(scores, 1, *args, **named)]
 
 
@@ -98,7 +98,7 @@ def test_bad_input_is_refused(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_refusals_come_before_any_bit(kind: type[Exponential]) -> None:
+def test_refusals_come_before_any_bit(kind: type[ExponentialMechanism]) -> None:
     for scores in ([], [[1]], [0.5]):
         with pytest.raises(UsageError):
             kind(Fraction(1)).release(scores, source=Never())
@@ -124,7 +124,7 @@ def test_top_k_is_in_the_order_of_the_choices() -> None:
 
 def test_prices() -> None:
     half = Fraction(1, 2)
-    assert Exponential(half, 3).event() == events.Exponential(half)
+    assert ExponentialMechanism(half, 3).event() == events.Exponential(half)
     assert PermuteAndFlip(half).event() == events.Pure(half)
     assert NoisyMax(half, monotone=True).event() == events.Pure(half)
     price = TopK(half, 5).event()
@@ -134,7 +134,7 @@ def test_prices() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scales(kind: type[Exponential]) -> None:
+def test_scales(kind: type[ExponentialMechanism]) -> None:
     assert kind(Fraction(1, 10), 3).scale == 60
     assert kind(Fraction(1, 10), 3, monotone=True).scale == 30
     assert kind(0.1, 3) == kind(Fraction(1, 10), 3)  # type: ignore[arg-type]
@@ -149,7 +149,7 @@ def law(gaps: list[int], scale: float) -> list[float]:
 @pytest.mark.parametrize("count", [1, 2, 10, 1000])
 def test_the_expected_error_is_a_bound(count: int) -> None:
     """On the worst tables: one candidate at the top and all others at one gap."""
-    mechanism = Exponential(Fraction(1, 2))
+    mechanism = ExponentialMechanism(Fraction(1, 2))
     for gap in range(60):
         chances = law([0] + [gap] * (count - 1), 4)
         assert gap * math.fsum(chances[1:]) <= mechanism.expected_error(count) + 1e-12
@@ -161,24 +161,26 @@ def test_the_expected_errors_of_noisy_max_and_top_k_are_bounds(count: int) -> No
     scores, most = [0] + [-6] * (count - 1), NoisyMax(Fraction(1, 2)).expected_error(count)
     lost = [-scores[NoisyMax(Fraction(1, 2)).release(scores)] for _ in range(400)]
     assert np.mean(lost) <= most == pytest.approx(4 * (1 + math.log(count)))
-    assert TopK(Fraction(1), 2).expected_error(count) == Exponential(Fraction(1, 2)).expected_error(count)
+    assert TopK(Fraction(1), 2).expected_error(count) == ExponentialMechanism(Fraction(1, 2)).expected_error(
+        count
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 1000])
 @pytest.mark.parametrize("confidence", [0, 0.5, 0.95, 1 - 1e-9])
 def test_the_shortfall_is_kept(count: int, confidence: float) -> None:
-    scale, bound = 4, Exponential(Fraction(1, 2)).shortfall(count, confidence)
+    scale, bound = 4, ExponentialMechanism(Fraction(1, 2)).shortfall(count, confidence)
     assert (count - 1) * math.exp(-(bound + 1) / scale) <= (1 - confidence) * (1 + 1e-9)
     assert PermuteAndFlip(Fraction(1, 2)).shortfall(count, confidence) == bound
     assert TopK(Fraction(1, 2), 1).shortfall(count, confidence) == bound
     half = NoisyMax(Fraction(1, 2)).shortfall(count, confidence) // 2
     rare = (1 - Fraction(repr(confidence))) / count
-    assert half == Laplace(Fraction(4)).half_width(1 - rare)
+    assert half == LaplaceNoise(Fraction(4)).half_width(1 - rare)
 
 
 @pytest.mark.parametrize("confidence", [1, -0.1, math.nan, "0.9"])
 def test_a_confidence_is_below_one(confidence: Any) -> None:
-    for mechanism in (Exponential(Fraction(1)), NoisyMax(Fraction(1)), TopK(Fraction(1), 2)):
+    for mechanism in (ExponentialMechanism(Fraction(1)), NoisyMax(Fraction(1)), TopK(Fraction(1), 2)):
         with pytest.raises(UsageError):
             mechanism.shortfall(10, confidence)
 
@@ -186,7 +188,7 @@ def test_a_confidence_is_below_one(confidence: Any) -> None:
 def test_known_bits_give_known_choices() -> None:
     """Zero bits are the first candidate's column, all heads, and ties that the first wins."""
     zeros, middle = Constant(0), Constant(0x8000_8000_8000_8000)
-    assert Exponential(Fraction(1)).release([4, 5, 5], source=zeros) == 0
+    assert ExponentialMechanism(Fraction(1)).release([4, 5, 5], source=zeros) == 0
     assert PermuteAndFlip(Fraction(1)).release([4, 5, 5], source=zeros) == 0
     assert PermuteAndFlip(Fraction(1)).release([0, 5, 5], source=Constant(2**64 - 1)) == 2
     assert NoisyMax(Fraction(1)).release([4, 5, 5, 5], source=middle) == 3  # 2^63 + … is 2 mod 3

@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import UsageError
-from sfumato.noise import CorrelatedGaussian, Gaussian
+from sfumato.noise import CorrelatedGaussian, GaussianNoise
 
 RUNS = 20_000
 FALSE_ALARM = 1e-6  # of the covariance test: entries beyond five standard errors
@@ -46,7 +46,7 @@ def test_the_price_is_in_the_norm_of_the_inverse() -> None:
 
 
 def test_an_identity_factor_is_plain_noise() -> None:
-    assert CorrelatedGaussian(((1, 0), (0, 1)), Fraction(3))._independent() == Gaussian(Fraction(3))
+    assert CorrelatedGaussian(((1, 0), (0, 1)), Fraction(3))._independent() == GaussianNoise(Fraction(3))
 
 
 @pytest.mark.parametrize("covariance", [[[1, 1], [1, 1]], [[-1]], [[1, 0]], [[float("nan")]], "text"])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise.laplace import Digit, Quotient
-from sfumato.noise.sampling.inversion import Drawn, Given, in_blocks, invert
+from sfumato.noise.laplace import GeometricDigit, LaplaceQuotient
+from sfumato.noise.sampling.inversion import RationalNumber, UniformDraw, in_blocks, invert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,13 +32,13 @@ def exponential(x: Fraction) -> mpf:
     return mp.exp(-mpf(x.numerator) / x.denominator)
 
 
-def quotient_below(law: Quotient, k: int) -> mpf:
+def quotient_below(law: LaplaceQuotient, k: int) -> mpf:
     """P(X // width < k), from the definition of the law of X as a series in r."""
     r, edge = exponential(law.rate), k * law.width
     return r ** (1 - edge) / (1 + r) if edge <= 0 else 1 - r**edge / (1 + r)
 
 
-def digit_below(law: Digit, k: int) -> mpf:
+def digit_below(law: GeometricDigit, k: int) -> mpf:
     r = exponential(law.rate)
     return (1 - r**k) / (1 - r**law.size)
 
@@ -56,14 +56,14 @@ def brackets(thresholds: list[int], truth: list[mpf], bits: int) -> bool:
 @pytest.mark.parametrize("bits", [64, 128, 320])
 def test_thresholds_are_right(rate: Fraction, bits: int) -> None:
     width = max(1, 2 ** (int(1 / rate).bit_length() - 4))
-    law, ks = Quotient(rate, width), range(-30, 31)
+    law, ks = LaplaceQuotient(rate, width), range(-30, 31)
     assert brackets(law.below(ks, bits), [quotient_below(law, k) for k in ks], bits)
 
 
 @pytest.mark.parametrize("rate", [*RATES, Fraction(1, 2**40), Fraction(7, 2**30 + 1)])
 @pytest.mark.parametrize("size", [2, 32, 400])
 def test_digit_thresholds_are_right(rate: Fraction, size: int) -> None:
-    law = Digit(rate, size)
+    law = GeometricDigit(rate, size)
     never, nor, *inner, always, ever = law.below(range(-1, size + 2), 128)
     assert (never, nor, always, ever) == (-2, -2, 2**128, 2**128)
     assert brackets(inner, [digit_below(law, k) for k in range(1, size)], 128)
@@ -71,7 +71,7 @@ def test_digit_thresholds_are_right(rate: Fraction, size: int) -> None:
 
 @pytest.mark.parametrize("rate", RATES)
 def test_a_range_may_begin_and_end_anywhere(rate: Fraction) -> None:
-    law = Quotient(rate, 3)
+    law = LaplaceQuotient(rate, 3)
     for start in range(-5, 6):
         for stop in range(start, 6):
             truth = [quotient_below(law, k) for k in range(start, stop)]
@@ -81,7 +81,7 @@ def test_a_range_may_begin_and_end_anywhere(rate: Fraction) -> None:
 @pytest.mark.parametrize("rate", RATES)
 def test_every_leading_word_is_looked_up_rightly(rate: Fraction, script: type[Script]) -> None:
     """All 2^16 first steps, each followed by arbitrary bits, against inversion of the true distribution."""
-    law = Quotient(rate, 1)
+    law = LaplaceQuotient(rate, 1)
     table = law.table()
     leading = np.arange(2**16, dtype=np.uint16)
     further = np.random.default_rng(1).integers(0, 2**64, 2**16, dtype=np.uint64)
@@ -98,7 +98,7 @@ def test_every_leading_word_is_looked_up_rightly(rate: Fraction, script: type[Sc
 
 @pytest.mark.parametrize("rate", RATES)
 def test_few_leading_words_are_undecided(rate: Fraction) -> None:
-    assert np.count_nonzero(Quotient(rate, 1).table().cells < 0) < 0.02 * 2**16
+    assert np.count_nonzero(LaplaceQuotient(rate, 1).table().cells < 0) < 0.02 * 2**16
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -108,7 +108,7 @@ def test_ties_are_settled_by_the_bits_that_follow(
     rate: Fraction, bits: int, k: int, script: type[Script]
 ) -> None:
     """A number that agrees with a threshold in all but the last bits falls on its own side of it."""
-    law = Quotient(rate, 1)
+    law = LaplaceQuotient(rate, 1)
     table, tie = law.table(), floor(quotient_below(law, k), bits)
     assert table.draw(1, script.of(tie + 3, bits)).tolist() == [k]
     assert table.draw(1, script.of(tie - 3, bits)).tolist() == [k - 1]
@@ -116,7 +116,7 @@ def test_ties_are_settled_by_the_bits_that_follow(
 
 @pytest.mark.parametrize("k", [1, 5, 31])
 def test_ties_of_a_digit_are_settled_too(k: int, script: type[Script]) -> None:
-    law = Digit(Fraction(1, 50), 32)
+    law = GeometricDigit(Fraction(1, 50), 32)
     table, tie = law.table(), floor(digit_below(law, k), 192)
     assert table.draw(1, script.of(tie + 3, 192)).tolist() == [k]
     assert table.draw(1, script.of(tie - 3, 192)).tolist() == [k - 1]
@@ -127,7 +127,7 @@ def test_ties_of_a_digit_are_settled_too(k: int, script: type[Script]) -> None:
 @pytest.mark.parametrize("side", [-1, 1])
 def test_tails_go_on_for_ever(rate: Fraction, bits: int, side: int, script: type[Script]) -> None:
     """Thresholds far outside the table, at about 2^−100, still part the numbers around them."""
-    law = Quotient(rate, 1)
+    law = LaplaceQuotient(rate, 1)
     k = side * int(mpf(70) / (mpf(rate.numerator) / rate.denominator))
     table, tie = law.table(), floor(quotient_below(law, k), bits)
     assert abs(k) > len(table.thresholds) // 2
@@ -138,27 +138,27 @@ def test_tails_go_on_for_ever(rate: Fraction, bits: int, side: int, script: type
 
 def test_a_tail_takes_only_its_own_place(script: type[Script]) -> None:
     """Four draws, of which the third has 64 zero bits."""
-    law = Quotient(Fraction(1), 1)
+    law = LaplaceQuotient(Fraction(1), 1)
     leads = [2**15, 2**15, 0, 2**15]
     words = [sum(lead << 16 * place for place, lead in enumerate(leads)), 0, 2**40]
-    expected = invert(law, Drawn(2**40, 128, script()))
+    expected = invert(law, UniformDraw(2**40, 128, script()))
     assert expected < law.table().first
     assert law.table().draw(4, script(words)).tolist() == [0, 0, expected, 0]
 
 
 def test_all_zeros_and_all_ones_stay_inside_a_digit(script: type[Script]) -> None:
-    table = Digit(Fraction(1, 50), 32).table()
+    table = GeometricDigit(Fraction(1, 50), 32).table()
     assert table.draw(1, script([0, 0])).tolist() == [0]
     assert table.draw(1, script([2**64 - 1, 2**64 - 1])).tolist() == [31]
-    assert invert(table.law, Drawn(0, 64, script())) == 0
-    assert invert(table.law, Drawn(2**64 - 1, 64, script())) == 31
+    assert invert(table.law, UniformDraw(0, 64, script())) == 0
+    assert invert(table.law, UniformDraw(2**64 - 1, 64, script())) == 31
 
 
 @pytest.mark.parametrize("near", [-1000, -3, 0, 4, 1000])
 def test_inversion_does_not_depend_on_where_it_starts(near: int) -> None:
-    law = Quotient(Fraction(1, 10), 1)
+    law = LaplaceQuotient(Fraction(1, 10), 1)
     for share in (Fraction(1, 10**30), Fraction(1, 3), Fraction(1, 2), 1 - Fraction(1, 10**30)):
-        k = invert(law, Given(share), near)
+        k = invert(law, RationalNumber(share), near)
         assert quotient_below(law, k) <= mpf(share.numerator) / share.denominator < quotient_below(law, k + 1)
 
 

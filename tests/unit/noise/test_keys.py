@@ -15,8 +15,8 @@ from mpmath import mp, mpf
 
 from sfumato import noise
 from sfumato.errors import UsageError
-from sfumato.noise import Gaussian, Laplace, ThresholdedNoise, TruncatedGeometric
-from sfumato.noise.keys import Ramp, _table
+from sfumato.noise import GaussianNoise, LaplaceNoise, ThresholdedNoise, TruncatedGeometric
+from sfumato.noise.keys import KeepProbability, _table
 from sfumato.privacy import events
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def turn(epsilon: Fraction, delta: Fraction) -> int:
 @pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
 def test_the_ramp_is_its_closed_form(epsilon: Fraction, delta: Fraction) -> None:
     with mp.workprec(600):
-        ramp = Ramp(epsilon, delta)
+        ramp = KeepProbability(epsilon, delta)
         table = _table(ramp).tolist()
         for count in range(1, min(len(table), 400) + 1):
             truth = closed_form(epsilon, delta, count)
@@ -144,9 +144,9 @@ def test_known_bits_settle_the_coins() -> None:
     assert mechanism.release({"c": 3, "a": 1, "b": 2}, source=Script([0, 2**64 - 1, 0])) == ["a", "c"]
 
 
-def tail(kind: Laplace | Gaussian, t: int) -> mpf:
+def tail(kind: LaplaceNoise | GaussianNoise, t: int) -> mpf:
     """P(noise ≥ t) for t ≥ 1."""
-    if isinstance(kind, Laplace):
+    if isinstance(kind, LaplaceNoise):
         r = mp.exp(-1 / real(kind.scale))
         return r**t / (1 + r)
     return mp.erfc((t - mpf(1) / 2) / real(kind.sigma) / mp.sqrt(2)) / 2
@@ -172,10 +172,10 @@ def test_both_noises_are_calibrated(per_unit: int) -> None:
     """Laplace by the l1 norm, Gaussian by Balle and Wang's profile at half of δ and the l2 norm."""
     half, delta = Fraction(1, 2), Fraction(1, 10**6)
     laplace = ThresholdedNoise(half, delta, per_unit).noise()
-    assert isinstance(laplace, Laplace)
+    assert isinstance(laplace, LaplaceNoise)
     assert laplace.scale == 2 * per_unit
     noise = ThresholdedNoise(half, delta, per_unit, gaussian=True).noise()
-    assert isinstance(noise, Gaussian)
+    assert isinstance(noise, GaussianNoise)
     with mp.workprec(200):
         mu = mp.sqrt(per_unit) / real(noise.sigma)
         found = mp.ncdf(mu / 2 - real(half) / mu) - mp.exp(real(half)) * mp.ncdf(-mu / 2 - real(half) / mu)

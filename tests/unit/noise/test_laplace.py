@@ -14,8 +14,8 @@ import pytest
 from mpmath import mp, mpf
 
 from sfumato.errors import UsageError
-from sfumato.noise import Laplace
-from sfumato.noise.laplace import LARGE, SMALL, Layout, _sampler
+from sfumato.noise import LaplaceNoise
+from sfumato.noise.laplace import LARGE, SMALL, TableSizes, _sampler
 from sfumato.privacy.events import DiscreteLaplace
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def rate(scale: Fraction) -> mpf:
 
 @pytest.mark.parametrize("layout", [SMALL, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("scale", SCALES[1:])
-def test_digits_put_together_have_the_laplace_law(scale: Fraction, layout: Layout) -> None:
+def test_digits_put_together_have_the_laplace_law(scale: Fraction, layout: TableSizes) -> None:
     """P(sign, quotient) · P(digit) · P(digit) … is the probability of the integer they make."""
     sampler = _sampler(scale, layout)
     widths = [table.law.size for table in sampler.digits]
@@ -65,20 +65,20 @@ def test_digits_put_together_have_the_laplace_law(scale: Fraction, layout: Layou
 
 
 def test_calibration_is_exact() -> None:
-    assert Laplace.calibrated(Fraction(1, 10), 3) == Laplace(Fraction(30))
-    assert Laplace.calibrated(Fraction(7, 3), 1).event(1).pure() == Fraction(7, 3)
-    assert Laplace(Fraction(30)).event(l1=3) == DiscreteLaplace(Fraction(30), 3)
+    assert LaplaceNoise.calibrated(Fraction(1, 10), 3) == LaplaceNoise(Fraction(30))
+    assert LaplaceNoise.calibrated(Fraction(7, 3), 1).event(1).pure() == Fraction(7, 3)
+    assert LaplaceNoise(Fraction(30)).event(l1=3) == DiscreteLaplace(Fraction(30), 3)
 
 
 def test_a_scale_is_read_as_typed() -> None:
-    assert Laplace(0.1) == Laplace(Fraction(1, 10))  # type: ignore[arg-type]
+    assert LaplaceNoise(0.1) == LaplaceNoise(Fraction(1, 10))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_expected_error_is_the_mean_of_the_noise(scale: Fraction) -> None:
     with mp.workprec(200):
         r = mp.exp(-rate(scale))
-        assert Laplace(scale).expected_error() == pytest.approx(float(2 * r / (1 - r**2)), rel=1e-9)
+        assert LaplaceNoise(scale).expected_error() == pytest.approx(float(2 * r / (1 - r**2)), rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -86,7 +86,7 @@ def test_expected_error_is_the_mean_of_the_noise(scale: Fraction) -> None:
 def test_half_width_is_the_smallest_that_suffices(scale: Fraction, confidence: float) -> None:
     with mp.workprec(4000):
         r, wanted = mp.exp(-rate(scale)), mpf(repr(confidence))
-        t = Laplace(scale).half_width(confidence)
+        t = LaplaceNoise(scale).half_width(confidence)
         assert 1 - 2 * r ** (t + 1) / (1 + r) >= wanted
         assert t == 0 or 1 - 2 * r**t / (1 + r) < wanted
 
@@ -96,41 +96,41 @@ def test_half_width_where_doubles_cannot_tell() -> None:
     with mp.workprec(400):
         r = mp.exp(-1)
         share = Fraction(int(mp.floor((1 - 2 * r**4 / (1 + r)) * 10**50)), 10**50)
-    assert Laplace(Fraction(1)).half_width(share) == 3
-    assert Laplace(Fraction(1)).half_width(share + Fraction(1, 10**50)) == 4
+    assert LaplaceNoise(Fraction(1)).half_width(share) == 3
+    assert LaplaceNoise(Fraction(1)).half_width(share + Fraction(1, 10**50)) == 4
 
 
 @pytest.mark.parametrize("confidence", [1, -0.1, 95, float("nan"), "0.95", True])
 def test_a_confidence_is_below_one(confidence: object) -> None:
     with pytest.raises(UsageError) as refused:
-        Laplace(Fraction(1)).half_width(confidence)  # type: ignore[arg-type]
+        LaplaceNoise(Fraction(1)).half_width(confidence)  # type: ignore[arg-type]
     assert refused.value.code in {"SF-N104", "SF-N105", "SF-N204"}
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 1001), Fraction(2**40 + 1), Fraction(0), Fraction(-1)])
 def test_absurd_scales_are_refused(scale: Fraction) -> None:
     with pytest.raises(UsageError):
-        Laplace(scale)
+        LaplaceNoise(scale)
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0,), (4, 0)])
 def test_the_shape_is_kept(shape: tuple[int, ...]) -> None:
     for scale in (Fraction(2), Fraction(10**6)):
-        noisy = Laplace(scale).release(np.zeros(shape, dtype=np.int64))
+        noisy = LaplaceNoise(scale).release(np.zeros(shape, dtype=np.int64))
         assert isinstance(noisy, np.ndarray)
         assert (noisy.shape, noisy.dtype) == (shape, np.int64)
 
 
 def test_the_input_is_left_alone() -> None:
     exact = np.arange(1000)
-    Laplace(Fraction(100)).release(exact)
+    LaplaceNoise(Fraction(100)).release(exact)
     assert exact.tolist() == list(range(1000))
 
 
 @pytest.mark.parametrize("edge", [2**63 - 1, -(2**63)])
 def test_sums_never_wrap(edge: int) -> None:
     """Of 200 draws some take either side, except with probability 2^−199."""
-    noisy = Laplace(Fraction(1000)).release(np.full(200, edge))
+    noisy = LaplaceNoise(Fraction(1000)).release(np.full(200, edge))
     assert noisy.dtype == object
     assert all(abs(value - edge) < 10**6 for value in noisy.tolist())
     assert min(noisy) < edge < max(noisy)
@@ -138,7 +138,7 @@ def test_sums_never_wrap(edge: int) -> None:
 
 def test_wide_integers_stay_wide() -> None:
     exact = np.array([2**100, -(2**90), 0], dtype=object)
-    noisy = Laplace(Fraction(1)).release(exact)
+    noisy = LaplaceNoise(Fraction(1)).release(exact)
     assert all(type(value) is int for value in noisy)
     assert all(abs(a - b) < 1000 for a, b in zip(exact, noisy, strict=True))
 
@@ -146,7 +146,7 @@ def test_wide_integers_stay_wide() -> None:
 @pytest.mark.parametrize("scale", [Fraction(10), Fraction(2**20)])
 def test_a_tail_is_added_as_python_integers(scale: Fraction) -> None:
     """127 zero bits and a one: far below anything in the table."""
-    ends = Laplace(scale).release(np.zeros(3, dtype=np.int64), source=_Tail())
+    ends = LaplaceNoise(scale).release(np.zeros(3, dtype=np.int64), source=_Tail())
     assert ends.dtype == object
     first, *rest = ends.tolist()
     assert -90 * scale < first < -80 * scale
@@ -168,28 +168,28 @@ class _Tail:
 def test_known_bits_give_known_noise() -> None:
     """The middle of [0, 1) is the median."""
     middle = Constant(0x8000_8000_8000_8000)
-    assert Laplace(Fraction(4)).release(np.arange(6), source=middle).tolist() == list(range(6))
+    assert LaplaceNoise(Fraction(4)).release(np.arange(6), source=middle).tolist() == list(range(6))
 
 
 def test_two_releases_differ() -> None:
     """They agree in all of 100 values with probability below 1e-100."""
-    mechanism, exact = Laplace(Fraction(1000)), np.zeros(100, dtype=np.int64)
+    mechanism, exact = LaplaceNoise(Fraction(1000)), np.zeros(100, dtype=np.int64)
     releases = [tuple(mechanism.release(exact)) for _ in range(3)]
     assert all(a != b for a, b in pairwise(releases))
 
 
 def test_eight_threads_at_once_never_repeat_each_other() -> None:
     """On a scale whose tables none finds ready. Two of 800 draws agree with probability below 1e-6."""
-    mechanism, exact = Laplace(Fraction(2**40 - 3)), np.zeros(100, dtype=np.int64)
+    mechanism, exact = LaplaceNoise(Fraction(2**40 - 3)), np.zeros(100, dtype=np.int64)
     with ThreadPoolExecutor(8) as pool:
         drawn = np.concatenate(list(pool.map(mechanism.release, [exact] * 8)))
     assert len(np.unique(drawn)) == 800
 
 
 def test_a_mechanism_is_a_plain_value() -> None:
-    mechanism = Laplace(Fraction(3, 2))
+    mechanism = LaplaceNoise(Fraction(3, 2))
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism
-    assert len({mechanism, Laplace(Fraction(3, 2))}) == 1
+    assert len({mechanism, LaplaceNoise(Fraction(3, 2))}) == 1
 
 
 def test_tables_are_made_once() -> None:

@@ -10,8 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sfumato.noise.sampling.inversion import Given, invert
-from sfumato.noise.sampling.normal import CELLS, REACH, Magnitude, Rounded, central, density, magnitudes
+from sfumato.noise.sampling.inversion import RationalNumber, invert
+from sfumato.noise.sampling.normal import (
+    CELLS,
+    REACH,
+    NormalMagnitude,
+    RoundedNormal,
+    central,
+    density,
+    magnitudes,
+)
 
 if TYPE_CHECKING:
     from tests.unit.noise.conftest import Script
@@ -31,7 +39,7 @@ def normal_below(x: Fraction) -> mpf:
 xs = st.one_of(st.fractions(0, 12, max_denominator=2**50), st.fractions(0, 45, max_denominator=10))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(xs, st.integers(16, 500))
 def test_the_distribution_is_caught_closely(x: Fraction, bits: int) -> None:
     found = central(x, bits)
@@ -40,7 +48,7 @@ def test_the_distribution_is_caught_closely(x: Fraction, bits: int) -> None:
     assert found.high - found.low <= 2
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(xs, st.integers(16, 500))
 def test_the_density_is_caught_closely(x: Fraction, bits: int) -> None:
     found = density(x, bits)
@@ -57,14 +65,14 @@ def test_thresholds_of_rounded_noise_are_right(sigma: Fraction, bits: int) -> No
     ks = [0, 1, -1, 2, int(sigma), -int(3 * sigma), int(8 * sigma) + 1, -int(9 * sigma)]
     with mp.workprec(PRECISION):
         for k in ks:
-            [threshold] = Rounded(sigma).below(range(k, k + 1), bits)
+            [threshold] = RoundedNormal(sigma).below(range(k, k + 1), bits)
             truth = normal_below((k - Fraction(1, 2)) / sigma) * mpf(2) ** bits
             assert threshold <= truth <= threshold + 2
 
 
 def test_thresholds_of_magnitudes_are_right() -> None:
     table = magnitudes()
-    assert Magnitude().below(range(-1, 1), 64) == [-2, -2]
+    assert NormalMagnitude().below(range(-1, 1), 64) == [-2, -2]
     with mp.workprec(300):
         for k, threshold in enumerate(table.thresholds.tolist(), start=1):
             truth = mp.erf(mpf(k) / CELLS / mp.sqrt(2)) * 2**64
@@ -86,4 +94,4 @@ def test_magnitudes_go_on_beyond_the_table(bits: int, script: type[Script]) -> N
 
 def test_quantiles_of_rounded_noise() -> None:
     """1.959964 is the 97.5 % quantile of the normal law."""
-    assert invert(Rounded(Fraction(10**6)), Given(Fraction(975, 1000))) == 1959964
+    assert invert(RoundedNormal(Fraction(10**6)), RationalNumber(Fraction(975, 1000))) == 1959964

@@ -15,8 +15,8 @@ from scipy.stats import chi2
 
 from sfumato import audit
 from sfumato.errors import UsageError
-from sfumato.noise import Histograms, Quantile, Quantiles
-from sfumato.noise.ranks import Aim, Parts
+from sfumato.noise import Histograms, QuantileMechanism, QuantilesMechanism
+from sfumato.noise.ranks import CellRanges, RankTarget
 from sfumato.privacy import events
 
 FALSE_ALARM = 1e-7
@@ -38,7 +38,7 @@ def parted(counts: list[int], place: int) -> tuple[list[int], list[int]]:
     return [*counts[:place], half], [counts[place] - half, *counts[place + 1 :]]
 
 
-def law(mechanism: Quantile, counts: list[int]) -> np.ndarray:
+def law(mechanism: QuantileMechanism, counts: list[int]) -> np.ndarray:
     weights = np.exp(-np.array(distances(counts, mechanism.share), dtype=float) / float(mechanism.scale))
     return weights / weights.sum()
 
@@ -51,7 +51,7 @@ def joint(epsilon: Fraction, levels: int, shares: list[Fraction], counts: list[i
     share = shares[middle]
     lower_shares = [each / share for each in shares[:middle]]
     upper_shares = [(each - share) / (1 - share) for each in shares[middle + 1 :]]
-    for place, chance in enumerate(law(Quantile(epsilon / levels, share), counts)):
+    for place, chance in enumerate(law(QuantileMechanism(epsilon / levels, share), counts)):
         lower, upper = parted(counts, place)
         for below, p in joint(epsilon, levels, lower_shares, lower).items():
             for above, q in joint(epsilon, levels, upper_shares, upper).items():
@@ -86,7 +86,7 @@ def test_one_row_changes_scores_by_no_more_than_priced(
 def test_loss_has_the_range_that_is_charged(counts: list[int], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(counts) - 1))
     more = [count + 3 * (i == place) for i, count in enumerate(counts)]
-    mechanism = Quantile(Fraction(1, 3), Fraction(9, 10))
+    mechanism = QuantileMechanism(Fraction(1, 3), Fraction(9, 10))
     loss = np.log(law(mechanism, counts) / law(mechanism, more))
     assert np.ptp(loss) <= float(mechanism.event(3).pure()) + 1e-9
 
@@ -119,7 +119,7 @@ def listed(grids: list[list[int]]) -> Histograms:
     return Histograms.ascending(places, None, groups=len(grids), cells=len(grids[0]))
 
 
-def bands_hold(table: Histograms, parts: Parts, aim: Aim, grids: list[list[int]]) -> None:
+def bands_hold(table: Histograms, parts: CellRanges, aim: RankTarget, grids: list[list[int]]) -> None:
     """Every cell is in one band, at the distance of the definition, which is no less than the band's."""
     edges, nearest = aim.edges(table, parts), aim.nearest()
     for k, grid in enumerate(grids):
@@ -142,21 +142,21 @@ def test_bands_have_the_weights_of_their_cells(
 ) -> None:
     """And so have those of both parts after a split, and of the parts of a part."""
     table = data.draw(st.sampled_from([sparse, listed]))(grids)
-    parts, aim = Parts.all(table), Quantile(epsilon, share).aim
+    parts, aim = CellRanges.all(table), QuantileMechanism(epsilon, share).aim
     bands_hold(table, parts, aim, grids)
     for _ in range(2):
         places = np.array([data.draw(st.integers(0, len(grid) - 1)) for grid in grids])
         side = data.draw(st.integers(0, 1))
         grids = [parted(grid, place)[side] for grid, place in zip(grids, places, strict=True)]
         parts = parts.split(table, parts.low + places)[side]
-        bands_hold(table, parts, Quantile(epsilon, other).aim, grids)
+        bands_hold(table, parts, QuantileMechanism(epsilon, other).aim, grids)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 20), Fraction(1), Fraction(9)])
 def test_groups_have_the_law_of_their_rows(epsilon: Fraction) -> None:
     """Two thousand copies of each of four groups, one of them empty, at once."""
     grids, copies = [[3, 0, 0, 5, 1, 0, 9, 2], [0] * 8, [0, 0, 0, 0, 0, 1, 0, 0], [1] * 8], 2000
-    mechanism = Quantile(epsilon, Fraction(1, 3))
+    mechanism = QuantileMechanism(epsilon, Fraction(1, 3))
     found = mechanism.release_groups(sparse(grids * copies)).reshape(copies, 4)
     for k, grid in enumerate(grids):
         assert fits(np.bincount(found[:, k], minlength=8), law(mechanism, grid) * copies)
@@ -165,7 +165,7 @@ def test_groups_have_the_law_of_their_rows(epsilon: Fraction) -> None:
 def test_several_shares_have_their_joint_law() -> None:
     grids, copies = [[2, 0, 4, 0], [0, 0, 0, 0], [0, 9, 0, 0], [1, 1, 1, 7]], 4000
     shares = (Fraction(1, 2**20), Fraction(1, 3), HALF, Fraction(9, 10))
-    mechanism = Quantiles(Fraction(3), shares)
+    mechanism = QuantilesMechanism(Fraction(3), shares)
     found = mechanism.release_groups(sparse(grids * copies)).reshape(4, copies, 4)
     for k, grid in enumerate(grids):
         expected = joint(Fraction(3), 3, list(shares), grid)
@@ -179,7 +179,7 @@ def test_several_shares_have_their_joint_law() -> None:
 def test_a_wide_sparse_grid_has_its_law() -> None:
     """A million cells and five rows: almost all the weight lies on empty cells."""
     values, cells, copies = np.array([5, 10**5, 10**5 + 1, 7 * 10**5, 10**6]), 2**20, 6000
-    mechanism = Quantile(Fraction(2), HALF)
+    mechanism = QuantileMechanism(Fraction(2), HALF)
     table = Histograms.of(
         np.repeat(np.arange(copies), 5), np.tile(values, copies), np.ones(5 * copies, dtype=np.int64),
         groups=copies, cells=cells,
@@ -199,7 +199,7 @@ def test_cells_far_away_keep_their_chance() -> None:
     """On the finest grid the many cells of the last band, 23 scales away, weigh half as much as the one cell
     that holds the rows."""
     cells, rows, copies = 2**32, 46, 1000
-    mechanism = Quantile(Fraction(1), HALF)
+    mechanism = QuantileMechanism(Fraction(1), HALF)
     table = Histograms.of(
         np.arange(copies), np.full(copies, 17), np.full(copies, rows), groups=copies, cells=cells
     )
@@ -212,14 +212,16 @@ def test_cells_far_away_keep_their_chance() -> None:
 def test_extreme_shares_are_the_ends() -> None:
     """They leave less than one row outside; of the empty cells there all are as good."""
     table = Histograms.sparse(np.arange(1000, 2000), np.ones(1000, dtype=np.int64), cells=2**20)
-    low, middle, high = Quantiles(20, (Fraction(1, 2**20), HALF, 1 - Fraction(1, 2**20))).release(table)
+    low, middle, high = QuantilesMechanism(20, (Fraction(1, 2**20), HALF, 1 - Fraction(1, 2**20))).release(
+        table
+    )
     assert low < 1040
     assert 1460 < middle < 1540
     assert high > 1960
 
 
 def test_one_sparse_histogram_is_a_dense_one() -> None:
-    mechanism = Quantile(Fraction(100), HALF)
+    mechanism = QuantileMechanism(Fraction(100), HALF)
     assert mechanism.release(Histograms.sparse([2, 4], [5, 80], cells=9)) == 4
     assert Histograms.sparse([], [], cells=9).shape == (1, 9)
     dense, given = Histograms.dense([0, 0, 5, 0, 80]), Histograms.sparse([2, 4], [5, 80], cells=5)
@@ -239,29 +241,31 @@ def test_rows_listed_one_by_one_are_the_same_histograms(grids: list[list[int]]) 
 @pytest.mark.parametrize("share", [HALF, Fraction(1, 10), Fraction(9, 10)])
 def test_choices_have_their_law(share: Fraction) -> None:
     counts, draws = [3, 0, 0, 5, 1, 0, 9, 2], 4_000
-    mechanism = Quantile(Fraction(7, 10), share)
+    mechanism = QuantileMechanism(Fraction(7, 10), share)
     seen = np.bincount([mechanism.release(counts) for _ in range(draws)], minlength=len(counts))
     assert fits(seen, law(mechanism, counts) * draws)
 
 
 def test_a_sharp_choice_is_the_quantile() -> None:
     counts = [10, 0, 5, 5, 80]
-    assert Quantile(Fraction(100), HALF).release(counts) == 4
-    assert Quantile(Fraction(100), Fraction(12, 100)).release(counts) == 2
-    assert Quantiles(Fraction(300), (Fraction(1, 20), Fraction(12, 100), HALF, Fraction(9, 10))).release(
-        counts
-    ) == (0, 2, 4, 4)
+    assert QuantileMechanism(Fraction(100), HALF).release(counts) == 4
+    assert QuantileMechanism(Fraction(100), Fraction(12, 100)).release(counts) == 2
+    assert QuantilesMechanism(
+        Fraction(300), (Fraction(1, 20), Fraction(12, 100), HALF, Fraction(9, 10))
+    ).release(counts) == (0, 2, 4, 4)
 
 
 def test_huge_counts_do_not_wrap() -> None:
-    assert Quantile(Fraction(1), HALF).release([2**62, 2**61, 2**62]) == 1
+    assert QuantileMechanism(Fraction(1), HALF).release([2**62, 2**61, 2**62]) == 1
     huge = Histograms.of([0, 0, 1], [1, 2, 0], [2**50, 2**51, 2**52], groups=2, cells=3)
-    assert Quantile(1, 1 - Fraction(1, 2**20)).release_groups(huge).tolist() == [2, 0]
-    assert Quantiles(1, (Fraction(1, 4), HALF)).release([2**70, 0, 2**69]) == (0, 0)
+    assert QuantileMechanism(1, 1 - Fraction(1, 2**20)).release_groups(huge).tolist() == [2, 0]
+    assert QuantilesMechanism(1, (Fraction(1, 4), HALF)).release([2**70, 0, 2**69]) == (0, 0)
 
 
 def test_no_rows_choose_any_cell() -> None:
-    seen = np.bincount(Quantile(Fraction(1), HALF).release_groups(sparse([[0, 0, 0]] * 6000)), minlength=3)
+    seen = np.bincount(
+        QuantileMechanism(Fraction(1), HALF).release_groups(sparse([[0, 0, 0]] * 6000)), minlength=3
+    )
     assert chi2.sf(((seen - 2000) ** 2 / 2000).sum(), 2) > FALSE_ALARM
 
 
@@ -269,7 +273,7 @@ def test_answers_ascend_and_are_close() -> None:
     rng = np.random.default_rng(4)
     counts = np.bincount(np.clip(rng.normal(500, 100, 20_000), 0, 999).astype(int), minlength=1000)
     shares = tuple(Fraction(k, 10) for k in range(1, 10))
-    found = Quantiles(Fraction(1), shares).release(counts)
+    found = QuantilesMechanism(Fraction(1), shares).release(counts)
     assert all(one <= other for one, other in pairwise(found))
     ranks = np.cumsum(counts)[list(found)] / counts.sum()
     assert np.abs(ranks - [float(share) for share in shares]).max() < 0.05
@@ -277,14 +281,14 @@ def test_answers_ascend_and_are_close() -> None:
 
 def test_rank_error_holds() -> None:
     """At 90 % over 2,000 draws; a bound that is right fails the test with chance below 1e-9."""
-    mechanism, counts = Quantile(Fraction(1, 2), HALF), np.ones(64, dtype=np.int64)
+    mechanism, counts = QuantileMechanism(Fraction(1, 2), HALF), np.ones(64, dtype=np.int64)
     bound = mechanism.rank_error(64, 0.9)
     off = [distances(counts.tolist(), HALF)[mechanism.release(counts)] for _ in range(2000)]
     assert sum(Fraction(each, 2) > bound for each in off) < 280
     assert bound < 32
 
 
-def off_by(mechanism: Quantiles, grid: list[int], copies: int) -> np.ndarray:
+def off_by(mechanism: QuantilesMechanism, grid: list[int], copies: int) -> np.ndarray:
     """How many rows each answer is off, share by share."""
     found = mechanism.release_groups(sparse([grid] * copies))
     places = zip(mechanism.shares, found, strict=True)
@@ -293,7 +297,7 @@ def off_by(mechanism: Quantiles, grid: list[int], copies: int) -> np.ndarray:
 
 def test_rank_errors_of_several_shares_hold() -> None:
     """At 90 % over 2,000 draws, as above, and on average."""
-    mechanism = Quantiles(Fraction(2), tuple(Fraction(k, 8) for k in range(1, 8)))
+    mechanism = QuantilesMechanism(Fraction(2), tuple(Fraction(k, 8) for k in range(1, 8)))
     off = off_by(mechanism, [0, 1, 1, 2] * 24, 2000)
     assert (off.max(axis=0) > mechanism.rank_error(96, 0.9, crowd=2)).sum() < 280
     assert off.mean(axis=1).max() <= mechanism.expected_error(96, crowd=2)
@@ -301,59 +305,59 @@ def test_rank_errors_of_several_shares_hold() -> None:
 
 def test_a_crowded_cell_adds_to_the_error() -> None:
     """Half of all rows in one cell, and hardly any noise: 2/5 is looked for where 14/25 are."""
-    mechanism = Quantiles(Fraction(60), (Fraction(2, 5), HALF))
+    mechanism = QuantilesMechanism(Fraction(60), (Fraction(2, 5), HALF))
     off = off_by(mechanism, [1] * 360 + [400] + [1] * 40, 500)
     assert mechanism.rank_error(401, 0.9) < 30 < off.max() <= mechanism.rank_error(401, 0.9, crowd=400)
 
 
 def test_shares_that_an_answer_may_stand_at() -> None:
-    mechanism = Quantile(Fraction(1), HALF)
+    mechanism = QuantileMechanism(Fraction(1), HALF)
     off = mechanism.rank_error(1000, 0.95)
     assert mechanism.share_interval(1000, 400, 0.95) == (HALF - off / 400, HALF + off / 400)
-    assert Quantile(Fraction(1), Fraction(1, 50)).share_interval(1000, 100, 0.95)[0] == 0
-    assert Quantile(Fraction(1), HALF).share_interval(1000, 1, 0.95) == (0, 1)
+    assert QuantileMechanism(Fraction(1), Fraction(1, 50)).share_interval(1000, 100, 0.95)[0] == 0
+    assert QuantileMechanism(Fraction(1), HALF).share_interval(1000, 1, 0.95) == (0, 1)
     assert mechanism.expected_error(1000) == pytest.approx(math.log(1000))
-    spans = Quantiles(Fraction(1), (Fraction(1, 4), HALF)).share_interval(1000, 10**5, 0.95)
+    spans = QuantilesMechanism(Fraction(1), (Fraction(1, 4), HALF)).share_interval(1000, 10**5, 0.95)
     assert [low < share < high for (low, high), share in zip(spans, (Fraction(1, 4), HALF), strict=True)] == [
         True
     ] * 2
 
 
 def test_prices() -> None:
-    assert Quantile(HALF, HALF).event(rows=3) == events.Exponential(Fraction(3, 2))
-    three = Quantiles(Fraction(1), (Fraction(1, 4), HALF, Fraction(3, 4)))
+    assert QuantileMechanism(HALF, HALF).event(rows=3) == events.Exponential(Fraction(3, 2))
+    three = QuantilesMechanism(Fraction(1), (Fraction(1, 4), HALF, Fraction(3, 4)))
     assert three.event() == events.Repeated(events.Exponential(HALF), 2)
-    assert Quantiles(1, tuple(Fraction(k, 5) for k in range(1, 5))).levels == 3  # type: ignore[arg-type]
+    assert QuantilesMechanism(1, tuple(Fraction(k, 5) for k in range(1, 5))).levels == 3  # type: ignore[arg-type]
 
 
 def test_audits_pass_the_claim_and_fail_half_the_noise() -> None:
     def target(epsilon: int):  # type: ignore[no-untyped-def]
-        mechanism = Quantile(Fraction(epsilon), HALF)
+        mechanism = QuantileMechanism(Fraction(epsilon), HALF)
         return tuple(
             lambda n, h=each: mechanism.release_groups(sparse([h] * n))
             for each in ([0, 1, 0, 0], [0, 1, 0, 1])
         )
 
-    claim = Quantile(Fraction(2), HALF).event()
+    claim = QuantileMechanism(Fraction(2), HALF).event()
     assert not audit.run(target(2), claim, samples=50_000, alpha=FALSE_ALARM).violates
     assert audit.run(target(4), claim, samples=50_000, alpha=FALSE_ALARM).violates
 
 
 def test_several_shares_are_audited_too() -> None:
     def target(epsilon: Fraction):  # type: ignore[no-untyped-def]
-        mechanism = Quantiles(epsilon, (Fraction(1, 4), HALF, Fraction(3, 4)))
+        mechanism = QuantilesMechanism(epsilon, (Fraction(1, 4), HALF, Fraction(3, 4)))
         return tuple(
             lambda n, h=each: mechanism.release_groups(sparse([h] * n)).T for each in ([0, 0], [0, 4])
         )
 
-    claim = Quantiles(Fraction(1, 2), (Fraction(1, 4), HALF, Fraction(3, 4))).event(rows=4)
+    claim = QuantilesMechanism(Fraction(1, 2), (Fraction(1, 4), HALF, Fraction(3, 4))).event(rows=4)
     assert not audit.run(target(Fraction(1, 2)), claim, samples=20_000, alpha=FALSE_ALARM).violates
     assert audit.run(target(Fraction(4)), claim, samples=20_000, alpha=FALSE_ALARM).violates
 
 
 def test_replays_price_rows() -> None:
     pairs = [([1, 2, 3], [1, 2, 4]), ([0, 0, 0], [0, 1, 0])]
-    mechanism = Quantiles(Fraction(1), (Fraction(1, 4), HALF))
+    mechanism = QuantilesMechanism(Fraction(1), (Fraction(1, 4), HALF))
     assert not audit.replay(lambda h: mechanism.release(h, rows=1), pairs, claim=1).violates
     assert audit.replay(lambda h: mechanism.release(h, rows=1), [([0, 0], [0, 2])], claim=1).violates
 
@@ -361,21 +365,21 @@ def test_replays_price_rows() -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda: Quantile(Fraction(1), Fraction(1)), "SF-N504"),
-        (lambda: Quantile(Fraction(1), Fraction(0)), "SF-N504"),
-        (lambda: Quantile(Fraction(1), Fraction(1, 2**28)), "SF-N504"),
-        (lambda: Quantiles(Fraction(1), ()), "SF-N504"),
-        (lambda: Quantiles(Fraction(1), (HALF, HALF)), "SF-N504"),
-        (lambda: Quantiles(Fraction(1), (HALF, Fraction(1, 4))), "SF-N504"),
-        (lambda: Quantile(Fraction(0), HALF), "SF-N102"),
-        (lambda: Quantile(Fraction(10**6), HALF), "SF-N402"),
-        (lambda: Quantiles(Fraction(10**6), (HALF,)), "SF-N402"),
-        (lambda: Quantiles(Fraction(1, 2**30), (Fraction(1, 2**20), HALF)), "SF-N402"),
-        (lambda: Quantile(Fraction(1), HALF).release([[1]]), "SF-N505"),
-        (lambda: Quantile(Fraction(1), HALF).release([1, -1]), "SF-N505"),
-        (lambda: Quantile(Fraction(1), HALF).release([]), "SF-N203"),
-        (lambda: Quantile(Fraction(1), HALF).release([0.5]), "SF-N202"),
-        (lambda: Quantile(Fraction(1), HALF).release(sparse([[1], [2]])), "SF-N511"),
+        (lambda: QuantileMechanism(Fraction(1), Fraction(1)), "SF-N504"),
+        (lambda: QuantileMechanism(Fraction(1), Fraction(0)), "SF-N504"),
+        (lambda: QuantileMechanism(Fraction(1), Fraction(1, 2**28)), "SF-N504"),
+        (lambda: QuantilesMechanism(Fraction(1), ()), "SF-N504"),
+        (lambda: QuantilesMechanism(Fraction(1), (HALF, HALF)), "SF-N504"),
+        (lambda: QuantilesMechanism(Fraction(1), (HALF, Fraction(1, 4))), "SF-N504"),
+        (lambda: QuantileMechanism(Fraction(0), HALF), "SF-N102"),
+        (lambda: QuantileMechanism(Fraction(10**6), HALF), "SF-N402"),
+        (lambda: QuantilesMechanism(Fraction(10**6), (HALF,)), "SF-N402"),
+        (lambda: QuantilesMechanism(Fraction(1, 2**30), (Fraction(1, 2**20), HALF)), "SF-N402"),
+        (lambda: QuantileMechanism(Fraction(1), HALF).release([[1]]), "SF-N505"),
+        (lambda: QuantileMechanism(Fraction(1), HALF).release([1, -1]), "SF-N505"),
+        (lambda: QuantileMechanism(Fraction(1), HALF).release([]), "SF-N203"),
+        (lambda: QuantileMechanism(Fraction(1), HALF).release([0.5]), "SF-N202"),
+        (lambda: QuantileMechanism(Fraction(1), HALF).release(sparse([[1], [2]])), "SF-N511"),
         (lambda: Histograms.sparse([2, 1], [1, 1], cells=3), "SF-N511"),
         (lambda: Histograms.sparse([1, 1], [1, 1], cells=3), "SF-N511"),
         (lambda: Histograms.sparse([3], [1], cells=3), "SF-N511"),
@@ -402,5 +406,5 @@ def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped
 def test_a_fine_grid_takes_no_more_work() -> None:
     """By bands, of which there are as many whatever the grid and the rows are."""
     for epsilon in (Fraction(1), Fraction(1, 1000)):
-        assert Quantile(epsilon, HALF).aim.nearest().size <= 91
-    assert math.isfinite(float(Quantile(Fraction(1), HALF).rank_error(2**18, 0.95)))
+        assert QuantileMechanism(epsilon, HALF).aim.nearest().size <= 91
+    assert math.isfinite(float(QuantileMechanism(Fraction(1), HALF).rank_error(2**18, 0.95)))

@@ -16,8 +16,8 @@ import pytest
 
 from sfumato import noise
 from sfumato.errors import PolicyError, SfumatoError, UsageError
-from sfumato.noise import Laplace, SparseVector
-from sfumato.noise.differences import Difference
+from sfumato.noise import LaplaceNoise, SparseVector
+from sfumato.noise.differences import LaplaceDifference
 from sfumato.privacy.events import Pure
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def test_a_bad_answer_costs_nothing(answer: Any, code: str) -> None:
 
 
 def test_noise_is_laplace() -> None:
-    assert isinstance(SparseVector(1).threshold_noise(), Laplace)
+    assert isinstance(SparseVector(1).threshold_noise(), LaplaceNoise)
     assert (
         SparseVector(Fraction(1), 1, 4, monotone=True).answer_noise().scale
         < SparseVector(Fraction(1), 1, 4).answer_noise().scale
@@ -170,7 +170,7 @@ def test_the_difference_of_two_noises_has_its_law(one: float, other: float) -> N
     """Against the convolution."""
     x = np.arange(-400, 401)
     chances = [np.exp(-np.abs(x) / scale) / np.exp(-np.abs(x) / scale).sum() for scale in (one, other)]
-    law, d, found = np.convolve(*chances), np.arange(-800, 801), Difference(one, other)
+    law, d, found = np.convolve(*chances), np.arange(-800, 801), LaplaceDifference(one, other)
     assert found.mean_size() == pytest.approx((np.abs(d) * law).sum(), abs=1e-12)
     for t in (1, 2, 7, 30):
         assert found.reaching(t) == pytest.approx(law[d >= t].sum(), abs=1e-12)
@@ -178,15 +178,17 @@ def test_the_difference_of_two_noises_has_its_law(one: float, other: float) -> N
 
 @pytest.mark.parametrize("scale", [2.0**20, 2.0**40])
 def test_wide_differences_tend_to_continuous_ones(scale: float) -> None:
-    assert Difference(scale, scale).mean_size() == pytest.approx(1.5 * scale, rel=1e-9)
-    assert Difference(scale, 2 * scale).mean_size() == pytest.approx(7 / 3 * scale, rel=1e-9)
+    assert LaplaceDifference(scale, scale).mean_size() == pytest.approx(1.5 * scale, rel=1e-9)
+    assert LaplaceDifference(scale, 2 * scale).mean_size() == pytest.approx(7 / 3 * scale, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     "mechanism", [SparseVector(1), SparseVector(1, 3, 5), SparseVector(2, 1, 2, monotone=True)]
 )
 def test_the_margin_is_the_smallest(mechanism: SparseVector) -> None:
-    difference = Difference(float(mechanism.answer_noise().scale), float(mechanism.threshold_noise().scale))
+    difference = LaplaceDifference(
+        float(mechanism.answer_noise().scale), float(mechanism.threshold_noise().scale)
+    )
     for confidence in (0.6, 0.95, 1 - 1e-9):
         margin = mechanism.margin(confidence)
         assert difference.reaching(margin) <= 1 - confidence

@@ -14,11 +14,11 @@ from scipy.stats import chi2
 
 from sfumato import audit
 from sfumato.errors import UsageError
-from sfumato.noise import BlockMean, BlockMedian, Blocks, Histograms, Laplace
+from sfumato.noise import BlockMean, BlockMedian, Histograms, LaplaceNoise, UnitBlocks
 from sfumato.privacy import events
 
 FALSE_ALARM = 1e-7
-BLOCKS = Blocks(10, b"key")
+BLOCKS = UnitBlocks(10, b"key")
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(-99, 99)), max_size=60), st.integers(0, 30))
@@ -38,7 +38,7 @@ def test_one_unit_changes_one_block(rows: list[tuple[int, int]], unit: int) -> N
 def test_units_are_spread_evenly_and_by_key() -> None:
     seen = np.bincount([BLOCKS.of(unit) for unit in range(20_000)], minlength=10)
     assert chi2.sf(((seen - 2000) ** 2 / 2000).sum(), 9) > FALSE_ALARM
-    other = Blocks(10, b"another")
+    other = UnitBlocks(10, b"another")
     assert sum(BLOCKS.of(unit) == other.of(unit) for unit in range(2000)) < 300
     assert BLOCKS.of("1") != BLOCKS.of(1) or BLOCKS.of("2") != BLOCKS.of(2) or BLOCKS.of("3") != BLOCKS.of(3)
 
@@ -65,19 +65,19 @@ def test_every_row_is_in_one_block() -> None:
     ],
 )
 def test_outputs_are_total(value: object, kept: int) -> None:
-    assert Blocks(2, b"k").outputs(lambda places: value, [1, 2, 3], 0, 9) == [kept, kept]
+    assert UnitBlocks(2, b"k").outputs(lambda places: value, [1, 2, 3], 0, 9) == [kept, kept]
 
 
 def test_a_failing_kernel_counts_as_the_middle() -> None:
     def kernel(places: list[int]) -> float:
         return 1 / len(places)
 
-    assert Blocks(2, b"k").outputs(kernel, [], 0, 9) == [4, 4]
+    assert UnitBlocks(2, b"k").outputs(kernel, [], 0, 9) == [4, 4]
 
 
 def test_prices() -> None:
     mean = BlockMean.calibrated(50, 0, 100, 0.5)
-    assert mean.noise == Laplace(Fraction(200))
+    assert mean.noise == LaplaceNoise(Fraction(200))
     assert mean.event() == events.DiscreteLaplace(200, 100)
     assert BlockMedian(50, 0, 100, Fraction(1, 2)).event() == events.Exponential(Fraction(1, 2))
     assert mean.expected_error() == pytest.approx(200 / 50, rel=1e-3)
@@ -140,7 +140,7 @@ def test_replays_price_blocks(mechanism: BlockMean | BlockMedian) -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda: Blocks(1, b""), "SF-N508"),
+        (lambda: UnitBlocks(1, b""), "SF-N508"),
         (lambda: BlockMean.calibrated(1, 0, 1, 1), "SF-N508"),
         (lambda: BlockMean.calibrated(5, 1, 1, 1), "SF-N508"),
         (lambda: BlockMedian(5, 0.0, 1, Fraction(1)), "SF-N508"),  # type: ignore[arg-type]

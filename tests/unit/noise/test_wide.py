@@ -11,8 +11,8 @@ import pytest
 from mpmath import mp, mpf
 
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.gaussian_wide import Wide, accepts, draw_in, nearest, weights31
-from sfumato.noise.sampling.inversion import Drawn
+from sfumato.noise.sampling.gaussian_wide import WideGaussianSampler, accepts, draw_in, nearest, weights31
+from sfumato.noise.sampling.inversion import UniformDraw
 from sfumato.noise.sampling.normal import CELLS, REACH
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def positions(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
 def test_a_value_called_clear_is_the_nearest_for_all_bits_to_come(sigma: Fraction) -> None:
     cells, words = positions(3000)
-    values, clear = Wide(sigma)._nearest(cells, words)
+    values, clear = WideGaussianSampler(sigma)._nearest(cells, words)
     assert clear.mean() > 0.99
     for cell, word, value, sure in zip(*(a.tolist() for a in (cells, words, values, clear)), strict=True):
         assert not sure or {abs(value)} == candidates(sigma, cell, word % PLACES)
@@ -58,7 +58,7 @@ def test_a_product_falls_short_by_less_than_its_doubt(sigma: Fraction) -> None:
         edge = math.floor(sigma * (cell + Fraction(1, 3)) / CELLS) + Fraction(1, 2)
         middle = math.floor((edge * CELLS / sigma - cell) * PLACES)
         near = range(max(middle - 40, 0), middle + 40)
-        values, clear = Wide(sigma)._nearest(np.full(len(near), cell), np.array(near))
+        values, clear = WideGaussianSampler(sigma)._nearest(np.full(len(near), cell), np.array(near))
         for place, value, sure in zip(near, values.tolist(), clear, strict=True):
             assert not sure or {value} == candidates(sigma, cell, place)
         assert clear[-1]
@@ -96,8 +96,8 @@ def test_a_coin_at_its_weight_is_weighed_exactly(cell: int, side: int, script: t
     first, second, third = coin >> 80, coin >> 64 & 0xFFFF, coin % 2**64
     queue = [first << 48 | place, second << 48, 0, third, *[0] * 6]
     source = script(queue)
-    value = Wide(Fraction(2**20))._draw_in(np.array([cell]), source)[0]
-    settled = nearest(Fraction(2**20), cell, Drawn(place, 48, script([0] * 4)))
+    value = WideGaussianSampler(Fraction(2**20))._draw_in(np.array([cell]), source)[0]
+    settled = nearest(Fraction(2**20), cell, UniformDraw(place, 48, script([0] * 4)))
     assert (value == settled) == (side < 0)
     assert len(source.queue) < 8, "the exact path has not run"
 
@@ -106,7 +106,7 @@ def test_a_coin_far_above_its_weight_is_drawn_again(script: type[Script]) -> Non
     """First word: coin of all ones, so refused. Second: coin zero and place one half, so taken."""
     refused, taken = 0x7FFF << 48 | 2**47, 2**47
     source = script([refused, 0xFFFF << 48, taken])
-    value = Wide(Fraction(2**20))._draw_in(np.array([500]), source)[0]
+    value = WideGaussianSampler(Fraction(2**20))._draw_in(np.array([500]), source)[0]
     assert value == 2**20 * 1001 // 128
     assert source.queue == []
 
@@ -120,7 +120,7 @@ def test_a_value_between_two_is_rounded_exactly(script: type[Script]) -> None:
         place = math.floor(exact) + step
         for sign in (0, 1):
             source = script([sign << 63 | place >> 64, 0, place % 2**64])
-            value = Wide(sigma)._draw_in(np.array([cell]), source)[0]
+            value = WideGaussianSampler(sigma)._draw_in(np.array([cell]), source)[0]
             assert value == (-expected if sign else expected)
             assert source.queue == []
 
@@ -130,7 +130,7 @@ def test_beyond_the_cells_everything_is_exact(script: type[Script]) -> None:
     cells = [0x8000_FFFF, 2**64 - 1, 2**64 - 2**40]
     place_coin_sign = [2**63, 2**40, 1]
     source = script([*cells, *place_coin_sign, *place_coin_sign])
-    drawn = Wide(Fraction(2**20)).draw(2, source)
+    drawn = WideGaussianSampler(Fraction(2**20)).draw(2, source)
     assert source.queue == []
     assert drawn.dtype == object
     assert -12 < drawn[0] / 2**20 < -10
@@ -149,6 +149,6 @@ def test_acceptance_is_exact(cell: int, script: type[Script]) -> None:
     with mp.workprec(600):
         tie = int(mp.floor(weight(cell, Fraction(place, PLACES)) * mpf(2) ** 176))
     for side in (-1, 1):
-        coin = Drawn(tie >> 128, 48, script([(tie >> 64) % 2**64 + side * 2**30, 0, 0, 0]))
-        found = accepts(cell, Drawn(place, 48, script([0, 0, 0, 0])), coin)
+        coin = UniformDraw(tie >> 128, 48, script([(tie >> 64) % 2**64 + side * 2**30, 0, 0, 0]))
+        found = accepts(cell, UniformDraw(place, 48, script([0, 0, 0, 0])), coin)
         assert found == (side < 0)

@@ -10,12 +10,12 @@ import pytest
 import sfumato as sf
 from sfumato.curator.catalog.catalog import Catalog
 from sfumato.curator.plan.plan import plan
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.measurement import Aggregate, Question
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.queries.frames import Frame
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 
 LONGER: list[tuple[str, Callable[[Frame[Question]], Question]]] = [
     ("SELECT MEDIAN(cost) AS m FROM visits", lambda t: t.agg(m=sf.median("cost"))),
@@ -117,9 +117,9 @@ def test_a_frame_is_its_select(
     conditions: tuple[str, ...],
     keys: tuple[str, ...],
 ) -> None:
-    framed, selected = _frame(conditions, keys).agg(**aggregates), question(_sql(shown, where, keys))
+    framed, selected = _frame(conditions, keys).agg(**aggregates), parse_question(_sql(shown, where, keys))
     assert framed.outputs == selected.outputs
-    one, other = (plan(catalog.table, each, Pure(Fraction(1))) for each in (framed, selected))
+    one, other = (plan(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
     assert one.request == other.request
     assert one.cost == other.cost
     assert one.measured == other.measured
@@ -129,9 +129,9 @@ def test_a_frame_is_its_select(
 def test_a_longer_frame_is_its_select(
     catalog: Catalog, text: str, asked: Callable[[Frame[Question]], Question]
 ) -> None:
-    framed, selected = asked(Frame.of("visits", ASKED)), question(text)
+    framed, selected = asked(Frame.of("visits", ASKED)), parse_question(text)
     assert [each.name for each in framed.outputs] == [each.name for each in selected.outputs]
-    one, other = (plan(catalog.table, each, Pure(Fraction(1))) for each in (framed, selected))
+    one, other = (plan(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
     assert one.request == other.request
     assert one.cost == other.cost
 
@@ -140,12 +140,12 @@ def test_a_longer_frame_is_its_select(
 def test_conditions_that_mean_nothing_are_refused_with_the_question(catalog: Catalog, condition: str) -> None:
     framed = Frame.of("visits", ASKED).where(condition).count()
     with pytest.raises(PolicyError, match=r"SF-Q(105|107|136)"):
-        plan(catalog.table, framed, Pure(Fraction(1)))
+        plan(catalog.table, framed, PureSpend(Fraction(1)))
 
 
 def test_count_is_short_for_one_count() -> None:
     counted = _frame(("age > 3",), ("ward",)).count()
-    assert counted == question("SELECT ward, COUNT(*) FROM visits WHERE age > 3 GROUP BY ward")
+    assert counted == parse_question("SELECT ward, COUNT(*) FROM visits WHERE age > 3 GROUP BY ward")
 
 
 def test_a_step_gives_a_new_frame() -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.curator.plan.plan import plan
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import PolicyError
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 from unit.queries.test_plans import TABLES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).with_name("refusals")
 FILES = sorted(FOLDER.glob("*.txt"))
 END = "\n----\n"
-SPEND = Pure(Fraction(1), Fraction(1, 10**6))
+SPEND = PureSpend(Fraction(1), Fraction(1, 10**6))
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def _blocks(file: Path) -> list[tuple[str, str]]:
 
 def _refusal(tables: Tables, sql: str) -> str:
     try:
-        plan(tables, question(sql), SPEND)
+        plan(tables, parse_question(sql), SPEND)
     except PolicyError as refusal:
         return str(refusal)
     return "answered"
@@ -70,5 +70,5 @@ def test_there_are_enough_and_all_are_coded() -> None:
 )
 def test_absurd_texts_are_refused(text: object) -> None:
     with pytest.raises(PolicyError) as refusal:
-        question(text)  # type: ignore[arg-type]
+        parse_question(text)  # type: ignore[arg-type]
     assert refusal.value.code in {"SF-Q113", "SF-Q101"}

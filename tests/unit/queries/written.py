@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods, Texts
+from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.plan import Plan
-from sfumato.curator.plan.steps import Bought, Choices, Step
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step
 from sfumato.engines import program as asked
 from sfumato.engines import rows as source
 from sfumato.engines import values as of
@@ -29,7 +29,7 @@ def domain(meant: Domain) -> str:
             return f"one of {', '.join(map(str, meant.shown()))}"
         case Periods(low, high, unit):
             return f"{unit}s {low} to {high}"
-        case Texts():
+        case FreeTexts():
             return "any text"
 
 
@@ -47,7 +47,7 @@ def step(each: Step) -> str:
             shares = getattr(each.mechanism, "shares", None)
             chosen = "an end" if shares is None else f"shares {', '.join(map(str, shares))}"
             lines.append(f"choose {value(program.value)} [{program.size}]: {chosen}, {each.rows} rows a unit")
-        case Bought():
+        case DiscoveredKeys():
             lines += [f"by {value(key)}" for key in program.keys]
             lines.append(f"buy keys, {each.keys.per_unit} a unit")
         case _:
@@ -56,7 +56,7 @@ def step(each: Step) -> str:
 
 
 def _measured(each: Any) -> str:
-    summand, moves = each.summand, each.moves
+    summand, moves = each.of, each.sensitivity
     extra = [f"from {summand.centre}"] if summand.centre else []
     extra += [f"slack {summand.slack}"] if summand.slack else []
     extra += ["signed"] if summand.signed else []

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.noise_law import Floats, Law
-from sfumato.curator.catalog.domains import MONTHS, SECONDS, Domain, Listed, Numbers, Periods, Texts
+from sfumato.curator.catalog.domains import MONTHS, SECONDS, Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode
-from sfumato.curator.plan.steps import Bought, Choices
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.plan import Plan
-    from sfumato.noise import End, Quantiles
+    from sfumato.noise import ExtremeMechanism, QuantilesMechanism
 
     Key = tuple[Any, ...]
 
@@ -29,7 +29,7 @@ class Chosen:
     """The places chosen for the quantiles of one value: a row a share, a column a cell."""
 
     places: NDArray[Any]
-    rounds: tuple[Quantiles | End, ...]
+    rounds: tuple[QuantilesMechanism | ExtremeMechanism, ...]
     """What chose them; where there are several, places are their mean."""
     size: int
     """Out of how many places."""
@@ -80,7 +80,7 @@ def read(plan: Plan, text: str) -> Noisy:
     for step, answer in zip(plan.steps, decode(text), strict=True):
         if isinstance(step, Choices):
             chosen.append(Chosen(np.array(answer, dtype=np.int64), (step.mechanism,), step.program.size))
-        elif isinstance(step, Bought):
+        elif isinstance(step, DiscoveredKeys):
             keys, sums = tuple(tuple(key) for key in answer[0]), answer[1:]
         else:
             sums = answer
@@ -165,15 +165,15 @@ def key_columns(plan: Plan, noisy: Noisy) -> list[list[Any]]:
     domains = [key.domain for key in plan.resolved.keys]
     if noisy.keys is not None:
         return [[_told(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
-    shape = [each.size for each in domains if not isinstance(each, Texts)]
+    shape = [each.size for each in domains if not isinstance(each, FreeTexts)]
     places = np.unravel_index(np.arange(noisy.cells), shape) if shape else ()
-    shown = [each.shown() for each in domains if not isinstance(each, Texts)]
+    shown = [each.shown() for each in domains if not isinstance(each, FreeTexts)]
     return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
 
 
 def _told(domain: Domain, raw: Any) -> Any:
     """What a bought key stands for, as people see it."""
-    return raw if isinstance(domain, Texts) else domain.show(raw)
+    return raw if isinstance(domain, FreeTexts) else domain.show(raw)
 
 
 def values_at(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.noise import End, Quantile, Quantiles
+from sfumato.noise import ExtremeMechanism, QuantileMechanism, QuantilesMechanism
 
 if TYPE_CHECKING:
     from sfumato.curator.answers.answer import Chosen
@@ -12,26 +12,29 @@ if TYPE_CHECKING:
 
 
 def rank_error(
-    mechanism: Quantiles | End, asked: measurement.Quantile, size: int, confidence: float
+    mechanism: QuantilesMechanism | ExtremeMechanism,
+    asked: measurement.QuantileOf,
+    size: int,
+    confidence: float,
 ) -> float:
     """So many rows off at most, with this confidence, out of `size` places.
 
     For one share that is proven (docs/proofs/quantiles.md). Of several, one is chosen after the other on up
     to `levels` levels, and this is what those errors add up to while no place holds more rows than that.
     """
-    if isinstance(mechanism, End):
+    if isinstance(mechanism, ExtremeMechanism):
         return mechanism.rank_error(size, confidence)
     levels = mechanism.levels
-    one = Quantile(mechanism.epsilon / levels, asked.share)
+    one = QuantileMechanism(mechanism.epsilon / levels, asked.share)
     return float(one.rank_error(size, 1 - (1 - confidence) / levels) * levels)
 
 
-def rank_note(asked: measurement.Quantile, chosen: Chosen) -> str:
+def rank_note(asked: measurement.QuantileOf, chosen: Chosen) -> str:
     """Of several answers put together the worst counts: what is shown lies between them."""
     risk = 0.05 / len(chosen.rounds)
     rows = max(rank_error(each, asked, chosen.size, 1 - risk) for each in chosen.rounds)
     if asked.is_end:
         return f"at most {rows:,.0f} rows of the group lie beyond it (95 %)"
-    several = any(isinstance(each, Quantiles) and each.levels > 1 for each in chosen.rounds)
+    several = any(isinstance(each, QuantilesMechanism) and each.levels > 1 for each in chosen.rounds)
     sure = "about" if several else "at most"
     return f"{sure} {rows:,.0f} rows from rank {float(asked.share):.4g} of the group (95 %)"

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import Gaussian, Laplace
+from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.exact import exact, positive, shown
@@ -17,29 +17,20 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sfumato.curator.plan.sensitivity import SumSensitivity
+    from sfumato.noise.additive import Noise
     from sfumato.privacy.budget import Budget
-
-Noise = Laplace | Gaussian
 
 WHOLE = Fraction(1)
 
 _ROUNDING = 1 + Fraction(1, 2**24)  # above what rounding up each of many sums can add to a price
 
 
-@tagged("Moves", "l1", "l2_squared")
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """How far one unit can move the cells of a sum: by the l1 norm, and by the square of the l2 norm."""
-
-    l1: int
-    l2_squared: int
-
-
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What a question has to be answered with, as far as the spend is concerned."""
 
-    sums: tuple[Moves, ...]
+    sums: tuple[SumSensitivity, ...]
     choices: int = 0
     """How many quantiles or selections are chosen beside the sums."""
     keys: bool = False
@@ -81,7 +72,7 @@ def _root(weight: Fraction, degree: int) -> int:
 
 @tagged("Pure", "epsilon", "delta", "words")
 @dataclass(frozen=True, slots=True)
-class Pure:
+class PureSpend:
     """Pure ε, shared by what is asked: Laplace noise. δ, where there is one, pays for keys alone.
 
     The variance of a sum with the part p of ε is in proportion to 1/p², so their weighted total is least
@@ -95,8 +86,8 @@ class Pure:
     def split(self, needs: Needs) -> Split:
         return needs.split(3)
 
-    def noise(self, moves: Moves, part: Fraction = WHOLE) -> Noise:
-        return Laplace(moves.l1 / (self.epsilon * part))
+    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+        return LaplaceNoise(sensitivity.l1 / (self.epsilon * part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
         """The pure ε of one choice."""
@@ -110,7 +101,7 @@ class Pure:
 
 @tagged("Rounded", "multiplier", "words")
 @dataclass(frozen=True, slots=True)
-class Rounded:
+class GaussianSpend:
     """Gaussian noise, `multiplier` times the sensitivity for what is asked together.
 
     Sums with the parts p of 1/multiplier² each are one Gaussian mechanism at it: those squares add up. A
@@ -125,8 +116,8 @@ class Rounded:
     def split(self, needs: Needs) -> Split:
         return needs.split(2)
 
-    def noise(self, moves: Moves, part: Fraction = WHOLE) -> Noise:
-        return Gaussian(root_up(moves.l2_squared * self.multiplier**2 / part))
+    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+        return GaussianNoise(root_up(sensitivity.l2_squared * self.multiplier**2 / part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
         return 2 / (self.multiplier * root_up(1 / part))
@@ -135,14 +126,14 @@ class Rounded:
         return self.words
 
 
-Spend = Pure | Rounded
+Spend = PureSpend | GaussianSpend
 
 
 def spend(*, budget: Budget, needs: Needs, amounts: Mapping[str, Any]) -> Spend:
     """The spend that was typed: epsilon, epsilon and delta, rho, or a share of the budget; one of them."""
     match sorted(amounts):
         case ["epsilon"]:
-            return _for_keys(needs, Pure(positive(amounts["epsilon"], "epsilon")))
+            return _for_keys(needs, PureSpend(positive(amounts["epsilon"], "epsilon")))
         case ["delta", "epsilon"]:
             return _approximate(
                 positive(amounts["epsilon"], "epsilon"), exact(amounts["delta"], "delta"), needs
@@ -161,7 +152,7 @@ def spend(*, budget: Budget, needs: Needs, amounts: Mapping[str, Any]) -> Spend:
 
 def _for_keys(needs: Needs, chosen: Spend) -> Spend:
     """Keys that are not listed can only be bought with a δ."""
-    if needs.keys and not (isinstance(chosen, Pure) and chosen.delta):
+    if needs.keys and not (isinstance(chosen, PureSpend) and chosen.delta):
         raise PolicyError(
             "SF-Q143",
             "The groups of this question are not listed, and which there are must be bought with a delta.",
@@ -177,29 +168,29 @@ def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
     words = f"ε = {shown(epsilon)}, δ = {shown(delta)}"
     multiplier = exact(gaussian_sigma(epsilon, delta), "sigma")  # refuses a δ that is none
     if needs.keys:
-        return Pure(epsilon, delta)
+        return PureSpend(epsilon, delta)
     if not needs.choices:
-        return Rounded(multiplier, words)
-    pure = Pure(epsilon, words=words)
-    rounded = Rounded(root_up(1 / (2 * rho_for(epsilon, delta))), words)
+        return GaussianSpend(multiplier, words)
+    pure = PureSpend(epsilon, words=words)
+    rounded = GaussianSpend(root_up(1 / (2 * rho_for(epsilon, delta))), words)
     sharpest: list[Spend] = [pure, rounded]
     return max(sharpest, key=lambda each: each.choice(each.split(needs).other))
 
 
 def _concentrated(rho: Fraction) -> Spend:
     """ρ = 1 / (2·multiplier²)."""
-    return Rounded(root_up(1 / (2 * rho)), f"ρ = {shown(rho)}")
+    return GaussianSpend(root_up(1 / (2 * rho)), f"ρ = {shown(rho)}")
 
 
 def _share(budget: Budget, share: Fraction, needs: Needs) -> Spend:
     """The noise with the smaller expected error among those that use this share of the budget."""
     words = f"{shown(share * 100)} % of the budget"
-    pure = Pure(share_epsilon(budget, share), words=words)
+    pure = PureSpend(share_epsilon(budget, share), words=words)
     if needs.keys:
-        return _for_keys(needs, Pure(pure.epsilon, share_side(budget, share), words))
+        return _for_keys(needs, PureSpend(pure.epsilon, share_side(budget, share), words))
     if not budget.delta:
         return pure
-    rounded = Rounded(share_sigma(budget, share) * _ROUNDING, words)
+    rounded = GaussianSpend(share_sigma(budget, share) * _ROUNDING, words)
     choices: tuple[Spend, Spend] = (pure, rounded)
     return min(choices, key=lambda each: _error(each, needs))
 

@@ -7,56 +7,19 @@ gives is plain lists, which the ledger keeps as text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise import End, Laplace, Quantiles, ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
-from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.spend import Moves, Noise
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.summands import Summand
     from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
-    from sfumato.noise.sampling.integers import IntArray
-
-FREE = Sequential(())
-
-
-@tagged("Measured", "summand", "moves", "noise")
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One noisy sum, or one that no unit can move and that is shown as it is."""
-
-    summand: Summand
-    moves: Moves
-    noise: Noise | None
-
-    def event(self) -> Event:
-        match self.noise:
-            case None:
-                return FREE
-            case Laplace():
-                return self.noise.event(self.moves.l1)
-            case _:
-                return self.noise.event(self.l2)
-
-    def release(self, exact: IntArray) -> IntArray:
-        match self.noise:
-            case None:
-                return exact
-            case Laplace():
-                return self.noise.release(exact, l1=self.moves.l1)
-            case _:
-                return self.noise.release(exact, l2=self.l2)
-
-    @property
-    def l2(self) -> Fraction:
-        return root_up(Fraction(self.moves.l2_squared))
+    from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
 
 
 @tagged("Sums", "program", "measured")
@@ -65,7 +28,7 @@ class Sums:
     """Noisy sums over listed cells."""
 
     program: Program
-    measured: tuple[Measured, ...]
+    measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
         return Sequential(tuple(each.event() for each in self.measured))
@@ -85,7 +48,7 @@ class Choices:
     """
 
     program: Tally
-    mechanism: Quantiles | End
+    mechanism: QuantilesMechanism | ExtremeMechanism
     rows: int
 
     def event(self) -> Event:
@@ -102,12 +65,12 @@ class Choices:
 
 @tagged("Bought", "program", "keys", "measured")
 @dataclass(frozen=True, slots=True)
-class Bought:
+class DiscoveredKeys:
     """Keys that enough units have, and noisy sums for those."""
 
     program: Keyed
     keys: TruncatedGeometric | ThresholdedNoise
-    measured: tuple[Measured, ...]
+    measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
         return Sequential((self.keys.event(), *(each.event() for each in self.measured)))
@@ -121,4 +84,4 @@ class Bought:
         return [[list(key) for key in told], *sums]
 
 
-Step = Sums | Choices | Bought
+Step = Sums | Choices | DiscoveredKeys

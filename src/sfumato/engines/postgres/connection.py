@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.postgres.sources import ADDRESS
-from sfumato.errors import UsageError
+from sfumato.errors import UsageError, missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,10 +70,8 @@ def _library() -> Any:
     try:
         import psycopg
     except ImportError:
-        raise UsageError(
-            "SF-C212",
-            "A source in PostgreSQL needs the library psycopg.",
-            try_="pip install 'sfumato[postgres]'",
+        raise missing_extra(
+            "postgres", "SF-C212", "A source in PostgreSQL needs the library psycopg."
         ) from None
     return psycopg
 

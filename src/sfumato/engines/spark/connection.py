@@ -15,7 +15,7 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.spark.java import require_java
-from sfumato.errors import UsageError
+from sfumato.errors import missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,11 +147,7 @@ def _library() -> Any:
     try:
         return _quiet(_imported)
     except ImportError:
-        raise UsageError(
-            "SF-C214",
-            "A source in Spark needs the library pyspark.",
-            try_="pip install 'sfumato[spark]'",
-        ) from None
+        raise missing_extra("spark", "SF-C214", "A source in Spark needs the library pyspark.") from None
 
 
 def _imported() -> Any:

@@ -17,9 +17,9 @@ from sfumato.errors import UsageError
 from sfumato.learn.base.accounts import Tally, travelled
 from sfumato.learn.base.saving import save
 from sfumato.oracle.declared import Frame, Labels, given
-from sfumato.oracle.fit_budget import Purse
+from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import EXACT, Guarantee, together
-from sfumato.oracle.protocol import ArrayOracle
+from sfumato.oracle.over_arrays import ArrayOracle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.declared import Declared, Given
-    from sfumato.oracle.protocol import Oracle, Pay
+    from sfumato.oracle.over_arrays import Pay
+    from sfumato.oracle.protocol import Oracle
     from sfumato.privacy.events import Event
 
 
@@ -46,30 +47,30 @@ class Paying(BaseEstimator):
     delta: Any
     budget: Any
 
-    def purse(self) -> Purse:
+    def fit_budget(self) -> FitBudget:
         """What the whole fit may cost."""
         named = {name: getattr(self, name, None) for name in ("epsilon", "delta", "rho")}
-        return Purse.of(
+        return FitBudget.of(
             {name: value for name, value in named.items() if value is not None}, self.aside, self.first
         )
 
     @contextmanager
-    def _paying(self) -> Iterator[tuple[Purse, Pay]]:
+    def _paying(self) -> Iterator[tuple[FitBudget, Pay]]:
         """Who is charged, round by round, before anything is read."""
-        purse, about = self.purse(), f"fit {type(self).__name__}"
-        promised = Guarantee.of(purse, arithmetic=self.arithmetic)
+        budget, about = self.fit_budget(), f"fit {type(self).__name__}"
+        promised = Guarantee.of(budget, arithmetic=self.arithmetic)
         if self.budget is not None:
-            self.budget.require(purse.events)
-            yield purse, lambda event: self.budget.charge(event, about)
+            self.budget.require(budget.events)
+            yield budget, lambda event: self.budget.charge(event, about)
         else:
             if getattr(self, "_travelled", False):
                 raise travelled()
             paid: list[Event] = []
             try:
-                yield purse, paid.append
+                yield budget, paid.append
             finally:
                 fits = self._tally().add(tuple(paid))
-            promised = replace(promised, others=together(fits, purse.delta))
+            promised = replace(promised, others=together(fits, budget.delta))
         self.guarantee_ = promised
 
     def _tally(self) -> Tally:
@@ -141,9 +142,9 @@ class Private(Paying, ABC):
 
     def learnt(self, rows: NDArray[Any], target: Any) -> Self:
         """The same from rows that were checked, of which there may be none."""
-        with self._paying() as (purse, pay):
+        with self._paying() as (budget, pay):
             found = self._given(rows, target)
-            self._learn(ArrayOracle(found.declared, purse, found.arrays, pay))
+            self._learn(ArrayOracle(found.declared, budget, found.arrays, pay))
         return self
 
     def checked(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803

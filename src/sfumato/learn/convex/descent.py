@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.plan.spend import Pure
+from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
 from sfumato.learn.convex.score_gradients import STEPS
 from sfumato.oracle.blocks import COUNT, Block
-from sfumato.oracle.gradients import Slopes
+from sfumato.oracle.gradients import GradientQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.score_gradients import Residual
+    from sfumato.oracle.gradients import ScoreGradient
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ class Found:
 class Descent:
     """What is asked for, all of it public."""
 
-    residual: Callable[[int], Residual]
+    residual: Callable[[int], ScoreGradient]
     """At so many whole numbers for a score of 1."""
     penalty: float
     rows: float | None
@@ -80,7 +80,7 @@ class Descent:
         constant = max(1, round(CONSTANT * norm))
         start = np.zeros((residual.outputs, len(oracle.declared.features) + 1), dtype=np.int64)
         counted, left = (self.rows, Fraction(1)) if self.rows is not None else (_counted(oracle), 1 - _COUNT)
-        path = _Path(oracle, Slopes(start, residual, constant), left, norm)
+        path = _Path(oracle, GradientQuestion(start, residual, constant), left, norm)
         steps = self.steps or path.steps(counted)
         weights = path.walk(steps, counted, self.penalty)
         return Found(weights, constant / norm, norm, counted, steps)
@@ -94,16 +94,17 @@ def _counted(oracle: Oracle) -> float:
 @dataclass(frozen=True, slots=True)
 class _Path:
     oracle: Oracle
-    start: Slopes
+    start: GradientQuestion
     share: Fraction
     norm: int
 
     @property
     def noise(self) -> float:
         """Of a slope that all of the share was spent on at once, where a row pulls by 1 at most."""
-        spend = self.oracle.purse.main
+        spend = self.oracle.budget.main
         (whole,) = self.oracle.noise([self.start.block(self.oracle.declared)], spend)
-        return whole.deviation / (self.start.residual.longest * self.norm * math.sqrt(float(self.share)))
+        longest = self.start.score_gradient.longest
+        return whole.deviation / (longest * self.norm * math.sqrt(float(self.share)))
 
     @property
     def numbers(self) -> int:
@@ -117,14 +118,14 @@ class _Path:
 
     def plenty(self, rows: float) -> float:
         """From 0 to 1: how far rows are so many that noise no longer says where to stop."""
-        if isinstance(self.oracle.purse.main, Pure):
+        if isinstance(self.oracle.budget.main, PureSpend):
             return 0.0
         return min(1.0, max(0.0, math.log(max(1.0, self.signal(rows)) / _MANY, 4)))
 
     def steps(self, rows: float) -> int:
         """More where a row weighs more than noise. Laplace noise grows faster with them."""
         signal = self.signal(rows)
-        if isinstance(self.oracle.purse.main, Pure):
+        if isinstance(self.oracle.budget.main, PureSpend):
             return int(min(max(signal, _FEWEST_PURE), _MOST_PURE))
         wide = min(1.0, max(0, self.numbers - _WIDE // 2) / _WIDE)
         return int(min(max(signal**2, _FEWEST), _MOST * (1 + self.plenty(rows) * wide)))
@@ -134,7 +135,7 @@ class _Path:
         return rows / math.hypot(rows, _NOISE * self.noise * math.sqrt(math.sqrt(self.numbers)))
 
     def stride(self, rows: float) -> float:
-        outputs = self.start.residual.outputs
+        outputs = self.start.score_gradient.outputs
         usual = _STEP_OF_ONE if outputs == 1 else _STEP * math.sqrt(outputs)
         return usual * (1 + self.plenty(rows))
 
@@ -147,13 +148,13 @@ class _Path:
         scale = pace / (STEPS * self.norm)
         for step in progress.rounds(steps, "descent"):
             ahead = weights - momentum * speed
-            slopes = self.oracle.slopes(self._at(ahead), self.share / steps)
+            slopes = self.oracle.gradients(self._at(ahead), self.share / steps)
             speed = momentum * speed + slopes.values * scale + pace * penalty * ahead
             weights = weights - speed
             if step >= steps // 2:
                 later += weights
         return later / (steps - steps // 2)
 
-    def _at(self, weights: Floats) -> Slopes:
+    def _at(self, weights: Floats) -> GradientQuestion:
         whole = np.clip(np.rint(weights * FINE), -_FURTHEST * FINE, _FURTHEST * FINE).astype(np.int64)
-        return Slopes(whole, self.start.residual, self.start.constant)
+        return GradientQuestion(whole, self.start.score_gradient, self.start.constant)

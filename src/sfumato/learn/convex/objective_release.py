@@ -22,8 +22,8 @@ from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.perturbation import gaussian_tilt
 from sfumato.learn.convex.problems import Chances, OfMargins, Problem
 from sfumato.learn.convex.solvers import minimum
-from sfumato.noise import Gaussian, Laplace
-from sfumato.noise.audit_hook import through
+from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.noise.audit_hook import observed
 from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ApproxDP
@@ -49,7 +49,7 @@ _FINEST = 38
 
 
 def beyond(epsilon: Fraction, delta: Fraction) -> int:
-    """How many rows more than a noisy number of them there are, almost never: of the test in `Minima`."""
+    """How many rows there may be beyond a noisy count of them, for the test in `ObjectiveRelease`."""
     return math.ceil(_unlikely(epsilon, delta) * _tested(epsilon).scale)
 
 
@@ -58,14 +58,14 @@ def _unlikely(epsilon: Fraction, delta: Fraction) -> float:
     return math.log(400 / delta) + float(epsilon)
 
 
-def _tested(epsilon: Fraction) -> Laplace:
+def _tested(epsilon: Fraction) -> LaplaceNoise:
     """The noise of the test."""
-    return Laplace(max(SMALLEST, 1 / (epsilon * _TEST)))
+    return LaplaceNoise(max(SMALLEST, 1 / (epsilon * _TEST)))
 
 
 @tagged("Minima", "loss", "width", "classes", "size", "norm", "penalty", "rows", "epsilon", "delta")
 @dataclass(frozen=True, slots=True)
-class Minima:
+class ObjectiveRelease:
     """Weights of a linear classifier, near a minimum with a Gaussian tilt, on a grid, with their own noise.
 
     Privacy
@@ -107,7 +107,7 @@ class Minima:
 
     def release(self, exact: NDArray[Any]) -> list[list[int]]:
         """Of rows as columns, the class last: one list a score, in steps, the constant's weight last."""
-        found: list[list[int]] = through(self, exact, None, lambda: self._drawn(exact))
+        found: list[list[int]] = observed(self, exact, None, lambda: self._drawn(exact))
         return found
 
     def _drawn(self, exact: NDArray[Any]) -> list[list[int]]:
@@ -120,7 +120,7 @@ class Minima:
         with np.errstate(all="ignore"):  # a warning would depend on rows
             weights = _near(problem, public.tilt(), public.arrival)
         steps = np.rint(np.clip(weights, -_FURTHEST, _FURTHEST) / STEP).astype(np.int64)
-        released: list[list[int]] = Gaussian(public.width).release(steps).tolist()
+        released: list[list[int]] = GaussianNoise(public.width).release(steps).tolist()
         return released
 
     def _few(self, rows: int) -> bool:
@@ -162,12 +162,14 @@ class _Calibrated:
 
     def tilt(self) -> Floats:
         """Normal numbers rounded to the grid, drawn exactly."""
-        drawn = Gaussian(raised(self.tilted.scale / self.grid)).release(np.zeros(self.shape, dtype=np.int64))
+        drawn = GaussianNoise(raised(self.tilted.scale / self.grid)).release(
+            np.zeros(self.shape, dtype=np.int64)
+        )
         return drawn.astype(np.float64) * self.grid
 
 
 @lru_cache(maxsize=16)
-def _calibrated(asked: Minima) -> _Calibrated:
+def _calibrated(asked: ObjectiveRelease) -> _Calibrated:
     epsilon, delta = float(asked.epsilon), float(asked.delta)
     nothing = Problem(asked.joint, np.zeros((0, 1)), np.zeros((0, 1)), float(asked.penalty), LONGEST)
     tilted = gaussian_tilt(nothing, epsilon * _TILT_EPSILON, delta * _TILT_DELTA)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.plan.spend import Pure
-from sfumato.oracle.blocks import COUNT, Block, Key, Lookup, part
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.oracle.blocks import COUNT, Block, Key, Lookup, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ class Sizes:
 
 def sizes(oracle: Oracle, size: Size, share: Fraction) -> Sizes:
     """A transaction is in one bar."""
-    spend = oracle.purse.aside
+    spend = oracle.budget.aside
     if spend is None:
         raise AssertionError("a histogram of sizes is paid for aside")
     key = Key(Lookup(size.value, size.bars), len(_CAPS) + 2)
@@ -134,7 +134,7 @@ class Cap:
 
 def cap(oracle: Oracle, size: Size, seen: Sizes, typical: float, share: Fraction) -> Cap:
     """The cap at which noise and what is lost of a typical count are least together."""
-    spend = part(oracle.purse.main, share)
+    spend = share_of(oracle.budget.main, share)
     choices = [_capped(size, seen, most, spend) for most in _CAPS if most <= max(1, *size.meets)]
 
     def harm(choice: Cap) -> float:
@@ -156,7 +156,7 @@ def _weight(meets: int, most: int, spend: Spend) -> int:
     """Laplace noise is for what is added in all, Gaussian noise for the root of the sum of squares."""
     if meets <= most:
         return ONE
-    if isinstance(spend, Pure):
+    if isinstance(spend, PureSpend):
         return ONE * most // meets
     return math.isqrt(ONE * ONE * most // meets)
 
@@ -179,9 +179,9 @@ def counts(oracle: Oracle, terms: Sequence[Value], chosen: Cap, share: Fraction)
     (answer,) = oracle.sums([chosen.block(terms)], share=share)
     whole = ONE * (1 - min(_MOST_LOST, chosen.lost))
     deviation = answer.deviation / whole
-    return Counts(answer.values[:, 0] / whole, deviation, step(oracle.purse.main, deviation), chosen.lost)
+    return Counts(answer.values[:, 0] / whole, deviation, step(oracle.budget.main, deviation), chosen.lost)
 
 
 def step(spend: Spend, deviation: float) -> float:
     """Of one noise that was paid for in this way."""
-    return deviation if isinstance(spend, Pure) else 0.0
+    return deviation if isinstance(spend, PureSpend) else 0.0

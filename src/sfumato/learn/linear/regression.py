@@ -14,15 +14,15 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateRegressor
-from sfumato.oracle.blocks import Add, Block, Constant, Greatest, Least, Multiply, part
+from sfumato.oracle.blocks import Add, Block, Constant, Greatest, Least, Multiply, share_of
 from sfumato.oracle.declared import ONE, Feature, View
 from sfumato.oracle.moments import cross, gram, matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.spend import Pure
-    from sfumato.oracle.blocks import Noisy
+    from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.spend import PureSpend
     from sfumato.oracle.protocol import Answer, Oracle
 
     Floats = NDArray[np.float64]
@@ -150,7 +150,7 @@ def _steps(target: Feature, cut: float) -> int:
     return max(1, math.floor(cut * target.bound))
 
 
-def _sides(target: Feature, amount: Pure, cut: float) -> Block:
+def _sides(target: Feature, amount: PureSpend, cut: float) -> Block:
     """Σ (1 + y)/2 and Σ (1 − y)/2, y in its bounds: a row adds 1 to both together."""
     reach = _steps(target, cut)
     kept = Greatest(Least(target.value, Constant(reach)), Constant(-reach))
@@ -167,7 +167,7 @@ def _middle_of(answer: Answer, target: Feature, cut: float) -> _Middle:
 def _middle(oracle: Oracle, first: _Middle) -> _Middle:
     """Once more, with all that is left, which is so much more that a first one says no more of the mean."""
     target: Any = oracle.declared.target
-    amount = oracle.purse.alone
+    amount = oracle.budget.alone
     (noise,) = oracle.noise([_sides(target, amount, 1.0)], amount)
     cut = _cut_for((noise.deviation / (2 * _steps(target, 1.0))) ** 2, first.rows)
     (answer,) = oracle.sums([_sides(target, amount, cut)])
@@ -186,7 +186,7 @@ class _Solved:
 def _looked(oracle: Oracle, target: Feature) -> tuple[_Middle, _Solved | None]:
     """The mean of the target, and products, from one scan; solved where noise is small in them."""
     view = _View.of(oracle, 0.0, 1.0)
-    sides, blocks = _sides(target, oracle.purse.aside or oracle.purse.alone, _MIDDLE), view.blocks
+    sides, blocks = _sides(target, oracle.budget.aside or oracle.budget.alone, _MIDDLE), view.blocks
     if not view.drawable(_FIRST):
         return _middle_of(view.rows.sums([sides])[0], target, _MIDDLE), None
     *found, answer = view.rows.sums([*blocks, sides], share=_FIRST)
@@ -226,14 +226,14 @@ class _View:
         norm = self.rows.declared.norm
         return [gram(self.vector, norm, _PRODUCTS), cross(self.vector, self.target, norm, _CROSS)]
 
-    def noise(self, share: Fraction) -> Noisy:
+    def noise(self, share: Fraction) -> NoisySum[int]:
         """Of the products."""
-        return self.rows.noise(self.blocks[:1], part(self.rows.purse.main, share))[0]
+        return self.rows.noise(self.blocks[:1], share_of(self.rows.budget.main, share))[0]
 
     def drawable(self, share: Fraction) -> bool:
         """Whether noise for this share is not wider than what is drawn exactly; public."""
         try:
-            return bool(self.rows.noise(self.blocks, part(self.rows.purse.main, share)))
+            return bool(self.rows.noise(self.blocks, share_of(self.rows.budget.main, share)))
         except UsageError:
             return False
 

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sfumato import viz
-from sfumato.curator.plan.spend import Rounded
+from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base import progress
 from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
@@ -31,7 +31,7 @@ from sfumato.oracle.blocks import (
     Key,
     Lookup,
     Multiply,
-    part,
+    share_of,
 )
 from sfumato.oracle.declared import Feature, Labels
 from sfumato.oracle.spread import spread
@@ -95,9 +95,9 @@ class Boosting:
 
     def _plan(self, oracle: Oracle, known: Spread) -> Plan:
         """How many trees, and how deep: as the noisy number of rows allows, unless it is said."""
-        (noise,) = oracle.noise([Block((COUNT,), 1, 1)], part(oracle.purse.main, 1 - _START))
+        (noise,) = oracle.noise([Block((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _START))
         share = known.rows / noise.deviation * self._signal
-        room = share**2 if isinstance(oracle.purse.main, Rounded) else 2 * share
+        room = share**2 if isinstance(oracle.budget.main, GaussianSpend) else 2 * share
         trees = max(4, min(200, int(room))) if self.trees is None else whole(self.trees, "trees")
         depth = _depth(trees, room, self.additive) if self.depth is None else whole(self.depth, "depth")
         if depth > 6:

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.learn.trees.cells import bins
-from sfumato.oracle.blocks import COUNT, AtLeast, Block, Choose, Constant, Key, part
+from sfumato.oracle.blocks import COUNT, AtLeast, Block, Choose, Constant, Key, share_of
 from sfumato.oracle.declared import Labels
 from sfumato.oracle.spread import spread
 from sfumato.privacy.exact import whole
@@ -126,7 +126,7 @@ def _levels(oracle: Oracle, most: int, rows: float) -> int:
     features = len(oracle.declared.features)
     counted = Block((COUNT,), features, features)
     for depth in range(most, 1, -1):
-        (noise,) = oracle.noise([counted], part(oracle.purse.main, (1 - _START) / depth))
+        (noise,) = oracle.noise([counted], share_of(oracle.budget.main, (1 - _START) / depth))
         if _needed(noise.deviation, np.array([rows])) <= _SEEN * rows:
             return depth
     return 1

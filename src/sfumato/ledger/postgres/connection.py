@@ -6,7 +6,7 @@ import select
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import UsageError
+from sfumato.errors import missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,10 +66,8 @@ def import_psycopg() -> ModuleType:
     try:
         import psycopg
     except ImportError:
-        raise UsageError(
-            "SF-L311",
-            "A ledger in PostgreSQL needs the psycopg package.",
-            try_="pip install 'sfumato[postgres]'",
+        raise missing_extra(
+            "postgres", "SF-L311", "A ledger in PostgreSQL needs the psycopg package."
         ) from None
     return psycopg  # type: ignore[no-any-return,unused-ignore]
 

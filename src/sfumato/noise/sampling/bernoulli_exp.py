@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.noise.sampling.bits import below_each
-from sfumato.noise.sampling.bounds import Bounds, brackets, decay, exp_minus
-from sfumato.noise.sampling.inversion import Drawn
+from sfumato.noise.sampling.bounds import Enclosure, brackets, decay, exp_minus
+from sfumato.noise.sampling.inversion import UniformDraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from fractions import Fraction
 
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
-    from sfumato.noise.sampling.inversion import Number
+    from sfumato.noise.sampling.inversion import PartialNumber
 
 BITS = 31  # so that a product of two chances fits into 64 bits
 
@@ -46,7 +46,7 @@ def below_best(scores: IntArray) -> Gaps:
     return gaps.view(np.uint64)  # a gap that has wrapped is right when read as unsigned
 
 
-def under(number: Number, catch: Callable[[int], Bounds]) -> bool:
+def under(number: PartialNumber, catch: Callable[[int], Enclosure]) -> bool:
     """Whether the number lies below the one that is caught, learning bits until they tell."""
     while True:
         [threshold] = brackets(lambda bits: [catch(bits)], number.bits)
@@ -56,7 +56,7 @@ def under(number: Number, catch: Callable[[int], Bounds]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Chances:
+class BernoulliExp:
     """e^(−gap / scale) for any gap."""
 
     scale: Fraction
@@ -77,7 +77,7 @@ class Chances:
             chances = chances * table[rest % _DIGIT] >> np.uint64(BITS)
         return np.where(rest < _DIGIT, chances, np.uint64(0))
 
-    def flip(self, gaps: Gaps, source: Source) -> NDArray[np.bool_]:
+    def flip(self, gaps: Gaps, source: BitSource) -> NDArray[np.bool_]:
         """An independent coin for each gap, which falls heads with chance e^(−gap / scale)."""
         numbers = (source.words(-(-gaps.size // 2)).view(np.uint32)[: gaps.size] >> 1).astype(np.uint64)
         least = self.least(gaps)
@@ -86,13 +86,13 @@ class Chances:
             heads[i] = self._tells(int(numbers[i]), int(gaps[i]), source)
         return heads
 
-    def pick(self, gaps: Gaps, source: Source) -> int:
+    def pick(self, gaps: Gaps, source: BitSource) -> int:
         """One place, with a chance in proportion to e^(−gap / scale)."""
         [place], _ = self.pick_each(gaps, np.ones((1, gaps.size), dtype=np.uint64), source)
         return int(place)
 
     def pick_each(
-        self, gaps: Gaps, lengths: NDArray[np.uint64], source: Source
+        self, gaps: Gaps, lengths: NDArray[np.uint64], source: BitSource
     ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """For each row of lengths a place, and a uniform whole number below its length there.
 
@@ -117,26 +117,26 @@ class Chances:
             left = left[~kept]
         return places, offsets
 
-    def _tells(self, leading: int, gap: int, source: Source) -> bool:
+    def _tells(self, leading: int, gap: int, source: BitSource) -> bool:
         """Whether a number with these leading bits lies under the chance itself."""
-        return under(Drawn(leading, BITS, source), lambda bits: exp_minus(gap / self.scale, bits))
+        return under(UniformDraw(leading, BITS, source), lambda bits: exp_minus(gap / self.scale, bits))
 
 
 @lru_cache(maxsize=32)
-def chances(scale: Fraction) -> Chances:
+def chances(scale: Fraction) -> BernoulliExp:
     """The tables for a scale, made once. Past the last digit chances are below 2^−31."""
     reach = -(-REACH * scale.numerator // scale.denominator)
     digits = -(-reach.bit_length() // _DIGIT_BITS)
-    return Chances(scale, tuple(_table(_DIGIT**place / scale) for place in range(digits)))
+    return BernoulliExp(scale, tuple(_table(_DIGIT**place / scale) for place in range(digits)))
 
 
 def _table(step: Fraction) -> NDArray[np.uint64]:
     """The chances e^(−d · step) of a digit d."""
-    found = brackets(lambda bits: decay(Bounds.of(1, bits), exp_minus(step, bits), _DIGIT), BITS)
+    found = brackets(lambda bits: decay(Enclosure.of(1, bits), exp_minus(step, bits), _DIGIT), BITS)
     return np.array(found, dtype=np.uint64)
 
 
-def _thrown(ends: NDArray[np.uint64], source: Source) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
+def _thrown(ends: NDArray[np.uint64], source: BitSource) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
     """In each row of stretches with these ends a uniform point: its stretch, and how far into that."""
     points = below_each(ends[:, -1], source)
     found = np.count_nonzero(ends <= points[:, None], axis=1)

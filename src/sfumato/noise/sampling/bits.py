@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Source(Protocol):
+class BitSource(Protocol):
     """Independent, uniform 64-bit words."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
@@ -28,7 +28,7 @@ class SystemSource:
 OS = SystemSource()
 
 
-def below(bound: int, source: Source) -> int:
+def below(bound: int, source: BitSource) -> int:
     """A uniform whole number from 0 to bound − 1, for a bound up to 2^64.
 
     Words in the last, incomplete stretch of length `bound` are drawn again, so every number is as likely.
@@ -40,7 +40,7 @@ def below(bound: int, source: Source) -> int:
             return word % bound
 
 
-def below_each(bounds: NDArray[np.uint64], source: Source) -> NDArray[np.uint64]:
+def below_each(bounds: NDArray[np.uint64], source: BitSource) -> NDArray[np.uint64]:
     """For each bound a uniform whole number below it, by the same rule.
 
     In 64 bits 2^64 mod b is (0 − b) mod b, and 2^64 − 1 minus that is its complement, the last word to keep.

@@ -18,7 +18,7 @@ _SMALL = 16  # a series in y ≤ 2^−16 gains at least sixteen bits with each t
 
 
 @dataclass(slots=True)  # made by the thousand: frozen, each would take three times as long
-class Bounds:
+class Enclosure:
     """A number x ≥ 0 with low ≤ x · 2^bits ≤ high. Both operands of an operation have the same bits."""
 
     low: int
@@ -26,35 +26,35 @@ class Bounds:
     bits: int
 
     @classmethod
-    def of(cls, x: Fraction | int, bits: int) -> Bounds:
+    def of(cls, x: Fraction | int, bits: int) -> Enclosure:
         scaled = x.numerator << bits
         return cls(scaled // x.denominator, -(-scaled // x.denominator), bits)
 
-    def __add__(self, other: Bounds) -> Bounds:
-        return Bounds(self.low + other.low, self.high + other.high, self.bits)
+    def __add__(self, other: Enclosure) -> Enclosure:
+        return Enclosure(self.low + other.low, self.high + other.high, self.bits)
 
-    def __sub__(self, other: Bounds) -> Bounds:
-        return Bounds(self.low - other.high, self.high - other.low, self.bits)
+    def __sub__(self, other: Enclosure) -> Enclosure:
+        return Enclosure(self.low - other.high, self.high - other.low, self.bits)
 
-    def __mul__(self, other: Bounds) -> Bounds:
+    def __mul__(self, other: Enclosure) -> Enclosure:
         bits = self.bits
-        return Bounds(self.low * other.low >> bits, -(-self.high * other.high >> bits), bits)
+        return Enclosure(self.low * other.low >> bits, -(-self.high * other.high >> bits), bits)
 
-    def __truediv__(self, other: Bounds) -> Bounds:
+    def __truediv__(self, other: Enclosure) -> Enclosure:
         low, high = self.low << self.bits, self.high << self.bits
-        return Bounds(low // other.high, -(-high // other.low), self.bits)
+        return Enclosure(low // other.high, -(-high // other.low), self.bits)
 
-    def root(self) -> Bounds:
+    def root(self) -> Enclosure:
         low, high = math.isqrt(self.low << self.bits), math.isqrt(self.high << self.bits)
-        return Bounds(low, high + 1, self.bits)
+        return Enclosure(low, high + 1, self.bits)
 
-    def rounded(self, bits: int) -> Bounds:
+    def rounded(self, bits: int) -> Enclosure:
         """The same number with fewer bits."""
         drop = self.bits - bits
-        return Bounds(self.low >> drop, -(-self.high >> drop), bits)
+        return Enclosure(self.low >> drop, -(-self.high >> drop), bits)
 
 
-def brackets(approximate: Callable[[int], list[Bounds]], bits: int) -> list[int]:
+def brackets(approximate: Callable[[int], list[Enclosure]], bits: int) -> list[int]:
     """Integers t with t ≤ x · 2^bits ≤ t + 2, for numbers x that can be caught as closely as one likes."""
     precision = bits + 64
     while True:
@@ -66,7 +66,7 @@ def brackets(approximate: Callable[[int], list[Bounds]], bits: int) -> list[int]
 
 
 @lru_cache(maxsize=64)  # the digits of one law ask for the same few
-def exp_minus(x: Fraction, bits: int) -> Bounds:
+def exp_minus(x: Fraction, bits: int) -> Enclosure:
     """e^−x for x ≥ 0: halve x until it is small, sum the series, square back.
 
     With h_i = 1 − y · h_{i+1} / (i + 1), h_0 is the series of e^−y, and every h_i lies in [0, 1] when
@@ -74,21 +74,21 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
     """
     halvings = int(x).bit_length() + _SMALL
     working = bits + halvings + _SMALL
-    y = Bounds.of(x / 2**halvings, working)
+    y = Enclosure.of(x / 2**halvings, working)
     one = 1 << working
     low, high = 0, one
     for i in range(working // _SMALL + 1, 0, -1):
         low, high = one + (-y.high * high >> working) // i, one - (y.low * low >> working) // i
     for _ in range(halvings):
         low, high = low * low >> working, -(-high * high >> working)
-    return Bounds(low, high, working).rounded(bits)
+    return Enclosure(low, high, working).rounded(bits)
 
 
-def decay(start: Bounds, ratio: Bounds, count: int) -> list[Bounds]:
+def decay(start: Enclosure, ratio: Enclosure, count: int) -> list[Enclosure]:
     """start, start · ratio, start · ratio², … : so many of them."""
     bits, low, high = start.bits, start.low, start.high
     found = [start] * min(count, 1)
     for _ in range(count - 1):  # Bounds' own product, written out: tables are made of thousands
         low, high = low * ratio.low >> bits, -(-high * ratio.high >> bits)
-        found.append(Bounds(low, high, bits))
+        found.append(Enclosure(low, high, bits))
     return found

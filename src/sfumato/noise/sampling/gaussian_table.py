@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise.sampling.inversion import Table
-from sfumato.noise.sampling.normal import CELLS, REACH, Rounded, density, magnitudes
+from sfumato.noise.sampling.inversion import InversionTable
+from sfumato.noise.sampling.normal import CELLS, REACH, RoundedNormal, density, magnitudes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,7 @@ _DOUBT = 2 * _ERROR
 
 
 @lru_cache(maxsize=32)
-def rounded_table(sigma: Fraction) -> Table:
+def rounded_table(sigma: Fraction) -> InversionTable:
     """A table of `Rounded(sigma)`, for σ up to WIDEST."""
     places = _places(sigma)
     distance, half, error = _central(places), np.uint64(2**63), np.uint64(_ERROR)
@@ -34,7 +34,7 @@ def rounded_table(sigma: Fraction) -> Table:
     lowest, highest = np.array([0, 2**64 - _DOUBT], dtype=np.uint64).reshape(2, 1)
     least = np.concatenate([lowest, left[::-1], right, highest])
     ks = range(-len(places), len(places) + 2)
-    return Table.roughly(Rounded(sigma), ks, least, _DOUBT)
+    return InversionTable.roughly(RoundedNormal(sigma), ks, least, _DOUBT)
 
 
 def _places(sigma: Fraction) -> NDArray[np.int64]:

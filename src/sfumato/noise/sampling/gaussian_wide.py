@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.noise.sampling.bounds import exp_minus
-from sfumato.noise.sampling.inversion import Drawn
+from sfumato.noise.sampling.inversion import UniformDraw
 from sfumato.noise.sampling.normal import CELLS, magnitudes
 
 if TYPE_CHECKING:
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
 
 _Ints = NDArray[np.int64]
@@ -35,7 +35,7 @@ _WEIGHT_DOUBT = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Wide:
+class WideGaussianSampler:
     """Draws the whole number nearest to σ · Z, for σ from 2^10 to 2^40."""
 
     sigma: Fraction
@@ -50,14 +50,14 @@ class Wide:
         """⌊2^(10 + shift) · σ / CELLS⌋, below 2^58."""
         return math.floor(self.sigma * (1 << 10 + self.shift) / CELLS)
 
-    def draw(self, count: int, source: Source) -> IntArray:
+    def draw(self, count: int, source: BitSource) -> IntArray:
         """This many independent draws; Python integers where one lies beyond the table of cells."""
         cells = magnitudes().draw(count, source)
         if cells.dtype == object:
             return np.array([draw_in(cell, self.sigma, source) for cell in cells.tolist()], dtype=object)
         return self._draw_in(cells.astype(np.int64, copy=False), source)
 
-    def _draw_in(self, cells: _Ints, source: Source) -> _Ints:
+    def _draw_in(self, cells: _Ints, source: BitSource) -> _Ints:
         """A draw in each cell, settled at once if its coin is below 1 − (2 · cell + 1) / 2^13 ≤ e^−z."""
         words = source.words(len(cells)).view(np.int64)
         values, clear = self._nearest(cells, words)
@@ -67,7 +67,7 @@ class Wide:
             values[left] = self._weigh(cells[left], words[left], source)
         return values
 
-    def _weigh(self, cells: _Ints, words: _Ints, source: Source) -> _Ints:
+    def _weigh(self, cells: _Ints, words: _Ints, source: BitSource) -> _Ints:
         """The draws left: by the weight at their place, which sends some back to be drawn again."""
         further = (source.words(len(words)) >> np.uint64(48)).view(np.int64)
         coins = (words >> _PLACE_BITS & _COIN) << 16 | further
@@ -80,9 +80,9 @@ class Wide:
             values[i] = self._settle(int(cells[i]), int(words[i]), int(coins[i]), source)
         return values
 
-    def _settle(self, cell: int, word: int, coin: int, source: Source) -> int:
-        place = Drawn(word & _PLACE, _PLACE_BITS, source)
-        if not accepts(cell, place, Drawn(coin, 31, source)):
+    def _settle(self, cell: int, word: int, coin: int, source: BitSource) -> int:
+        place = UniformDraw(word & _PLACE, _PLACE_BITS, source)
+        if not accepts(cell, place, UniformDraw(coin, 31, source)):
             return draw_in(cell, self.sigma, source)
         magnitude = nearest(self.sigma, cell, place)
         return -magnitude if word < 0 else magnitude
@@ -115,16 +115,16 @@ def weights31(cells: _Ints, places: _Ints) -> _Ints:
     return weights
 
 
-def draw_in(cell: int, sigma: Fraction, source: Source) -> int:
+def draw_in(cell: int, sigma: Fraction, source: BitSource) -> int:
     """One draw in a cell, any cell, exactly."""
     while True:
-        place, coin = Drawn(0, 0, source), Drawn(0, 0, source)
+        place, coin = UniformDraw(0, 0, source), UniformDraw(0, 0, source)
         if accepts(cell, place, coin):
             magnitude = nearest(sigma, cell, place)
             return -magnitude if int(source.words(1)[0]) & 1 else magnitude
 
 
-def accepts(cell: int, place: Drawn, coin: Drawn) -> bool:
+def accepts(cell: int, place: UniformDraw, coin: UniformDraw) -> bool:
     """Whether the coin is below e^−z at this place, learning bits of both until they tell."""
     while True:
         start, end = _ends(place)
@@ -136,7 +136,7 @@ def accepts(cell: int, place: Drawn, coin: Drawn) -> bool:
         coin.extend()
 
 
-def nearest(sigma: Fraction, cell: int, place: Drawn) -> int:
+def nearest(sigma: Fraction, cell: int, place: UniformDraw) -> int:
     """The whole number nearest to σ · (cell + place) / CELLS, learning bits until they tell."""
     while True:
         low, high = (math.floor(sigma * (cell + end) / CELLS + Fraction(1, 2)) for end in _ends(place))
@@ -145,7 +145,7 @@ def nearest(sigma: Fraction, cell: int, place: Drawn) -> int:
         place.extend()
 
 
-def _ends(place: Drawn) -> tuple[Fraction, Fraction]:
+def _ends(place: UniformDraw) -> tuple[Fraction, Fraction]:
     return Fraction(place.value, 2**place.bits), Fraction(place.value + 1, 2**place.bits)
 
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.sampling.bits import Source
+    from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number as Confidence
 
 _BLOCK = 2**16  # so many draws at a time that their arrays stay in the processor's cache
 
 
-class Law(Protocol):
+class IntegerLaw(Protocol):
     """The law of an integer X."""
 
     def below(self, ks: range, bits: int) -> list[int]:
@@ -37,7 +37,7 @@ class Law(Protocol):
         It is −2 where the probability is 0, and 2^bits where it is 1, which always tells."""
 
 
-class Number(Protocol):
+class PartialNumber(Protocol):
     """A number in [0, 1) of which some bits are known: value ≤ number · 2^bits < value + 1."""
 
     @property
@@ -51,12 +51,12 @@ class Number(Protocol):
 
 
 @dataclass(slots=True)
-class Drawn:
+class UniformDraw:
     """A uniform number, drawn bit by bit."""
 
     value: int
     bits: int
-    source: Source
+    source: BitSource
 
     def extend(self) -> None:
         self.value = self.value << 64 | int(self.source.words(1)[0])
@@ -64,7 +64,7 @@ class Drawn:
 
 
 @dataclass(slots=True)
-class Given:
+class RationalNumber:
     """A rational number."""
 
     number: Fraction
@@ -78,7 +78,7 @@ class Given:
         self.bits += 64
 
 
-def invert(law: Law, number: Number, near: int = 0) -> int:
+def invert(law: IntegerLaw, number: PartialNumber, near: int = 0) -> int:
     """The k with P(X < k) ≤ number < P(X < k + 1), searched outwards from `near`."""
     low, high, step = near, near + 1, 1
     while not _reaches(number, law, low):
@@ -91,15 +91,15 @@ def invert(law: Law, number: Number, near: int = 0) -> int:
     return low
 
 
-def half_width(law: Law, confidence: Confidence) -> int:
+def half_width(law: IntegerLaw, confidence: Confidence) -> int:
     """The smallest t with P(|X| ≤ t) ≥ confidence, for a symmetric law: −t is then a quantile of it."""
     share = exact(confidence, "confidence")
     if not 0 <= share < 1:
         raise UsageError("SF-N204", "confidence must be at least 0 and below 1.", got=str(confidence)[:40])
-    return -invert(law, Given((1 - share) / 2))
+    return -invert(law, RationalNumber((1 - share) / 2))
 
 
-def _reaches(number: Number, law: Law, k: int) -> bool:
+def _reaches(number: PartialNumber, law: IntegerLaw, k: int) -> bool:
     """Whether P(X < k) ≤ number, learning bits until they tell."""
     while True:
         [threshold] = law.below(range(k, k + 1), number.bits)
@@ -109,10 +109,10 @@ def _reaches(number: Number, law: Law, k: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class InversionTable:
     """A law made ready for many draws at once."""
 
-    law: Law
+    law: IntegerLaw
     first: int
     """The integer that cell 0 stands for; cell i is taken when exactly i thresholds lie at or below U."""
     thresholds: NDArray[np.uint64]
@@ -122,13 +122,13 @@ class Table:
     """By the first sixteen bits of U: the cell, or −1 where they cannot tell."""
 
     @classmethod
-    def of(cls, law: Law, ks: range) -> Table:
+    def of(cls, law: IntegerLaw, ks: range) -> InversionTable:
         """For these k. X lies outside them with probability 0 or below 2^−64."""
         least = [max(threshold, 0) for threshold in law.below(ks, 64)]
         return cls.roughly(law, ks, np.array(least, dtype=np.uint64), 2)
 
     @classmethod
-    def roughly(cls, law: Law, ks: range, least: NDArray[np.uint64], doubt: int) -> Table:
+    def roughly(cls, law: IntegerLaw, ks: range, least: NDArray[np.uint64], doubt: int) -> InversionTable:
         """With thresholds known less closely, which sends more draws to the law itself."""
         thresholds = np.maximum.accumulate(least)  # what bounds one from below bounds all above it
         buckets = thresholds >> np.uint64(48), thresholds + np.uint64(doubt - 1) >> np.uint64(48)
@@ -137,7 +137,7 @@ class Table:
         cells[np.concatenate(buckets)] = -1
         return cls(law, ks.start - 1, thresholds, doubt, cells)
 
-    def draw(self, count: int, source: Source) -> IntArray:
+    def draw(self, count: int, source: BitSource) -> IntArray:
         """This many independent draws; Python integers where one of them lies outside the table."""
         leading = source.words(-(-count // 4)).view(np.uint16)[:count]
         cells = self.cells.take(leading, mode="clip")  # sixteen bits cannot miss; "clip" skips the check
@@ -146,7 +146,11 @@ class Table:
         return self._refine(drawn, crossed, leading[crossed], source) if crossed.size else drawn
 
     def _refine(
-        self, drawn: NDArray[np.int64], crossed: NDArray[np.intp], leading: NDArray[np.uint16], source: Source
+        self,
+        drawn: NDArray[np.int64],
+        crossed: NDArray[np.intp],
+        leading: NDArray[np.uint16],
+        source: BitSource,
     ) -> IntArray:
         """Settle the draws that sixteen bits do not decide, by 64 bits and the thresholds themselves."""
         further = source.words(crossed.size) >> np.uint64(16)
@@ -157,12 +161,12 @@ class Table:
         return self._settle(drawn, crossed[tied], numbers[tied], source) if tied.size else drawn
 
     def _settle(
-        self, drawn: NDArray[np.int64], tied: NDArray[np.intp], numbers: NDArray[np.uint64], source: Source
+        self, drawn: NDArray[np.int64], tied: NDArray[np.intp], numbers: NDArray[np.uint64], source: BitSource
     ) -> IntArray:
         """Settle the draws that 64 bits do not decide, all those in the tails among them."""
         near = drawn[tied].tolist()
         values = [
-            invert(self.law, Drawn(number, 64, source), start)
+            invert(self.law, UniformDraw(number, 64, source), start)
             for number, start in zip(numbers.tolist(), near, strict=True)
         ]
         inside = range(self.first, self.first + len(self.thresholds) + 1)
