@@ -305,10 +305,10 @@ def test_a_fit_is_charged_and_the_same_again_is_free(tmp_path: Path, rows: dict[
     assert left == pytest.approx(1)
     assert np.array_equal(fit().cluster_centers_, first.cluster_centers_)
     assert s.budget.accounts[0].left_epsilon == left
-    entries = len(list(lab.ledger.entries()))
+    entries = len(list(lab.ledger.read_entries()))
     with pytest.raises(BudgetError):
         s.fit(sf.learn.KMeans(2, epsilon=2.5), table="all", features=["a", "b"])
-    assert len(list(lab.ledger.entries())) == entries
+    assert len(list(lab.ledger.read_entries())) == entries
 
 
 FITS = [

@@ -79,7 +79,7 @@ def logistic(**more: Any) -> Search:
 
 
 def kinds(lab: sf.Lab) -> list[str]:
-    return [entry.kind for entry in lab.ledger.entries() if entry.kind in ("charge", "release")]
+    return [entry.kind for entry in lab.ledger.read_entries() if entry.kind in ("charge", "release")]
 
 
 SEARCHES: list[tuple[Any, dict[str, list[Any]], str]] = [
@@ -160,7 +160,7 @@ def test_all_runs_are_one_charge_of_what_was_typed(lab: sf.Lab) -> None:
     found = fitted(lab, logistic(epsilon=4.0, runs=30))
     assert kinds(lab) == ["charge", "release"]
     assert lab.session().budget.accounts[0].left_epsilon == pytest.approx(96, abs=1e-9)
-    (charge,) = [json.loads(entry.body) for entry in lab.ledger.entries() if entry.kind == "charge"]
+    (charge,) = [json.loads(entry.body) for entry in lab.ledger.read_entries() if entry.kind == "charge"]
     event = sf.privacy.from_dict(charge["about"]["event"])
     assert event.pure() == 4
     assert sf.privacy.price(event).to_dict() == charge["cost"]
@@ -203,8 +203,8 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
     found = fitted(lab, logistic(runs=4))
     assert len(told_apart) == 20
     assert found.best_score_ == max(told_apart[:7])
-    (charge,) = [json.loads(entry.body) for entry in lab.ledger.entries() if entry.kind == "charge"]
-    kept = lab.ledger.find(charge["request"])
+    (charge,) = [json.loads(entry.body) for entry in lab.ledger.read_entries() if entry.kind == "charge"]
+    kept = lab.ledger.find_release(charge["request"])
     assert kept is not None
     (answer,) = decode(kept.answer)
     assert set(answer) == {"setting", "score", "learned"}
@@ -221,7 +221,9 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
 def test_the_verifier_that_stands_alone_takes_it(lab: sf.Lab, tmp_path: Path) -> None:
     fitted(lab, logistic(delta=1e-6))
     export = tmp_path / "export.jsonl"
-    export.write_text("".join(entry.to_json() + "\n" for entry in lab.ledger.entries()), encoding="utf-8")
+    export.write_text(
+        "".join(entry.to_json() + "\n" for entry in lab.ledger.read_entries()), encoding="utf-8"
+    )
     command = [sys.executable, str(ROOT / "tools" / "verify_ledger.py"), str(export)]
     assert subprocess.run(command, check=False).returncode == 0
 
