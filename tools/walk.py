@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-import sfumato.learn  # noqa: F401 - imported here, so that the fit does not import it
+import sfumato.learn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,8 @@ from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Codes, Grid, Preparation
 from sfumato.learn.trees.cells import bins, clipped, corner, nearest
 from sfumato.oracle.blocks import Add, Column, Constant, Either, Key, Lookup, Multiply
-from sfumato.oracle.declared import ONE, Declared, Feature, View
+from sfumato.oracle.declared import Declared, Feature
+from sfumato.oracle.integer_rows import ONE, RowTransform
 from sfumato.oracle.moments import cross, gram
 from sfumato.oracle.table_features import moved, short
 
@@ -68,7 +69,7 @@ class Rows:
 
 def shortened() -> Program:
     """Rows around a point, with a constant and a target that go with them."""
-    view = View(0.4, centre=(0.1, -0.3), one=0.3, target_centre=0.2, target_reach=0.5)
+    view = RowTransform(0.4, centre=(0.1, -0.3), one=0.3, target_centre=0.2, target_reach=0.5)
     source: Any = Rows(Scan("t"), 1)
     rows, declared = short(source, moved(DECLARED, view), view.length, view.target_reach)
     target: Any = declared.target

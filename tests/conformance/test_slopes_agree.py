@@ -21,8 +21,9 @@ from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.score_gradients import Grid as Scores
 from sfumato.learn.convex.score_gradients import Margins, Softmax
 from sfumato.oracle.arrays import Arrays
-from sfumato.oracle.declared import ONE, Declared, Feature, Labels
+from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
+from sfumato.oracle.integer_rows import ONE
 
 NAMES = [Column(0, f"x{place}") for place in range(3)]
 LABEL = Column(0, "y")

@@ -17,7 +17,8 @@ from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Codes, Grid, Preparation
 from sfumato.engines.spark.run import MOST_TERMS, parts
 from sfumato.oracle.blocks import Column, Constant, Key, Multiply
-from sfumato.oracle.declared import Declared, View
+from sfumato.oracle.declared import Declared
+from sfumato.oracle.integer_rows import RowTransform
 from sfumato.oracle.moments import cross, gram, plain
 from sfumato.oracle.table_features import moved, short
 
@@ -52,7 +53,7 @@ def regression() -> Program:
     """What linear regression is computed from: rows shortened, with their target."""
     target = centred(Column(0, "y"), -REACH, REACH)
     spans = dict.fromkeys([*COLUMNS, Column(0, "y")], WHOLE)
-    view = View(1.5, centre=(0.1,) * 20, one=0.3, target_centre=0.2, target_reach=0.5)
+    view = RowTransform(1.5, centre=(0.1,) * 20, one=0.3, target_centre=0.2, target_reach=0.5)
     source: Any = Rows(Scan("t"), 1)
     rows, declared = short(
         source, moved(Declared(FEATURES, target, spans), view), view.length, view.target_reach

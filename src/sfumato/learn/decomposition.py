@@ -17,7 +17,7 @@ from sklearn.base import TransformerMixin
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import Private
 from sfumato.oracle.blocks import COUNT, Block, share_of
-from sfumato.oracle.declared import View
+from sfumato.oracle.integer_rows import RowTransform
 from sfumato.oracle.moments import gram, matrix, plain
 from sfumato.privacy.exact import whole
 
@@ -156,7 +156,7 @@ def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:
 
 def _around(oracle: Oracle, centre: Floats, rows: float, share: Fraction) -> _Moments:
     """Products of rows that are shortened towards the mean."""
-    view = oracle.around(View(_LENGTH * math.sqrt(len(centre)), centre=tuple(centre.tolist())))
+    view = oracle.around(RowTransform(_LENGTH * math.sqrt(len(centre)), centre=tuple(centre.tolist())))
     declared = view.declared
     (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=share)
     squares, _ = matrix(products, declared.features)

@@ -30,7 +30,7 @@ from sfumato.oracle.blocks import (
     price_blocks,
     share_of,
 )
-from sfumato.oracle.gradients import labels
+from sfumato.oracle.declared import require_labels
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.over_tables import Rounds, private_rows, protected
 from sfumato.oracle.table_features import Catalogued, short
@@ -62,13 +62,13 @@ def measured(
         model.feature_names_in_.tolist(), target, classifies=True, listed=False
     )
     found, cut = short(bounded, declared, length_of(declared), 1.0)
-    if not model.suits(cut) or labels(declared).classes != measure.classes:
+    if not model.suits(cut) or require_labels(declared).classes != measure.classes:
         raise _not_here()
     layers = ComputedColumns(found)
     scores = _scores(model, cut, layers)
     cells = _Cells(Rounds(payer, type(model).__name__, "evaluate"), layers.source, budget)
     first, second = measure.shares
-    label, size = labels(declared).value, len(measure.classes)
+    label, size = require_labels(declared).value, len(measure.classes)
     confusion = cells.counted(Key(label, size), Key(_guessed(scores, layers), size), layers, first)
     scored = None
     if second:

@@ -15,8 +15,8 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.errors import UsageError
+from sfumato.oracle.array_features import encode_labels
 from sfumato.oracle.blocks import Block, noisy, share_of
-from sfumato.oracle.declared import codes
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.row_by_row import one_by_one
@@ -97,7 +97,7 @@ def evaluate(
     if budget is not None:
         budget.require(cost.events)
         budget.charge(Sequential(cost.events), "evaluate")
-    rows = _Rows(model, X, codes(labels, measure.classes))
+    rows = _Rows(model, X, encode_labels(labels, measure.classes))
     found, scored = rows.counted(measure, cost.main)
     return measure.read(found, scored, Guarantee.of(cost))
 
@@ -162,7 +162,7 @@ class _Rows:
 
     def counted(self, measure: Measure, spend: Spend) -> tuple[Counts, Counts | None]:
         size = len(measure.classes)
-        guessed = codes(one_by_one(self.model.predict, self.rows), measure.classes)
+        guessed = encode_labels(one_by_one(self.model.predict, self.rows), measure.classes)
         first, second = measure.shares
         found = self._counts(guessed, (size, size), share_of(spend, first))
         if not second:

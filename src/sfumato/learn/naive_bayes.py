@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.learn.base.estimator import declared_classes
 from sfumato.learn.base.supervised import PrivateClassifier, one_each
+from sfumato.oracle.array_features import check_categories, encode_labels, read_listed_arrays
 from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Multiply
-from sfumato.oracle.declared import Labels, codes, given_listed, listed_categories
+from sfumato.oracle.declared import Labels
 from sfumato.oracle.moments import plain
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -158,9 +160,9 @@ class CategoricalNB(PrivateClassifier):
         self.alpha = alpha
         self.budget = budget
 
-    def _given(self, rows: Any, target: Any) -> Given:
-        self.categories_ = listed_categories(self.categories, rows.shape[1])
-        return given_listed(rows, self.categories_, labels=(target, self.classes_.tolist()))
+    def _given(self, rows: Any, target: Any) -> ArrayInput:
+        self.categories_ = check_categories(self.categories, rows.shape[1])
+        return read_listed_arrays(rows, self.categories_, labels=(target, self.classes_.tolist()))
 
     def begin(self, features: Sequence[str], declared: Declared) -> None:
         super().begin(features, declared)
@@ -182,7 +184,7 @@ class CategoricalNB(PrivateClassifier):
     def _log_scores(self, rows: Any) -> Floats:
         scores = np.tile(np.log(self.class_prior_), (len(rows), 1))
         for place, (values, shares) in enumerate(zip(self.categories_, self.feature_prob_, strict=True)):
-            at = codes(rows[:, place], values)
+            at = encode_labels(rows[:, place], values)
             scores += np.where(at[:, None] >= 0, np.log(shares)[np.maximum(at, 0)], 0.0)
         return scores
 

@@ -21,7 +21,7 @@ from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.oracle.blocks import Add, Block, Constant, Divide, Key, Lookup, Multiply
-from sfumato.oracle.gradients import labels
+from sfumato.oracle.declared import require_labels
 from sfumato.oracle.spread import spread
 from sfumato.privacy.exact import positive, whole
 
@@ -158,7 +158,7 @@ class NearestNeighbors(PrivateClassifier):
         waves = Waves.drawn(declared, self._count(oracle), width, check_random_state(self.random_state))
         oracle, places = waves.places(oracle)
         terms = tuple(Lookup(place, table) for table in (_COSINES, _SINES) for place in places)
-        of = labels(declared)
+        of = require_labels(declared)
         (answer,) = oracle.sums([waves.block(terms)], [Key(of.value, len(of.classes))], share=left)
         self.prototypes_ = answer.values.T / _HEIGHT
         self.width_ = width

@@ -14,8 +14,9 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from sfumato.noise.sampling.bits import OS
+from sfumato.oracle.array_features import encode_labels, to_numbers
 from sfumato.oracle.blocks import Block, noisy
-from sfumato.oracle.declared import ONE, box, codes, numbers_of
+from sfumato.oracle.integer_rows import ONE, check_bounds
 from sfumato.oracle.row_by_row import one_by_one
 
 if TYPE_CHECKING:
@@ -58,11 +59,11 @@ def score_own_rows(fitted: Any, rows: Any, targets: Any) -> Ints:
     guessed = one_by_one(fitted.predict, rows)
     if is_classifier(fitted):
         listed = fitted.classes_.tolist()
-        true = codes(targets, listed)
-        met = np.asarray((true == codes(guessed, listed)) & (true >= 0), dtype=np.float64)
+        true = encode_labels(targets, listed)
+        met = np.asarray((true == encode_labels(guessed, listed)) & (true >= 0), dtype=np.float64)
         return round_qualities(met, len(rows))
-    lows, highs = box(fitted.target_bounds, 1)
-    clipped = np.clip(numbers_of(targets), lows[0], highs[0])
+    lows, highs = check_bounds(fitted.target_bounds, 1)
+    clipped = np.clip(to_numbers(targets), lows[0], highs[0])
     off = (guessed - clipped) / (highs[0] - lows[0])
     return round_qualities(np.asarray(1.0 - off**2, dtype=np.float64), len(rows))
 

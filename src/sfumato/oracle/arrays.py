@@ -23,7 +23,7 @@ from sfumato.oracle.blocks import (
     Value,
     value_range,
 )
-from sfumato.oracle.own_rows import Matrix
+from sfumato.oracle.integer_matrix import IntegerMatrix
 from sfumato.oracle.windows import EXACT, LARGEST, Columns, Window, stacked
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Arrays:
         self,
         columns: Mapping[Column, Doubles],
         spans: Mapping[Column, tuple[int, int]],
-        matrices: Sequence[Matrix] = (),
+        matrices: Sequence[IntegerMatrix] = (),
     ) -> None:
         self._columns = columns
         self._matrices = tuple(matrices)
@@ -88,7 +88,10 @@ class Arrays:
         return Arrays({**self._columns, **columns}, {**self.spans, **spans}, self._matrices), list(names)
 
     def beside(
-        self, columns: Mapping[Column, Doubles], spans: Mapping[Column, tuple[int, int]], matrix: Matrix
+        self,
+        columns: Mapping[Column, Doubles],
+        spans: Mapping[Column, tuple[int, int]],
+        matrix: IntegerMatrix,
     ) -> Arrays:
         """The same columns, and these."""
         return Arrays({**self._columns, **columns}, spans, (*self._matrices, matrix))
@@ -99,21 +102,21 @@ class Arrays:
                 return matrix.column(column)
         return self._columns[column]
 
-    def streamed(self, columns: Iterable[Any]) -> Matrix | None:
+    def streamed(self, columns: Iterable[Any]) -> IntegerMatrix | None:
         """What holds all of these, where it is not laid out column by column."""
         wanted = list(columns)
         for matrix in self._matrices:
-            if not matrix.is_laid and all(column in matrix.places for column in wanted):
+            if not matrix.has_columns and all(column in matrix.places for column in wanted):
                 return matrix
         return None
 
-    def matrix(self, columns: Sequence[Column]) -> Matrix:
+    def matrix(self, columns: Sequence[Column]) -> IntegerMatrix:
         """These columns, in this order."""
         for matrix in self._matrices:
             if list(matrix.places) == list(columns):
                 return matrix
         stack = stacked([self.column(each) for each in columns])
-        return Matrix(columns, self.rows, lambda rows, out: np.copyto(out, stack[:, rows].T))
+        return IntegerMatrix(columns, self.rows, lambda rows, out: np.copyto(out, stack[:, rows].T))
 
     def _fresh(self) -> Columns:
         return Columns(self.column, self.spans)
@@ -170,7 +173,7 @@ class _Whole:
         self._rows = arrays.rows
         self._window = Window(columns, slice(0, arrays.rows))
         self._parts: dict[int, tuple[Factor, int]] = {}
-        self._streamed: dict[Matrix, list[float]] = {}
+        self._streamed: dict[IntegerMatrix, list[float]] = {}
 
     def totals(self, terms: Sequence[Value]) -> NDArray[Any]:
         moved = [_moved(term) for term in terms]

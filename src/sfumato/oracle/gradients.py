@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.curator.lower.computed import sum_values
 from sfumato.oracle.blocks import Block, Constant, Multiply
-from sfumato.oracle.declared import Labels
+from sfumato.oracle.declared import require_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,7 +91,7 @@ class GradientQuestion:
     def lowered(self, declared: Declared, grow: Grow) -> list[Value]:
         """The terms of the sum, the features fastest."""
         vector: list[Value] = [*(each.value for each in declared.features), Constant(self.constant)]
-        label = labels(declared).value
+        label = require_labels(declared).value
         scores = grow(
             [
                 sum_values([Multiply(v, Constant(w)) for v, w in zip(vector, row, strict=True)])
@@ -127,11 +127,5 @@ class FeatureMatrix:
 def plain(declared: Declared, arrays: Arrays) -> tuple[Floats, NDArray[np.int64]]:
     """Features as they are, one column each, and the class of each row."""
     columns: list[Any] = [arrays.column(each.value) for each in declared.features]  # type: ignore[arg-type]
-    codes = arrays.column(labels(declared).value)  # type: ignore[arg-type]
+    codes = arrays.column(require_labels(declared).value)  # type: ignore[arg-type]
     return np.array(columns, dtype=np.float64).T, codes.astype(np.int64)
-
-
-def labels(declared: Declared) -> Labels:
-    if not isinstance(declared.target, Labels):
-        raise AssertionError(declared.target)
-    return declared.target

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sfumato.oracle.declared import View, around
+from sfumato.oracle.array_features import transform_arrays
 from sfumato.oracle.gradients import FeatureMatrix, plain
+from sfumato.oracle.integer_rows import RowTransform
 from sfumato.oracle.protocol import Oracle
 from sfumato.privacy.events import Sequential
 
@@ -44,15 +45,15 @@ class ArrayOracle(Oracle):
         self._matrix: FeatureMatrix | None = None
 
     def short(self, length: float) -> ArrayOracle:
-        return self._around(View(length))
+        return self._around(RowTransform(length))
 
     def plain(self, event: Event) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """The rows themselves and their classes, for textbook forms; charged for what those promise."""
         self._pay(event)
         return plain(self.declared, self._arrays)
 
-    def _around(self, view: View) -> ArrayOracle:
-        found = around(self.declared, self._arrays, view)
+    def _around(self, view: RowTransform) -> ArrayOracle:
+        found = transform_arrays(self.declared, self._arrays, view)
         return self._over(found.declared, found.arrays)
 
     def remember(self, values: Sequence[Value]) -> tuple[ArrayOracle, list[Value]]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.blocks import Value
-    from sfumato.oracle.declared import View
     from sfumato.oracle.fit_budget import FitBudget
+    from sfumato.oracle.integer_rows import RowTransform
 
     Ints = NDArray[np.int64]
 
@@ -121,7 +121,7 @@ class HeldRowsOracle(ArrayOracle):
         columns = dict(zip(declared.spans, rows.astype(np.float64), strict=True))
         return cls(declared, budget, Arrays(columns, declared.spans), lambda event: None)
 
-    def _around(self, view: View) -> HeldRowsOracle:
+    def _around(self, view: RowTransform) -> HeldRowsOracle:
         layers = _Columns(self._arrays)
         found = shorter(layers, moved(self.declared, view), view.length, view.target_reach)
         return self._over(found, layers.arrays)

@@ -24,8 +24,8 @@ from sfumato.oracle.blocks import (
     split_histograms,
     value_range,
 )
-from sfumato.oracle.declared import View
-from sfumato.oracle.gradients import labels
+from sfumato.oracle.declared import require_labels
+from sfumato.oracle.integer_rows import RowTransform
 from sfumato.oracle.protocol import Oracle
 from sfumato.oracle.row_kernels import price_kernel
 from sfumato.oracle.table_features import moved, short
@@ -99,7 +99,7 @@ class TableOracle(Oracle):
         self.rows_per_unit = rows.max_rows
         self.replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
 
-    def _around(self, view: View) -> TableOracle:
+    def _around(self, view: RowTransform) -> TableOracle:
         rows, declared = short(self._rows, moved(self.declared, view), view.length, view.target_reach)
         return TableOracle(self._rounds, rows, declared, self.budget)
 
@@ -128,14 +128,14 @@ class TableOracle(Oracle):
         return found
 
     def release_objective(self, kernel: RowKernel) -> NDArray[np.float64]:
-        target = labels(self.declared)
+        target = require_labels(self.declared)
         values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
         plan = price_kernel(self._rows, values, kernel, self.budget.main)
         (steps,) = self._rounds.pay(plan, self.budget)
         return np.array(steps, dtype=np.float64)
 
     def short(self, length: float) -> TableOracle:
-        return self._around(View(length))
+        return self._around(RowTransform(length))
 
     def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         layers = ComputedColumns(self._rows)

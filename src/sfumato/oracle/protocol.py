@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import Value
-    from sfumato.oracle.declared import Declared, View
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
+    from sfumato.oracle.integer_rows import RowTransform
     from sfumato.oracle.row_kernels import RowKernel
 
 ALL = Fraction(1)
@@ -113,7 +114,7 @@ class Oracle(ABC):
     def short(self, length: float) -> Oracle:
         """The same rows, none longer than this: in halves of their bounds, for every feature the same."""
 
-    def around(self, view: View) -> Oracle:
+    def around(self, view: RowTransform) -> Oracle:
         """The same rows from a public point of view; shortened where that can be done."""
         return self._around(view)
 
@@ -197,7 +198,7 @@ class Oracle(ABC):
         """The noisy integers, features fastest."""
 
     @abstractmethod
-    def _around(self, view: View) -> Oracle: ...
+    def _around(self, view: RowTransform) -> Oracle: ...
 
 
 def _answer(values: Any, noise: NoisySum[int]) -> Answer:

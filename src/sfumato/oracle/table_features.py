@@ -13,7 +13,8 @@ from sfumato.curator.lower.lowered_value import coarsen_grid, require_number
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.oracle.blocks import Add, Column, Constant, Either, Greatest, Least, Multiply
-from sfumato.oracle.declared import ONE, Declared, Feature, Labels, View
+from sfumato.oracle.declared import Declared, Feature, Labels
+from sfumato.oracle.integer_rows import ONE, RowTransform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,9 +106,9 @@ def _shifted(value: Value, domain: Numbers, times: int) -> Value:
     return Add(doubled, Constant(-times * (domain.low + domain.high)))
 
 
-def moved(declared: Declared, view: View) -> Declared:
+def moved(declared: Declared, view: RowTransform) -> Declared:
     """The same columns, measured from a public point."""
-    centre = view.point(len(declared.features)).tolist()
+    centre = view.centre_of(len(declared.features)).tolist()
     features = tuple(map(_from, declared.features, centre))
     target = declared.target
     if isinstance(target, Feature):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.learn.trees.cells import clipped, deviation, nearest
+from sfumato.oracle.array_features import read_arrays, transform_arrays
 from sfumato.oracle.arrays import Arrays
 from sfumato.oracle.blocks import (
     COUNT,
@@ -22,7 +23,8 @@ from sfumato.oracle.blocks import (
     Less,
     Multiply,
 )
-from sfumato.oracle.declared import ONE, Feature, Frame, View, around, given
+from sfumato.oracle.declared import Feature
+from sfumato.oracle.integer_rows import ONE, ArrayBounds, RowTransform
 from sfumato.oracle.moments import gram, plain
 
 RNG = np.random.default_rng(5)
@@ -106,9 +108,12 @@ def test_sums_do_not_depend_on_how_rows_lie(bounds: tuple[int, int], count: int)
     """Sums and products of rows around a point: computed as they pass, and from columns."""
     points = RNG.normal(size=(count, 4)) * 2
     points[::7, 2] = np.nan
-    own = given(points, Frame.of(4, bounds))
-    view = View(0.6, centre=(0.3, 0.1, -0.2, 0.0))
-    passing, laid = around(own.declared, own.arrays, view), around(own.declared, own.arrays, view)
+    own = read_arrays(points, ArrayBounds.of(4, bounds))
+    view = RowTransform(0.6, centre=(0.3, 0.1, -0.2, 0.0))
+    passing, laid = (
+        transform_arrays(own.declared, own.arrays, view),
+        transform_arrays(own.declared, own.arrays, view),
+    )
     features, norm = passing.declared.features, passing.declared.norm
     terms = gram(features, norm, Fraction(1)).terms + plain(features, norm, Fraction(1)).terms
     columns = np.array([laid.arrays.column(each.value) for each in features])  # type: ignore[arg-type]
@@ -120,7 +125,7 @@ def test_sums_do_not_depend_on_how_rows_lie(bounds: tuple[int, int], count: int)
 
 def test_what_was_summed_is_the_same_when_it_passes_again() -> None:
     points = RNG.uniform(-1.2, 1.2, size=(5000, 3))
-    own = given(points, Frame.of(3, (-1, 1)))
+    own = read_arrays(points, ArrayBounds.of(3, (-1, 1)))
     whole = np.rint(np.clip(points, -1, 1) * ONE)
     features = own.declared.features
     assert np.array_equal(own.arrays.sums([], [each.value for each in features])[:, 0], whole.sum(axis=0))

@@ -37,12 +37,12 @@ from sfumato.oracle.blocks import (
     split_histograms,
     value_range,
 )
-from sfumato.oracle.declared import ONE, Declared, Feature
+from sfumato.oracle.declared import Declared, Feature
 from sfumato.oracle.fit_budget import FitBudget
+from sfumato.oracle.integer_rows import ONE, clip_integer_rows
 from sfumato.oracle.moments import gram
 from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.oracle.over_tables import Rounds, TableOracle
-from sfumato.oracle.own_rows import rounded
 from sfumato.oracle.protocol import Oracle
 
 A, B, C = (Column(0, name) for name in "abc")
@@ -225,7 +225,7 @@ def test_shortened_rows_are_within_their_norm() -> None:
     rows = ONE * rng.normal(size=(5000, 7)) * 10.0 ** rng.integers(-8, 9, (5000, 1))
     for whole in (False, True):
         found = np.rint(rows) if whole else rows.copy()
-        rounded(found, norm=3 * ONE, whole=whole)
+        clip_integer_rows(found, norm=3 * ONE, whole=whole)
         assert np.array_equal(found, np.rint(found))
         assert int((found.astype(int) ** 2).sum(axis=1).max()) <= (3 * ONE) ** 2
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sfumato.learn import KernelSVC
-from sfumato.oracle.own_rows import Frame, _squares
+from sfumato.oracle.integer_rows import ArrayBounds, _squared_norms
 from sfumato.oracle.row_by_row import one_by_one
 
 
@@ -57,14 +57,14 @@ def test_waves_of_a_row_depend_on_it_alone() -> None:
 def test_a_row_is_shortened_by_itself() -> None:
     """In whole numbers, to the last one; at every place in an array of every length."""
     X = np.random.default_rng(2).normal(size=(600, 11)) * 3
-    frame = Frame.of(11, None, 1.0)
-    whole = frame.integers(X)
+    frame = ArrayBounds.of(11, None, 1.0)
+    whole = frame.to_integers(X)
     for some in ([5], list(range(1, 600)), list(range(599, -1, -1)), list(range(0, 600, 7))):
-        assert np.array_equal(frame.integers(X[some]), whole[some])
+        assert np.array_equal(frame.to_integers(X[some]), whole[some])
 
 
 def test_squares_are_summed_in_one_order() -> None:
     rows = np.random.default_rng(3).normal(size=(1001, 13))
-    found = _squares(rows)
+    found = _squared_norms(rows)
     one = [float(functools.reduce(lambda total, x: total + x * x, row, 0.0)) for row in rows.tolist()]
     assert found.tolist() == one

@@ -19,8 +19,9 @@ from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.score_gradients import STEPS, Margins, Softmax
 from sfumato.learn.convex.score_gradients import Grid as Scores
 from sfumato.oracle.arrays import Arrays
-from sfumato.oracle.declared import ONE, Declared, Feature, Labels
+from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion, ScoreGradient
+from sfumato.oracle.integer_rows import ONE
 
 FEATURES, ROWS = 5, 400
 NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]

@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.errors import UsageError
 from sfumato.learn.base.accounts import Tally, travelled
 from sfumato.learn.base.saving import save
-from sfumato.oracle.declared import Frame, Labels, given
+from sfumato.oracle.array_features import read_arrays
+from sfumato.oracle.declared import Labels
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import EXACT, Guarantee, together
+from sfumato.oracle.integer_rows import ArrayBounds
 from sfumato.oracle.over_arrays import ArrayOracle
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.over_arrays import Pay
     from sfumato.oracle.protocol import Oracle
     from sfumato.privacy.events import Event
@@ -155,11 +158,11 @@ class Private(Paying, ABC):
         rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         return rows, None
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
-        return given(rows, self._frame(rows.shape[1]))
+    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
+        return read_arrays(rows, self._frame(rows.shape[1]))
 
-    def _frame(self, features: int) -> Frame:
-        return Frame.of(features, self.bounds, getattr(self, "row_norm", None))
+    def _frame(self, features: int) -> ArrayBounds:
+        return ArrayBounds.of(features, self.bounds, getattr(self, "row_norm", None))
 
     # ---- fitting behind the curator ----
 

@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import Private, declared_classes
-from sfumato.oracle.declared import given, numbers_of
+from sfumato.oracle.array_features import read_arrays, to_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.oracle.declared import Given
+    from sfumato.oracle.array_features import ArrayInput
 
 
 def one_each(rows: Any, y: Any) -> NDArray[Any]:
@@ -39,8 +39,8 @@ class PrivateClassifier(ClassifierMixin, Private):
         self.classes_ = np.array(declared_classes(self.classes))
         return rows, one_each(rows, y)
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
-        return given(rows, self._frame(rows.shape[1]), labels=(target, self.classes_.tolist()))
+    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
+        return read_arrays(rows, self._frame(rows.shape[1]), labels=(target, self.classes_.tolist()))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         scores = self._log_scores(self._rows(X))
@@ -65,9 +65,9 @@ class PrivateRegressor(RegressorMixin, Private):
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
         rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        return rows, numbers_of(one_each(rows, y))
+        return rows, to_numbers(one_each(rows, y))
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         if self.target_bounds is None:
             raise UsageError(
                 "SF-E105",
@@ -75,4 +75,4 @@ class PrivateRegressor(RegressorMixin, Private):
                 why="bounds that are measured on the data would give it away",
                 try_="target_bounds=(0, 100)",
             )
-        return given(rows, self._frame(rows.shape[1]), numbers=(target, self.target_bounds))
+        return read_arrays(rows, self._frame(rows.shape[1]), numbers=(target, self.target_bounds))

@@ -17,8 +17,8 @@ from sfumato.learn.convex.descent import CONSTANT, Found
 from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, beyond
 from sfumato.learn.convex.problems import Problem
 from sfumato.oracle.blocks import COUNT, Block
+from sfumato.oracle.declared import require_labels
 from sfumato.oracle.fit_budget import FitBudget
-from sfumato.oracle.gradients import labels
 from sfumato.privacy.events import ApproxDP, Pure
 from sfumato.privacy.exact import exact, positive
 
@@ -86,7 +86,7 @@ def minima(oracle: Oracle, loss: str, width: Any, penalty: float | None) -> Obje
     return ObjectiveRelease(
         loss,
         positive(width, "width"),
-        len(labels(declared).classes),
+        len(require_labels(declared).classes),
         len(declared.features) + 1,
         declared.norm,
         exact(penalty or _PENALTY, "penalty"),

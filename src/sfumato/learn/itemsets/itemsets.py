@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.itemsets.bases import Items
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -88,7 +89,7 @@ class FrequentItemsets(Private):
             )
         return names
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         self.items_ = list(target)
         return given_sets(rows, target)
 

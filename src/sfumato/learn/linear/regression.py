@@ -15,7 +15,8 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.oracle.blocks import Add, Block, Constant, Greatest, Least, Multiply, share_of
-from sfumato.oracle.declared import ONE, Feature, View
+from sfumato.oracle.declared import Feature
+from sfumato.oracle.integer_rows import ONE, RowTransform
 from sfumato.oracle.moments import cross, gram, matrix
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class _View:
     @classmethod
     def of(cls, oracle: Oracle, centre: float, reach: float) -> _View:
         one = _ONE * math.sqrt(len(oracle.declared.features))
-        rows = oracle.around(View(one, one=one, target_centre=centre, target_reach=reach))
+        rows = oracle.around(RowTransform(one, one=one, target_centre=centre, target_reach=reach))
         declared, target = rows.declared, rows.declared.target
         if declared.one is None or not isinstance(target, Feature):
             raise AssertionError(declared)
