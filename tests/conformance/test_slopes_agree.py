@@ -20,7 +20,7 @@ from sfumato.engines.values import Column
 from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.score_gradients import Grid as Scores
 from sfumato.learn.convex.score_gradients import Margins, Softmax
-from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
 from sfumato.oracle.integer_rows import ONE
@@ -74,7 +74,7 @@ def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], residual: Any) ->
     grown = layers()
     terms = slopes.lowered(known, grown.add)
     duck, other = engines.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
-    expected = slopes.exact(FeatureMatrix.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
+    expected = slopes.exact(FeatureMatrix.of(known, ArrayTable({**columns, LABEL: labels}, {}), slopes))
     assert duck == other
     assert [int(each) for (each,) in duck] == expected.ravel().tolist()
 

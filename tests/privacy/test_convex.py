@@ -37,7 +37,7 @@ from sfumato.learn.convex.perturbation import (
     tilt_delta,
 )
 from sfumato.learn.convex.problems import Chances, OfMargins, Problem
-from sfumato.oracle.blocks import Block
+from sfumato.oracle.blocks import SumBlock
 from sfumato.oracle.gradients import GradientQuestion
 from sfumato.privacy.events import Sequential
 
@@ -96,9 +96,9 @@ def test_descent_keeps_its_price(make: Callable[..., Any], classes: int, spend: 
 def test_slopes_priced_for_half_their_reach_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = GradientQuestion.block
 
-    def planted(self: GradientQuestion, *given: Any) -> Block:
+    def planted(self: GradientQuestion, *given: Any) -> SumBlock:
         block = honest(self, *given)
-        return Block(block.terms, block.l1 // 2, block.l2_squared // 4)
+        return SumBlock(block.terms, block.l1 // 2, block.l2_squared // 4)
 
     monkeypatch.setattr(GradientQuestion, "block", planted)
     assert descended(MAKERS[0], 2, SPENDS[1]).violates

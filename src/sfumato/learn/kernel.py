@@ -99,7 +99,7 @@ class KernelSVC(LinearSVC):
             waves, ArrayBounds.of(waves.shape[1], None, 1.0), labels=(target, self.classes_.tolist())
         )
 
-    def begin(self, features: Any, declared: Declared) -> None:
+    def begin_fit(self, features: Any, declared: Declared) -> None:
         raise PolicyError(
             "SF-E140",
             "Kernels are learnt on own arrays only.",

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato.learn.base.estimator import declared_classes
-from sfumato.learn.base.supervised import PrivateClassifier, one_each
+from sfumato.learn.base.estimator import check_classes
+from sfumato.learn.base.supervised import PrivateClassifier, check_target
 from sfumato.oracle.array_features import check_categories, encode_labels, read_listed_arrays
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Multiply
+from sfumato.oracle.blocks import COUNT, Add, Constant, Key, Multiply, SumBlock
 from sfumato.oracle.declared import Labels
-from sfumato.oracle.moments import plain
+from sfumato.oracle.moments import build_sum_block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,16 +92,16 @@ def _by_class(declared: Declared) -> Key:
     return Key(declared.target.value, len(declared.target.classes))
 
 
-def _blocks(declared: Declared) -> list[Block]:
+def _blocks(declared: Declared) -> list[SumBlock]:
     """Squares are measured from half their largest value, which halves what a row adds to them."""
     centred = [
         Add(Multiply(feature.value, feature.value), Constant(-(feature.bound**2 // 2)))
         for feature in declared.features
     ]
     return [
-        Block((COUNT,), 1, 1, _COUNTS),
-        plain(declared.features, declared.norm, _SUMS),
-        Block.within(centred, declared.spans, _SQUARES),
+        SumBlock((COUNT,), 1, 1, _COUNTS),
+        build_sum_block(declared.features, declared.norm, _SUMS),
+        SumBlock.within(centred, declared.spans, _SQUARES),
     ]
 
 
@@ -164,8 +164,8 @@ class CategoricalNB(PrivateClassifier):
         self.categories_ = check_categories(self.categories, rows.shape[1])
         return read_listed_arrays(rows, self.categories_, labels=(target, self.classes_.tolist()))
 
-    def begin(self, features: Sequence[str], declared: Declared) -> None:
-        super().begin(features, declared)
+    def begin_fit(self, features: Sequence[str], declared: Declared) -> None:
+        super().begin_fit(features, declared)
         self.categories_ = [list(each.categories) for each in declared.features]
 
     def _learn(self, oracle: Oracle) -> None:
@@ -190,8 +190,8 @@ class CategoricalNB(PrivateClassifier):
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
         rows = validate_data(self, X, dtype=None, ensure_all_finite=False)
-        self.classes_ = np.array(declared_classes(self.classes))
-        return rows, one_each(rows, y)
+        self.classes_ = np.array(check_classes(self.classes))
+        return rows, check_target(rows, y)
 
     def _rows(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)

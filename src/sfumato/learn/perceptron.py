@@ -155,7 +155,7 @@ class Perceptron(LinearClassifier):
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
         length = 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
-        short = oracle.short(length)
+        short = oracle.clip_rows(length)
         norm = short.declared.norm or 1
         usual = _ROUNDS_PURE if isinstance(oracle.budget.main, PureSpend) else _ROUNDS
         rounds = usual if self.rounds is None else whole(self.rounds, "rounds")
@@ -171,7 +171,7 @@ def _walked(oracle: Oracle, missed: Missed, constant: int, rounds: int) -> Float
     """
     shape = missed.outputs, len(oracle.declared.features) + 1
     weights, average = np.zeros(shape), np.zeros(shape)
-    for done in progress.rounds(rounds, "perceptron"):
+    for done in progress.show_rounds(rounds, "perceptron"):
         whole_ = np.rint(_direction(weights) * _FINE).astype(np.int64)
         answer = oracle.gradients(GradientQuestion(whole_, missed, constant), Fraction(1, rounds))
         weights = weights - answer.values / (done + 1)

@@ -15,9 +15,9 @@ from sklearn.base import is_classifier
 
 from sfumato.noise.sampling.bits import OS
 from sfumato.oracle.array_features import encode_labels, to_numbers
-from sfumato.oracle.blocks import Block, noisy
+from sfumato.oracle.blocks import SumBlock, calibrate_noise
 from sfumato.oracle.integer_rows import ONE, check_bounds
-from sfumato.oracle.row_by_row import one_by_one
+from sfumato.oracle.row_by_row import compute_row_by_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,13 +50,13 @@ def round_qualities(quality: Floats, rows: int) -> Ints:
 
 def release_score(qualities: Ints, spend: Spend) -> float:
     """Return the noisy number of rows that are met, from the quality of each."""
-    noise = noisy(Block((), _QUALITY, _QUALITY**2), spend, 1, False)
+    noise = calibrate_noise(SumBlock((), _QUALITY, _QUALITY**2), spend, 1, False)
     return float(noise.release(np.array([int(qualities.sum())]))[0]) / _QUALITY
 
 
 def score_own_rows(fitted: Any, rows: Any, targets: Any) -> Ints:
     """Return in whole steps how well a model meets each of one's own rows."""
-    guessed = one_by_one(fitted.predict, rows)
+    guessed = compute_row_by_row(fitted.predict, rows)
     if is_classifier(fitted):
         listed = fitted.classes_.tolist()
         true = encode_labels(targets, listed)
@@ -80,11 +80,11 @@ class ScoredRows:
     @classmethod
     def of(cls, layout: RowLayout, rows: Ints) -> ScoredRows:
         """Read rows that are given as one row a figure and one column a unit."""
-        return cls(layout, layout.read(rows), rows[-1])
+        return cls(layout, layout.decode_features(rows), rows[-1])
 
     def qualities(self, model: Any) -> Ints:
         """Return in whole steps how well a model meets each row."""
-        guessed = one_by_one(model.predict, self.rows)
+        guessed = compute_row_by_row(model.predict, self.rows)
         return round_qualities(self._quality(guessed), len(self.goals))
 
     def _quality(self, guessed: Any) -> Floats:
@@ -92,5 +92,5 @@ class ScoredRows:
         target = self.layout.target
         if isinstance(target, int):
             return np.asarray(guessed == self.goals, dtype=np.float64)
-        off = (guessed - target.read(self.goals)) / (2 * float(target.half))
+        off = (guessed - target.decode(self.goals)) / (2 * float(target.half))
         return np.asarray(1.0 - off * off, dtype=np.float64)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import Column
 from sfumato.oracle.declared import LABELS, Declared, Feature, Labels
 from sfumato.oracle.integer_matrix import IntegerMatrix
@@ -34,7 +34,7 @@ class ArrayInput:
     """Own arrays as integers, and what was declared of them."""
 
     declared: Declared
-    arrays: Arrays
+    arrays: ArrayTable
 
 
 # ---- labels and targets ------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def read_arrays(
         Feature(name.name, name, ONE, float(middle), float(half))
         for name, middle, half in zip(names, bounds.middles, bounds.halves, strict=True)
     )
-    return ArrayInput(Declared(features, target, spans, bounds.norm), Arrays(columns, spans, [matrix]))
+    return ArrayInput(Declared(features, target, spans, bounds.norm), ArrayTable(columns, spans, [matrix]))
 
 
 def read_listed_arrays(
@@ -154,13 +154,13 @@ def read_listed_arrays(
         Feature(name.name, name, max(1, len(values) - 1), 0.0, 1.0, tuple(values))
         for name, values in zip(names, categories, strict=True)
     )
-    return ArrayInput(Declared(features, Labels(LABELS, tuple(labels[1])), spans), Arrays(columns, spans))
+    return ArrayInput(Declared(features, Labels(LABELS, tuple(labels[1])), spans), ArrayTable(columns, spans))
 
 
 # ---- centred and clipped rows ------------------------------------------------------------------------------
 
 
-def transform_arrays(declared: Declared, arrays: Arrays, transform: RowTransform) -> ArrayInput:
+def transform_arrays(declared: Declared, arrays: ArrayTable, transform: RowTransform) -> ArrayInput:
     """Return the rows centred at a public point and clipped in norm."""
     target, centre = declared.target, transform.centre_of(len(declared.features))
     names = [Column(2, f"x{place}") for place in range(len(centre) + bool(transform.one))]
@@ -191,7 +191,7 @@ def transform_arrays(declared: Declared, arrays: Arrays, transform: RowTransform
 
 
 def _transformed_matrix(
-    declared: Declared, arrays: Arrays, transform: RowTransform, names: Sequence[Column]
+    declared: Declared, arrays: ArrayTable, transform: RowTransform, names: Sequence[Column]
 ) -> tuple[IntegerMatrix, Floats]:
     """Return rows that are transformed when they are asked for, and by what each was multiplied then."""
     before = arrays.matrix([each.value for each in declared.features if isinstance(each.value, Column)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sfumato.curator.lower.computed import sum_values
-from sfumato.oracle.blocks import Block, Constant, Multiply
+from sfumato.oracle.blocks import Constant, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.arrays import Arrays
+    from sfumato.oracle.array_table import ArrayTable
     from sfumato.oracle.blocks import Column, Value
     from sfumato.oracle.declared import Declared
 
@@ -65,12 +65,12 @@ class GradientQuestion:
     score_gradient: ScoreGradient
     constant: int
 
-    def block(self, declared: Declared, terms: Sequence[Value] = ()) -> Block:
+    def block(self, declared: Declared, terms: Sequence[Value] = ()) -> SumBlock:
         """A row's part is an outer product: as long as its pulls times its features."""
         if declared.norm is None:
             raise AssertionError("rows are shortened before their slopes are asked for")
         l2_squared = self.score_gradient.longest**2 * (declared.norm**2 + self.constant**2)
-        return Block(tuple(terms), math.isqrt(l2_squared * self.weights.size) + 1, l2_squared)
+        return SumBlock(tuple(terms), math.isqrt(l2_squared * self.weights.size) + 1, l2_squared)
 
     # ---- own arrays ----
 
@@ -114,8 +114,8 @@ class FeatureMatrix:
     reach: int
 
     @classmethod
-    def of(cls, declared: Declared, arrays: Arrays, asked: GradientQuestion) -> FeatureMatrix:
-        features, codes = plain(declared, arrays)
+    def of(cls, declared: Declared, arrays: ArrayTable, asked: GradientQuestion) -> FeatureMatrix:
+        features, codes = read_plain_rows(declared, arrays)
         matrix = np.hstack([features, np.full((len(features), 1), float(asked.constant))])
         reach = max(asked.constant, *(each.bound for each in declared.features))
         return cls(matrix, asked.score_gradient.marks(codes), asked.constant, asked.score_gradient, reach)
@@ -124,7 +124,7 @@ class FeatureMatrix:
         return self.constant == asked.constant and self.score_gradient is asked.score_gradient
 
 
-def plain(declared: Declared, arrays: Arrays) -> tuple[Floats, NDArray[np.int64]]:
+def read_plain_rows(declared: Declared, arrays: ArrayTable) -> tuple[Floats, NDArray[np.int64]]:
     """Features as they are, one column each, and the class of each row."""
     columns: list[Any] = [arrays.column(each.value) for each in declared.features]  # type: ignore[arg-type]
     codes = arrays.column(require_labels(declared).value)  # type: ignore[arg-type]

@@ -11,15 +11,15 @@ import pytest
 
 from sfumato.learn import KernelSVC
 from sfumato.oracle.integer_rows import ArrayBounds, _squared_norms
-from sfumato.oracle.row_by_row import one_by_one
+from sfumato.oracle.row_by_row import compute_row_by_row
 
 
 @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 3000])
 def test_every_row_has_its_own_answer(count: int) -> None:
     rows = np.arange(2.0 * count).reshape(count, 2)
-    assert np.array_equal(one_by_one(lambda block: block[:, 0] * 3, rows), rows[:, 0] * 3)
+    assert np.array_equal(compute_row_by_row(lambda block: block[:, 0] * 3, rows), rows[:, 0] * 3)
     frame = pd.DataFrame(rows, columns=["a", "b"])
-    assert np.array_equal(one_by_one(lambda block: block["b"] - block["a"], frame), np.ones(count))
+    assert np.array_equal(compute_row_by_row(lambda block: block["b"] - block["a"], frame), np.ones(count))
 
 
 def test_blocks_have_one_shape_and_rows_draw_their_places() -> None:
@@ -29,7 +29,7 @@ def test_blocks_have_one_shape_and_rows_draw_their_places() -> None:
         seen.append(block.shape)
         return np.arange(len(block))
 
-    places = one_by_one(told, np.ones((256 * 200, 3)))
+    places = compute_row_by_row(told, np.ones((256 * 200, 3)))
     assert set(seen) == {(256, 3)}
     counts = np.bincount(places, minlength=256)
     assert float(((counts - 200) ** 2 / 200).sum()) < 400  # χ² of 255 degrees: less than once in 10⁷
@@ -38,7 +38,7 @@ def test_blocks_have_one_shape_and_rows_draw_their_places() -> None:
 
 def test_more_than_one_answer_a_row_is_a_mistake() -> None:
     with pytest.raises(AssertionError):
-        one_by_one(lambda block: block, np.ones((3, 2)))
+        compute_row_by_row(lambda block: block, np.ones((3, 2)))
 
 
 def test_waves_of_a_row_depend_on_it_alone() -> None:

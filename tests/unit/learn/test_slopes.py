@@ -18,7 +18,7 @@ from sfumato.engines.values import AtLeast, Column, Multiply
 from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.score_gradients import STEPS, Margins, Softmax
 from sfumato.learn.convex.score_gradients import Grid as Scores
-from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion, ScoreGradient
 from sfumato.oracle.integer_rows import ONE
@@ -70,9 +70,9 @@ def declared(bound: int, norm: int, classes: int) -> Declared:
     return Declared(features, Labels(LABEL, tuple(range(classes))), {}, norm)
 
 
-def arrays(X: np.ndarray, y: np.ndarray) -> Arrays:
+def arrays(X: np.ndarray, y: np.ndarray) -> ArrayTable:
     columns = {name: X[:, place].astype(float) for place, name in enumerate(NAMES)}
-    return Arrays({**columns, LABEL: y.astype(float)}, {})
+    return ArrayTable({**columns, LABEL: y.astype(float)}, {})
 
 
 def asked(residual: ScoreGradient, seed: int = 5) -> GradientQuestion:

@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
 from sfumato.learn.convex.score_gradients import STEPS
-from sfumato.oracle.blocks import COUNT, Block
+from sfumato.oracle.blocks import COUNT, SumBlock
 from sfumato.oracle.gradients import GradientQuestion
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Descent:
 
 
 def _counted(oracle: Oracle) -> float:
-    (answer,) = oracle.sums([Block((COUNT,), 1, 1)], share=_COUNT)
+    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], share=_COUNT)
     return max(1.0, float(answer.values[0, 0]))
 
 
@@ -146,7 +146,7 @@ class _Path:
         pace = self.stride(rows) * clear / rows
         momentum = (_MOMENTUM_OF_ONE if len(weights) == 1 else _MOMENTUM) * clear**4
         scale = pace / (STEPS * self.norm)
-        for step in progress.rounds(steps, "descent"):
+        for step in progress.show_rounds(steps, "descent"):
             ahead = weights - momentum * speed
             slopes = self.oracle.gradients(self._at(ahead), self.share / steps)
             speed = momentum * speed + slopes.values * scale + pace * penalty * ahead

@@ -16,7 +16,7 @@ from sfumato.learn.convex.convergence import LONGEST
 from sfumato.learn.convex.descent import CONSTANT, Found
 from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, beyond
 from sfumato.learn.convex.problems import Problem
-from sfumato.oracle.blocks import COUNT, Block
+from sfumato.oracle.blocks import COUNT, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.privacy.events import ApproxDP, Pure
@@ -60,7 +60,7 @@ def learned(oracle: ArrayOracle, joint: Joint, form: str, penalty: float | None)
     if norm is None:
         raise AssertionError("rows are shortened before")
     (event,) = oracle.budget.events
-    features, codes = oracle.plain(event)
+    features, codes = oracle.read_rows(event)
     rows = np.hstack([features / norm, np.full((len(features), 1), CONSTANT)])
     problem = Problem(
         joint,
@@ -98,7 +98,7 @@ def minima(oracle: Oracle, loss: str, width: Any, penalty: float | None) -> Obje
 
 def counted(oracle: Oracle, asked: ObjectiveRelease) -> tuple[ObjectiveRelease, float]:
     """The same, of as many rows as there are, almost surely; and how many were counted, with noise."""
-    budget, block = oracle.budget, Block((COUNT,), 1, 1)
+    budget, block = oracle.budget, SumBlock((COUNT,), 1, 1)
     if budget.aside is None:
         raise AssertionError("rows are counted by a part of ε")
     (answer,) = oracle.sums([block], out_of=budget.aside)

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.oracle.array_features import ArrayInput
-from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import Column
 from sfumato.oracle.declared import declare_items
 
@@ -67,4 +67,4 @@ def given_sets(rows: NDArray[np.float64], names: Sequence[Any]) -> ArrayInput:
     with np.errstate(invalid="ignore"):
         bits = np.ascontiguousarray((rows > 0).T).astype(np.float64)
     found = declare_items(names, columns)
-    return ArrayInput(found, Arrays(dict(zip(columns, bits, strict=True)), found.spans))
+    return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.spans))

@@ -96,9 +96,9 @@ class ConvexClassifier(LinearClassifier):
         self.method_ = self._form()
         return super()._checked(X, y)
 
-    def begin(self, features: Any, declared: Declared) -> None:
+    def begin_fit(self, features: Any, declared: Declared) -> None:
         """Behind the curator there is descent, and the Gaussian form with noise on its output."""
-        super().begin(features, declared)
+        super().begin_fit(features, declared)
         self.method_ = "minima" if self.method == "gaussian" else "gradient"
         if self.method not in ("auto", "gradient", "gaussian"):
             raise PolicyError(
@@ -112,7 +112,7 @@ class ConvexClassifier(LinearClassifier):
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        short = oracle.short(length_of(declared))
+        short = oracle.clip_rows(length_of(declared))
         if isinstance(short, ArrayOracle) and self.method_ != "gradient":
             found = textbook.learned(short, self._joint(), self.method_, self._penalty() or None)
         elif self.method_ == "minima":
