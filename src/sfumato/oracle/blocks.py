@@ -1,7 +1,7 @@
 """What learners ask for: many sums over rows at once, with noise for what one unit moves in all of them.
 
 A learner composes integers of a row from the closed list below; engines compute them, and so does NumPy over
-one's own arrays. How far a row can move a sum follows from declared bounds by `span`, never from data.
+one's own arrays. How far a row can move a sum follows from declared bounds by `value_range`, never from data.
 
 Because : docs/proofs/statistics.md
 """
@@ -19,6 +19,7 @@ from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.engines.program import Counted, Key, Program, Tallied, Total
 from sfumato.engines.rows import Bounded
+from sfumato.engines.value_ranges import ValueRanges, value_range
 from sfumato.engines.values import (
     Add,
     Among,
@@ -99,56 +100,6 @@ COUNT = Constant(1)
 """What a row adds to the number of rows."""
 
 
-# ---- what one row can reach --------------------------------------------------------------------------------
-
-
-def value_range(
-    value: Value, spans: Spans, known: dict[int, tuple[int, int]] | None = None
-) -> tuple[int, int]:
-    """Between which integers a value lies, whatever the row. `known` is for parts that are held elsewhere."""
-    return _span(value, spans, {} if known is None else known)
-
-
-def _span(value: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Each part once: parts are shared, and `known` is by identity while the whole is held."""
-    if id(value) not in known:
-        known[id(value)] = _ends(value, spans, known)
-    return known[id(value)]
-
-
-def _ends(value: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    match value:
-        case Column():
-            return spans[value]
-        case Constant(int(number)):
-            return number, number
-        case Lookup(_, entries):
-            listed = [entry for entry in entries if entry is not None]
-            return min(listed), max(listed)
-        case Add(left, right):
-            one, other = _span(left, spans, known), _span(right, spans, known)
-            return one[0] + other[0], one[1] + other[1]
-        case Multiply(left, right):
-            return _product(left, right, spans, known)
-        case Divide(left, Constant(int(number))) if number > 0:
-            low, high = _span(left, spans, known)
-            return low // number, high // number
-        case Choose(_, one, other) | Either(one, other):
-            first, second = _span(one, spans, known), _span(other, spans, known)
-            return min(first[0], second[0]), max(first[1], second[1])
-        case Least(left, right) | Greatest(left, right):
-            end = min if isinstance(value, Least) else max
-            first, second = _span(left, spans, known), _span(right, spans, known)
-            return end(first[0], second[0]), end(first[1], second[1])
-    raise TypeError(type(value).__name__)
-
-
-def _product(left: Value, right: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    one, other = _span(left, spans, known), _span(right, spans, known)
-    corners = [a * b for a in one for b in other]
-    return (max(0, min(corners)) if left is right else min(corners)), max(corners)
-
-
 # ---- sums that share one noise -----------------------------------------------------------------------------
 
 
@@ -167,8 +118,8 @@ class SumBlock:
     @classmethod
     def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> SumBlock:
         """Bounded by the reach of each term on its own."""
-        known: dict[int, tuple[int, int]] = {}
-        reach = [max(map(abs, _span(term, spans, known))) for term in terms]
+        ranges = ValueRanges(spans)
+        reach = [ranges.reach(term) for term in terms]
         return cls(tuple(terms), sum(reach), sum(each * each for each in reach), share)
 
 

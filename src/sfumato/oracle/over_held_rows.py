@@ -137,7 +137,7 @@ class _GrowingArrays:
     def __init__(self, arrays: ArrayTable) -> None:
         self.arrays = arrays
 
-    def add(self, values: Sequence[Value]) -> list[Column]:
+    def add_columns(self, values: Sequence[Value]) -> list[Column]:
         return [self._add_one(value) for value in values]
 
     def _add_one(self, value: Value) -> Column:

@@ -15,6 +15,7 @@ from sfumato.curator.lower.computed import ComputedColumns
 from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.selections import chosen, ranks
 from sfumato.curator.question.relation import Alias, BaseTable
+from sfumato.engines.value_ranges import ValueRanges
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.oracle.blocks import (
     Constant,
@@ -22,7 +23,6 @@ from sfumato.oracle.blocks import (
     price_blocks,
     price_histograms,
     split_histograms,
-    value_range,
 )
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.protocol import Oracle
@@ -103,12 +103,9 @@ class TableOracle(Oracle):
         return TableOracle(self._rounds, rows, declared, self.budget)
 
     def with_columns(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
-        layers, known = ComputedColumns(self._rows), dict[int, tuple[int, int]]()
-        columns = layers.add(values)
-        spans = {
-            at: value_range(each, self.declared.spans, known)
-            for at, each in zip(columns, values, strict=True)
-        }
+        layers, ranges = ComputedColumns(self._rows), ValueRanges(self.declared.spans)
+        columns = layers.add_columns(values)
+        spans = {at: ranges.find(each) for at, each in zip(columns, values, strict=True)}
         declared = replace(self.declared, spans={**self.declared.spans, **spans})
         return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
 
@@ -134,7 +131,7 @@ class TableOracle(Oracle):
 
     def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         layers = ComputedColumns(self._rows)
-        block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
+        block = asked.build_block(self.declared, asked.lower_terms(self.declared, layers.add_columns))
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
         return np.array(answer, dtype=object)
 

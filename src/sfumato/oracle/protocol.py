@@ -101,7 +101,7 @@ class Oracle(ABC):
     def gradients(self, asked: GradientQuestion, share: Fraction = ALL) -> SumAnswer:
         """Return the gradient of a loss at public weights, from one scan over rows that were clipped."""
         spend = share_of(self.budget.main, share)
-        (noise,) = self.noise([asked.block(self.declared)], spend)
+        (noise,) = self.noise([asked.build_block(self.declared)], spend)
         found = np.asarray(self._gradients(asked, noise, spend), dtype=np.float64)
         return SumAnswer(found.reshape(asked.weights.shape), noise.deviation)
 
