@@ -17,10 +17,10 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from sfumato.learn.base.estimator import Private
+from sfumato.learn.base.estimator import PrivateEstimator
 from sfumato.learn.trees.cells import corner, deviation, nearest
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Lookup, Multiply, share_of
-from sfumato.oracle.spread import Spread, spread
+from sfumato.oracle.blocks import COUNT, Add, Constant, Key, Lookup, Multiply, SumBlock, share_of
+from sfumato.oracle.feature_spread import FeatureSpread, measure_spread
 from sfumato.oracle.threads import use_one_thread
 from sfumato.privacy.exact import whole
 
@@ -42,7 +42,7 @@ _POINTS = 6
 """By so many points each cell of the summary is drawn."""
 
 
-class KMeans(ClusterMixin, TransformerMixin, Private):
+class KMeans(ClusterMixin, TransformerMixin, PrivateEstimator):
     """Centres that rows are near to. Which row belongs to which is not released: `predict` says it.
 
     Rows are counted by which side of a private mean they lie on, feature by feature; cells that noise cannot
@@ -83,7 +83,7 @@ class KMeans(ClusterMixin, TransformerMixin, Private):
     def _learn(self, oracle: Oracle) -> None:
         clusters, rounds = whole(self.n_clusters, "n_clusters"), whole(self.rounds, "rounds")
         rng = check_random_state(self.random_state)
-        summary = _summary(oracle, spread(oracle, _START))
+        summary = _summary(oracle, measure_spread(oracle, _START))
         centres, deviations = _clustered(summary, clusters, rng)
         for _ in range(rounds):
             centres, counts = _lloyd(oracle, centres, deviations, _LLOYD / rounds)
@@ -141,26 +141,26 @@ class _Cells:
         return np.flatnonzero(self.counts > self.noise * math.sqrt(2 * math.log(2 * len(self.counts) + 1)))
 
 
-def _summary(oracle: Oracle, found: Spread) -> _Summary:
+def _summary(oracle: Oracle, found: FeatureSpread) -> _Summary:
     cells = _counted(oracle, found)
     if not len(cells.heavy):
         return _Summary(np.ones(1), found.mean[None, :], found.deviation[None, :] / 2)
     return _inside(oracle, found, cells)
 
 
-def _counted(oracle: Oracle, known: Spread) -> _Cells:
+def _counted(oracle: Oracle, known: FeatureSpread) -> _Cells:
     """In the features that vary most, as many as the noise leaves room for."""
     features = oracle.declared.features
-    (noise,) = oracle.noise([Block((COUNT,), 1, 1)], share_of(oracle.budget.main, _CELLS))
+    (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, _CELLS))
     room = int(math.log2(max(2.0, known.rows / (8 * noise.deviation))))
     bits = max(1, min(len(features), _MOST_BITS, room))
     chosen = np.argsort(-known.deviation, kind="stable")[:bits]
     cell = corner([features[at] for at in chosen], known.mean[chosen].tolist())
-    (answer,) = oracle.sums([Block((COUNT,), 1, 1)], [Key(cell, 2**bits)], share=_CELLS)
+    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [Key(cell, 2**bits)], share=_CELLS)
     return _Cells(cell, chosen, answer.values[0], answer.deviation)
 
 
-def _inside(oracle: Oracle, known: Spread, cells: _Cells) -> _Summary:
+def _inside(oracle: Oracle, known: FeatureSpread, cells: _Cells) -> _Summary:
     """The mean and the deviation of the rows in each heavy cell, measured from the mean of all.
 
     What a cell's place says of them is known already, and is kept as far as the noise reaches.
@@ -194,7 +194,7 @@ def _inside(oracle: Oracle, known: Spread, cells: _Cells) -> _Summary:
     )
 
 
-def _guess(known: Spread, cells: _Cells) -> tuple[Floats, Floats]:
+def _guess(known: FeatureSpread, cells: _Cells) -> tuple[Floats, Floats]:
     """Where the rows of each heavy cell lie if features are normal: off the mean, and how widely."""
     sides = np.zeros((len(cells.heavy), len(known.mean)))
     sides[:, cells.chosen] = 2.0 * ((cells.heavy[:, None] >> np.arange(len(cells.chosen))) & 1) - 1
@@ -214,14 +214,14 @@ def _reaches(declared: Declared, widths: Floats) -> list[int]:
     ]
 
 
-def _bounded(values: Sequence[Value], reaches: list[int], share: Fraction) -> Block:
-    return Block(tuple(values), sum(reaches), sum(reach**2 for reach in reaches), share)
+def _bounded(values: Sequence[Value], reaches: list[int], share: Fraction) -> SumBlock:
+    return SumBlock(tuple(values), sum(reaches), sum(reach**2 for reach in reaches), share)
 
 
-def _halved(squares: Sequence[Value], reaches: list[int]) -> Block:
+def _halved(squares: Sequence[Value], reaches: list[int]) -> SumBlock:
     """Squares measured from half their largest value."""
     halves = [(reach**2 + 1) // 2 for reach in reaches]
-    return Block(tuple(squares), sum(halves), sum(half**2 for half in halves), _HALF)
+    return SumBlock(tuple(squares), sum(halves), sum(half**2 for half in halves), _HALF)
 
 
 # ---- centres -----------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def _lloyd(oracle: Oracle, centres: Floats, deviations: Floats, share: Fraction)
         deviation(each, cell, centres[:, at].tolist(), reaches[at])
         for at, each in enumerate(declared.features)
     ]
-    blocks = [Block((COUNT,), 1, 1, Fraction(1, 5)), _bounded(values, reaches, Fraction(4, 5))]
+    blocks = [SumBlock((COUNT,), 1, 1, Fraction(1, 5)), _bounded(values, reaches, Fraction(4, 5))]
     counts, sums = oracle.sums(blocks, [Key(cell, len(centres))], share=share)
     rows = np.maximum(counts.values[0], 1.0)[:, None]
     moves = sums.values.T / declared.bounds / rows

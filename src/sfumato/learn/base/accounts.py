@@ -82,7 +82,7 @@ class Account:
         return f"Account({self._path.name!r}, ε = {shown(self.left)} left of {shown(self.budget.epsilon)})"
 
 
-class Tally:
+class FitTally:
     """How often an estimator and its clones were fitted, and for how much."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Tally:
             return self._fits.copy()
 
 
-def travelled() -> PolicyError:
+def unaccounted_copy() -> PolicyError:
     """An estimator that came out of a pickle cannot tell how often others like it were fitted."""
     return PolicyError(
         "SF-E107",

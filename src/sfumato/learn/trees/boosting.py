@@ -24,17 +24,17 @@ from sfumato.oracle.blocks import (
     COUNT,
     Add,
     Among,
-    Block,
     Choose,
     Constant,
     Divide,
     Key,
     Lookup,
     Multiply,
+    SumBlock,
     share_of,
 )
 from sfumato.oracle.declared import Feature, Labels
-from sfumato.oracle.spread import spread
+from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from sfumato.learn.trees.drawn import Part
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
+    from sfumato.oracle.feature_spread import FeatureSpread
     from sfumato.oracle.protocol import Oracle
-    from sfumato.oracle.spread import Spread
     from sfumato.viz import Chart
 
     Floats = NDArray[np.float64]
@@ -80,22 +80,22 @@ class Boosting:
 
     def _learn(self, oracle: Oracle) -> None:
         rng = check_random_state(self.random_state)
-        known = spread(oracle, _START)
+        known = measure_spread(oracle, _START)
         plan = self._plan(oracle, known)
         scores: list[Value] = [Constant(each) for each in self._first(oracle)]
         found: list[dict[str, Any]] = []
         turns = in_turn(rng, len(known.mean)) if self.additive else None
-        for _ in progress.rounds(plan.rounds, "boosting"):
+        for _ in progress.show_rounds(plan.rounds, "boosting"):
             parts = [drawn(rng, known, plan.depth, turns) for _ in range(plan.together)]
             leaves = self._leaves(oracle, parts, scores, plan)
             found += [kept(each, leaf, oracle.declared) for each, leaf in zip(parts, leaves, strict=True)]
-            oracle, scores = oracle.remember(_moved(oracle.declared, parts, leaves, scores))
+            oracle, scores = oracle.with_columns(_moved(oracle.declared, parts, leaves, scores))
         self.parts_ = found
         self.rounds_, self.depth_ = plan.rounds, plan.depth
 
-    def _plan(self, oracle: Oracle, known: Spread) -> Plan:
+    def _plan(self, oracle: Oracle, known: FeatureSpread) -> Plan:
         """How many trees, and how deep: as the noisy number of rows allows, unless it is said."""
-        (noise,) = oracle.noise([Block((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _START))
+        (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _START))
         share = known.rows / noise.deviation * self._signal
         room = share**2 if isinstance(oracle.budget.main, GaussianSpend) else 2 * share
         trees = max(4, min(200, int(room))) if self.trees is None else whole(self.trees, "trees")

@@ -15,9 +15,9 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.learn.trees.cells import bins
-from sfumato.oracle.blocks import COUNT, AtLeast, Block, Choose, Constant, Key, share_of
+from sfumato.oracle.blocks import COUNT, AtLeast, Choose, Constant, Key, SumBlock, share_of
 from sfumato.oracle.declared import Labels
-from sfumato.oracle.spread import spread
+from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
+    from sfumato.oracle.feature_spread import FeatureSpread
     from sfumato.oracle.protocol import Oracle
-    from sfumato.oracle.spread import Spread
 
     Floats = NDArray[np.float64]
 
@@ -82,7 +82,7 @@ class DecisionTree(PrivateClassifier):
         depth = whole(self.max_depth, "max_depth")
         if depth > _DEEPEST:
             raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="max_depth=5")
-        known = spread(oracle, _START)
+        known = measure_spread(oracle, _START)
         cuts = _cuts(oracle.declared, known)
         depth = _levels(oracle, depth, known.rows)
         nodes = [Node(np.ones(len(self.classes_)))]
@@ -124,7 +124,7 @@ class DecisionTree(PrivateClassifier):
 def _levels(oracle: Oracle, most: int, rows: float) -> int:
     """As many levels as leave the first one clear of noise, by released numbers: each has its share."""
     features = len(oracle.declared.features)
-    counted = Block((COUNT,), features, features)
+    counted = SumBlock((COUNT,), features, features)
     for depth in range(most, 1, -1):
         (noise,) = oracle.noise([counted], share_of(oracle.budget.main, (1 - _START) / depth))
         if _needed(noise.deviation, np.array([rows])) <= _SEEN * rows:
@@ -132,7 +132,7 @@ def _levels(oracle: Oracle, most: int, rows: float) -> int:
     return 1
 
 
-def _cuts(declared: Declared, known: Spread) -> list[list[int]]:
+def _cuts(declared: Declared, known: FeatureSpread) -> list[list[int]]:
     """Where each feature may be split: evenly over where its rows lie."""
     found = []
     for place, feature in enumerate(declared.features):
@@ -158,7 +158,7 @@ def _counted(
     if not isinstance(declared.target, Labels):
         raise AssertionError(declared.target)
     order = {at: place for place, at in enumerate(leaves)}
-    oracle, (leaf,) = oracle.remember([_leaf(declared, nodes, 0, order)])
+    oracle, (leaf,) = oracle.with_columns([_leaf(declared, nodes, 0, order)])
     classes = len(declared.target.classes)
     keys = [Key(leaf, len(leaves)), Key(declared.target.value, classes)]
     groupings = [

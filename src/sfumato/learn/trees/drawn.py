@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.spread import Spread
+    from sfumato.oracle.feature_spread import FeatureSpread
 
     Floats = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ def in_turn(rng: Any, features: int) -> Iterator[int]:
         yield from rng.permutation(features).tolist()
 
 
-def drawn(rng: Any, known: Spread, depth: int, turns: Iterator[int] | None) -> Part:
+def drawn(rng: Any, known: FeatureSpread, depth: int, turns: Iterator[int] | None) -> Part:
     """Features and thresholds by public coins, where the private spread says that rows lie.
 
     With `turns` a part has the one feature whose turn it is.
