@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.learn.base.estimator import declared_classes
 from sfumato.learn.base.supervised import PrivateClassifier, one_each
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Multiply
+from sfumato.oracle.blocks import COUNT, Add, Block, CellKey, Constant, Multiply
 from sfumato.oracle.declared import Labels, codes, given_listed, listed_categories
 from sfumato.oracle.moments import plain
 
@@ -84,10 +84,10 @@ class GaussianNB(PrivateClassifier):
         return found
 
 
-def _by_class(declared: Declared) -> Key:
+def _by_class(declared: Declared) -> CellKey:
     if not isinstance(declared.target, Labels):
         raise AssertionError(declared.target)
-    return Key(declared.target.value, len(declared.target.classes))
+    return CellKey(declared.target.value, len(declared.target.classes))
 
 
 def _blocks(declared: Declared) -> list[Block]:
@@ -168,7 +168,7 @@ class CategoricalNB(PrivateClassifier):
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        groupings = [[Key(each.value, len(each.categories))] for each in declared.features]
+        groupings = [[CellKey(each.value, len(each.categories))] for each in declared.features]
         found = [each[0].values for each in oracle.histograms(groupings, [COUNT], [_by_class(declared)])]
         rows = np.maximum(np.mean([each.sum(axis=0) for each in found], axis=0), 1.0)
         smooth = float(self.alpha)

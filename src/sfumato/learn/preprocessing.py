@@ -13,7 +13,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import Private
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Divide, Key, Multiply
+from sfumato.oracle.blocks import COUNT, Add, Block, CellKey, Constant, Divide, Multiply
 from sfumato.oracle.moments import plain
 from sfumato.privacy.exact import exact, whole
 
@@ -196,10 +196,10 @@ class Bins(OneToOneFeatureMixin, TransformerMixin, Private):
         return np.column_stack(columns).astype(np.float64)
 
 
-def _part(feature: Feature, width: int) -> Key:
+def _part(feature: Feature, width: int) -> CellKey:
     """Which of the equal parts, so many steps wide, a feature lies in."""
     place = Divide(Add(feature.value, Constant(feature.bound)), Constant(width))
-    return Key(place, 2 * feature.bound // width + 1)
+    return CellKey(place, 2 * feature.bound // width + 1)
 
 
 def _edges(counts: Floats, width: float, shares: Floats) -> Floats:

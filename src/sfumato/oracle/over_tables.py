@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
-    from sfumato.oracle.blocks import Block, Key, Value
+    from sfumato.oracle.blocks import Block, CellKey, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
@@ -112,7 +112,7 @@ class TableOracle(Oracle):
         return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
 
     def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+        self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
         (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.budget)
         found: list[list[list[int]]] = answer
@@ -140,16 +140,16 @@ class TableOracle(Oracle):
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
         return np.array(answer, dtype=object)
 
-    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+    def _sums(self, blocks: tuple[Block, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
         (answer,) = self._rounds.pay(price_blocks(self._rows, keys, blocks, spend), self.budget)
         ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
         return np.split(np.array(answer, dtype=object), ends)
 
     def _histograms(
         self,
-        groupings: tuple[tuple[Key, ...], ...],
+        groupings: tuple[tuple[CellKey, ...], ...],
         blocks: tuple[Block, ...],
-        keys: tuple[Key, ...],
+        keys: tuple[CellKey, ...],
         spend: Spend,
     ) -> list[list[Any]]:
         plan = price_histograms(self._rows, groupings, keys, blocks, spend)

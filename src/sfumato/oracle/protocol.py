@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.noise import QuantilesMechanism, TopK
-from sfumato.oracle.blocks import Add, Block, Constant, Key, noisy, share_of, value_range
+from sfumato.oracle.blocks import Add, Block, CellKey, Constant, noisy, share_of, value_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ class Oracle(ABC):
     def sums(
         self,
         blocks: Sequence[Block],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
     ) -> list[Answer]:
@@ -77,9 +77,9 @@ class Oracle(ABC):
 
     def histograms(
         self,
-        groupings: Sequence[Sequence[Key]],
+        groupings: Sequence[Sequence[CellKey]],
         terms: Sequence[Value],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         shares: Sequence[Fraction] | None = None,
     ) -> list[list[Answer]]:
@@ -125,7 +125,7 @@ class Oracle(ABC):
         self,
         values: Sequence[Value],
         shares: Sequence[Any],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
     ) -> list[NDArray[np.int64]]:
@@ -147,7 +147,7 @@ class Oracle(ABC):
 
     @abstractmethod
     def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+        self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
         """Of values that lie from 0 on."""
 
@@ -179,15 +179,15 @@ class Oracle(ABC):
         return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
 
     @abstractmethod
-    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+    def _sums(self, blocks: tuple[Block, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
         """The noisy integers of each block."""
 
     @abstractmethod
     def _histograms(
         self,
-        groupings: tuple[tuple[Key, ...], ...],
+        groupings: tuple[tuple[CellKey, ...], ...],
         blocks: tuple[Block, ...],
-        keys: tuple[Key, ...],
+        keys: tuple[CellKey, ...],
         spend: Spend,
     ) -> list[list[Any]]:
         """The noisy integers of each block's term for each grouping."""
