@@ -84,14 +84,14 @@ class Lab:
             said = read_schema(schema)
         table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
         with self._changing():
-            if name in self._catalog.tables():
+            if name in self._catalog.tables:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
             self._require_one_relation(table)
             agreed = self._agreed_budget(table, said.budget)
             prepared = self._prepared(table, source)
             if agreed is not None:
                 self.ledger.open_account(population_account(table.population), agreed)
-            self._catalog.add(prepared)
+            self._catalog.add_table(prepared)
 
     def advance(
         self,
@@ -108,17 +108,17 @@ class Lab:
         answers about the old snapshot are not answers about the new one. The old one is erased.
         """
         with self._changing():
-            old = self._catalog.table(name)
+            old = self._catalog.find_table(name)
             unit = old.protects if max_rows is None else _with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
             table = declare_table(name, unit, promised, old.neighbours, public_rows)
-            self._catalog.add(self._prepared(table, source))
+            self._catalog.add_table(self._prepared(table, source))
 
     def drop(self, name: str) -> None:
         """Erase a table and its snapshot. What was spent on its people stays spent."""
         with self._changing():
-            self._catalog.remove(self._catalog.table(name).name)
+            self._catalog.remove_table(self._catalog.find_table(name).name)
 
     def publish(self, sql: str, *, given: dict[str, Any] | None = None, **spend: Unpack[Spending]) -> Release:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
@@ -126,13 +126,13 @@ class Lab:
         request = query.quote(given=given, **spend).plan.request
         release = query.release(given=given, **spend)
         asked = {**spend} | ({} if given is None else {"given": given})
-        with self._catalog.changing():
-            self._publications.add(Publication(sql, asked, request))
+        with self._catalog.lock_for_change():
+            self._publications.add_publication(Publication(sql, asked, request))
         return release
 
     def published(self) -> tuple[Published, ...]:
         """What was published, in that order; `.read()` gives the answer."""
-        return tuple(Published(self, each) for each in self._publications.all())
+        return tuple(Published(self, each) for each in self._publications.read_all())
 
     def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> None:
         """Give an analyst a quota on every population there is. What they spent before stays spent."""
@@ -168,7 +168,7 @@ class Lab:
     # ---- what both look up ----
 
     def table(self, name: str) -> Table:
-        return self._catalog.table(name)
+        return self._catalog.find_table(name)
 
     @property
     def contents(self) -> CatalogContents:
@@ -177,10 +177,10 @@ class Lab:
 
     def reading(self) -> AbstractContextManager[None]:
         """Snapshots stay where they are until it ends."""
-        return self._catalog.reading()
+        return self._catalog.lock_for_reading()
 
     def tables(self) -> tuple[Table, ...]:
-        return tuple(self._catalog.tables().values())
+        return tuple(self._catalog.tables.values())
 
     def populations(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(table.population for table in self.tables() if not table.is_public))
@@ -219,7 +219,7 @@ class Lab:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """One change at a time. Snapshots of no use are erased before, if one was interrupted, and after."""
-        with self._catalog.changing():
+        with self._catalog.lock_for_change():
             self._erase_leftovers()
             try:
                 yield
@@ -230,18 +230,18 @@ class Lab:
         """Those in a place that cannot be opened now stay leftovers, and nothing else waits for it."""
         for snapshot in self._catalog.contents.leftovers:
             try:
-                with self._catalog.erasing():
+                with self._catalog.lock_for_erasing():
                     self.engine.erase(snapshot)
             except UsageError as problem:
                 if problem.code not in _UNREACHABLE:
                     raise
             else:
-                self._catalog.erased(snapshot)
+                self._catalog.forget_snapshot(snapshot)
 
     def _prepared(self, table: Table, source: Any) -> Table:
         """The table with a new snapshot and what is public about it."""
-        numbered = self._catalog.begin(replace(table, home=self.engine.home(source)))
-        self.engine.prepare(source, numbered.preparation(self._ranking_key()), numbered.snapshot_name)
+        numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
+        self.engine.prepare(source, numbered.make_preparation(self._ranking_key()), numbered.snapshot_name)
         if table.is_public:
             return count_public_facts(self.engine, numbered)
         if table.public_rows is not None:

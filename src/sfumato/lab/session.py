@@ -45,7 +45,7 @@ class Session:
         from sfumato.queries.aggregations import require_name
         from sfumato.queries.frames import Frame
 
-        return Frame.of(self._lab.table(require_name(name)).name, FrameQuestions(self._payer))
+        return Frame.from_table(self._lab.table(require_name(name)).name, FrameQuestions(self._payer))
 
     def graph(self, name: str) -> Graph:
         """A graph to ask about: its degrees, and the number of its edges."""

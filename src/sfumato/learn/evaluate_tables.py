@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.curator.lower.computed import ComputedColumns, sum_values
 from sfumato.errors import PolicyError
 from sfumato.learn.evaluation import Counts
-from sfumato.learn.linear.scores import LinearClassifier, length_of
+from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -61,8 +61,8 @@ def measured(
     declared = Catalogued(bounded).declared(
         model.feature_names_in_.tolist(), target, classifies=True, listed=False
     )
-    found, cut = short(bounded, declared, length_of(declared), 1.0)
-    if not model.suits(cut) or labels(declared).classes != measure.classes:
+    found, cut = short(bounded, declared, choose_row_norm(declared), 1.0)
+    if not model.accepts(cut) or labels(declared).classes != measure.classes:
         raise _not_here()
     layers = ComputedColumns(found)
     scores = _scores(model, cut, layers)
@@ -104,10 +104,10 @@ class _Cells:
 
 
 def _scores(model: LinearClassifier, cut: Declared, layers: ComputedColumns) -> list[Value]:
-    weights, origin = model.whole_weights(cut, _ONE)
+    weights, origin = model.integer_weights(cut, _ONE)
     values = [feature.value for feature in cut.features]
     return list(
-        layers.add(
+        layers.add_columns(
             [
                 Add(
                     sum_values([Multiply(v, Constant(w)) for v, w in zip(values, row, strict=True)]),
@@ -122,10 +122,10 @@ def _scores(model: LinearClassifier, cut: Declared, layers: ComputedColumns) -> 
 def _guessed(scores: list[Value], layers: ComputedColumns) -> Value:
     """The place of the highest score, the first of several; of one score, whether it is above nothing."""
     if len(scores) == 1:
-        return layers.add([Choose(AtLeast(scores[0], 1), Constant(1), Constant(0))])[0]
-    highest, place = scores[0], layers.add([Constant(0)])[0]
+        return layers.add_columns([Choose(AtLeast(scores[0], 1), Constant(1), Constant(0))])[0]
+    highest, place = scores[0], layers.add_columns([Constant(0)])[0]
     for at, score in enumerate(scores[1:], 1):
-        place, highest = layers.add(
+        place, highest = layers.add_columns(
             [Choose(Less(highest, score), Constant(at), place), Greatest(highest, score)]
         )
     return place
@@ -135,4 +135,4 @@ def _binned(score: Value, bins: int, layers: ComputedColumns) -> Value:
     """In how many of the edges between bins of chances the score lies above."""
     edges = [math.ceil(math.log(at / (bins - at)) * _ONE) for at in range(1, bins)]
     above = [Choose(AtLeast(score, edge), Constant(1), Constant(0)) for edge in edges]
-    return layers.add([sum_values(above) if above else Constant(0)])[0]
+    return layers.add_columns([sum_values(above) if above else Constant(0)])[0]

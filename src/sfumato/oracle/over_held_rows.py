@@ -133,7 +133,7 @@ class _Columns:
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
 
-    def add(self, values: Sequence[Value]) -> list[Column]:
+    def add_columns(self, values: Sequence[Value]) -> list[Column]:
         return [self._added(value) for value in values]
 
     def _added(self, value: Value) -> Column:

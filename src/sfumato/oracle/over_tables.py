@@ -106,7 +106,7 @@ class TableOracle(Oracle):
     def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
         """Computed once in every question."""
         layers, ranges = ComputedColumns(self._rows), ValueRanges(self.declared.spans)
-        columns = layers.add(values)
+        columns = layers.add_columns(values)
         spans = {at: ranges.find(each) for at, each in zip(columns, values, strict=True)}
         declared = replace(self.declared, spans={**self.declared.spans, **spans})
         return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
@@ -136,7 +136,7 @@ class TableOracle(Oracle):
 
     def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         layers = ComputedColumns(self._rows)
-        block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
+        block = asked.block(self.declared, asked.lowered(self.declared, layers.add_columns))
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
         return np.array(answer, dtype=object)
 

@@ -73,7 +73,7 @@ class Catalogued:
                 try_="sf.one_of(…) when the table is registered, or GaussianNB for numbers",
             )
         value = Add(part.value, Constant(-domain.low)) if domain.low else part.value
-        return Feature(name, value, max(1, domain.size - 1), 0.0, 1.0, tuple(domain.shown()))
+        return Feature(name, value, max(1, domain.size - 1), 0.0, 1.0, tuple(domain.show_values()))
 
     def _labels(self, name: str) -> Labels:
         part = self._column(name)
@@ -84,7 +84,7 @@ class Catalogued:
                 f"The classes in '{name}' are not listed.",
                 try_="sf.one_of(…) for the target when the table is registered",
             )
-        return Labels(part.value, tuple(domain.shown()))
+        return Labels(part.value, tuple(domain.show_values()))
 
     def _column(self, name: str) -> LoweredValue:
         return lower_expression(Name(name), self.rows.scope)

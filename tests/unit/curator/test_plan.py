@@ -229,7 +229,7 @@ def test_a_quantile_is_priced_by_all_rows_of_a_unit() -> None:
 
 
 def _squared(promise: Any) -> tuple[Summand, Summand]:
-    deviation = _deviations(LoweredValue(Column(0, "x"), promise.domain()))
+    deviation = _deviations(LoweredValue(Column(0, "x"), promise.domain))
     return deviation, _product(deviation, deviation)
 
 
@@ -336,5 +336,5 @@ def test_groups_beyond_64_bits_are_shown_as_doubles() -> None:
     """A whole number that Arrow cannot hold must not be found out after the charge."""
     [key] = _plan("SELECT age * 1e20 AS k, COUNT(*) FROM t GROUP BY k").resolved.keys
     assert isinstance(key.domain, Numbers)
-    assert key.domain.shown()[:2] == [0.0, 1e20]
-    assert all(isinstance(shown, float) for shown in key.domain.shown())
+    assert key.domain.show_values()[:2] == [0.0, 1e20]
+    assert all(isinstance(shown, float) for shown in key.domain.show_values())

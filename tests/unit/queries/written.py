@@ -26,7 +26,7 @@ def domain(meant: Domain) -> str:
         case Numbers(low, high, step, rounded):
             return f"{low} to {high} in steps of {step}{', rounded' if rounded else ''}"
         case Listed():
-            return f"one of {', '.join(map(str, meant.shown()))}"
+            return f"one of {', '.join(map(str, meant.show_values()))}"
         case Periods(low, high, unit):
             return f"{unit}s {low} to {high}"
         case FreeTexts():

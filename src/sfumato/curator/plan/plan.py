@@ -349,6 +349,6 @@ def _bias(resolved: ResolvedQuestion) -> list[str]:
         found.append("numbers count in steps, about a million between their bounds where none is declared")
     if resolved.discovers_keys:
         found.append("groups that few units are in are not shown")
-    if question.chooses:
+    if question.chooses_groups:
         found.append("groups were chosen by noisy numbers, so luck may have helped those that are shown")
     return found
