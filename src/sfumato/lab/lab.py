@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import Spending
-    from sfumato.engines.router import Engines
+    from sfumato.engines.router import EngineRouter
     from sfumato.privacy.ends import Protected
     from sfumato.privacy.exact import Number
 
@@ -198,11 +198,11 @@ class Lab:
         return BudgetView(tuple(self._view(name) for name in names if name in known))
 
     @cached_property
-    def engine(self) -> Engines:
-        from sfumato.engines.router import Engines
+    def engine(self) -> EngineRouter:
+        from sfumato.engines.router import EngineRouter
 
         own = hmac.new(self._ranking_key(), b"schema", "sha256").hexdigest()[:16]
-        return Engines(self.folder, f"sfumato_{own}")
+        return EngineRouter(self.folder, f"sfumato_{own}")
 
     def __repr__(self) -> str:
         return f"Lab({self.folder.name!r}, tables={[table.name for table in self.tables()]})"

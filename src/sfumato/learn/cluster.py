@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from sfumato.learn.base.estimator import PrivateEstimator
 from sfumato.learn.trees.cells import corner, deviation, nearest
-from sfumato.oracle.blocks import COUNT, Add, Constant, Key, Lookup, Multiply, SumBlock, share_of
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Lookup, Multiply, SumBlock, share_of
 from sfumato.oracle.feature_spread import FeatureSpread, measure_spread
 from sfumato.oracle.threads import use_one_thread
 from sfumato.privacy.exact import whole
@@ -156,7 +156,7 @@ def _counted(oracle: Oracle, known: FeatureSpread) -> _Cells:
     bits = max(1, min(len(features), _MOST_BITS, room))
     chosen = np.argsort(-known.deviation, kind="stable")[:bits]
     cell = corner([features[at] for at in chosen], known.mean[chosen].tolist())
-    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [Key(cell, 2**bits)], share=_CELLS)
+    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [CellKey(cell, 2**bits)], share=_CELLS)
     return _Cells(cell, chosen, answer.values[0], answer.deviation)
 
 
@@ -168,7 +168,7 @@ def _inside(oracle: Oracle, known: FeatureSpread, cells: _Cells) -> _Summary:
     declared, heavy = oracle.declared, cells.heavy
     places = np.full(len(cells.counts), -1)
     places[heavy] = np.arange(len(heavy))
-    key = Key(Lookup(cells.value, tuple(places.tolist())), len(heavy))
+    key = CellKey(Lookup(cells.value, tuple(places.tolist())), len(heavy))
     reaches = _reaches(declared, 3 * known.deviation)
     values = [
         deviation(each, Constant(0), [float(mean)], reach)
@@ -250,7 +250,7 @@ def _lloyd(oracle: Oracle, centres: Floats, deviations: Floats, share: Fraction)
         for at, each in enumerate(declared.features)
     ]
     blocks = [SumBlock((COUNT,), 1, 1, Fraction(1, 5)), _bounded(values, reaches, Fraction(4, 5))]
-    counts, sums = oracle.sums(blocks, [Key(cell, len(centres))], share=share)
+    counts, sums = oracle.sums(blocks, [CellKey(cell, len(centres))], share=share)
     rows = np.maximum(counts.values[0], 1.0)[:, None]
     moves = sums.values.T / declared.bounds / rows
     noise = sums.deviation / float(declared.bounds.min()) / rows

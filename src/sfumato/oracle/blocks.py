@@ -17,7 +17,7 @@ from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Priced, truncation
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
-from sfumato.engines.program import Counted, Key, Program, Tallied, Total
+from sfumato.engines.program import CellKey, CellSums, Counted, HistogramCounts, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.value_ranges import ValueRanges, value_range
 from sfumato.engines.values import (
@@ -67,6 +67,7 @@ __all__ = [
     "Among",
     "AtLeast",
     "AtMost",
+    "CellKey",
     "Choose",
     "Column",
     "Constant",
@@ -74,7 +75,7 @@ __all__ = [
     "Either",
     "Every",
     "Greatest",
-    "Key",
+    "HistogramCounts",
     "Least",
     "Less",
     "Lookup",
@@ -85,7 +86,6 @@ __all__ = [
     "Same",
     "Some",
     "SumBlock",
-    "Tallied",
     "Value",
     "build_step",
     "limit_rows",
@@ -128,7 +128,7 @@ class SumBlock:
 class SumStep:
     """Noisy sums over listed cells, block by block, from one scan."""
 
-    program: Program
+    program: CellSums
     blocks: tuple[NoisySum[int], ...]
 
     def event(self) -> Event:
@@ -174,16 +174,20 @@ def limit_rows(source: RowSource, rows_per_unit: int) -> tuple[RowSource, int]:
     return replace(source, rows=bounded, where=Every(), max_rows=rows_per_unit), rows_per_unit
 
 
-def build_step(source: RowSource, keys: Sequence[Key], blocks: Sequence[SumBlock], spend: Spend) -> SumStep:
+def build_step(
+    source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
+) -> SumStep:
     replaced = source.table.neighbours is Neighbours.REPLACE_ONE
     terms = tuple(Counted() if term is COUNT else Total(term) for block in blocks for term in block.terms)
-    program = Program(source.rows, source.where, tuple(keys), terms)
+    program = CellSums(source.rows, source.where, tuple(keys), terms)
     return SumStep(
         program, tuple(calibrate_noise(block, spend, source.max_rows, replaced) for block in blocks)
     )
 
 
-def price_blocks(source: RowSource, keys: Sequence[Key], blocks: Sequence[SumBlock], spend: Spend) -> Priced:
+def price_blocks(
+    source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
+) -> Priced:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
@@ -193,8 +197,8 @@ def price_blocks(source: RowSource, keys: Sequence[Key], blocks: Sequence[SumBlo
 
 def price_histograms(
     source: RowSource,
-    groupings: Sequence[Sequence[Key]],
-    keys: Sequence[Key],
+    groupings: Sequence[Sequence[CellKey]],
+    keys: Sequence[CellKey],
     blocks: Sequence[SumBlock],
     spend: Spend,
 ) -> Priced:
@@ -209,7 +213,7 @@ def price_histograms(
     return price_blocks(source, keys, wide, spend)
 
 
-def _cells(grouping: Sequence[Key]) -> list[Every]:
+def _cells(grouping: Sequence[CellKey]) -> list[Every]:
     """A condition for each cell, the last key fastest."""
     found: list[tuple[Predicate, ...]] = [()]
     for key in grouping:
@@ -218,7 +222,10 @@ def _cells(grouping: Sequence[Key]) -> list[Every]:
 
 
 def split_histograms(
-    answer: Sequence[Sequence[int]], groupings: Sequence[Sequence[Key]], keys: Sequence[Key], blocks: int
+    answer: Sequence[Sequence[int]],
+    groupings: Sequence[Sequence[CellKey]],
+    keys: Sequence[CellKey],
+    blocks: int,
 ) -> list[list[Any]]:
     """What `tabled` answers, as an array for each block of each grouping: its cells by those of the keys."""
     import numpy as np

@@ -17,13 +17,7 @@ from sfumato.curator.plan.selections import chosen, ranks
 from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.oracle.blocks import (
-    Constant,
-    Either,
-    price_blocks,
-    price_histograms,
-    split_histograms,
-)
+from sfumato.oracle.blocks import Constant, Either, price_blocks, price_histograms, split_histograms
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.protocol import Oracle
 from sfumato.oracle.row_kernels import price_kernel
@@ -46,7 +40,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
-    from sfumato.oracle.blocks import Key, SumBlock, Value
+    from sfumato.oracle.blocks import CellKey, SumBlock, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
@@ -110,7 +104,7 @@ class TableOracle(Oracle):
         return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
 
     def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+        self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
         (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.budget)
         found: list[list[list[int]]] = answer
@@ -135,16 +129,16 @@ class TableOracle(Oracle):
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
         return np.array(answer, dtype=object)
 
-    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
         (answer,) = self._rounds.pay(price_blocks(self._rows, keys, blocks, spend), self.budget)
         ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
         return np.split(np.array(answer, dtype=object), ends)
 
     def _histograms(
         self,
-        groupings: tuple[tuple[Key, ...], ...],
+        groupings: tuple[tuple[CellKey, ...], ...],
         blocks: tuple[SumBlock, ...],
-        keys: tuple[Key, ...],
+        keys: tuple[CellKey, ...],
         spend: Spend,
     ) -> list[list[Any]]:
         plan = price_histograms(self._rows, groupings, keys, blocks, spend)

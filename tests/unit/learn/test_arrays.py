@@ -14,11 +14,11 @@ from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
+    CellKey,
     Choose,
     Column,
     Constant,
     Divide,
-    Key,
     Least,
     Less,
     Multiply,
@@ -78,7 +78,7 @@ def test_sums_over_all_rows_are_exact(rows: dict[Column, Any], arrays: ArrayTabl
 
 def test_sums_by_cell_are_exact(rows: dict[Column, Any], arrays: ArrayTable) -> None:
     wanted, cells = expected(rows), listed(rows, C)
-    found = arrays.sums([Key(C, 2)], list(wanted))
+    found = arrays.sums([CellKey(C, 2)], list(wanted))
     for sums, values in zip(found, wanted.values(), strict=True):
         here = [sum(v for v, c in zip(values, cells, strict=True) if c == cell) for cell in range(2)]
         assert [int(each) for each in sums] == here

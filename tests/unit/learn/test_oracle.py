@@ -17,7 +17,7 @@ from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.payer import Payer
 from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.curator.question.relation import Alias, BaseTable
-from sfumato.engines.program import Tallies
+from sfumato.engines.program import CellHistograms
 from sfumato.engines.rows import ALL
 from sfumato.errors import BudgetError, PolicyError
 from sfumato.learn.trees.cells import bins, bit, clipped, corner, deviation, nearest
@@ -25,10 +25,10 @@ from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
+    CellKey,
     Column,
     Constant,
     Divide,
-    Key,
     Lookup,
     Multiply,
     SumBlock,
@@ -66,11 +66,11 @@ TERMS = [
     clipped(Multiply(A, B), 20),
     *build_gram_block(FEATURES, None, Fraction(1)).terms,
 ]
-KEYS: list[list[Key]] = [
+KEYS: list[list[CellKey]] = [
     [],
-    [Key(C, 3)],
-    [Key(nearest(FEATURES, CENTRES), 3), Key(C, 2)],
-    [Key(Add(A, Constant(3)), 5)],
+    [CellKey(C, 3)],
+    [CellKey(nearest(FEATURES, CENTRES), 3), CellKey(C, 2)],
+    [CellKey(Add(A, Constant(3)), 5)],
 ]
 
 
@@ -106,15 +106,15 @@ def table(lab: sf.Lab, name: str) -> Any:
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=len)
-def test_arrays_and_engines_agree(lab: sf.Lab, arrays: ArrayTable, keys: list[Key]) -> None:
+def test_arrays_and_engines_agree(lab: sf.Lab, arrays: ArrayTable, keys: list[CellKey]) -> None:
     plan = price_blocks(table(lab, "all"), keys, [SumBlock.within(TERMS, SPANS)], SPEND)
     found = lab.engine.run(plan.steps[0].program)
     assert np.array_equal(found.astype(int), arrays.sums(keys, TERMS).astype(int))
 
 
 def test_histograms_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
-    groupings = [[Key(C, 3)], [Key(bins(A, [-4, 0, 3]), 4), Key(C, 2)]]
-    terms, keys = [COUNT, B], [Key(corner(FEATURES, [0.0, 0.0]), 4)]
+    groupings = [[CellKey(C, 3)], [CellKey(bins(A, [-4, 0, 3]), 4), CellKey(C, 2)]]
+    terms, keys = [COUNT, B], [CellKey(corner(FEATURES, [0.0, 0.0]), 4)]
     plan = price_histograms(
         table(lab, "all"),
         groupings,
@@ -131,8 +131,8 @@ def test_histograms_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
 
 
 def test_tallies_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
-    values, keys = [Add(A, Constant(4)), Multiply(C, C), Add(B, Constant(9))], [Key(C, 2)]
-    program = Tallies(table(lab, "all").rows, ALL, tuple(keys), tuple(values), 12)
+    values, keys = [Add(A, Constant(4)), Multiply(C, C), Add(B, Constant(9))], [CellKey(C, 2)]
+    program = CellHistograms(table(lab, "all").rows, ALL, tuple(keys), tuple(values), 12)
     found, wanted = lab.engine.run(program), arrays.tallied(keys, values, 12)
     assert np.array_equal(found.triplets(), wanted.triplets())
     assert found.counts.sum() > 500
@@ -157,7 +157,9 @@ def test_quantiles_are_those_of_the_rows(
 ) -> None:
     """At this ε a choice is off by a row with a chance below e^−40."""
     for oracle in oracles(lab, arrays, "rich", 1000.0):
-        found = oracle.quantiles([A, Multiply(B, Constant(2))], (Fraction(1, 4), Fraction(1, 2)), [Key(C, 3)])
+        found = oracle.quantiles(
+            [A, Multiply(B, Constant(2))], (Fraction(1, 4), Fraction(1, 2)), [CellKey(C, 3)]
+        )
         for values, got in zip([rows["a"], 2 * rows["b"]], found, strict=True):
             for cell in range(3):
                 inside = np.sort(values[rows["c"] == cell])

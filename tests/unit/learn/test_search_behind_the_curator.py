@@ -17,7 +17,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.gate import decode
-from sfumato.engines.program import People, Total
+from sfumato.engines.program import Total, UnitFigures
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn import Search
 from sfumato.learn import search_tables as searches
@@ -370,7 +370,7 @@ def test_a_run_asks_for_what_a_fit_asks_for_and_has_the_same_numbers(
     with recording(scan):
         lab.session().fit(one, table="t", features=names_of(model), target=target)
     rows, declared = declared_of(lab, model, target)
-    program = People(rows.rows, rows.where, tuple(map(Total, list_figures(declared))))
+    program = UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared))))
     layout = RowLayout.of(declared)
     other.begin_fit(names_of(model), layout.declare())
     with recording(held):
@@ -398,7 +398,7 @@ def test_no_row_changes_what_another_adds_to_a_score(
     made = type(model)(**{**model.get_params(deep=False), **setting, "epsilon": 1})
     made.begin_fit([each.name for each in declared.features], layout.declare())
     del made.feature_names_in_
-    exact = lab.engine.run(People(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
+    exact = lab.engine.run(UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
     made._learn(HeldRowsOracle.over(layout.declare(), made.fit_budget(), exact))
     block = ScoredRows.of(layout, exact).rows[:256]
     found = made.predict(block)

@@ -24,10 +24,10 @@ from sfumato.oracle.blocks import (
     COUNT,
     Add,
     Among,
+    CellKey,
     Choose,
     Constant,
     Divide,
-    Key,
     Lookup,
     Multiply,
     SumBlock,
@@ -112,7 +112,7 @@ class Boosting:
     ) -> list[Floats]:
         """The step of each leaf for each score: slopes over curvatures, held back as far as noise reaches."""
         slopes, curves = self._gradients(oracle.declared, scores)
-        groupings = [[Key(each.value(oracle.declared), each.cells)] for each in parts]
+        groupings = [[CellKey(each.value(oracle.declared), each.cells)] for each in parts]
         kinds = len(slopes)
         shares = [_SLOPES / kinds] * kinds + [_CURVES / kinds] * kinds
         answers = oracle.histograms(groupings, [*slopes, *curves], share=plan.share, shares=shares)

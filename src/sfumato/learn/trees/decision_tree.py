@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.learn.trees.cells import bins
-from sfumato.oracle.blocks import COUNT, AtLeast, Choose, Constant, Key, SumBlock, share_of
+from sfumato.oracle.blocks import COUNT, AtLeast, CellKey, Choose, Constant, SumBlock, share_of
 from sfumato.oracle.declared import Labels
 from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import whole
@@ -160,9 +160,9 @@ def _counted(
     order = {at: place for place, at in enumerate(leaves)}
     oracle, (leaf,) = oracle.with_columns([_leaf(declared, nodes, 0, order)])
     classes = len(declared.target.classes)
-    keys = [Key(leaf, len(leaves)), Key(declared.target.value, classes)]
+    keys = [CellKey(leaf, len(leaves)), CellKey(declared.target.value, classes)]
     groupings = [
-        [Key(bins(feature.value, cut), len(cut) + 1)]
+        [CellKey(bins(feature.value, cut), len(cut) + 1)]
         for feature, cut in zip(declared.features, cuts, strict=True)
     ]
     found = oracle.histograms(groupings, [COUNT], keys, share=share)
