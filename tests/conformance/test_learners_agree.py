@@ -19,7 +19,7 @@ from sfumato.curator.lower.lowered_value import LoweredValue, coarsen_grid, requ
 from sfumato.engines.program import Counted, Program, Tallies, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Codes, Grid, Preparation
-from sfumato.learn.trees.cells import bins, clipped, corner, nearest
+from sfumato.learn.cells import clip_value, locate_bin, locate_nearest, locate_orthant
 from sfumato.oracle.blocks import Add, Column, Constant, Either, Key, Lookup, Multiply
 from sfumato.oracle.declared import ONE, Declared, Feature, View
 from sfumato.oracle.moments import cross, gram
@@ -44,16 +44,19 @@ DECLARED = Declared(FEATURES, TARGET, {A: (-(2**20), 2**20), B: (-(2**19), 2**20
 PLAIN = [
     *gram(FEATURES, None, Fraction(1)).terms,
     *cross(FEATURES, TARGET, None, Fraction(1)).terms,
-    corner(FEATURES, [0.1, -0.2]),
-    bins(FEATURES[0].value, [-900, 0, 17, 800]),
-    clipped(FEATURES[1].value, 300),
+    locate_orthant(FEATURES, [0.1, -0.2]),
+    locate_bin(FEATURES[0].value, [-900, 0, 17, 800]),
+    clip_value(FEATURES[1].value, 300),
     Lookup(C, (5, -7, 11)),
 ]
 CENTRES = np.array([[-0.5, 0.1], [0.6, 0.6], [0.0, -0.7]])
 PROGRAMS: dict[str, Program | Tallies] = {
     "plain": Program(Scan("t"), ALL, (), (Counted(), *map(Total, PLAIN))),
     "cells": Program(
-        Scan("t"), ALL, (Key(nearest(FEATURES, CENTRES), 3), Key(C, 3)), (Counted(), *map(Total, PLAIN[:3]))
+        Scan("t"),
+        ALL,
+        (Key(locate_nearest(FEATURES, CENTRES), 3), Key(C, 3)),
+        (Counted(), *map(Total, PLAIN[:3])),
     ),
 }
 
