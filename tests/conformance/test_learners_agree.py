@@ -19,7 +19,7 @@ from sfumato.curator.lower.lowered_value import LoweredValue, coarsen_grid, requ
 from sfumato.engines.program import CellHistograms, CellSums, Counted, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
-from sfumato.learn.trees.cells import bins, clipped, corner, nearest
+from sfumato.learn.cells import clip_value, locate_bin, locate_nearest, locate_orthant
 from sfumato.oracle.blocks import Add, CellKey, Column, Constant, Either, Lookup, Multiply
 from sfumato.oracle.declared import Declared, Feature
 from sfumato.oracle.integer_rows import ONE, RowTransform
@@ -45,9 +45,9 @@ DECLARED = Declared(FEATURES, TARGET, {A: (-(2**20), 2**20), B: (-(2**19), 2**20
 PLAIN = [
     *build_gram_block(FEATURES, None, Fraction(1)).terms,
     *build_cross_block(FEATURES, TARGET, None, Fraction(1)).terms,
-    corner(FEATURES, [0.1, -0.2]),
-    bins(FEATURES[0].value, [-900, 0, 17, 800]),
-    clipped(FEATURES[1].value, 300),
+    locate_orthant(FEATURES, [0.1, -0.2]),
+    locate_bin(FEATURES[0].value, [-900, 0, 17, 800]),
+    clip_value(FEATURES[1].value, 300),
     Lookup(C, (5, -7, 11)),
 ]
 CENTRES = np.array([[-0.5, 0.1], [0.6, 0.6], [0.0, -0.7]])
@@ -56,7 +56,7 @@ PROGRAMS: dict[str, CellSums | CellHistograms] = {
     "cells": CellSums(
         Scan("t"),
         ALL,
-        (CellKey(nearest(FEATURES, CENTRES), 3), CellKey(C, 3)),
+        (CellKey(locate_nearest(FEATURES, CENTRES), 3), CellKey(C, 3)),
         (Counted(), *map(Total, PLAIN[:3])),
     ),
 }

@@ -20,7 +20,14 @@ from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.program import CellHistograms
 from sfumato.engines.rows import ALL
 from sfumato.errors import BudgetError, PolicyError
-from sfumato.learn.trees.cells import bins, bit, clipped, corner, deviation, nearest
+from sfumato.learn.cells import (
+    clip_deviation,
+    clip_value,
+    locate_bin,
+    locate_nearest,
+    locate_orthant,
+    reaches_threshold,
+)
 from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import (
     COUNT,
@@ -59,17 +66,17 @@ TERMS = [
     Add(Multiply(A, A), Constant(-40)),
     Divide(Add(A, Constant(9)), Constant(4)),
     Lookup(C, (5, -3, 11)),
-    corner(FEATURES, [0.1, -0.3]),
-    bins(A, [-4, 0, 3]),
-    nearest(FEATURES, CENTRES),
-    deviation(FEATURES[0], C, [0.5, 0.0, -0.5], 6),
-    clipped(Multiply(A, B), 20),
+    locate_orthant(FEATURES, [0.1, -0.3]),
+    locate_bin(A, [-4, 0, 3]),
+    locate_nearest(FEATURES, CENTRES),
+    clip_deviation(FEATURES[0], C, [0.5, 0.0, -0.5], 6),
+    clip_value(Multiply(A, B), 20),
     *build_gram_block(FEATURES, None, Fraction(1)).terms,
 ]
 KEYS: list[list[CellKey]] = [
     [],
     [CellKey(C, 3)],
-    [CellKey(nearest(FEATURES, CENTRES), 3), CellKey(C, 2)],
+    [CellKey(locate_nearest(FEATURES, CENTRES), 3), CellKey(C, 2)],
     [CellKey(Add(A, Constant(3)), 5)],
 ]
 
@@ -113,8 +120,8 @@ def test_arrays_and_engines_agree(lab: sf.Lab, arrays: ArrayTable, keys: list[Ce
 
 
 def test_histograms_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
-    groupings = [[CellKey(C, 3)], [CellKey(bins(A, [-4, 0, 3]), 4), CellKey(C, 2)]]
-    terms, keys = [COUNT, B], [CellKey(corner(FEATURES, [0.0, 0.0]), 4)]
+    groupings = [[CellKey(C, 3)], [CellKey(locate_bin(A, [-4, 0, 3]), 4), CellKey(C, 2)]]
+    terms, keys = [COUNT, B], [CellKey(locate_orthant(FEATURES, [0.0, 0.0]), 4)]
     plan = price_histograms(
         table(lab, "all"),
         groupings,
@@ -169,7 +176,7 @@ def test_quantiles_are_those_of_the_rows(
 
 
 def test_the_greatest_sums_are_chosen(lab: sf.Lab, arrays: ArrayTable, rows: dict[str, np.ndarray]) -> None:
-    terms = [bit(A, at) for at in (-3, 5, -9, 9)]
+    terms = [reaches_threshold(A, at) for at in (-3, 5, -9, 9)]
     for oracle in oracles(lab, arrays, "rich", 1000.0):
         assert oracle.select(terms, 2) == [2, 0]
 
