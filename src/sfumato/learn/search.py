@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import Paying
-from sfumato.noise.sampling.bits import OS, below
+from sfumato.noise.sampling.bits import OS, draw_below
 from sfumato.oracle.blocks import Block, noisy
 from sfumato.oracle.declared import ONE, box, codes, numbers_of
 from sfumato.oracle.fit_budget import FitBudget, event_of
@@ -222,9 +222,9 @@ def drawn_runs(stop: Fraction) -> int:
     """
     runs = 1
     for _ in range(200 * (stop.denominator // stop.numerator + 1) ** 2):
-        if below(stop.denominator, OS) >= stop.numerator:
+        if draw_below(stop.denominator, OS) >= stop.numerator:
             runs += 1
-        elif below(runs, OS) == 0:
+        elif draw_below(runs, OS) == 0:
             return runs
         else:
             runs = 1
@@ -254,7 +254,7 @@ def best_of(
     counted = drawn_runs(stop) if always is None else drawn_runs_within(stop, always)
     kept: tuple[Setting, Found, float] | None = None
     for turn in range(always or counted):
-        setting = settings[below(len(settings), OS)]
+        setting = settings[draw_below(len(settings), OS)]
         found, score = run(setting)
         if turn < counted and (kept is None or score > kept[2]):
             kept = setting, found, score

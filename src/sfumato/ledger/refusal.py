@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import BudgetError, PolicyError
 from sfumato.ledger.api import owners
 from sfumato.privacy.account import NAT, SIDE, left
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from sfumato.ledger.api import Charge
@@ -48,11 +48,11 @@ def _compare(cost: Cost, account: Account) -> tuple[str, str]:
     spent, caps = account.spent, account.caps
     if spent.side + cost.side > caps.side:
         asked, over, cap = (Fraction(n, SIDE) for n in (cost.side, caps.side - spent.side, caps.side))
-        return f"side δ = {_up(asked)}", f"side δ = {_down(over)} of {shown(cap)}"
+        return f"side δ = {_up(asked)}", f"side δ = {_down(over)} of {format_short(cap)}"
     if cost.pure is not None:
         remains = _down(left(caps, spent).epsilon)
         asked = Fraction(cost.pure, NAT)
-        return f"ε = {_up(asked)}", f"ε = {remains} of {shown(account.budget.epsilon)}"
+        return f"ε = {_up(asked)}", f"ε = {remains} of {format_short(account.budget.epsilon)}"
     return _shares(cost, account)
 
 
@@ -61,7 +61,7 @@ def _shares(cost: Cost, account: Account) -> tuple[str, str]:
     columns = zip(account.spent.renyi, cost.renyi, account.caps.renyi, strict=True)
     filters = [(Fraction(used, cap), Fraction(more, cap)) for used, more, cap in columns if cap > 0]
     if not filters:
-        return "noise without a pure ε", f"a budget of pure ε = {shown(account.budget.epsilon)}"
+        return "noise without a pure ε", f"a budget of pure ε = {format_short(account.budget.epsilon)}"
     used, more = min(filters, key=sum)
     return f"{_up(100 * more)} %", f"{_down(100 * max(1 - used, Fraction(0)))} % of {account.budget!r}"
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.gaussian_table import WIDEST, rounded_table
+from sfumato.noise.sampling.gaussian_table import WIDEST, build_gaussian_table
 from sfumato.noise.sampling.gaussian_wide import WideGaussianSampler
-from sfumato.noise.sampling.integers import added
-from sfumato.noise.sampling.inversion import half_width, in_blocks
+from sfumato.noise.sampling.integers import add_noise
+from sfumato.noise.sampling.inversion import draw_in_blocks, half_width
 from sfumato.noise.sampling.normal import RoundedNormal
-from sfumato.noise.scales import grid_steps
+from sfumato.noise.scales import parse_scale
 from sfumato.privacy import events
 from sfumato.privacy.canonical import tagged
 
@@ -41,7 +41,7 @@ class GaussianNoise:
     sigma: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", grid_steps(self.sigma, "sigma"))
+        object.__setattr__(self, "sigma", parse_scale(self.sigma, "sigma"))
 
     def event(self, l2: Fraction | int) -> events.Gaussian:
         return events.Gaussian(self.sigma / l2)
@@ -64,6 +64,8 @@ class GaussianNoise:
         return half_width(RoundedNormal(self.sigma), confidence)
 
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
-        sampler = rounded_table(self.sigma) if self.sigma <= WIDEST else WideGaussianSampler(self.sigma)
-        noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
-        return added(exact, noise.reshape(exact.shape))
+        sampler = (
+            build_gaussian_table(self.sigma) if self.sigma <= WIDEST else WideGaussianSampler(self.sigma)
+        )
+        noise = draw_in_blocks(lambda count: sampler.draw(count, source), exact.size)
+        return add_noise(exact, noise.reshape(exact.shape))

@@ -35,7 +35,7 @@ from sfumato.oracle.table_features import Catalogued, moved, short
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import shown, whole
+from sfumato.privacy.exact import format_short, whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class Rounds:
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                     asked=str(budget),
-                    left=f"one question of up to ε = {shown(standing.left)}",
+                    left=f"one question of up to ε = {format_short(standing.left)}",
                     why="all rounds of a fit are to be paid for, and none is begun in vain",
                 )
 

@@ -22,7 +22,7 @@ from sfumato.engines.values import Add, Column, Constant, Least
 from sfumato.errors import PolicyError
 from sfumato.noise import LaplaceNoise
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.ends import Edge, Node
+from sfumato.privacy.graph_units import Edge, Node
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:

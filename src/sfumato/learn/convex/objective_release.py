@@ -27,7 +27,7 @@ from sfumato.noise.audit_hook import observed
 from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ApproxDP
-from sfumato.privacy.exact import raised
+from sfumato.privacy.exact import round_up
 from sfumato.privacy.gaussian import mu_of
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class _Calibrated:
 
     def tilt(self) -> Floats:
         """Normal numbers rounded to the grid, drawn exactly."""
-        drawn = GaussianNoise(raised(self.tilted.scale / self.grid)).release(
+        drawn = GaussianNoise(round_up(self.tilted.scale / self.grid)).release(
             np.zeros(self.shape, dtype=np.int64)
         )
         return drawn.astype(np.float64) * self.grid
@@ -180,5 +180,5 @@ def _calibrated(asked: ObjectiveRelease) -> _Calibrated:
     found = arrival(asked.joint, asked.size, tilted.penalty, asked.rows, tilted.scale * longest + rounding)
     away = 0.0 if found is None else found.within + rounding / tilted.penalty
     mu = mu_of(epsilon * _OUTPUT_EPSILON, delta * _OUTPUT_DELTA)
-    width = raised(2 * (away / STEP + math.sqrt(math.prod(shape)) / 2) / mu)
+    width = round_up(2 * (away / STEP + math.sqrt(math.prod(shape)) / 2) / mu)
     return _Calibrated(tilted, grid, shape, found if width <= LARGEST else None, width)
