@@ -18,8 +18,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog.domains import Listed
-from sfumato.curator.plan.sensitivity import ContributionBounds
-from sfumato.curator.plan.spend import Sensitivity
+from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.engines.compile import compile_program
 from sfumato.engines.duckdb import run
 from sfumato.errors import PolicyError
@@ -146,7 +145,7 @@ def test_text_of_the_analyst_in_the_engine_is_seen(watch: Any, monkeypatch: pyte
 
 
 def test_a_question_that_costs_too_little_is_seen(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ContributionBounds, "moves", lambda self, summand: Sensitivity(1, 1))
+    monkeypatch.setattr(ContributionBounds, "sensitivity", lambda self, summand: SumSensitivity(1, 1))
     assert "moved by" in str(
         watch.through(lambda s: s.sql("SELECT SUM(cost) AS s FROM visits WHERE cost > 4998"))
     )

@@ -25,8 +25,10 @@ from sfumato.errors import PolicyError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.plan import Plan
-    from sfumato.curator.plan.steps import Measured, Step
+    from sfumato.curator.plan.steps import Step
+    from sfumato.curator.plan.summands import Summand
     from sfumato.engines.duckdb import DuckDBEngine
 
 OF_PEOPLE = {"people": ("visits", "stays"), "survey": ("survey",), "census": ("census",)}
@@ -133,16 +135,16 @@ def _bought(step: DiscoveredKeys, one: dict[Any, list[int]], other: dict[Any, li
     return [Fraction(sum(map(abs, units)), step.keys.per_unit), Fraction(most), *shares]
 
 
-def _moves(each: Measured, moved: Any) -> bool:
+def _moves(each: NoisySum[Summand], moved: Any) -> bool:
     """Whether the sum is noisy; one that is not must not move at all."""
-    assert each.moves.l1 or not np.any(moved)
-    return each.moves.l1 > 0
+    assert each.sensitivity.l1 or not np.any(moved)
+    return each.sensitivity.l1 > 0
 
 
-def _norms(each: Measured, moved: Any) -> list[Fraction]:
+def _norms(each: NoisySum[Summand], moved: Any) -> list[Fraction]:
     """Of both norms, the second squared."""
     l1, squares = sum(abs(int(x)) for x in moved), sum(int(x) ** 2 for x in moved)
-    return [Fraction(l1, each.moves.l1), Fraction(squares, each.moves.l2_squared)]
+    return [Fraction(l1, each.sensitivity.l1), Fraction(squares, each.sensitivity.l2_squared)]
 
 
 def _of_all(step: Choices, one: dict[Any, int], other: dict[Any, int]) -> Fraction:

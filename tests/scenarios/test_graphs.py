@@ -16,7 +16,7 @@ import sfumato as sf
 from sfumato import audit
 from sfumato.curator.answers.degrees import Degrees, consistent, half_width
 from sfumato.curator.plan import graphs
-from sfumato.curator.plan.spend import Sensitivity
+from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise
 
@@ -231,7 +231,7 @@ def test_the_door_keeps_its_price_for_edges(tmp_path: Path, question: str) -> No
 def test_a_door_that_prices_a_node_as_an_edge_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graphs, "degree_moves", lambda protects: Sensitivity(2, 4))
+    monkeypatch.setattr(graphs, "degree_sensitivity", lambda protects: SumSensitivity(2, 4))
     made = neighbours(tmp_path / "lab", sf.Node("from", "to", max_degree=8), lambda edge: 0 in edge)
     assert "priced for 2" in str(replayed(made, "degrees", epsilon=1).finding)
 

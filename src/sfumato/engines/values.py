@@ -14,7 +14,7 @@ from sfumato.privacy.canonical import tagged
 
 WIDEST = 2**120
 """What a value on the way to another may reach, and a constant: engines compute in 128 bits, or in fewer
-where reaches.py says so."""
+where value_ranges.py says so."""
 
 # ---- integers ----------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from sfumato.curator.plan import graphs
 
 if TYPE_CHECKING:
     from sfumato.curator.plan.priced import Priced
-    from sfumato.curator.plan.spend import Noise
     from sfumato.ledger import Released
+    from sfumato.noise.additive import Noise
 
 
 @dataclass(frozen=True, slots=True)

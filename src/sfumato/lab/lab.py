@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,13 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.catalog import Catalog, Table, declared
-from sfumato.curator.catalog.public_facts import public_facts, require_rows
+from sfumato.curator.catalog.catalog import Catalog, Table, declare_table
+from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
 from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.catalog.schema_file import Schema
-from sfumato.curator.catalog.schema_file import read as read_schema
+from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
 from sfumato.errors import PolicyError, UsageError
+from sfumato.files.durable import create_private_file
 from sfumato.lab.published import Published
 from sfumato.lab.session import AccountView, BudgetView, Session
 from sfumato.ledger import place
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from sfumato.curator.answers.release import Release
-    from sfumato.curator.catalog.catalog import Contents
-    from sfumato.curator.catalog.columns import Promise
+    from sfumato.curator.catalog.catalog import CatalogContents
+    from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import Spending
     from sfumato.engines.router import Engines
     from sfumato.privacy.exact import Number
@@ -62,7 +62,7 @@ class Lab:
         source: Any,
         *,
         unit: Protected | None = None,
-        columns: Mapping[str, Promise] | None = None,
+        columns: Mapping[str, DeclaredColumn] | None = None,
         budget: Budget | None = None,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         rows: int | None = None,
@@ -82,23 +82,23 @@ class Lab:
         if schema is not None:
             _require_nothing_else(said)
             said = read_schema(schema)
-        table = declared(name, said.unit, said.columns, said.neighbours, said.rows)
+        table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
         with self._changing():
-            if name in self._catalog.tables():
+            if name in self._catalog.tables:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
             self._require_one_relation(table)
             agreed = self._agreed_budget(table, said.budget)
             prepared = self._prepared(table, source)
             if agreed is not None:
                 self.ledger.open_account(population_account(table.population), agreed)
-            self._catalog.add(prepared)
+            self._catalog.add_table(prepared)
 
     def advance(
         self,
         name: str,
         source: Any,
         *,
-        columns: Mapping[str, Promise] | None = None,
+        columns: Mapping[str, DeclaredColumn] | None = None,
         max_rows: int | None = None,
         rows: int | None = None,
     ) -> None:
@@ -108,17 +108,17 @@ class Lab:
         answers about the old snapshot are not answers about the new one. The old one is erased.
         """
         with self._changing():
-            old = self._catalog.table(name)
+            old = self._catalog.find_table(name)
             unit = old.protects if max_rows is None else _with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
-            table = declared(name, unit, promised, old.neighbours, public_rows)
-            self._catalog.add(self._prepared(table, source))
+            table = declare_table(name, unit, promised, old.neighbours, public_rows)
+            self._catalog.add_table(self._prepared(table, source))
 
     def drop(self, name: str) -> None:
         """Erase a table and its snapshot. What was spent on its people stays spent."""
         with self._changing():
-            self._catalog.remove(self._catalog.table(name).name)
+            self._catalog.remove_table(self._catalog.find_table(name).name)
 
     def publish(self, sql: str, *, given: dict[str, Any] | None = None, **spend: Unpack[Spending]) -> Release:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
@@ -126,13 +126,13 @@ class Lab:
         request = query.quote(given=given, **spend).plan.request
         release = query.release(given=given, **spend)
         asked = {**spend} | ({} if given is None else {"given": given})
-        with self._catalog.changing():
-            self._publications.add(Publication(sql, asked, request))
+        with self._catalog.lock_for_change():
+            self._publications.add_publication(Publication(sql, asked, request))
         return release
 
     def published(self) -> tuple[Published, ...]:
         """What was published, in that order; `.read()` gives the answer."""
-        return tuple(Published(self, each) for each in self._publications.all())
+        return tuple(Published(self, each) for each in self._publications.read_all())
 
     def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> None:
         """Give an analyst a quota on every population there is. What they spent before stays spent."""
@@ -168,19 +168,19 @@ class Lab:
     # ---- what both look up ----
 
     def table(self, name: str) -> Table:
-        return self._catalog.table(name)
+        return self._catalog.find_table(name)
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> CatalogContents:
         """All that the catalog says now: the same object until it changes."""
         return self._catalog.contents
 
     def reading(self) -> AbstractContextManager[None]:
         """Snapshots stay where they are until it ends."""
-        return self._catalog.reading()
+        return self._catalog.lock_for_reading()
 
     def tables(self) -> tuple[Table, ...]:
-        return tuple(self._catalog.tables().values())
+        return tuple(self._catalog.tables.values())
 
     def populations(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(table.population for table in self.tables() if not table.is_public))
@@ -219,7 +219,7 @@ class Lab:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """One change at a time. Snapshots of no use are erased before, if one was interrupted, and after."""
-        with self._catalog.changing():
+        with self._catalog.lock_for_change():
             self._erase_leftovers()
             try:
                 yield
@@ -230,20 +230,20 @@ class Lab:
         """Those in a place that cannot be opened now stay leftovers, and nothing else waits for it."""
         for snapshot in self._catalog.contents.leftovers:
             try:
-                with self._catalog.erasing():
+                with self._catalog.lock_for_erasing():
                     self.engine.erase(snapshot)
             except UsageError as problem:
                 if problem.code not in _UNREACHABLE:
                     raise
             else:
-                self._catalog.erased(snapshot)
+                self._catalog.forget_snapshot(snapshot)
 
     def _prepared(self, table: Table, source: Any) -> Table:
         """The table with a new snapshot and what is public about it."""
-        numbered = self._catalog.begin(replace(table, home=self.engine.home(source)))
-        self.engine.prepare(source, numbered.preparation(self._ranking_key()), numbered.snapshot_name)
+        numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
+        self.engine.prepare(source, numbered.make_preparation(self._ranking_key()), numbered.snapshot_name)
         if table.is_public:
-            return public_facts(self.engine, numbered)
+            return count_public_facts(self.engine, numbered)
         if table.public_rows is not None:
             require_rows(self.engine, numbered)
         return numbered
@@ -310,7 +310,7 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.create(folder, ledger)
-    _write_private(folder / _KEY, secrets.token_bytes(32))
+    create_private_file(folder / _KEY, secrets.token_bytes(32))
     return Lab(folder)
 
 
@@ -352,11 +352,3 @@ def _with_max_rows(table: Table, max_rows: int) -> Unit:
             "SF-C131", f"Each row of '{table.name}' stands for itself.", try_="leave max_rows out"
         )
     return Unit(table.unit.column, max_rows, table.unit.of)
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

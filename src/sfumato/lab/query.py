@@ -11,14 +11,14 @@ from sfumato.curator.answers.quote import Quote, cheapest, checked_given
 from sfumato.curator.answers.release import Release
 from sfumato.curator.plan.plan import Plan, ResolvedQuestion, priced
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.curator.question.measurement import Bounds
+from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.curator.catalog.catalog import Contents
+    from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.question.measurement import Question
@@ -32,12 +32,12 @@ class Query:
         self.question = question
         self._payer = payer
         self._text = text
-        self._known: tuple[Contents, ResolvedQuestion] | None = None
+        self._known: tuple[CatalogContents, ResolvedQuestion] | None = None
         self._refuse_what_no_price_changes()
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
         """The same question; one unit counts in at most so many groups, with so many rows in each."""
-        bounds = Bounds(whole(groups, "groups"), whole(rows, "rows"))
+        bounds = ContributionLimits(whole(groups, "groups"), whole(rows, "rows"))
         text = f"{self._text} bounded(groups={groups}, rows={rows})"
         return Query(self._payer, replace(self.question, bounds=bounds), text)
 

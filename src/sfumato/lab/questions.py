@@ -12,14 +12,14 @@ from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.answers.release import Release
 from sfumato.curator.answers.results import Chosen, Figure, Range, Receipt
 from sfumato.curator.gate import decode, encode
-from sfumato.curator.lower.relations import source
+from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.payer import Measure, Payer, Price, Spending
 from sfumato.curator.plan import distances, selections
 from sfumato.curator.plan.plan import ResolvedQuestion, priced
 from sfumato.curator.plan.priced import Together
 from sfumato.curator.plan.spend import Needs
-from sfumato.curator.question.measurement import Mean, Sum
-from sfumato.curator.question.relation import Comparison, Filtered, Literal
+from sfumato.curator.question.measurement import MeanOf, SumOf
+from sfumato.curator.question.relation import Comparison, Filter, Literal
 from sfumato.errors import PolicyError, UsageError
 from sfumato.lab.query import Query
 from sfumato.privacy.exact import positive, whole
@@ -57,14 +57,14 @@ class FrameQuestions:
         self, relation: Relation, column: Expression, k: int, by_units: bool, text: str
     ) -> Measure[Chosen]:
         places = whole(k, "k")
-        selections.listed(source(relation, self.payer.lab.table), column)
+        selections.listed(lower_relation(relation, self.payer.lab.table), column)
 
         def plan(spend: Any) -> Priced:
-            rows = source(relation, self.payer.lab.table)
+            rows = lower_relation(relation, self.payer.lab.table)
             return selections.top(rows, column, places, by_units, spend(rows.table, _ONE_CHOICE))
 
         def read(paid: Priced, released: Released) -> Chosen:
-            shown = _domain(paid).shown()
+            shown = _domain(paid).show_values()
             values = tuple(shown[place] for place in decode(released.answer)[0])
             return Chosen(values, Receipt.of(paid, released))
 
@@ -72,7 +72,7 @@ class FrameQuestions:
 
     def distance(self, relation: Relation, wanted: distances.Property, text: str) -> Measure[Figure]:
         def plan(spend: Any) -> Priced:
-            rows = source(relation, self.payer.lab.table)
+            rows = lower_relation(relation, self.payer.lab.table)
             return distances.distance(rows, wanted, spend(rows.table, _ONE_CHOICE))
 
         def read(paid: Priced, released: Released) -> Figure:
@@ -85,12 +85,12 @@ class FrameQuestions:
         parts = whole(blocks, "blocks")
 
         def plan(spend: Any) -> Priced:
-            rows = source(relation, self.payer.lab.table)
+            rows = lower_relation(relation, self.payer.lab.table)
             return selections.subsample(rows, aggregate, parts, spend(rows.table, _ONE_CHOICE))
 
         def read(paid: Priced, released: Released) -> Figure:
             domain = _domain(paid)
-            value = domain.show(decode(released.answer)[0] + domain.low)
+            value = domain.show_value(decode(released.answer)[0] + domain.low)
             return Figure(value, None, None, Receipt.of(paid, released))
 
         return Measure(self.payer, text, plan, read, _blocks_off)
@@ -108,14 +108,12 @@ class FrameQuestions:
         return Measure(self.payer, text, plan, read, _ranks_off)
 
     def partition(self, frame: Frame[Any], name: str, column: Expression) -> Partition:
-        rows = source(frame.relation, self.payer.lab.table)
+        rows = lower_relation(frame.relation, self.payer.lab.table)
         domain = selections.listed(rows, column)[1]
-        literals = [domain.at(place) for place in range(domain.low, domain.high + 1)]
+        literals = [domain.value_at(place) for place in range(domain.low, domain.high + 1)]
         parts = {
-            shown: replace(
-                frame, relation=Filtered(frame.relation, Comparison(column, "=", Literal(literal)))
-            )
-            for shown, literal in zip(domain.shown(), literals, strict=True)
+            shown: replace(frame, relation=Filter(frame.relation, Comparison(column, "=", Literal(literal))))
+            for shown, literal in zip(domain.show_values(), literals, strict=True)
         }
         return Partition(self.payer, name, parts, partial(_copies, frame.relation, column))
 
@@ -129,7 +127,7 @@ def _domain(paid: Priced) -> Any:
 
 def _copies(relation: Relation, column: Expression, tables: Tables) -> int:
     """How many parts neighbours can differ in: those of one unit, or of one that goes and one that comes."""
-    rows = source(relation, tables)
+    rows = lower_relation(relation, tables)
     part, domain = selections.listed(rows, column)
     units = 1 if rows.table.neighbours is Neighbours.ADD_REMOVE else 2
     return min(units * (1 if part.constant else rows.max_rows), domain.size)
@@ -162,7 +160,7 @@ def _ranks_off(paid: Plan) -> str:
 def _stretch(domain: Numbers | Periods, low: int, high: int) -> tuple[Any, Any]:
     """From where the first place begins to where the last ends, within the old bounds; never empty."""
     end = min(high + 1, domain.high)
-    return domain.show(min(low, end - 1)), domain.show(end)
+    return domain.show_value(min(low, end - 1)), domain.show_value(end)
 
 
 # ---- parts of a table --------------------------------------------------------------------------------------
@@ -270,11 +268,11 @@ class QueryOracle:
 
     def mean(self, of: str) -> Figure:
         """The share of rows for which a condition holds, or the average of a number."""
-        return self._answer(Mean(_read(of)))
+        return self._answer(MeanOf(_read(of)))
 
     def sum(self, of: str) -> Figure:
         """The sum of a number, or how many rows satisfy a condition."""
-        return self._answer(Sum(_read(of)))
+        return self._answer(SumOf(_read(of)))
 
     @property
     def left(self) -> int:
@@ -284,7 +282,7 @@ class QueryOracle:
     def __repr__(self) -> str:
         return f"Oracle on {self._frame!r}: {self._left} questions left"
 
-    def _answer(self, aggregate: Mean | Sum) -> Figure:
+    def _answer(self, aggregate: MeanOf | SumOf) -> Figure:
         if self._left < 1:
             raise PolicyError(
                 "SF-B104", "This oracle has answered all its questions.", try_="s.oracle(…) anew"
@@ -298,6 +296,6 @@ class QueryOracle:
 
 
 def _read(text: str) -> Expression:
-    from sfumato.queries.aggregations import read
+    from sfumato.queries.aggregations import parse_column
 
-    return read(text)
+    return parse_column(text)

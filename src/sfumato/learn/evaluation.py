@@ -179,7 +179,8 @@ class _Rows:
         inside = (self.true >= 0) & (places >= 0)
         cells = self.true[inside] * shape[1] + places[inside]
         exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
-        return Counts(noise.release(exact).reshape(shape), noise.deviation)
+        noisy_counts = np.asarray(noise.release(exact), dtype=np.int64)
+        return Counts(noisy_counts.reshape(shape), noise.deviation)
 
     def _chances(self, rows: Any) -> Floats:
         """Of the second class; scores that are no chances are made to lie between 0 and 1."""

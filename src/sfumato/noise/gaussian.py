@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sfumato.noise.audit_hook import observed
+from sfumato.noise.moments import NoiseMoments, gaussian_moments
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.gaussian_table import WIDEST, build_gaussian_table
 from sfumato.noise.sampling.gaussian_wide import WideGaussianSampler
@@ -20,6 +23,9 @@ from sfumato.privacy.canonical import tagged
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from numpy.typing import NDArray
+
+    from sfumato.noise.additive import Norms
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
@@ -62,6 +68,32 @@ class GaussianNoise:
     def half_width(self, confidence: Number) -> int:
         """The smallest t with P(|noise| ≤ t) ≥ confidence."""
         return half_width(RoundedNormal(self.sigma), confidence)
+
+    # ---- what it shares with Laplace noise: sfumato.noise.additive.Noise ----
+
+    @property
+    def spread(self) -> Fraction:
+        """The standard deviation before rounding."""
+        return self.sigma
+
+    @property
+    def moments(self) -> NoiseMoments:
+        """Variance and excess kurtosis of one draw, after rounding."""
+        return gaussian_moments(self.sigma)
+
+    def event_for(self, sensitivity: Norms) -> events.Gaussian:
+        """Return the price for a vector of this sensitivity, by its l2 norm."""
+        return self.event(sensitivity.l2)
+
+    def release_for(self, exact: IntArray, sensitivity: Norms) -> IntArray:
+        """Return the exact integers plus fresh noise."""
+        return self.release(exact, l2=sensitivity.l2)
+
+    def quantiles(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the integers that a draw stays at or below with these chances."""
+        from scipy.special import ndtri
+
+        return np.asarray(np.rint(float(self.sigma) * ndtri(chances)))
 
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
         sampler = (

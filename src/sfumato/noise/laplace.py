@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.noise.audit_hook import observed
+from sfumato.noise.moments import NoiseMoments, laplace_moments
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.enclosure import Enclosure, bracket, exp_minus, geometric_sequence
 from sfumato.noise.sampling.integers import add_noise
@@ -21,6 +22,9 @@ from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import DiscreteLaplace
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.noise.additive import Norms
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
@@ -67,6 +71,32 @@ class LaplaceNoise:
     def half_width(self, confidence: Number) -> int:
         """The smallest t with P(|noise| ≤ t) ≥ confidence."""
         return half_width(LaplaceQuotient(1 / self.scale, 1), confidence)
+
+    # ---- what it shares with Gaussian noise: sfumato.noise.additive.Noise ----
+
+    @property
+    def spread(self) -> Fraction:
+        """The scale."""
+        return self.scale
+
+    @property
+    def moments(self) -> NoiseMoments:
+        """Variance and excess kurtosis of one draw."""
+        return laplace_moments(self.scale)
+
+    def event_for(self, sensitivity: Norms) -> DiscreteLaplace:
+        """Return the price for a vector of this sensitivity, by its l1 norm."""
+        return self.event(sensitivity.l1)
+
+    def release_for(self, exact: IntArray, sensitivity: Norms) -> IntArray:
+        """Return the exact integers plus fresh noise."""
+        return self.release(exact, l1=sensitivity.l1)
+
+    def quantiles(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the integers that a draw stays at or below with these chances."""
+        scale = float(self.scale)
+        beyond = np.minimum(chances, 1 - chances) * (1 + math.exp(-1 / scale))
+        return np.asarray(np.sign(chances - 0.5) * np.maximum(np.ceil(-scale * np.log(beyond)) - 1, 0))
 
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
         sampler = _sampler(self.scale, SMALL if exact.size <= _FEW else LARGE)

@@ -1,47 +1,45 @@
-"""Variance and fourth moment of the noise, for intervals of sums of many draws."""
+"""The exact variance and fourth moment of integer noise: everything that reports an error starts here."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import singledispatch
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from sfumato.noise.gaussian import GaussianNoise
-from sfumato.noise.laplace import LaplaceNoise
+if TYPE_CHECKING:
+    from fractions import Fraction
 
-_SUMMED = 20  # up to this deviation rounded Gaussian moments are summed, beyond they are those of the limit
+_SUMMED = 20
+"""Up to this σ the moments of rounded Gaussian noise are summed term by term. Above, what rounding adds is
+1/12 and the rest is below the rounding of doubles: e^(−2π²σ²). Privacy does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseMoments:
-    """Of noise with mean 0: its variance, and its fourth moment over the variance squared, less 3."""
+    """Variance, and fourth moment over the variance squared less 3, of noise whose mean is 0."""
 
     variance: float
     excess: float
 
 
-@singledispatch
-def moments(noise: Any) -> NoiseMoments:
-    raise TypeError(f"{type(noise).__name__} has no stated moments")
-
-
-@moments.register
-def _(noise: LaplaceNoise) -> NoiseMoments:
+@lru_cache(maxsize=256)
+def laplace_moments(scale: Fraction) -> NoiseMoments:
     """With r = e^(−1/scale): E x² = 2r/(1 − r)² and E x⁴ = 2r(1 + 10r + r²)/(1 − r)⁴."""
-    r, gap = math.exp(-1 / float(noise.scale)), -math.expm1(-1 / float(noise.scale))
+    r, gap = math.exp(-1 / float(scale)), -math.expm1(-1 / float(scale))
     variance, fourth = 2 * r / gap**2, 2 * r * (1 + 10 * r + r * r) / gap**4
     return NoiseMoments(variance, fourth / variance**2 - 3 if variance else 0.0)
 
 
-@moments.register
-def _(noise: GaussianNoise) -> NoiseMoments:
+@lru_cache(maxsize=256)
+def gaussian_moments(sigma: Fraction) -> NoiseMoments:
     """Rounding adds 1/12 to the variance and takes 1/120 from the fourth cumulant, but for tiny σ."""
-    sigma = float(noise.sigma)
-    if sigma > _SUMMED:
-        variance = sigma**2 + 1 / 12
+    deviation = float(sigma)
+    if deviation > _SUMMED:
+        variance = deviation**2 + 1 / 12
         return NoiseMoments(variance, -1 / 120 / variance**2)
-    tails = [(k, math.erfc((k - 0.5) / sigma / math.sqrt(2))) for k in range(1, int(40 * sigma) + 2)]
+    reach = range(1, int(40 * deviation) + 2)
+    tails = [(k, math.erfc((k - 0.5) / deviation / math.sqrt(2))) for k in reach]
     second = math.fsum((2 * k - 1) * tail for k, tail in tails)
     fourth = math.fsum((k**4 - (k - 1) ** 4) * tail for k, tail in tails)
     return NoiseMoments(second, fourth / second**2 - 3 if second else 0.0)

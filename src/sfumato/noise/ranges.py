@@ -15,7 +15,6 @@ from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.histograms import parse_histogram
 from sfumato.noise.laplace import LaplaceNoise
-from sfumato.noise.moments import moments
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.trees import SumTree, build_tree
 from sfumato.privacy.exact import parse_interval_level, positive, whole
@@ -89,7 +88,7 @@ class RangeSums:
     def variance(self, start: int, stop: int) -> float:
         """Return the variance of the answer for the cells from `start` to before `stop`."""
         _inside(start, stop, self.cells)
-        return self.tree.range_variance(start, stop) * moments(self.noise).variance
+        return self.tree.range_variance(start, stop) * self.noise.moments.variance
 
     def expected_error(self, start: int, stop: int) -> float:
         """Return the standard deviation of the answer's noise."""
@@ -98,7 +97,7 @@ class RangeSums:
     def half_width(self, start: int, stop: int, confidence: Number) -> float:
         """Return half the width of the answer's interval, by its second and fourth moments."""
         _inside(start, stop, self.cells)
-        weights, noise = np.concatenate(self.tree.range_weights(start, stop)), moments(self.noise)
+        weights, noise = np.concatenate(self.tree.range_weights(start, stop)), self.noise.moments
         second, fourth = float((weights**2).sum()), float((weights**4).sum())
         z = NormalDist().inv_cdf((1 + parse_interval_level(confidence)) / 2)
         stretch = z + (z**3 - 3 * z) * noise.excess * fourth / second**2 / 24

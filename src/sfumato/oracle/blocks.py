@@ -1,7 +1,7 @@
 """What learners ask for: many sums over rows at once, with noise for what one unit moves in all of them.
 
 A learner composes integers of a row from the closed list below; engines compute them, and so does NumPy over
-one's own arrays. How far a row can move a sum follows from declared bounds by `span`, never from data.
+one's own arrays. How far a row can move a sum follows from declared bounds by `value_range`, never from data.
 
 Because : docs/proofs/statistics.md
 """
@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Priced, truncation
+from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.engines.program import Counted, Key, Program, Tallied, Total
 from sfumato.engines.rows import Bounded
+from sfumato.engines.value_ranges import ValueRanges, value_range
 from sfumato.engines.values import (
     Add,
     Among,
@@ -52,8 +55,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
-    from sfumato.curator.plan.spend import Noise, Spend
+    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.noise.additive import Noise
 
     Spans = Mapping[Column, tuple[int, int]]
 
@@ -77,7 +81,6 @@ __all__ = [
     "Lookup",
     "Missing",
     "Multiply",
-    "Noisy",
     "Not",
     "Predicate",
     "Same",
@@ -95,56 +98,6 @@ __all__ = [
 
 COUNT = Constant(1)
 """What a row adds to the number of rows."""
-
-
-# ---- what one row can reach --------------------------------------------------------------------------------
-
-
-def value_range(
-    value: Value, spans: Spans, known: dict[int, tuple[int, int]] | None = None
-) -> tuple[int, int]:
-    """Between which integers a value lies, whatever the row. `known` is for parts that are held elsewhere."""
-    return _span(value, spans, {} if known is None else known)
-
-
-def _span(value: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Each part once: parts are shared, and `known` is by identity while the whole is held."""
-    if id(value) not in known:
-        known[id(value)] = _ends(value, spans, known)
-    return known[id(value)]
-
-
-def _ends(value: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    match value:
-        case Column():
-            return spans[value]
-        case Constant(int(number)):
-            return number, number
-        case Lookup(_, entries):
-            listed = [entry for entry in entries if entry is not None]
-            return min(listed), max(listed)
-        case Add(left, right):
-            one, other = _span(left, spans, known), _span(right, spans, known)
-            return one[0] + other[0], one[1] + other[1]
-        case Multiply(left, right):
-            return _product(left, right, spans, known)
-        case Divide(left, Constant(int(number))) if number > 0:
-            low, high = _span(left, spans, known)
-            return low // number, high // number
-        case Choose(_, one, other) | Either(one, other):
-            first, second = _span(one, spans, known), _span(other, spans, known)
-            return min(first[0], second[0]), max(first[1], second[1])
-        case Least(left, right) | Greatest(left, right):
-            end = min if isinstance(value, Least) else max
-            first, second = _span(left, spans, known), _span(right, spans, known)
-            return end(first[0], second[0]), end(first[1], second[1])
-    raise TypeError(type(value).__name__)
-
-
-def _product(left: Value, right: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    one, other = _span(left, spans, known), _span(right, spans, known)
-    corners = [a * b for a in one for b in other]
-    return (max(0, min(corners)) if left is right else min(corners)), max(corners)
 
 
 # ---- sums that share one noise -----------------------------------------------------------------------------
@@ -165,42 +118,9 @@ class Block:
     @classmethod
     def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> Block:
         """Bounded by the reach of each term on its own."""
-        known: dict[int, tuple[int, int]] = {}
-        reach = [max(map(abs, _span(term, spans, known))) for term in terms]
+        ranges = ValueRanges(spans)
+        reach = [ranges.reach(term) for term in terms]
         return cls(tuple(terms), sum(reach), sum(each * each for each in reach), share)
-
-
-@tagged("Noisy", "terms", "l1", "l2_squared", "noise")
-@dataclass(frozen=True, slots=True)
-class Noisy:
-    """A block of sums, how far one unit moves it, and its noise."""
-
-    terms: int
-    l1: int
-    l2_squared: int
-    noise: Noise
-
-    def event(self) -> Event:
-        if isinstance(self.noise, LaplaceNoise):
-            return self.noise.event(self.l1)
-        return self.noise.event(self.l2)
-
-    def release(self, exact: Any) -> Any:
-        if isinstance(self.noise, LaplaceNoise):
-            return self.noise.release(exact, l1=self.l1)
-        return self.noise.release(exact, l2=self.l2)
-
-    @property
-    def l2(self) -> Fraction:
-        return root_up(Fraction(self.l2_squared))
-
-    @property
-    def deviation(self) -> float:
-        """Of the noise of one sum. Integer Laplace noise has the variance 2r / (1 − r)², r = e^(−1/scale)."""
-        if isinstance(self.noise, GaussianNoise):
-            return float(self.noise.sigma)
-        rate = float(1 / self.noise.scale)
-        return max(1e-12, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
 
 
 @tagged("Joint", "program", "blocks")
@@ -209,7 +129,7 @@ class Joint:
     """Noisy sums over listed cells, block by block, from one scan."""
 
     program: Program
-    blocks: tuple[Noisy, ...]
+    blocks: tuple[NoisySum[int], ...]
 
     def event(self) -> Event:
         return Sequential(tuple(block.event() for block in self.blocks))
@@ -218,7 +138,7 @@ class Joint:
         """One row a term, one column a cell."""
         noisy: list[list[int]] = []
         for block in self.blocks:
-            rows = exact[len(noisy) : len(noisy) + block.terms]
+            rows = exact[len(noisy) : len(noisy) + block.of]
             noisy += block.release(rows).tolist()
         return noisy
 
@@ -230,23 +150,23 @@ def share_of(spend: Spend, share: Fraction) -> Spend:
     return GaussianSpend(root_up(spend.multiplier**2 / share), spend.words)
 
 
-def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> Noisy:
+def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> NoisySum[int]:
     """A unit of so many rows moves a block by all of them; replacing it takes one away and adds another."""
     times = rows * (2 if replaced else 1)
-    l1, l2_squared = block.l1 * times, block.l2_squared * times**2
+    sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2)
     share = share_of(block.out_of or spend, block.share)
     noise: Noise
     if isinstance(share, PureSpend):
-        noise = LaplaceNoise(max(SMALLEST, l1 / share.epsilon))
+        noise = LaplaceNoise(max(SMALLEST, sensitivity.l1 / share.epsilon))
     else:
-        noise = GaussianNoise(max(SMALLEST, root_up(l2_squared * share.multiplier**2)))
-    return Noisy(len(block.terms), l1, l2_squared, noise)
+        noise = GaussianNoise(max(SMALLEST, root_up(sensitivity.l2_squared * share.multiplier**2)))
+    return NoisySum(len(block.terms), sensitivity, noise)
 
 
 # ---- about a table -----------------------------------------------------------------------------------------
 
 
-def limit_rows(source: Source, rows_per_unit: int) -> tuple[Source, int]:
+def limit_rows(source: RowSource, rows_per_unit: int) -> tuple[RowSource, int]:
     """The same rows, of which one unit has at most so many, and how many that is."""
     if rows_per_unit >= source.max_rows:
         return source, source.max_rows
@@ -254,14 +174,14 @@ def limit_rows(source: Source, rows_per_unit: int) -> tuple[Source, int]:
     return replace(source, rows=bounded, where=Every(), max_rows=rows_per_unit), rows_per_unit
 
 
-def step(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
+def step(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
     replaced = source.table.neighbours is Neighbours.REPLACE_ONE
     terms = tuple(Counted() if term is COUNT else Total(term) for block in blocks for term in block.terms)
     program = Program(source.rows, source.where, tuple(keys), terms)
     return Joint(program, tuple(noisy(block, spend, source.max_rows, replaced) for block in blocks))
 
 
-def price_blocks(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
+def price_blocks(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
@@ -270,7 +190,7 @@ def price_blocks(source: Source, keys: Sequence[Key], blocks: Sequence[Block], s
 
 
 def price_histograms(
-    source: Source,
+    source: RowSource,
     groupings: Sequence[Sequence[Key]],
     keys: Sequence[Key],
     blocks: Sequence[Block],

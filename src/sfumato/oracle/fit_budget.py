@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, Sensitivity, spend
+from sfumato.curator.plan.sensitivity import SumSensitivity
+from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, spend
 from sfumato.errors import UsageError
 from sfumato.oracle.blocks import share_of
 from sfumato.privacy import composition, events
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.plan.spend import Spend
 
-_NEEDS = Needs((Sensitivity(1, 1),))
+_NEEDS = Needs((SumSensitivity(1, 1),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.engines.value_ranges import ValueRanges
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -31,7 +32,6 @@ from sfumato.oracle.blocks import (
     Same,
     Some,
     Value,
-    value_range,
 )
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ class Columns:
 
     def __init__(self, column: Callable[[Column], Doubles], spans: Mapping[Column, tuple[int, int]]) -> None:
         self.column = column
-        self._spans = spans
-        self._known: dict[int, tuple[int, int]] = {}
+        self._ranges = ValueRanges(spans)
         self._reaches: dict[int, int] = {}
         self._doubled: dict[int, bool] = {}
         self._sums: dict[int, tuple[int, Doubles, Doubles] | None] = {}
@@ -76,7 +75,7 @@ class Columns:
         """No row's value lies further from 0."""
         if id(value) in self._reaches:
             return self._reaches[id(value)]
-        reach = max(map(abs, value_range(value, self._spans, self._known)))
+        reach = self._ranges.reach(value)
         if reach > LARGEST:
             raise OverflowError("a value lies beyond 2^62")
         self._reaches[id(value)] = reach

@@ -44,4 +44,4 @@ def _sum(term: Any, rows: list[Row]) -> int:
 
 @pytest.fixture(scope="session")
 def exact_sums() -> Callable[[Plan, list[Row]], list[int]]:
-    return lambda plan, rows: [_sum(each.summand.term, rows) for each in plan.measured]
+    return lambda plan, rows: [_sum(each.of.term, rows) for each in plan.measured]

@@ -6,7 +6,8 @@ from itertools import product
 import pytest
 
 import sfumato as sf
-from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, Sensitivity, Split, spend
+from sfumato.curator.plan.sensitivity import SumSensitivity
+from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, Split, spend
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy import caps, price
@@ -28,8 +29,8 @@ def _even(items: int) -> Fraction:
     return Fraction(1, items)
 
 
-def _moves(sensitivity: int) -> Sensitivity:
-    return Sensitivity(sensitivity, sensitivity**2)
+def _moves(sensitivity: int) -> SumSensitivity:
+    return SumSensitivity(sensitivity, sensitivity**2)
 
 
 def _event(paid: PureSpend | GaussianSpend, sensitivities: list[int]) -> Sequential:
@@ -158,7 +159,7 @@ def test_parts_add_up_to_the_whole_spend_and_no_other_split_has_less_error(
 
 
 def test_what_weighs_alike_and_moves_has_the_same_part() -> None:
-    needs = Needs((_moves(1), Sensitivity(0, 0), _moves(9)), keys=True)
+    needs = Needs((_moves(1), SumSensitivity(0, 0), _moves(9)), keys=True)
     assert PureSpend(Fraction(1)).split(needs) == Split(
         (Fraction(1, 3), Fraction(0), Fraction(1, 3)), Fraction(1, 3)
     )

@@ -11,7 +11,6 @@ import pytest
 from sfumato import audit
 from sfumato.errors import UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise, RangeSums
-from sfumato.noise.moments import moments
 from sfumato.noise.ranges import best_branching
 from sfumato.noise.trees import SumTree, build_tree
 from sfumato.privacy import events
@@ -101,7 +100,7 @@ def test_moments_are_those_of_the_noise(kind: type, scale: Fraction) -> None:
     """Six standard errors of the mean of the powers, estimated from what is drawn."""
     noise = kind(scale)
     drawn = noise.release(np.zeros(400_000, dtype=np.int64)).astype(float)
-    found = moments(noise)
+    found = noise.moments
     for power, expected in [(2, found.variance), (4, (found.excess + 3) * found.variance**2)]:
         error = (drawn**power).std() / math.sqrt(len(drawn))
         assert abs((drawn**power).mean() - expected) < 6 * error

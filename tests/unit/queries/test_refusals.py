@@ -15,7 +15,7 @@ import pytest
 from sfumato.curator.plan.plan import plan
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import PolicyError
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 from unit.queries.test_plans import TABLES
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ SPEND = PureSpend(Fraction(1), Fraction(1, 10**6))
 @pytest.fixture
 def tables(catalog: Catalog, file: Path) -> Tables:
     """One table, of which most is asked; or many."""
-    return catalog.table if file.stem == "one" else TABLES.__getitem__
+    return catalog.find_table if file.stem == "one" else TABLES.__getitem__
 
 
 def _blocks(file: Path) -> list[tuple[str, str]]:
@@ -44,7 +44,7 @@ def _blocks(file: Path) -> list[tuple[str, str]]:
 
 def _refusal(tables: Tables, sql: str) -> str:
     try:
-        plan(tables, question(sql), SPEND)
+        plan(tables, parse_question(sql), SPEND)
     except PolicyError as refusal:
         return str(refusal)
     return "answered"
@@ -70,5 +70,5 @@ def test_there_are_enough_and_all_are_coded() -> None:
 )
 def test_absurd_texts_are_refused(text: object) -> None:
     with pytest.raises(PolicyError) as refusal:
-        question(text)  # type: ignore[arg-type]
+        parse_question(text)  # type: ignore[arg-type]
     assert refusal.value.code in {"SF-Q113", "SF-Q101"}

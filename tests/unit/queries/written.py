@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods, Texts
+from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.plan import Plan
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step
 from sfumato.engines import program as asked
@@ -26,10 +26,10 @@ def domain(meant: Domain) -> str:
         case Numbers(low, high, step, rounded):
             return f"{low} to {high} in steps of {step}{', rounded' if rounded else ''}"
         case Listed():
-            return f"one of {', '.join(map(str, meant.shown()))}"
+            return f"one of {', '.join(map(str, meant.show_values()))}"
         case Periods(low, high, unit):
             return f"{unit}s {low} to {high}"
-        case Texts():
+        case FreeTexts():
             return "any text"
 
 
@@ -56,7 +56,7 @@ def step(each: Step) -> str:
 
 
 def _measured(each: Any) -> str:
-    summand, moves = each.summand, each.moves
+    summand, moves = each.of, each.sensitivity
     extra = [f"from {summand.centre}"] if summand.centre else []
     extra += [f"slack {summand.slack}"] if summand.slack else []
     extra += ["signed"] if summand.signed else []

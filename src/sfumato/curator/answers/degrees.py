@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.results import Receipt
-    from sfumato.curator.plan.spend import Noise
+    from sfumato.noise.additive import Noise
     from sfumato.viz import Chart
 
     Counts = NDArray[np.int64]

@@ -14,14 +14,14 @@ import numpy as np
 from sfumato.curator.answers.answer import values_at
 from sfumato.curator.catalog.domains import Numbers, Periods
 from sfumato.curator.question.measurement import (
-    Count,
-    Covariance,
-    Mean,
-    Quantile,
-    Sum,
-    Summed,
-    Units,
-    Variance,
+    CountOf,
+    CovarianceOf,
+    DistinctUnits,
+    MeanOf,
+    QuantileOf,
+    SummedAggregate,
+    SumOf,
+    VarianceOf,
 )
 from sfumato.noise import ExtremeMechanism, LaplaceNoise
 
@@ -32,69 +32,69 @@ if TYPE_CHECKING:
 
     from sfumato.curator.answers.answer import Noisy
     from sfumato.curator.answers.noise_law import Ends, Floats, Law
-    from sfumato.curator.lower.lowered import Lowered
+    from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.plan.plan import Plan, ResolvedQuestion
-    from sfumato.curator.plan.spend import Noise
     from sfumato.curator.plan.summands import Summand
+    from sfumato.noise.additive import Noise
 
     Sums = Mapping[int, Floats]
 
 _HALVINGS = 60
 
 
-def shown(plan: Plan, aggregate: Summed, sums: Sums) -> Floats:
+def shown(plan: Plan, aggregate: SummedAggregate, sums: Sums) -> Floats:
     """The number that the answer shows, from its sums in any cells."""
     parts, of = _parts(plan, aggregate, sums)
     return computed(aggregate, of, parts)
 
 
-def computed(aggregate: Summed, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
+def computed(aggregate: SummedAggregate, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
     """The number itself, from what its sums are of and what they are."""
     match aggregate:
-        case Count() | Units() | Sum():
+        case CountOf() | DistinctUnits() | SumOf():
             return parts[0] * float(of[0].step)
-        case Mean():
+        case MeanOf():
             return (_mean(of[0], *parts) + of[0].centre) * float(of[0].step)
-        case Variance():
+        case VarianceOf():
             return _variance(aggregate, of, parts, 0)
-        case Covariance():
+        case CovarianceOf():
             return _covariance(aggregate, of, parts)
 
 
-def possible(plan: Plan, aggregate: Summed, sums: Sums) -> Ends:
+def possible(plan: Plan, aggregate: SummedAggregate, sums: Sums) -> Ends:
     """Between which ends the number lies if these are its exact sums."""
     parts, of = _parts(plan, aggregate, sums)
     match aggregate:
-        case Count() | Units() | Sum():
+        case CountOf() | DistinctUnits() | SumOf():
             number = parts[0] * float(of[0].step)
             return number, number
-        case Mean():
+        case MeanOf():
             return _mean_possible(aggregate, of, parts)
-        case Variance():
+        case VarianceOf():
             return _variance_possible(aggregate, of, parts)
-        case Covariance():
+        case CovarianceOf():
             return _covariance_possible(aggregate, of, parts)
 
 
-def ends(aggregate: Mean | Variance | Covariance, of: Sequence[Summand]) -> tuple[float, float]:
+def ends(aggregate: MeanOf | VarianceOf | CovarianceOf, of: Sequence[Summand]) -> tuple[float, float]:
     """Between which ends the number lies whatever the rows are."""
     match aggregate:
-        case Mean():
+        case MeanOf():
             low, high = ((of[0].centre + side * of[0].bound) * float(of[0].step) for side in (-1, 1))
             return low, high
-        case Variance():
+        case VarianceOf():
             most = _reach(of[1]) ** 2 * (2 if aggregate.sample else 1)
             return 0.0, math.sqrt(most) if aggregate.root else most
-        case Covariance():
+        case CovarianceOf():
             if aggregate.scaled:
                 return -1.0, 1.0
             most = _reach(of[1]) * _reach(of[2]) * (2 if aggregate.sample else 1)
             return -most, most
 
 
-def _parts(plan: Plan, aggregate: Summed, sums: Sums) -> tuple[list[Floats], list[Summand]]:
+def _parts(plan: Plan, aggregate: SummedAggregate, sums: Sums) -> tuple[list[Floats], list[Summand]]:
     at = plan.sums(aggregate)
-    return [sums[each] for each in at], [plan.measured[each].summand for each in at]
+    return [sums[each] for each in at], [plan.measured[each].of for each in at]
 
 
 def _each(sums: Floats, rows: Floats) -> Floats:
@@ -115,7 +115,7 @@ def _few(rows: Floats, least: float, ends: Ends, bounds: tuple[float, float]) ->
     return np.where(few, bounds[0], ends[0]), np.where(few, bounds[1], ends[1])
 
 
-def _mean_possible(aggregate: Mean, of: list[Summand], parts: list[Floats]) -> Ends:
+def _mean_possible(aggregate: MeanOf, of: list[Summand], parts: list[Floats]) -> Ends:
     low, slack = computed(aggregate, of, parts), of[0].slack * float(of[0].step)
     return _few(parts[1], 1, (low, low + slack if slack else low), ends(aggregate, of))
 
@@ -123,7 +123,7 @@ def _mean_possible(aggregate: Mean, of: list[Summand], parts: list[Floats]) -> E
 # ---- variances and what two numbers have in common ---------------------------------------------------------
 
 
-def _variance(aggregate: Variance, of: Sequence[Summand], parts: Sequence[Floats], slack: int) -> Floats:
+def _variance(aggregate: VarianceOf, of: Sequence[Summand], parts: Sequence[Floats], slack: int) -> Floats:
     squares, deviations, rows = parts
     variance = _spread(of[0], of[1], squares, deviations, rows, slack)
     if aggregate.sample:
@@ -154,13 +154,13 @@ def _of_sample(rows: Floats) -> Floats:
     return np.asarray(rows / (rows - 1))
 
 
-def _variance_possible(aggregate: Variance, of: list[Summand], parts: list[Floats]) -> Ends:
+def _variance_possible(aggregate: VarianceOf, of: list[Summand], parts: list[Floats]) -> Ends:
     low = _variance(aggregate, of, parts, 0)
     high = _variance(aggregate, of, parts, of[0].slack) if of[0].slack else low
     return _few(parts[-1], 2 if aggregate.sample else 1, (low, high), ends(aggregate, of))
 
 
-def _covariance(aggregate: Covariance, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
+def _covariance(aggregate: CovarianceOf, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
     together = _together(of, parts, 0)
     if aggregate.scaled:
         return np.clip(together / _deviations(of, parts, (0, 0)), -1.0, 1.0)
@@ -184,7 +184,7 @@ def _deviations(of: Sequence[Summand], parts: Sequence[Floats], slack: tuple[int
     return np.sqrt(np.where(varies, one * other, np.nan))
 
 
-def _covariance_possible(aggregate: Covariance, of: list[Summand], parts: list[Floats]) -> Ends:
+def _covariance_possible(aggregate: CovarianceOf, of: list[Summand], parts: list[Floats]) -> Ends:
     low = _together(of, parts, 0)
     high = _together(of, parts, of[0].slack) if of[0].slack else low
     if aggregate.scaled:
@@ -205,7 +205,7 @@ def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, h
 # ---- quantiles ---------------------------------------------------------------------------------------------
 
 
-def ranked(resolved: ResolvedQuestion, quantile: Quantile) -> tuple[int, Lowered]:
+def ranked(resolved: ResolvedQuestion, quantile: QuantileOf) -> tuple[int, LoweredValue]:
     """Which of the values that quantiles are asked of this one is of."""
     for at, (part, asked) in enumerate(resolved.quantiles):
         if quantile in asked:
@@ -213,7 +213,7 @@ def ranked(resolved: ResolvedQuestion, quantile: Quantile) -> tuple[int, Lowered
     raise AssertionError(quantile)
 
 
-def quantiles(plan: Plan, quantile: Quantile, noisy: Noisy) -> NDArray[Any]:
+def quantiles(plan: Plan, quantile: QuantileOf, noisy: Noisy) -> NDArray[Any]:
     """In every cell a number or a date, as the domain of the value says."""
     at, part = ranked(plan.resolved, quantile)
     chosen = noisy.chosen[at]
@@ -228,7 +228,7 @@ def quantiles(plan: Plan, quantile: Quantile, noisy: Noisy) -> NDArray[Any]:
 # ---- averages ----------------------------------------------------------------------------------------------
 
 
-def mean_interval(plan: Plan, aggregate: Mean, noisy: Noisy, confidence: float) -> Ends:
+def mean_interval(plan: Plan, aggregate: MeanOf, noisy: Noisy, confidence: float) -> Ends:
     """Every mean θ that the noise would explain, where sum and count have one draw of noise of one kind each.
 
     Those are the θ for which |sum − θ·count| is not in the 1 − confidence tail of the noise of the sum
@@ -236,7 +236,7 @@ def mean_interval(plan: Plan, aggregate: Mean, noisy: Noisy, confidence: float) 
     """
     at = plan.sums(aggregate)
     sums, rows = (noisy.numbers(each) for each in at)
-    summand = plan.measured[at[0]].summand
+    summand = plan.measured[at[0]].of
     first, second = (_single(noisy.laws[each]) for each in at)
 
     def explained(mean: Floats) -> NDArray[np.bool_]:
@@ -250,7 +250,7 @@ def mean_interval(plan: Plan, aggregate: Mean, noisy: Noisy, confidence: float) 
     return low, high
 
 
-def has_closed_form(plan: Plan, aggregate: Mean, noisy: Noisy) -> bool:
+def has_closed_form(plan: Plan, aggregate: MeanOf, noisy: Noisy) -> bool:
     first, second = (noisy.laws[each] for each in plan.sums(aggregate))
     return first.plain and (
         not second.draws or (second.plain and type(first.draws[0]) is type(second.draws[0]))
@@ -273,15 +273,11 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
 
 def _tail(distance: Floats, first: Noise | None, second: Noise | None, weight: Floats) -> Floats:
     """P(|X + weight·Y| > distance) for independent noise of one kind, Y none at all if need be."""
+    one, other = (0.0 if each is None else float(each.spread) for each in (first, second))
     if isinstance(first, LaplaceNoise):
-        scale = float(second.scale) if isinstance(second, LaplaceNoise) else 0.0
-        return _two_laplace_tail(distance, float(first.scale), weight * scale)
+        return _two_laplace_tail(distance, one, weight * other)
     from scipy.special import erfc
 
-    one, other = (
-        0.0 if each is None or isinstance(each, LaplaceNoise) else float(each.sigma)
-        for each in (first, second)
-    )
     return np.asarray(erfc(distance / (math.sqrt(2) * np.hypot(one, weight * other))))
 
 

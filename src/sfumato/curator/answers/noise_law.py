@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.noise import LaplaceNoise
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sfumato.curator.plan.spend import Noise
+    from sfumato.noise.additive import Noise
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
@@ -59,7 +57,7 @@ class Law:
         if not self.draws:
             return np.ones(1)
         return np.asarray(
-            1 / (self.weights**2 * np.array([[variance(each)] for each in self.draws])).sum(axis=0)
+            1 / (self.weights**2 * np.array([[each.moments.variance] for each in self.draws])).sum(axis=0)
         )
 
     def at(self, cells: Any) -> Law:
@@ -72,14 +70,6 @@ class Law:
         return Law(self.draws + other.draws, np.concatenate(parts))
 
 
-def variance(noise: Noise) -> float:
-    """Of integer Laplace noise; of rounded Gaussian noise up to what rounding does beyond 1/12."""
-    if isinstance(noise, LaplaceNoise):
-        rate = float(1 / noise.scale)
-        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
-    return float(noise.sigma) ** 2 + 1 / 12
-
-
 # ---- draws -------------------------------------------------------------------------------------------------
 
 
@@ -88,19 +78,8 @@ def points(noises: tuple[Noise, ...], count: int) -> Floats:
     """So many draws of all noise together, a row each: a law in even steps, in an order of its own."""
     rng = np.random.default_rng(_SEED)
     even = (np.arange(count) + 0.5) / count
-    drawn = [_quantiles(noise, rng.permutation(even)) for noise in noises]
+    drawn = [noise.quantiles(rng.permutation(even)) for noise in noises]
     return np.stack(drawn) if drawn else np.zeros((0, count))
-
-
-def _quantiles(noise: Noise, chances: Floats) -> Floats:
-    """The whole numbers that the noise stays below with these chances."""
-    if not isinstance(noise, LaplaceNoise):
-        from scipy.special import ndtri
-
-        return np.rint(float(noise.sigma) * ndtri(chances))
-    scale = float(noise.scale)
-    beyond = np.minimum(chances, 1 - chances) * (1 + math.exp(-1 / scale))
-    return np.asarray(np.sign(chances - 0.5) * np.maximum(np.ceil(-scale * np.log(beyond)) - 1, 0))
 
 
 def half_width(terms: Sequence[tuple[float, Law]], confidence: float) -> Floats:

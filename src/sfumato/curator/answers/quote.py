@@ -17,9 +17,9 @@ from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.plan.plan import priced
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
-from sfumato.curator.question.measurement import Covariance, Mean, Quantile, Variance
+from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
 from sfumato.errors import PolicyError, UsageError
-from sfumato.noise import ExtremeMechanism, GaussianNoise, QuantilesMechanism, TruncatedGeometric
+from sfumato.noise import ExtremeMechanism, QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import format_short, positive, whole
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.curator.question.measurement import Figure
 
 _MILLION = 10**6
-_OF_ROWS = Mean | Variance | Covariance
+_OF_ROWS = MeanOf | VarianceOf | CovarianceOf
 """Whose error depends on how many rows there are."""
 
 
@@ -121,7 +121,7 @@ class Quote:
         named = [
             _counted(sums, "sum"),
             _counted(choices, "choice"),
-            "the keys" if self.plan.resolved.bought else "",
+            "the keys" if self.plan.resolved.discovers_keys else "",
         ]
         return " and ".join(each for each in named if each)
 
@@ -131,20 +131,20 @@ class Quote:
 
     def _error_text(self, figure: Figure) -> str:
         half = self._half_width(figure, 0.95)
-        if isinstance(figure, Quantile):
+        if isinstance(figure, QuantileOf):
             return f"about {half:,.4g} rows in rank"
         if half is not None:
             return f"{half:,.4g}"
-        if isinstance(figure, Mean) or (isinstance(figure, Variance) and not figure.root):
+        if isinstance(figure, MeanOf) or (isinstance(figure, VarianceOf) and not figure.root):
             total = self.plan.measured[self.plan.sums(figure)[0]]
             width = total.noise.half_width(0.95) if total.noise is not None else 0
-            return f"about {width * float(total.summand.step):,.4g} / rows of the group"
+            return f"about {width * float(total.of.step):,.4g} / rows of the group"
         if isinstance(figure, _OF_ROWS):
             return 'depends on the rows of the group: given={"n": …}'
         return "known only with the answer"
 
     def _half_width(self, figure: Figure, confidence: float) -> float | None:
-        if isinstance(figure, Quantile):
+        if isinstance(figure, QuantileOf):
             return self._rank_error(figure, confidence)
         if steady(figure):
             return self._width(figure, np.zeros((len(self.plan.measured), 1)), confidence) / 2
@@ -152,7 +152,7 @@ class Quote:
             return self._width(figure, self._typical(figure), confidence) / 2
         return None
 
-    def _rank_error(self, quantile: Quantile, confidence: float) -> float:
+    def _rank_error(self, quantile: QuantileOf, confidence: float) -> float:
         choices = [step for step in self.plan.steps if isinstance(step, Choices)]
         step = choices[ranked(self.plan.resolved, quantile)[0]]
         return rank_error(step.mechanism, quantile, step.program.size, confidence)
@@ -162,14 +162,14 @@ class Quote:
         low, high = interval(self.plan, figure, noisy, confidence)
         return float(high[0] - low[0])
 
-    def _typical(self, aggregate: Mean | Variance | Covariance) -> Floats:
+    def _typical(self, aggregate: MeanOf | VarianceOf | CovarianceOf) -> Floats:
         """For a group of the given size: a mean halfway from the middle of the bounds to one of them, a
         variance of half the largest around the middle, and two numbers that do not vary together."""
         at, rows = self.plan.sums(aggregate), self.given["n"]
         typical = np.zeros((len(self.plan.measured), 1))
-        half = (3, 4) if isinstance(aggregate, Covariance) and aggregate.scaled else (0,)
-        for place in () if isinstance(aggregate, Covariance) and not aggregate.scaled else half:
-            typical[at[place]] = self.plan.measured[at[place]].summand.bound * rows / 2
+        half = (3, 4) if isinstance(aggregate, CovarianceOf) and aggregate.scaled else (0,)
+        for place in () if isinstance(aggregate, CovarianceOf) and not aggregate.scaled else half:
+            typical[at[place]] = self.plan.measured[at[place]].of.bound * rows / 2
         typical[at[-1]] = rows
         return typical
 
@@ -194,7 +194,7 @@ def cheapest(resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> P
         raise UsageError(
             "SF-N114", "error names numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
         )
-    if resolved.bought:
+    if resolved.discovers_keys:
         raise PolicyError(
             "SF-Q143",
             "The groups of this question are not listed, and which there are must be bought with a delta.",
@@ -219,8 +219,7 @@ def cheapest(resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> P
 def _millionths(resolved: ResolvedQuestion) -> int:
     """Below the least ε whose noise can still be drawn. Scales are in inverse proportion to ε."""
     plan = priced(resolved, PureSpend(Fraction(1000)))
-    noises = (each.noise for each in plan.measured)
-    scales = [each.scale for each in noises if each is not None and not isinstance(each, GaussianNoise)]
+    scales = [each.noise.spread for each in plan.measured if each.noise is not None]
     for step in plan.steps:
         if isinstance(step, Choices) and isinstance(step.mechanism, ExtremeMechanism):
             scales.append(step.mechanism.scale)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.plan.priced import charged
 
 if TYPE_CHECKING:
-    from sfumato.curator.catalog.columns import Between, During
+    from sfumato.curator.catalog.columns import DateColumn, NumberColumn
     from sfumato.curator.plan.priced import Payable
     from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
@@ -82,7 +82,7 @@ class Range:
     high: Any
     receipt: Receipt
 
-    def promise(self, step: Number | None = None) -> Between | During:
+    def promise(self, step: Number | None = None) -> NumberColumn | DateColumn:
         """For the steward: lab.advance("visits", source, columns={…, "cost": chosen.promise()})."""
         from sfumato.curator.catalog.columns import between
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.columns import Promise, promise_from_dict
-from sfumato.curator.catalog.edge_lists import declared_ends, prepared_as, require_population
+from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
+from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
-from sfumato.ledger.durable_files import write_json
+from sfumato.files.durable import replace_json
 from sfumato.privacy.exact import whole
 from sfumato.privacy.graph_units import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.neighbours import Neighbours
@@ -39,7 +39,7 @@ class Table:
 
     name: str
     protects: Protected
-    columns: Mapping[str, Promise]
+    columns: Mapping[str, DeclaredColumn]
     snapshot: int = 1
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     public_rows: int | None = None
@@ -73,18 +73,18 @@ class Table:
     def is_public(self) -> bool:
         return isinstance(self.protects, Unit) and self.protects.public
 
-    def domain(self, name: str) -> Domain:
+    def domain_of(self, name: str) -> Domain:
         """What the integers of a declared column stand for."""
-        return self.columns[name].domain()
+        return self.columns[name].domain
 
-    def constant(self, name: str) -> bool:
+    def is_constant(self, name: str) -> bool:
         """Whether all kept rows of a unit agree in a declared column."""
         return not self.is_public and (self.unit.max_rows == 1 or self.columns[name].constant)
 
-    def preparation(self, key: bytes) -> Preparation | GraphPreparation:
+    def make_preparation(self, key: bytes) -> Preparation | GraphPreparation:
         if not isinstance(self.protects, Unit):
-            return prepared_as(self.protects, key)
-        stored = tuple(promise.stored(name) for name, promise in self.columns.items())
+            return prepare_graph(self.protects, key)
+        stored = tuple(promise.make_stored_column(name) for name, promise in self.columns.items())
         constant = tuple(name for name, promise in self.columns.items() if promise.constant)
         return Preparation(self.unit.column, self.unit.max_rows, stored, key, constant)
 
@@ -100,7 +100,7 @@ class Table:
 
     @classmethod
     def from_dict(cls, name: str, fields: dict[str, Any]) -> Table:
-        columns = {column: promise_from_dict(promise) for column, promise in fields["columns"].items()}
+        columns = {column: column_from_dict(promise) for column, promise in fields["columns"].items()}
         return cls(
             name,
             protected_from_dict(fields["unit"]),
@@ -117,7 +117,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class CatalogContents:
     """All that the file says."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Contents:
         }
 
     @classmethod
-    def from_dict(cls, body: dict[str, Any]) -> Contents:
+    def from_dict(cls, body: dict[str, Any]) -> CatalogContents:
         if body["version"] != VERSION:
             raise UsageError(
                 "SF-C111",
@@ -160,23 +160,24 @@ class Catalog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: tuple[int, int] | None = None
-        self._contents = Contents()
+        self._contents = CatalogContents()
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> CatalogContents:
         if not self._path.exists():
-            return Contents()
+            return CatalogContents()
         stat = self._path.stat()
         if self._seen != (stat.st_mtime_ns, stat.st_ino):
             self._contents = self._read()
             self._seen = (stat.st_mtime_ns, stat.st_ino)
         return self._contents
 
+    @property
     def tables(self) -> Mapping[str, Table]:
         return self.contents.tables
 
-    def table(self, name: str) -> Table:
-        tables = self.tables()
+    def find_table(self, name: str) -> Table:
+        tables = self.tables
         if name in tables:
             return tables[name]
         raise PolicyError(
@@ -184,19 +185,19 @@ class Catalog:
         )
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def lock_for_change(self) -> Iterator[None]:
         """One change at a time, over all processes."""
         with self._locked(".lock", fcntl.LOCK_EX):
             yield
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def lock_for_reading(self) -> Iterator[None]:
         """No snapshot is erased meanwhile. Any number of questions may read."""
         with self._locked(".reading", fcntl.LOCK_SH):
             yield
 
     @contextmanager
-    def erasing(self) -> Iterator[None]:
+    def lock_for_erasing(self) -> Iterator[None]:
         """No snapshot is read meanwhile, in any process."""
         with self._locked(".reading", fcntl.LOCK_EX):
             yield
@@ -207,13 +208,13 @@ class Catalog:
             fcntl.flock(lock, how)
             yield
 
-    def begin(self, table: Table) -> Table:
+    def begin_snapshot(self, table: Table) -> Table:
         """Give the table its next snapshot, which is a leftover until the table is added."""
         numbered = replace(table, snapshot=self.contents.counters.get(table.name, 0) + 1)
         self._write(leftovers=(*self.contents.leftovers, numbered.snapshot_name))
         return numbered
 
-    def add(self, table: Table) -> None:
+    def add_table(self, table: Table) -> None:
         """Put the table in, in place of one of its name, whose snapshot becomes a leftover."""
         now = self.contents
         relation = {} if table.is_public else {table.population: table.neighbours}
@@ -224,25 +225,25 @@ class Catalog:
             leftovers=self._leftovers({table.name}, kept={table.snapshot_name}),
         )
 
-    def remove(self, name: str) -> None:
+    def remove_table(self, name: str) -> None:
         """Take a table out; its snapshot becomes a leftover."""
-        tables = {other: table for other, table in self.tables().items() if other != name}
+        tables = {other: table for other, table in self.tables.items() if other != name}
         self._write(tables=tables, leftovers=self._leftovers({name}))
 
-    def erased(self, snapshot: str) -> None:
+    def forget_snapshot(self, snapshot: str) -> None:
         """A leftover is gone."""
         self._write(leftovers=tuple(left for left in self.contents.leftovers if left != snapshot))
 
     def _leftovers(self, gone: Collection[str], kept: Collection[str] = ()) -> tuple[str, ...]:
-        replaced = [table.snapshot_name for name, table in self.tables().items() if name in gone]
+        replaced = [table.snapshot_name for name, table in self.tables.items() if name in gone]
         return tuple(left for left in (*self.contents.leftovers, *replaced) if left not in kept)
 
     def _write(self, **changes: Any) -> None:
-        write_json(self._path, replace(self.contents, **changes).to_dict())
+        replace_json(self._path, replace(self.contents, **changes).to_dict())
 
-    def _read(self) -> Contents:
+    def _read(self) -> CatalogContents:
         try:
-            return Contents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
+            return CatalogContents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError) as problem:
             raise UsageError("SF-C112", "The catalog file cannot be read.", file=self._path.name) from problem
 
@@ -250,10 +251,10 @@ class Catalog:
 # ---- what the steward typed --------------------------------------------------------------------------------
 
 
-def declared(
+def declare_table(
     name: str,
     unit: Protected | None,
-    columns: Mapping[str, Promise] | None,
+    columns: Mapping[str, DeclaredColumn] | None,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     rows: int | None = None,
 ) -> Table:
@@ -262,7 +263,7 @@ def declared(
         raise UsageError("SF-C113", "A table's name is letters, digits and underscores.", try_='"visits"')
     if isinstance(unit, Node | Edge):
         public_rows = _public_rows(name, unit, neighbours, rows)
-        return Table(name, declared_ends(name, unit, columns), {}, 1, neighbours, public_rows)
+        return Table(name, check_graph(name, unit, columns), {}, 1, neighbours, public_rows)
     if not isinstance(unit, Unit):
         raise UsageError(
             "SF-C102",
@@ -275,10 +276,10 @@ def declared(
     return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
 
 
-def _promises(name: str, unit: Unit, columns: Mapping[str, Promise]) -> dict[str, Promise]:
+def _promises(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
     promises = dict(columns)
     for column, promise in promises.items():
-        if not isinstance(column, str) or not isinstance(promise, Promise):
+        if not isinstance(column, str) or not isinstance(promise, DeclaredColumn):
             raise UsageError(
                 "SF-C114",
                 f"The promise about column '{column}' of '{name}' is not one sfumato knows.",

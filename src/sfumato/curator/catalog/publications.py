@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
-from sfumato.ledger.durable_files import write_json
+from sfumato.files.durable import replace_json
 from sfumato.privacy.exact import exact
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Publications:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def all(self) -> tuple[Publication, ...]:
+    def read_all(self) -> tuple[Publication, ...]:
         if not self._path.exists():
             return ()
         try:
@@ -51,11 +51,11 @@ class Publications:
                 "SF-C112", "The file of published questions cannot be read.", file=self._path.name
             ) from problem
 
-    def add(self, publication: Publication) -> None:
-        known = self.all()
+    def add_publication(self, publication: Publication) -> None:
+        known = self.read_all()
         if publication.request not in {each.request for each in known}:
             published = [each.to_dict() for each in (*known, publication)]
-            write_json(self._path, {"version": VERSION, "published": published})
+            replace_json(self._path, {"version": VERSION, "published": published})
 
 
 def _written(spend: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,16 +12,23 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.domains import MOST_CELLS, Domain, Numbers, Periods, Texts, countable
-from sfumato.curator.lower.expressions import expression
-from sfumato.curator.lower.lowered import MISSING, Lowered, coarser, number, shifted
-from sfumato.curator.lower.relations import source
+from sfumato.curator.catalog.domains import MOST_CELLS, Domain, FreeTexts, Numbers, Periods, countable
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import (
+    MISSING,
+    LoweredValue,
+    add_integer,
+    coarsen_grid,
+    require_number,
+)
+from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import truncation
-from sfumato.curator.plan.sensitivity import ContributionBounds
-from sfumato.curator.plan.spend import Needs, PureSpend, Sensitivity
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Measured, Step, Sums
+from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
+from sfumato.curator.plan.spend import Needs, PureSpend
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step, Sums
 from sfumato.curator.plan.summands import Summand, summands, weighed
-from sfumato.curator.question.measurement import LEAST, Aggregate, Quantile, Question
+from sfumato.curator.question.measurement import MINIMUM_SHARE, Aggregate, QuantileOf, Question
 from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.engines.values import Every
@@ -50,7 +57,7 @@ MOST_PLACES = 2**22
 class Grouping:
     """A key, and what its integers or texts stand for."""
 
-    part: Lowered
+    part: LoweredValue
 
     @property
     def domain(self) -> Domain:
@@ -62,9 +69,9 @@ class Grouping:
         return countable(self.domain)
 
     def engine_key(self) -> engine.Key:
-        if isinstance(self.domain, Texts):
+        if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
-        return engine.Key(shifted(self.part.value, -self.domain.low), self.domain.size)
+        return engine.Key(add_integer(self.part.value, -self.domain.low), self.domain.size)
 
 
 class ResolvedQuestion:
@@ -72,14 +79,14 @@ class ResolvedQuestion:
 
     def __init__(self, tables: Tables, question: Question) -> None:
         self.question = question
-        self.source = source(question.relation, tables)
+        self.source = lower_relation(question.relation, tables)
         if self.table.is_public:
             raise PolicyError(
                 "SF-Q144",
                 f"'{self.table.name}' is public: there is no one to protect in it.",
                 try_="read it as it is, or join it with a table about people",
             )
-        self.keys = tuple(Grouping(expression(key, self.source.scope)) for key in question.keys)
+        self.keys = tuple(Grouping(lower_expression(key, self.source.scope)) for key in question.keys)
         self._check_keys()
 
     @property
@@ -87,13 +94,13 @@ class ResolvedQuestion:
         return self.source.table
 
     @property
-    def bought(self) -> bool:
+    def discovers_keys(self) -> bool:
         """Whether some key is not listed, so that all groups are bought."""
         return not all(key.listed for key in self.keys)
 
     @property
     def cells(self) -> int:
-        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, Texts))
+        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, FreeTexts))
 
     @cached_property
     def rows(self) -> tuple[Rows, Predicate]:
@@ -105,10 +112,10 @@ class ResolvedQuestion:
         return Bounded(self.source.rows, self.source.where, cell, bounds.groups, bounds.rows), Every()
 
     @cached_property
-    def reach(self) -> ContributionBounds:
+    def contribution(self) -> ContributionBounds:
         rows, bounds = self.source.max_rows, self.question.bounds
         constant = all(key.part.constant for key in self.keys)
-        cells = 1 if constant else rows if self.bought else min(rows, self.cells)
+        cells = 1 if constant else rows if self.discovers_keys else min(rows, self.cells)
         each = 1 if self._apart else rows
         if bounds is not None:
             cells, each = min(cells, bounds.groups), min(each, bounds.rows)
@@ -130,18 +137,18 @@ class ResolvedQuestion:
         wanted = {
             each
             for aggregate in self.question.aggregates
-            if not isinstance(aggregate, Quantile)
+            if not isinstance(aggregate, QuantileOf)
             for each in summands(aggregate, self.source)
         }
         return tuple(sorted(wanted, key=lambda each: (canonical_json(each.term), canonical_json(each))))
 
     @cached_property
-    def quantiles(self) -> tuple[tuple[Lowered, tuple[Quantile, ...]], ...]:
+    def quantiles(self) -> tuple[tuple[LoweredValue, tuple[QuantileOf, ...]], ...]:
         """The quantiles that are chosen together, shares ascending, with their value; ends alone."""
-        found: dict[tuple[Lowered, Fraction | None], list[Quantile]] = {}
+        found: dict[tuple[LoweredValue, Fraction | None], list[QuantileOf]] = {}
         for aggregate in self.question.aggregates:
-            if isinstance(aggregate, Quantile):
-                part = _rankable(expression(aggregate.of, self.source.scope))
+            if isinstance(aggregate, QuantileOf):
+                part = _rankable(lower_expression(aggregate.of, self.source.scope))
                 alone = aggregate.share if aggregate.is_end else None
                 found.setdefault((part, alone), []).append(aggregate)
         in_order = sorted(found, key=lambda each: canonical_json([each[0].value, each[1]]))
@@ -149,25 +156,25 @@ class ResolvedQuestion:
 
     @cached_property
     def needs(self) -> Needs:
-        moves = tuple(map(self.moves, self.summands))
-        return Needs(moves, len(self.quantiles), self.bought, self._weights())
+        moved = tuple(map(self.sensitivity, self.summands))
+        return Needs(moved, len(self.quantiles), self.discovers_keys, self._weights())
 
     def _weights(self) -> tuple[Fraction, ...]:
         """What each sum weighs in all numbers of the answer together."""
         found = dict.fromkeys(self.summands, Fraction(0))
         for aggregate in self.question.aggregates:
-            if not isinstance(aggregate, Quantile):
+            if not isinstance(aggregate, QuantileOf):
                 for summand, weight in weighed(aggregate, self.source):
                     found[summand] += weight
         return tuple(found.values())
 
-    def moves(self, summand: Summand) -> Sensitivity:
+    def sensitivity(self, summand: Summand) -> SumSensitivity:
         """Nothing moves the number of all rows where it is public."""
         everyone = self.rows == (self.source.rows, Every()) and isinstance(self.source.rows, Scan)
         whole = everyone and not self.keys and isinstance(summand.term, engine.Counted)
         if whole and self.table.neighbours is Neighbours.REPLACE_ONE:
-            return Sensitivity(0, 0)
-        return self.reach.moves(summand)
+            return SumSensitivity(0, 0)
+        return self.contribution.sensitivity(summand)
 
     def _check_keys(self) -> None:
         for key in self.keys:
@@ -180,29 +187,29 @@ class ResolvedQuestion:
                     why="its values are not listed",
                     try_="FLOOR(age / 10), or sf.between(…, step=1) when the table is registered",
                 )
-        if not self.bought and self.cells > MOST_CELLS:
+        if not self.discovers_keys and self.cells > MOST_CELLS:
             raise PolicyError(
                 "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{self.cells:,}"
             )
-        if self.bought and any(isinstance(each, Quantile) for each in self.question.aggregates):
+        if self.discovers_keys and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
             raise PolicyError(
                 "SF-Q145", "Quantiles are taken of listed groups.", try_="sf.one_of(…) for the key, or AVG"
             )
 
 
-def _rankable(part: Lowered) -> Lowered:
+def _rankable(part: LoweredValue) -> LoweredValue:
     """A value with an order and not too many places."""
     domain = part.domain
     if part is MISSING:
         raise PolicyError("SF-Q134", "What a quantile takes is NULL whatever happens.", try_="a column")
     if not isinstance(domain, Numbers | Periods):
-        part, domain = number(part, "What a quantile takes")
+        part, domain = require_number(part, "What a quantile takes")
     if domain.size > MOST_PLACES:
         if isinstance(domain, Periods):
             raise PolicyError(
                 "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
             )
-        part = coarser(part, domain, domain.size.bit_length() - 22)
+        part = coarsen_grid(part, domain, domain.size.bit_length() - 22)
     return part
 
 
@@ -229,7 +236,7 @@ class Plan:
         return tuple(table.snapshot_name for table in self.resolved.source.tables)
 
     @cached_property
-    def measured(self) -> tuple[Measured, ...]:
+    def measured(self) -> tuple[NoisySum[Summand], ...]:
         """The noisy sums, in the order of the answer."""
         return tuple(each for step in self.steps if not isinstance(step, Choices) for each in step.measured)
 
@@ -255,8 +262,8 @@ class Plan:
 
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Where the sums of an aggregate stand among the measured ones."""
-        measured = [each.summand for each in self.measured]
-        if isinstance(aggregate, Quantile):
+        measured = [each.of for each in self.measured]
+        if isinstance(aggregate, QuantileOf):
             return ()
         wanted = summands(aggregate, self.resolved.source)
         return tuple(measured.index(summand) for summand in wanted)
@@ -273,11 +280,11 @@ def priced(resolved: ResolvedQuestion, spend: Spend) -> Plan:
         _measured(resolved, each, spend, part)
         for each, part in zip(resolved.summands, split.sums, strict=True)
     )
-    if resolved.bought:
+    if resolved.discovers_keys:
         return Plan(resolved, spend, (_bought(resolved, measured, spend, split.other),))
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
-    sums = engine.Program(rows, where, keys, tuple(each.summand.term for each in measured))
+    sums = engine.Program(rows, where, keys, tuple(each.of.term for each in measured))
     choices = tuple(
         _choices(resolved, part, quantiles, spend.choice(split.other))
         for part, quantiles in resolved.quantiles
@@ -285,37 +292,41 @@ def priced(resolved: ResolvedQuestion, spend: Spend) -> Plan:
     return Plan(resolved, spend, ((Sums(sums, measured),) if measured else ()) + choices)
 
 
-def _measured(resolved: ResolvedQuestion, summand: Summand, spend: Spend, part: Fraction) -> Measured:
-    moves = resolved.moves(summand)
-    return Measured(summand, moves, spend.noise(moves, part) if moves.l1 else None)
+def _measured(
+    resolved: ResolvedQuestion, summand: Summand, spend: Spend, part: Fraction
+) -> NoisySum[Summand]:
+    sensitivity = resolved.sensitivity(summand)
+    return NoisySum(summand, sensitivity, spend.noise(sensitivity, part) if sensitivity.l1 else None)
 
 
 def _choices(
-    resolved: ResolvedQuestion, part: Lowered, quantiles: tuple[Quantile, ...], shared: Fraction
+    resolved: ResolvedQuestion, part: LoweredValue, quantiles: tuple[QuantileOf, ...], shared: Fraction
 ) -> Choices:
     """All rows of a unit share the ε of a choice."""
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
     domain: Any = part.domain
-    value: Value = shifted(part.value, -domain.low)
+    value: Value = add_integer(part.value, -domain.low)
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
-    count = resolved.reach.counted
+    count = resolved.contribution.counted
     epsilon = shared / count
     mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
-        mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > LEAST)
+        mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
     return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
 
 
 def _bought(
-    resolved: ResolvedQuestion, measured: tuple[Measured, ...], spend: Spend, part: Fraction
+    resolved: ResolvedQuestion, measured: tuple[NoisySum[Summand], ...], spend: Spend, part: Fraction
 ) -> DiscoveredKeys:
     if not isinstance(spend, PureSpend) or not spend.delta:
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
-    program = engine.Keyed(rows, where, keys, tuple(each.summand.term for each in measured))
-    return DiscoveredKeys(program, _keys(spend.choice(part), spend.delta, resolved.reach.keys), measured)
+    program = engine.Keyed(rows, where, keys, tuple(each.of.term for each in measured))
+    return DiscoveredKeys(
+        program, _keys(spend.choice(part), spend.delta, resolved.contribution.keys), measured
+    )
 
 
 def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometric | ThresholdedNoise:
@@ -336,8 +347,8 @@ def _bias(resolved: ResolvedQuestion) -> list[str]:
     found.append("numbers outside their declared bounds count as the nearer bound")
     if any(each.step != 1 for each in resolved.summands):
         found.append("numbers count in steps, about a million between their bounds where none is declared")
-    if resolved.bought:
+    if resolved.discovers_keys:
         found.append("groups that few units are in are not shown")
-    if question.chooses:
+    if question.chooses_groups:
         found.append("groups were chosen by noisy numbers, so luck may have helped those that are shown")
     return found

@@ -12,11 +12,11 @@ import numpy as np
 
 from sfumato.curator.answers.intervals import computed, ends
 from sfumato.curator.catalog.domains import Listed, Numbers, Periods, countable
-from sfumato.curator.lower.expressions import expression
-from sfumato.curator.lower.lowered import Lowered, coarser, number, shifted
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import LoweredValue, add_integer, coarsen_grid, require_number
 from sfumato.curator.plan.priced import Priced, truncation
 from sfumato.curator.plan.summands import Summand, summands
-from sfumato.curator.question.measurement import Covariance, Mean, Quantile, Variance
+from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
 from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total, Units
 from sfumato.engines.rows import Scan
 from sfumato.engines.values import Block
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.question.relation import Expression
     from sfumato.engines.program import Tallied
@@ -61,15 +61,15 @@ class Top:
         return self.mechanism.release(exact.reshape(-1))
 
 
-def chosen(source: Source, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Priced:
+def chosen(source: RowSource, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Priced:
     """The places of the greatest sums of terms, to which a row adds no more than the mechanism is told."""
     program = Program(source.rows, source.where, (), tuple(map(Total, terms)))
     return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table))
 
 
-def listed(source: Source, column: Expression) -> tuple[Lowered, Listed | Numbers | Periods]:
+def listed(source: RowSource, column: Expression) -> tuple[LoweredValue, Listed | Numbers | Periods]:
     """A column whose values are known beforehand."""
-    part = expression(column, source.scope)
+    part = lower_expression(column, source.scope)
     domain = part.domain
     if not countable(domain):
         raise PolicyError(
@@ -80,10 +80,10 @@ def listed(source: Source, column: Expression) -> tuple[Lowered, Listed | Number
     return part, domain
 
 
-def top(source: Source, column: Expression, k: int, by_units: bool, spend: Spend) -> Priced:
+def top(source: RowSource, column: Expression, k: int, by_units: bool, spend: Spend) -> Priced:
     """The k most frequent values of a column. One unit moves a count by its rows, or by one."""
     part, domain = listed(source, column)
-    key = Key(shifted(part.value, -domain.low), domain.size)
+    key = Key(add_integer(part.value, -domain.low), domain.size)
     if k > domain.size:
         raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
     program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
@@ -142,7 +142,7 @@ class Ranks:
 
 
 def ranks(
-    source: Source, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
+    source: RowSource, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
 ) -> Priced:
     """Quantiles of values that lie from 0 on, to be charged and then read in one scan."""
     program = Tallies(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
@@ -200,7 +200,7 @@ class BlockEstimates:
 
     program: Program
     mechanism: BlockMedian
-    aggregate: Mean | Variance | Covariance
+    aggregate: MeanOf | VarianceOf | CovarianceOf
     of: tuple[Summand, ...]
     grid: Numbers
     changed: int
@@ -217,9 +217,9 @@ class BlockEstimates:
         return self.mechanism.release(np.where(known, places, _middle(self.mechanism)).tolist())
 
 
-def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> Priced:
+def subsample(source: RowSource, aggregate: Any, blocks: int, spend: Spend) -> Priced:
     """A statistic that a sample estimates well: of every block of units, then the private median of those."""
-    if not isinstance(aggregate, Mean | Variance | Covariance | Quantile):
+    if not isinstance(aggregate, MeanOf | VarianceOf | CovarianceOf | QuantileOf):
         raise PolicyError(
             "SF-Q154",
             "Blocks are asked for what a part of the rows estimates well: an average, a spread, a quantile.",
@@ -233,9 +233,9 @@ def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> Pric
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
     step: BlockQuantiles | BlockEstimates
     domain: Numbers | Periods
-    if isinstance(aggregate, Quantile):
-        part, domain = _fit(expression(aggregate.of, source.scope))
-        value: Any = shifted(part.value, -domain.low)
+    if isinstance(aggregate, QuantileOf):
+        part, domain = _fit(lower_expression(aggregate.of, source.scope))
+        value: Any = add_integer(part.value, -domain.low)
         program = Tally(source.rows, source.where, (key,), value, domain.size)
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockQuantiles(program, mechanism, aggregate.share, changed)
@@ -248,13 +248,13 @@ def subsample(source: Source, aggregate: Any, blocks: int, spend: Spend) -> Pric
     return Priced(source.table, spend, (step,), truncation(source.table), domain)
 
 
-def _fit(part: Lowered) -> tuple[Lowered, Numbers | Periods]:
+def _fit(part: LoweredValue) -> tuple[LoweredValue, Numbers | Periods]:
     """On a grid of at most 2^20 places."""
     if isinstance(part.domain, Periods):
         return part, part.domain
-    part, domain = number(part, "What blocks are asked for")
-    part = coarser(part, domain, domain.size.bit_length() - _FINEST)
-    return part, number(part, "What blocks are asked for")[1]
+    part, domain = require_number(part, "What blocks are asked for")
+    part = coarsen_grid(part, domain, domain.size.bit_length() - _FINEST)
+    return part, require_number(part, "What blocks are asked for")[1]
 
 
 def _grid(low: float, high: float) -> Numbers:

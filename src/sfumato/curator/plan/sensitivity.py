@@ -6,13 +6,29 @@ Because : docs/proofs/contribution-bounds.md
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.curator.plan.spend import Sensitivity
 from sfumato.engines.program import Units
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from sfumato.curator.plan.summands import Summand
+
+
+@tagged("Moves", "l1", "l2_squared")
+@dataclass(frozen=True, slots=True)
+class SumSensitivity:
+    """How far one unit can move the cells of a sum: by the l1 norm, and by the square of the l2 norm."""
+
+    l1: int
+    l2_squared: int
+
+    @property
+    def l2(self) -> Fraction:
+        """The l2 norm, rounded up."""
+        return root_up(Fraction(self.l2_squared))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +53,22 @@ class ContributionBounds:
         """How many cells can have one unit more or less, between neighbours."""
         return min(self.rows, self.cells) * (2 if self.replaced else 1)
 
-    def moves(self, summand: Summand) -> Sensitivity:
+    def sensitivity(self, summand: Summand) -> SumSensitivity:
         """The norms of what one unit adds to the cells of a sum, and of what replacing it changes."""
         if isinstance(summand.term, Units):
             cells = min(self.rows, self.cells)
-            return self._replaced(Sensitivity(cells, cells), signed=False)
+            return self._replaced(SumSensitivity(cells, cells), signed=False)
         bound = summand.bound
         rows = min(self.rows, self.cells * self.each)
         full = min(self.cells, self.rows // self.each)
         rest = min(self.each, rows - full * self.each)
-        added = Sensitivity(rows * bound, (full * self.each**2 + rest**2) * bound**2)
+        added = SumSensitivity(rows * bound, (full * self.each**2 + rest**2) * bound**2)
         return self._replaced(added, summand.signed)
 
-    def _replaced(self, added: Sensitivity, signed: bool) -> Sensitivity:
+    def _replaced(self, added: SumSensitivity, signed: bool) -> SumSensitivity:
         """Two units' rows: where both add, they cancel in part if they meet in one cell."""
         if not self.replaced:
             return added
         if not signed:
-            return added if self.alone else Sensitivity(2 * added.l1, 2 * added.l2_squared)
-        return Sensitivity(2 * added.l1, 4 * added.l2_squared)
+            return added if self.alone else SumSensitivity(2 * added.l1, 2 * added.l2_squared)
+        return SumSensitivity(2 * added.l1, 4 * added.l2_squared)

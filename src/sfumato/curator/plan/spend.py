@@ -17,29 +17,20 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sfumato.curator.plan.sensitivity import SumSensitivity
+    from sfumato.noise.additive import Noise
     from sfumato.privacy.budget import Budget
-
-Noise = LaplaceNoise | GaussianNoise
 
 WHOLE = Fraction(1)
 
 _ROUNDING = 1 + Fraction(1, 2**24)  # above what rounding up each of many sums can add to a price
 
 
-@tagged("Moves", "l1", "l2_squared")
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """How far one unit can move the cells of a sum: by the l1 norm, and by the square of the l2 norm."""
-
-    l1: int
-    l2_squared: int
-
-
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What a question has to be answered with, as far as the spend is concerned."""
 
-    sums: tuple[Sensitivity, ...]
+    sums: tuple[SumSensitivity, ...]
     choices: int = 0
     """How many quantiles or selections are chosen beside the sums."""
     keys: bool = False
@@ -95,8 +86,8 @@ class PureSpend:
     def split(self, needs: Needs) -> Split:
         return needs.split(3)
 
-    def noise(self, moves: Sensitivity, part: Fraction = WHOLE) -> Noise:
-        return LaplaceNoise(moves.l1 / (self.epsilon * part))
+    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+        return LaplaceNoise(sensitivity.l1 / (self.epsilon * part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
         """The pure ε of one choice."""
@@ -125,8 +116,8 @@ class GaussianSpend:
     def split(self, needs: Needs) -> Split:
         return needs.split(2)
 
-    def noise(self, moves: Sensitivity, part: Fraction = WHOLE) -> Noise:
-        return GaussianNoise(root_up(moves.l2_squared * self.multiplier**2 / part))
+    def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+        return GaussianNoise(root_up(sensitivity.l2_squared * self.multiplier**2 / part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
         return 2 / (self.multiplier * root_up(1 / part))

@@ -7,62 +7,19 @@ gives is plain lists, which the ledger keeps as text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise import (
-    ExtremeMechanism,
-    LaplaceNoise,
-    QuantilesMechanism,
-    ThresholdedNoise,
-    TruncatedGeometric,
-)
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
-from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.spend import Noise, Sensitivity
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.summands import Summand
     from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
-    from sfumato.noise.sampling.integers import IntArray
-
-FREE = Sequential(())
-
-
-@tagged("Measured", "summand", "moves", "noise")
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One noisy sum, or one that no unit can move and that is shown as it is."""
-
-    summand: Summand
-    moves: Sensitivity
-    noise: Noise | None
-
-    def event(self) -> Event:
-        match self.noise:
-            case None:
-                return FREE
-            case LaplaceNoise():
-                return self.noise.event(self.moves.l1)
-            case _:
-                return self.noise.event(self.l2)
-
-    def release(self, exact: IntArray) -> IntArray:
-        match self.noise:
-            case None:
-                return exact
-            case LaplaceNoise():
-                return self.noise.release(exact, l1=self.moves.l1)
-            case _:
-                return self.noise.release(exact, l2=self.l2)
-
-    @property
-    def l2(self) -> Fraction:
-        return root_up(Fraction(self.moves.l2_squared))
+    from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
 
 
 @tagged("Sums", "program", "measured")
@@ -71,7 +28,7 @@ class Sums:
     """Noisy sums over listed cells."""
 
     program: Program
-    measured: tuple[Measured, ...]
+    measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
         return Sequential(tuple(each.event() for each in self.measured))
@@ -113,7 +70,7 @@ class DiscoveredKeys:
 
     program: Keyed
     keys: TruncatedGeometric | ThresholdedNoise
-    measured: tuple[Measured, ...]
+    measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
         return Sequential((self.keys.event(), *(each.event() for each in self.measured)))

@@ -21,8 +21,8 @@ from sfumato.oracle.moments import cross, gram, matrix
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import PureSpend
-    from sfumato.oracle.blocks import Noisy
     from sfumato.oracle.protocol import Answer, Oracle
 
     Floats = NDArray[np.float64]
@@ -226,7 +226,7 @@ class _View:
         norm = self.rows.declared.norm
         return [gram(self.vector, norm, _PRODUCTS), cross(self.vector, self.target, norm, _CROSS)]
 
-    def noise(self, share: Fraction) -> Noisy:
+    def noise(self, share: Fraction) -> NoisySum[int]:
         """Of the products."""
         return self.rows.noise(self.blocks[:1], share_of(self.rows.budget.main, share))[0]
 

@@ -1,4 +1,4 @@
-"""Slopes of losses, computed in layers of columns, are the same on every engine and in NumPy."""
+"""Gradients of losses, computed in layers of columns, are the same on every engine and in NumPy."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ import pytest
 
 from conformance.both_engines import Both
 from conformance.with_spark import Beside
-from sfumato.curator.lower.computed import Layers, shortened
-from sfumato.curator.lower.source import Source
+from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm
+from sfumato.curator.lower.row_source import RowSource
 from sfumato.engines.program import Program, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Grid, Preparation
 from sfumato.engines.values import Column
 from sfumato.learn.convex.losses import LOGISTIC, huber
-from sfumato.learn.convex.score_gradients import Grid as Scores
-from sfumato.learn.convex.score_gradients import Margins, Softmax
+from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
 from sfumato.oracle.arrays import Arrays
 from sfumato.oracle.declared import ONE, Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
 
 NAMES = [Column(0, f"x{place}") for place in range(3)]
 LABEL = Column(0, "y")
-SCORE = Scores(256 * ONE)
-RESIDUALS = [Margins(LOGISTIC, SCORE, 0.3, 2), Margins(huber(), SCORE, 0.7, 3), Softmax(SCORE, 0.45, 3)]
+SCORE = ScoreGrid(256 * ONE)
+GRADIENTS = [
+    MarginGradient(LOGISTIC, SCORE, 0.3, 2),
+    MarginGradient(huber(), SCORE, 0.7, 3),
+    SoftmaxGradient(SCORE, 0.45, 3),
+]
 
 
 @pytest.fixture(scope="module")
@@ -57,39 +60,43 @@ def beside(tmp_path: Path, spark: Any, rows: tuple[np.ndarray, np.ndarray]) -> B
     return prepared(Beside.at(tmp_path, spark), rows)
 
 
-def layers() -> Layers:
+def layers() -> ComputedColumns:
     unknown: Any = None
-    return Layers(Source(Scan("t"), ALL, unknown, unknown, 1, (), 1))
+    return ComputedColumns(RowSource(Scan("t"), ALL, unknown, unknown, 1, (), 1))
 
 
-def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], residual: Any) -> None:
+def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], gradient: Any) -> None:
     X, y = rows
     columns = {name: X[:, place].astype(float) for place, name in enumerate(NAMES)}
     features = tuple(Feature(name.name, name, ONE, 0.0, 1.0) for name in NAMES)
-    known = Declared(features, Labels(LABEL, tuple(range(residual.classes))), {}, 2 * ONE)
-    labels = np.where(y < residual.classes, y, -1).astype(float)
-    weights = np.random.default_rng(5).normal(0, 500, (residual.outputs, 4))
-    slopes = GradientQuestion(np.rint(weights).astype(np.int64), residual, 400)
+    known = Declared(features, Labels(LABEL, tuple(range(gradient.classes))), {}, 2 * ONE)
+    labels = np.where(y < gradient.classes, y, -1).astype(float)
+    weights = np.random.default_rng(5).normal(0, 500, (gradient.outputs, 4))
+    question = GradientQuestion(np.rint(weights).astype(np.int64), gradient, 400)
     grown = layers()
-    terms = slopes.lowered(known, grown.add)
+    terms = question.lowered(known, grown.add_columns)
     duck, other = engines.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
-    expected = slopes.exact(FeatureMatrix.of(known, Arrays({**columns, LABEL: labels}, {}), slopes))
+    expected = question.exact(FeatureMatrix.of(known, Arrays({**columns, LABEL: labels}, {}), question))
     assert duck == other
     assert [int(each) for (each,) in duck] == expected.ravel().tolist()
 
 
-@pytest.mark.parametrize("residual", RESIDUALS)
-def test_slopes_are_the_same_integers(both: Both, rows: tuple[np.ndarray, np.ndarray], residual: Any) -> None:
-    compare(both, rows, residual)
+@pytest.mark.parametrize("gradient", GRADIENTS)
+def test_gradients_are_the_same_integers(
+    both: Both, rows: tuple[np.ndarray, np.ndarray], gradient: Any
+) -> None:
+    compare(both, rows, gradient)
 
 
-def test_slopes_are_the_same_integers_on_spark(beside: Beside, rows: tuple[np.ndarray, np.ndarray]) -> None:
-    compare(beside, rows, RESIDUALS[-1])
+def test_gradients_are_the_same_integers_on_spark(
+    beside: Beside, rows: tuple[np.ndarray, np.ndarray]
+) -> None:
+    compare(beside, rows, GRADIENTS[-1])
 
 
 def test_rows_are_shortened_alike(both: Both) -> None:
     for norm in (100, ONE, 3 * ONE):
         grown = layers()
-        columns = shortened(grown, NAMES, [ONE] * 3, norm, ONE)
+        columns = clip_to_norm(grown, NAMES, [ONE] * 3, norm, ONE)
         duck, postgres = both.run(Program(grown.source.rows, ALL, (), tuple(map(Total, columns))))
         assert duck == postgres
