@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.noise.additive import LARGEST
 from sfumato.noise.audit_hook import observed
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import parse_integers
-from sfumato.noise.scales import LARGEST
 from sfumato.privacy.exact import parse_confidence, positive
 from sfumato.privacy.sensitivity import correlated_gaussian
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.noise.additive import NoiseMoments, laplace_moments, parse_scale
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.moments import NoiseMoments, laplace_moments
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.enclosure import Enclosure, bracket, exp_minus, geometric_sequence
 from sfumato.noise.sampling.integers import add_noise
 from sfumato.noise.sampling.inversion import InversionTable, draw_in_blocks, half_width
-from sfumato.noise.scales import parse_scale
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import DiscreteLaplace
 
@@ -53,23 +52,24 @@ class LaplaceNoise:
 
     @classmethod
     def calibrated(cls, epsilon: Fraction, l1: int) -> LaplaceNoise:
-        """The noise that makes a vector of this l1 sensitivity ε-private."""
+        """Return the noise that makes a vector of this l1 sensitivity ε-private."""
         return cls(l1 / epsilon)
 
     def event(self, l1: int) -> DiscreteLaplace:
+        """Return the price for a vector of this l1 sensitivity."""
         return DiscreteLaplace(self.scale, l1)
 
     def release(self, exact: IntArray, *, l1: int | None = None, source: BitSource = OS) -> IntArray:
-        """The exact integers plus fresh noise, in the same shape. `l1`, as priced, is for auditors only."""
+        """Return the exact integers plus fresh noise. `l1`, as priced, is for auditors only."""
         return observed(self, exact, l1, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
-        """E|noise| = 2r / (1 − r²) with r = e^(−1/scale)."""
+        """Return E|noise| = 2r / (1 − r²) with r = e^(−1/scale)."""
         rate = float(1 / self.scale)
         return 2 * math.exp(-rate) / -math.expm1(-2 * rate)
 
     def half_width(self, confidence: Number) -> int:
-        """The smallest t with P(|noise| ≤ t) ≥ confidence."""
+        """Return the smallest t with P(|noise| ≤ t) ≥ confidence."""
         return half_width(LaplaceQuotient(1 / self.scale, 1), confidence)
 
     # ---- what it shares with Gaussian noise: sfumato.noise.additive.Noise ----

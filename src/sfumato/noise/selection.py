@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
+from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.sampling.integers import IntArray, parse_integers
-from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.exact import Number, format_short, parse_confidence, positive, require_bool, whole
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from sfumato.learn.convex.perturbation import calibrate_gaussian_objective
 from sfumato.learn.convex.problems import ConvexProblem, MarginLoss, SoftmaxLoss
 from sfumato.learn.convex.solvers import minimize
 from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ApproxDP
 from sfumato.privacy.exact import round_up
