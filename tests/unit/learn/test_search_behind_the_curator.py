@@ -199,7 +199,7 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(searches, "release_score", counting)
     monkeypatch.setattr("sfumato.learn.search.draw_runs", lambda stop: 7)
-    monkeypatch.setattr(searches.Best, "rehearse", lambda self: None)
+    monkeypatch.setattr(searches.BestRunKernel, "rehearse", lambda self: None)
     found = fitted(lab, logistic(runs=4))
     assert len(told_apart) == 20
     assert found.best_score_ == max(told_apart[:7])
