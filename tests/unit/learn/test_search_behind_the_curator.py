@@ -350,7 +350,7 @@ class Kept:
 
 
 def declared_of(lab: sf.Lab, model: Any, target: str) -> Any:
-    rows = lower_private_table(lab.session()._desk, "t")
+    rows = lower_private_table(lab.session()._payer, "t")
     classifies = hasattr(model, "classes")
     names = names_of(model)
     return rows, CatalogFeatures(rows).declare(names, target, classifies=classifies, listed=model.listed)
