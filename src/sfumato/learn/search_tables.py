@@ -22,11 +22,11 @@ from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
 from sfumato.learn.search import list_settings, run_best_of
 from sfumato.learn.search_scores import ScoredRows, draw_test_rows, release_score
 from sfumato.noise.audit_hook import observed, unobserved
-from sfumato.oracle.blocks import limit_rows
 from sfumato.oracle.guarantee import EXACT, Guarantee
 from sfumato.oracle.over_held_rows import HeldRowsOracle, RowLayout, list_figures
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel
+from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import CatalogFeatures
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import group

@@ -17,10 +17,11 @@ from sfumato.curator.plan.selections import chosen, ranks
 from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.oracle.blocks import Constant, Either, price_blocks, price_histograms, split_histograms
+from sfumato.oracle.blocks import Constant, Either
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.protocol import Oracle
 from sfumato.oracle.row_kernels import price_kernel
+from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_histograms
 from sfumato.oracle.table_features import centre_features, clip_source_rows
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
