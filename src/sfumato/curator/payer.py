@@ -14,7 +14,7 @@ from sfumato.engines.rows import scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,8 +156,8 @@ class Price:
         )
         return [
             ("price", "nothing: it was answered before" if self.standing.free else cost),
-            ("left before", f"ε = {shown(self.standing.left)}"),
-            ("left after", "refused: not enough is left" if rest is None else f"ε = {shown(rest)}"),
+            ("left before", f"ε = {format_short(self.standing.left)}"),
+            ("left after", "refused: not enough is left" if rest is None else f"ε = {format_short(rest)}"),
             ("expected error", self.error),
             *(("not in it", text) for text in self.plan.bias),
         ]

@@ -44,7 +44,7 @@ from sfumato.engines.values import (
     Value,
 )
 from sfumato.noise import GaussianNoise, LaplaceNoise
-from sfumato.noise.scales import SMALLEST
+from sfumato.noise.additive import SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.neighbours import Neighbours

@@ -24,7 +24,7 @@ from sfumato.oracle.row_kernels import price_kernel
 from sfumato.oracle.table_features import centre_features, clip_source_rows
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class FitRounds:
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                     asked=str(budget),
-                    left=f"one question of up to ε = {shown(standing.left)}",
+                    left=f"one question of up to ε = {format_short(standing.left)}",
                     why="all rounds of a fit are to be paid for, and none is begun in vain",
                 )
 
