@@ -19,9 +19,10 @@ from sfumato.engines.snapshot import Preparation, StoredGrid
 from sfumato.engines.values import Column
 from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
-from sfumato.oracle.arrays import Arrays
-from sfumato.oracle.declared import ONE, Declared, Feature, Labels
+from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
+from sfumato.oracle.integer_rows import ONE
 
 NAMES = [Column(0, f"x{place}") for place in range(3)]
 LABEL = Column(0, "y")
@@ -74,9 +75,11 @@ def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], gradient: Any) ->
     weights = np.random.default_rng(5).normal(0, 500, (gradient.outputs, 4))
     question = GradientQuestion(np.rint(weights).astype(np.int64), gradient, 400)
     grown = layers()
-    terms = question.lowered(known, grown.add_columns)
+    terms = question.lower_terms(known, grown.add_columns)
     duck, other = engines.run(CellSums(grown.source.rows, ALL, (), tuple(map(Total, terms))))
-    expected = question.exact(FeatureMatrix.of(known, Arrays({**columns, LABEL: labels}, {}), question))
+    expected = question.sum_rows(
+        FeatureMatrix.of(known, ArrayTable({**columns, LABEL: labels}, {}), question)
+    )
     assert duck == other
     assert [int(each) for (each,) in duck] == expected.ravel().tolist()
 

@@ -17,9 +17,10 @@ from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
 from sfumato.engines.spark.run import MOST_TERMS, parts
 from sfumato.oracle.blocks import CellKey, Column, Constant, Multiply
-from sfumato.oracle.declared import Declared, View
-from sfumato.oracle.moments import cross, gram, plain
-from sfumato.oracle.table_features import moved, short
+from sfumato.oracle.declared import Declared
+from sfumato.oracle.integer_rows import RowTransform
+from sfumato.oracle.moments import build_cross_block, build_gram_block, build_sum_block
+from sfumato.oracle.table_features import centre_features, clip_source_rows
 
 ROWS, REACH = 3000, 2**20
 NAMES = [f"x{at}" for at in range(20)]
@@ -31,7 +32,10 @@ WHOLE = (-REACH, REACH)
 
 def principal() -> CellSums:
     """What principal components are computed from."""
-    terms = [*plain(FEATURES, None, Fraction(1)).terms, *gram(FEATURES, None, Fraction(1)).terms]
+    terms = [
+        *build_sum_block(FEATURES, None, Fraction(1)).terms,
+        *build_gram_block(FEATURES, None, Fraction(1)).terms,
+    ]
     return CellSums(Scan("t"), ALL, (), (Counted(), *map(Total, terms)))
 
 
@@ -52,14 +56,17 @@ def regression() -> CellSums:
     """What linear regression is computed from: rows shortened, with their target."""
     target = centred(Column(0, "y"), -REACH, REACH)
     spans = dict.fromkeys([*COLUMNS, Column(0, "y")], WHOLE)
-    view = View(1.5, centre=(0.1,) * 20, one=0.3, target_centre=0.2, target_reach=0.5)
+    view = RowTransform(1.5, centre=(0.1,) * 20, one=0.3, target_centre=0.2, target_reach=0.5)
     source: Any = Rows(Scan("t"), 1)
-    rows, declared = short(
-        source, moved(Declared(FEATURES, target, spans), view), view.length, view.target_reach
+    rows, declared = clip_source_rows(
+        source, centre_features(Declared(FEATURES, target, spans), view), view.length, view.target_reach
     )
     vector: Any = [declared.one, *declared.features]
     goal: Any = declared.target
-    terms = [*gram(vector, declared.norm, Fraction(1)).terms, *cross(vector, goal, 1, Fraction(1)).terms]
+    terms = [
+        *build_gram_block(vector, declared.norm, Fraction(1)).terms,
+        *build_cross_block(vector, goal, 1, Fraction(1)).terms,
+    ]
     return CellSums(rows.rows, ALL, (), tuple(map(Total, terms)))
 
 

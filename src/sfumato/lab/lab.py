@@ -8,26 +8,37 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from typing import Any
 
-from sfumato.curator.catalog.catalog import Catalog, Table, declare_table
-from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
-from sfumato.curator.catalog.publications import Publication, Publications
+from sfumato.curator.catalog.catalog import Catalog
+from sfumato.curator.catalog.catalog import Table
+from sfumato.curator.catalog.catalog import declare_table
+from sfumato.curator.catalog.public_facts import count_public_facts
+from sfumato.curator.catalog.public_facts import require_rows
+from sfumato.curator.catalog.publications import Publication
+from sfumato.curator.catalog.publications import Publications
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
-from sfumato.errors import PolicyError, UsageError
+from sfumato.errors import PolicyError
+from sfumato.errors import UsageError
 from sfumato.files.durable import create_private_file
 from sfumato.lab.published import Published
-from sfumato.lab.session import AccountView, BudgetView, Session
-from sfumato.ledger import place
-from sfumato.privacy.account import caps, left
+from sfumato.lab.session import AccountView
+from sfumato.lab.session import BudgetView
+from sfumato.lab.session import Session
+from sfumato.ledger.location import create_ledger
+from sfumato.ledger.location import open_ledger
+from sfumato.privacy.account import caps
+from sfumato.privacy.account import left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
     from typing import Unpack
 
@@ -36,8 +47,8 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import Spending
     from sfumato.engines.router import EngineRouter
-    from sfumato.privacy.ends import Protected
     from sfumato.privacy.exact import Number
+    from sfumato.privacy.graph_units import Protected
 
 _KEY = "ranking.key"
 _UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
@@ -50,7 +61,7 @@ class Lab:
     def __init__(self, folder: Path, ledger: str | None = None) -> None:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
-        self.ledger = place.open(folder, ledger)
+        self.ledger = open_ledger(folder, ledger)
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -194,7 +205,7 @@ class Lab:
         names = [
             account for population in self.populations() for account in self.accounts(population, analyst)
         ]
-        known = self.ledger.accounts()
+        known = self.ledger.list_accounts()
         return BudgetView(tuple(self._view(name) for name in names if name in known))
 
     @cached_property
@@ -210,7 +221,7 @@ class Lab:
     # ---- parts ----
 
     def _granted(self, analyst: str) -> bool:
-        accounts = self.ledger.accounts()
+        accounts = self.ledger.list_accounts()
         named = isinstance(analyst, str) and ":" not in analyst
         return named and any(
             quota_account(population, analyst) in accounts for population in self.populations()
@@ -265,7 +276,7 @@ class Lab:
             _require_no_budget(table, budget)
             return None
         account = population_account(table.population)
-        if account in self.ledger.accounts():
+        if account in self.ledger.list_accounts():
             return self._same_budget(account, budget)
         if not isinstance(budget, Budget):
             raise UsageError(
@@ -277,7 +288,7 @@ class Lab:
 
     def _same_budget(self, account: str, budget: Budget | None) -> Budget:
         """A later table of a population shares its budget, whether or not it is named again."""
-        agreed = self.ledger.budget(account)
+        agreed = self.ledger.read_budget(account)
         if budget not in (None, agreed):
             raise PolicyError(
                 "SF-C120",
@@ -292,8 +303,8 @@ class Lab:
         return (self.folder / _KEY).read_bytes()
 
     def _view(self, account: str) -> AccountView:
-        budget = self.ledger.budget(account)
-        rest = left(caps(budget), self.ledger.spent(account))
+        budget = self.ledger.read_budget(account)
+        rest = left(caps(budget), self.ledger.read_spent(account))
         return AccountView(
             account, float(budget.epsilon), float(budget.delta), rest.share, float(rest.epsilon)
         )
@@ -309,7 +320,7 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
     if folder.exists() and any(folder.iterdir()):
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    place.create(folder, ledger)
+    create_ledger(folder, ledger)
     create_private_file(folder / _KEY, secrets.token_bytes(32))
     return Lab(folder)
 

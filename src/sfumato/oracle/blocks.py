@@ -44,7 +44,7 @@ from sfumato.engines.values import (
     Value,
 )
 from sfumato.noise import GaussianNoise, LaplaceNoise
-from sfumato.noise.scales import SMALLEST
+from sfumato.noise.additive import SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.neighbours import Neighbours
@@ -67,7 +67,6 @@ __all__ = [
     "Among",
     "AtLeast",
     "AtMost",
-    "Block",
     "CellKey",
     "Choose",
     "Column",
@@ -86,13 +85,14 @@ __all__ = [
     "Predicate",
     "Same",
     "Some",
+    "SumBlock",
     "Value",
+    "build_step",
     "limit_rows",
     "price_blocks",
     "price_histograms",
     "share_of",
     "split_histograms",
-    "step",
     "value_range",
 ]
 
@@ -104,7 +104,7 @@ COUNT = Constant(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SumBlock:
     """Terms that share one noise. In all of them together a row adds at most `l1`, and `l2_squared`."""
 
     terms: tuple[Value, ...]
@@ -116,7 +116,7 @@ class Block:
     """What it is paid for with, where that is not the spend of the question."""
 
     @classmethod
-    def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> Block:
+    def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> SumBlock:
         """Bounded by the reach of each term on its own."""
         ranges = ValueRanges(spans)
         reach = [ranges.reach(term) for term in terms]
@@ -125,7 +125,7 @@ class Block:
 
 @tagged("Joint", "program", "blocks")
 @dataclass(frozen=True, slots=True)
-class Joint:
+class SumStep:
     """Noisy sums over listed cells, block by block, from one scan."""
 
     program: CellSums
@@ -150,7 +150,7 @@ def share_of(spend: Spend, share: Fraction) -> Spend:
     return GaussianSpend(root_up(spend.multiplier**2 / share), spend.words)
 
 
-def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> NoisySum[int]:
+def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) -> NoisySum[int]:
     """A unit of so many rows moves a block by all of them; replacing it takes one away and adds another."""
     times = rows * (2 if replaced else 1)
     sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2)
@@ -174,26 +174,32 @@ def limit_rows(source: RowSource, rows_per_unit: int) -> tuple[RowSource, int]:
     return replace(source, rows=bounded, where=Every(), max_rows=rows_per_unit), rows_per_unit
 
 
-def step(source: RowSource, keys: Sequence[CellKey], blocks: Sequence[Block], spend: Spend) -> Joint:
+def build_step(
+    source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
+) -> SumStep:
     replaced = source.table.neighbours is Neighbours.REPLACE_ONE
     terms = tuple(Counted() if term is COUNT else Total(term) for block in blocks for term in block.terms)
     program = CellSums(source.rows, source.where, tuple(keys), terms)
-    return Joint(program, tuple(noisy(block, spend, source.max_rows, replaced) for block in blocks))
+    return SumStep(
+        program, tuple(calibrate_noise(block, spend, source.max_rows, replaced) for block in blocks)
+    )
 
 
-def price_blocks(source: RowSource, keys: Sequence[CellKey], blocks: Sequence[Block], spend: Spend) -> Priced:
+def price_blocks(
+    source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
+) -> Priced:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
     bias = (*truncation(source.table), "numbers outside their declared bounds count as the nearer bound")
-    return Priced(source.table, spend, (step(source, keys, blocks, spend),), bias)
+    return Priced(source.table, spend, (build_step(source, keys, blocks, spend),), bias)
 
 
 def price_histograms(
     source: RowSource,
     groupings: Sequence[Sequence[CellKey]],
     keys: Sequence[CellKey],
-    blocks: Sequence[Block],
+    blocks: Sequence[SumBlock],
     spend: Spend,
 ) -> Priced:
     """Each block's one term by several groupings at once: a sum for each of their cells, all in one scan."""

@@ -5,15 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from typing import Any
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
-from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, spend
+from sfumato.curator.plan.spend import GaussianSpend
+from sfumato.curator.plan.spend import Needs
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.spend import spend
 from sfumato.errors import UsageError
 from sfumato.oracle.blocks import share_of
-from sfumato.privacy import composition, events
+from sfumato.privacy import composition
+from sfumato.privacy import events
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import exact, positive, raised, shown
+from sfumato.privacy.exact import exact
+from sfumato.privacy.exact import format_short
+from sfumato.privacy.exact import positive
+from sfumato.privacy.exact import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +82,7 @@ class FitBudget:
     def sums(self) -> tuple[events.Event, ...]:
         """The price of the whole if it is spent on sums, `main` as such."""
         first = () if self.aside is None else (events.Pure(self.aside.epsilon),)
-        return (*first, event_of(self.main))
+        return (*first, to_event(self.main))
 
     @property
     def events(self) -> tuple[events.Event, ...]:
@@ -82,10 +90,10 @@ class FitBudget:
         return self.sums if self.whole is None else (self.whole,)
 
     def __str__(self) -> str:
-        return self.words or (f"ε = {shown(self.epsilon)}" if self.epsilon else "")
+        return self.words or (f"ε = {format_short(self.epsilon)}" if self.epsilon else "")
 
 
-def event_of(amount: Spend) -> events.Event:
+def to_event(amount: Spend) -> events.Event:
     if isinstance(amount, GaussianSpend):
         return events.Gaussian(amount.multiplier)
     return events.Pure(amount.epsilon)
@@ -95,7 +103,7 @@ def _spent(main: Spend, share: Fraction, delta: Fraction) -> Fraction:
     """The ε of a share of a spend, at this δ."""
     if isinstance(main, PureSpend) or not share:
         return main.epsilon * share if isinstance(main, PureSpend) else Fraction(0)
-    return raised(composition.epsilon([event_of(share_of(main, share))], delta))
+    return round_up(composition.epsilon([to_event(share_of(main, share))], delta))
 
 
 def _root_down(square: Fraction) -> Fraction:

@@ -22,9 +22,10 @@ from sfumato.learn.convex.score_gradients import (
     ScoreGrid,
     SoftmaxGradient,
 )
-from sfumato.oracle.arrays import Arrays
-from sfumato.oracle.declared import ONE, Declared, Feature, Labels
+from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion, ScoreGradient
+from sfumato.oracle.integer_rows import ONE
 
 FEATURES, ROWS = 5, 400
 NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]
@@ -73,9 +74,9 @@ def declared(bound: int, norm: int, classes: int) -> Declared:
     return Declared(features, Labels(LABEL, tuple(range(classes))), {}, norm)
 
 
-def arrays(X: np.ndarray, y: np.ndarray) -> Arrays:
+def arrays(X: np.ndarray, y: np.ndarray) -> ArrayTable:
     columns = {name: X[:, place].astype(float) for place, name in enumerate(NAMES)}
-    return Arrays({**columns, LABEL: y.astype(float)}, {})
+    return ArrayTable({**columns, LABEL: y.astype(float)}, {})
 
 
 def asked(gradient: ScoreGradient, seed: int = 5) -> GradientQuestion:
@@ -90,8 +91,8 @@ def test_an_engine_and_numpy_agree(engine: DuckDBEngine, gradient: Any) -> None:
     known = declared(ONE, 3 * ONE, gradient.classes)
     question = asked(gradient)
     grown = layers()
-    terms = question.lowered(known, grown.add_columns)
-    expected = question.exact(FeatureMatrix.of(known, arrays(X, y), question))
+    terms = question.lower_terms(known, grown.add_columns)
+    expected = question.sum_rows(FeatureMatrix.of(known, arrays(X, y), question))
     assert told(engine, grown, terms).tolist() == expected.ravel().tolist()
     assert np.abs(expected).sum() > 0
 
@@ -110,7 +111,7 @@ def test_no_row_adds_more_than_priced(gradient: Any) -> None:
             longest = max(longest, float(parts.max()))
             assert label >= 0 or not found.any()
             assert np.array_equal(found, np.rint(found))
-    block = question.block(known)
+    block = question.build_block(known)
     assert longest**2 <= block.l2_squared
     assert block.l1**2 >= block.l2_squared * question.weights.size
     reached = gradient.norm_bound if gradient.norm_bound < STEPS else STEPS

@@ -129,7 +129,7 @@ class Ranked:
         ]
 
     def _of(self, cells: Any, places: Any, counts: Any) -> list[list[int]]:
-        table = Histograms.of(cells, places, counts, groups=self.cells, cells=self.size)
+        table = Histograms.from_triplets(cells, places, counts, groups=self.cells, cells=self.size)
         found: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
         return found
 

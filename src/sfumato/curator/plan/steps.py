@@ -57,7 +57,7 @@ class Choices:
     def release(self, exact: HistogramCounts) -> list[list[int]]:
         """One row a share, one column a cell."""
         shape = {"groups": self.program.cells, "cells": self.program.size}
-        table = Histograms.ascending(exact.places, exact.counts, **shape)
+        table = Histograms.from_sorted_cells(exact.places, exact.counts, **shape)
         places = self.mechanism.release_groups(table, rows=self.rows)
         chosen: list[list[int]] = places.reshape(-1, self.program.cells).tolist()
         return chosen
