@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json
-from sfumato.cli.output import show_json
-from sfumato.cli.output import show_table
-from sfumato.curator.catalog.columns import DateColumn
-from sfumato.curator.catalog.columns import DeclaredColumn
-from sfumato.curator.catalog.columns import ListedColumn
-from sfumato.curator.catalog.columns import NumberColumn
-from sfumato.curator.catalog.columns import TextColumn
+from sfumato.cli.output import as_json, show_json, show_table
+from sfumato.curator.catalog.columns import DateColumn, DeclaredColumn, ListedColumn, NumberColumn, TextColumn
 from sfumato.engines.registry import is_address
 from sfumato.privacy.exact import format_short
 

@@ -8,37 +8,26 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.catalog import Catalog
-from sfumato.curator.catalog.catalog import Table
-from sfumato.curator.catalog.catalog import declare_table
-from sfumato.curator.catalog.public_facts import count_public_facts
-from sfumato.curator.catalog.public_facts import require_rows
-from sfumato.curator.catalog.publications import Publication
-from sfumato.curator.catalog.publications import Publications
+from sfumato.curator.catalog.catalog import Catalog, Table, declare_table
+from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
+from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
-from sfumato.errors import PolicyError
-from sfumato.errors import UsageError
+from sfumato.errors import PolicyError, UsageError
 from sfumato.files.durable import create_private_file
 from sfumato.lab.published import Published
-from sfumato.lab.session import AccountView
-from sfumato.lab.session import BudgetView
-from sfumato.lab.session import Session
-from sfumato.ledger.location import create_ledger
-from sfumato.ledger.location import open_ledger
-from sfumato.privacy.account import caps
-from sfumato.privacy.account import left
+from sfumato.lab.session import AccountView, BudgetView, Session
+from sfumato.ledger.location import create_ledger, open_ledger
+from sfumato.privacy.account import caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
     from typing import Unpack
 

@@ -5,40 +5,28 @@ Because : docs/proofs/search.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING
-from typing import Any
-from typing import Self
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sfumato.curator.plan.spend import GaussianSpend
-from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PaidEstimator
-from sfumato.learn.search_scores import draw_test_rows
-from sfumato.learn.search_scores import release_score
-from sfumato.learn.search_scores import score_own_rows
-from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.bits import draw_below
-from sfumato.oracle.fit_budget import FitBudget
-from sfumato.oracle.fit_budget import to_event
+from sfumato.learn.search_scores import draw_test_rows, release_score, score_own_rows
+from sfumato.noise.sampling.bits import OS, draw_below
+from sfumato.oracle.fit_budget import FitBudget, to_event
 from sfumato.privacy.conversion import renyi_epsilon
-from sfumato.privacy.events import BestOf
-from sfumato.privacy.events import Parallel
-from sfumato.privacy.events import Sequential
+from sfumato.privacy.events import BestOf, Parallel, Sequential
 from sfumato.privacy.exact import whole
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sfumato.curator.plan.spend import Spend
     from sfumato.privacy.events import Event

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING
-from decimal import ROUND_FLOOR
-from decimal import Context
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.errors import BudgetError
-from sfumato.errors import PolicyError
+from sfumato.errors import BudgetError, PolicyError
 from sfumato.ledger.api import parse_account
-from sfumato.privacy.account import NAT
-from sfumato.privacy.account import SIDE
-from sfumato.privacy.account import left
+from sfumato.privacy.account import NAT, SIDE, left
 from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:

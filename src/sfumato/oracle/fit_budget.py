@@ -5,23 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
-from sfumato.curator.plan.spend import GaussianSpend
-from sfumato.curator.plan.spend import Needs
-from sfumato.curator.plan.spend import PureSpend
-from sfumato.curator.plan.spend import spend
+from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, spend
 from sfumato.errors import UsageError
 from sfumato.oracle.blocks import share_of
-from sfumato.privacy import composition
-from sfumato.privacy import events
+from sfumato.privacy import composition, events
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import exact
-from sfumato.privacy.exact import format_short
-from sfumato.privacy.exact import positive
-from sfumato.privacy.exact import round_up
+from sfumato.privacy.exact import exact, format_short, positive, round_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
