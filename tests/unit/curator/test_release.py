@@ -408,7 +408,7 @@ def test_the_cheapest_meets_the_error_and_a_millionth_less_does_not() -> None:
 
 def test_errors_that_cannot_be_met_are_refused() -> None:
     def ask(figure: Figure, error: dict[str, Any], *keys: Any) -> None:
-        asked = Question(BaseTable("t"), keys, (Output("a", figure)))
+        asked = Question(BaseTable("t"), keys, (Output("a", figure),))
         cheapest(ResolvedQuestion(lambda _: TABLE, asked), error, {})
 
     with pytest.raises(UsageError, match="SF-N114"):
