@@ -20,7 +20,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.files.durable import create_private_file
 from sfumato.lab.published import Published
 from sfumato.lab.session import AccountView, BudgetView, Session
-from sfumato.ledger import place
+from sfumato.ledger.location import create_ledger, open_ledger
 from sfumato.privacy.account import caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import Spending
-    from sfumato.engines.router import Engines
+    from sfumato.engines.router import EngineRouter
     from sfumato.privacy.ends import Protected
     from sfumato.privacy.exact import Number
 
@@ -50,7 +50,7 @@ class Lab:
     def __init__(self, folder: Path, ledger: str | None = None) -> None:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
-        self.ledger = place.open(folder, ledger)
+        self.ledger = open_ledger(folder, ledger)
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -84,14 +84,14 @@ class Lab:
             said = read_schema(schema)
         table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
         with self._changing():
-            if name in self._catalog.tables():
+            if name in self._catalog.tables:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
             self._require_one_relation(table)
             agreed = self._agreed_budget(table, said.budget)
             prepared = self._prepared(table, source)
             if agreed is not None:
                 self.ledger.open_account(population_account(table.population), agreed)
-            self._catalog.add(prepared)
+            self._catalog.add_table(prepared)
 
     def advance(
         self,
@@ -108,17 +108,17 @@ class Lab:
         answers about the old snapshot are not answers about the new one. The old one is erased.
         """
         with self._changing():
-            old = self._catalog.table(name)
+            old = self._catalog.find_table(name)
             unit = old.protects if max_rows is None else _with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
             table = declare_table(name, unit, promised, old.neighbours, public_rows)
-            self._catalog.add(self._prepared(table, source))
+            self._catalog.add_table(self._prepared(table, source))
 
     def drop(self, name: str) -> None:
         """Erase a table and its snapshot. What was spent on its people stays spent."""
         with self._changing():
-            self._catalog.remove(self._catalog.table(name).name)
+            self._catalog.remove_table(self._catalog.find_table(name).name)
 
     def publish(self, sql: str, *, given: dict[str, Any] | None = None, **spend: Unpack[Spending]) -> Release:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
@@ -126,13 +126,13 @@ class Lab:
         request = query.quote(given=given, **spend).plan.request
         release = query.release(given=given, **spend)
         asked = {**spend} | ({} if given is None else {"given": given})
-        with self._catalog.changing():
-            self._publications.add(Publication(sql, asked, request))
+        with self._catalog.lock_for_change():
+            self._publications.add_publication(Publication(sql, asked, request))
         return release
 
     def published(self) -> tuple[Published, ...]:
         """What was published, in that order; `.read()` gives the answer."""
-        return tuple(Published(self, each) for each in self._publications.all())
+        return tuple(Published(self, each) for each in self._publications.read_all())
 
     def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> None:
         """Give an analyst a quota on every population there is. What they spent before stays spent."""
@@ -168,7 +168,7 @@ class Lab:
     # ---- what both look up ----
 
     def table(self, name: str) -> Table:
-        return self._catalog.table(name)
+        return self._catalog.find_table(name)
 
     @property
     def contents(self) -> CatalogContents:
@@ -177,10 +177,10 @@ class Lab:
 
     def reading(self) -> AbstractContextManager[None]:
         """Snapshots stay where they are until it ends."""
-        return self._catalog.reading()
+        return self._catalog.lock_for_reading()
 
     def tables(self) -> tuple[Table, ...]:
-        return tuple(self._catalog.tables().values())
+        return tuple(self._catalog.tables.values())
 
     def populations(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(table.population for table in self.tables() if not table.is_public))
@@ -194,15 +194,15 @@ class Lab:
         names = [
             account for population in self.populations() for account in self.accounts(population, analyst)
         ]
-        known = self.ledger.accounts()
+        known = self.ledger.list_accounts()
         return BudgetView(tuple(self._view(name) for name in names if name in known))
 
     @cached_property
-    def engine(self) -> Engines:
-        from sfumato.engines.router import Engines
+    def engine(self) -> EngineRouter:
+        from sfumato.engines.router import EngineRouter
 
         own = hmac.new(self._ranking_key(), b"schema", "sha256").hexdigest()[:16]
-        return Engines(self.folder, f"sfumato_{own}")
+        return EngineRouter(self.folder, f"sfumato_{own}")
 
     def __repr__(self) -> str:
         return f"Lab({self.folder.name!r}, tables={[table.name for table in self.tables()]})"
@@ -210,7 +210,7 @@ class Lab:
     # ---- parts ----
 
     def _granted(self, analyst: str) -> bool:
-        accounts = self.ledger.accounts()
+        accounts = self.ledger.list_accounts()
         named = isinstance(analyst, str) and ":" not in analyst
         return named and any(
             quota_account(population, analyst) in accounts for population in self.populations()
@@ -219,7 +219,7 @@ class Lab:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """One change at a time. Snapshots of no use are erased before, if one was interrupted, and after."""
-        with self._catalog.changing():
+        with self._catalog.lock_for_change():
             self._erase_leftovers()
             try:
                 yield
@@ -230,18 +230,18 @@ class Lab:
         """Those in a place that cannot be opened now stay leftovers, and nothing else waits for it."""
         for snapshot in self._catalog.contents.leftovers:
             try:
-                with self._catalog.erasing():
+                with self._catalog.lock_for_erasing():
                     self.engine.erase(snapshot)
             except UsageError as problem:
                 if problem.code not in _UNREACHABLE:
                     raise
             else:
-                self._catalog.erased(snapshot)
+                self._catalog.forget_snapshot(snapshot)
 
     def _prepared(self, table: Table, source: Any) -> Table:
         """The table with a new snapshot and what is public about it."""
-        numbered = self._catalog.begin(replace(table, home=self.engine.home(source)))
-        self.engine.prepare(source, numbered.preparation(self._ranking_key()), numbered.snapshot_name)
+        numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
+        self.engine.prepare(source, numbered.make_preparation(self._ranking_key()), numbered.snapshot_name)
         if table.is_public:
             return count_public_facts(self.engine, numbered)
         if table.public_rows is not None:
@@ -265,7 +265,7 @@ class Lab:
             _require_no_budget(table, budget)
             return None
         account = population_account(table.population)
-        if account in self.ledger.accounts():
+        if account in self.ledger.list_accounts():
             return self._same_budget(account, budget)
         if not isinstance(budget, Budget):
             raise UsageError(
@@ -277,7 +277,7 @@ class Lab:
 
     def _same_budget(self, account: str, budget: Budget | None) -> Budget:
         """A later table of a population shares its budget, whether or not it is named again."""
-        agreed = self.ledger.budget(account)
+        agreed = self.ledger.read_budget(account)
         if budget not in (None, agreed):
             raise PolicyError(
                 "SF-C120",
@@ -292,8 +292,8 @@ class Lab:
         return (self.folder / _KEY).read_bytes()
 
     def _view(self, account: str) -> AccountView:
-        budget = self.ledger.budget(account)
-        rest = left(caps(budget), self.ledger.spent(account))
+        budget = self.ledger.read_budget(account)
+        rest = left(caps(budget), self.ledger.read_spent(account))
         return AccountView(
             account, float(budget.epsilon), float(budget.delta), rest.share, float(rest.epsilon)
         )
@@ -309,7 +309,7 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
     if folder.exists() and any(folder.iterdir()):
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    place.create(folder, ledger)
+    create_ledger(folder, ledger)
     create_private_file(folder / _KEY, secrets.token_bytes(32))
     return Lab(folder)
 

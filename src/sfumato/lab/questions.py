@@ -64,7 +64,7 @@ class FrameQuestions:
             return selections.top(rows, column, places, by_units, spend(rows.table, _ONE_CHOICE))
 
         def read(paid: Priced, released: Released) -> Chosen:
-            shown = _domain(paid).shown()
+            shown = _domain(paid).show_values()
             values = tuple(shown[place] for place in decode(released.answer)[0])
             return Chosen(values, Receipt.of(paid, released))
 
@@ -90,7 +90,7 @@ class FrameQuestions:
 
         def read(paid: Priced, released: Released) -> Figure:
             domain = _domain(paid)
-            value = domain.show(decode(released.answer)[0] + domain.low)
+            value = domain.show_value(decode(released.answer)[0] + domain.low)
             return Figure(value, None, None, Receipt.of(paid, released))
 
         return Measure(self.payer, text, plan, read, _blocks_off)
@@ -110,10 +110,10 @@ class FrameQuestions:
     def partition(self, frame: Frame[Any], name: str, column: Expression) -> Partition:
         rows = lower_relation(frame.relation, self.payer.lab.table)
         domain = selections.listed(rows, column)[1]
-        literals = [domain.at(place) for place in range(domain.low, domain.high + 1)]
+        literals = [domain.value_at(place) for place in range(domain.low, domain.high + 1)]
         parts = {
             shown: replace(frame, relation=Filter(frame.relation, Comparison(column, "=", Literal(literal))))
-            for shown, literal in zip(domain.shown(), literals, strict=True)
+            for shown, literal in zip(domain.show_values(), literals, strict=True)
         }
         return Partition(self.payer, name, parts, partial(_copies, frame.relation, column))
 
@@ -160,7 +160,7 @@ def _ranks_off(paid: Plan) -> str:
 def _stretch(domain: Numbers | Periods, low: int, high: int) -> tuple[Any, Any]:
     """From where the first place begins to where the last ends, within the old bounds; never empty."""
     end = min(high + 1, domain.high)
-    return domain.show(min(low, end - 1)), domain.show(end)
+    return domain.show_value(min(low, end - 1)), domain.show_value(end)
 
 
 # ---- parts of a table --------------------------------------------------------------------------------------

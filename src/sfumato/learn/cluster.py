@@ -17,10 +17,10 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from sfumato.learn.base.estimator import Private
+from sfumato.learn.base.estimator import PrivateEstimator
 from sfumato.learn.cells import clip_deviation, locate_nearest, locate_orthant
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Lookup, Multiply, share_of
-from sfumato.oracle.spread import Spread, spread
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Lookup, Multiply, SumBlock, share_of
+from sfumato.oracle.feature_spread import FeatureSpread, measure_spread
 from sfumato.oracle.threads import use_one_thread
 from sfumato.privacy.exact import whole
 
@@ -46,7 +46,7 @@ _POINTS = 6
 """Points that stand for a cell of the summary when plain k-means runs on it."""
 
 
-class KMeans(ClusterMixin, TransformerMixin, Private):
+class KMeans(ClusterMixin, TransformerMixin, PrivateEstimator):
     """Centroids that rows are near to. Which row belongs to which is not released: `predict` says it.
 
     Rows are counted by which side of a private mean they lie on, feature by feature; cells that noise cannot
@@ -87,7 +87,7 @@ class KMeans(ClusterMixin, TransformerMixin, Private):
     def _learn(self, oracle: Oracle) -> None:
         clusters, rounds = whole(self.n_clusters, "n_clusters"), whole(self.rounds, "rounds")
         rng = check_random_state(self.random_state)
-        summary = _summarize(oracle, spread(oracle, _SPREAD))
+        summary = _summarize(oracle, measure_spread(oracle, _SPREAD))
         centroids, deviations = _cluster_summary(summary, clusters, rng)
         for _ in range(rounds):
             centroids, counts = _lloyd_round(oracle, centroids, deviations, _LLOYD / rounds)
@@ -147,26 +147,26 @@ class _CellCounts:
         return np.flatnonzero(self.counts > self.noise * math.sqrt(2 * math.log(2 * len(self.counts) + 1)))
 
 
-def _summarize(oracle: Oracle, known: Spread) -> _Summary:
+def _summarize(oracle: Oracle, known: FeatureSpread) -> _Summary:
     cells = _count_cells(oracle, known)
     if not len(cells.heavy):
         return _Summary(np.ones(1), known.mean[None, :], known.deviation[None, :] / 2)
     return _measure_cells(oracle, known, cells)
 
 
-def _count_cells(oracle: Oracle, known: Spread) -> _CellCounts:
+def _count_cells(oracle: Oracle, known: FeatureSpread) -> _CellCounts:
     """Count rows by their side of the mean, in as many of the widest features as noise leaves room for."""
     features = oracle.declared.features
-    (noise,) = oracle.noise([Block((COUNT,), 1, 1)], share_of(oracle.budget.main, _CELLS))
+    (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, _CELLS))
     room = int(math.log2(max(2.0, known.rows / (8 * noise.deviation))))
     bits = max(1, min(len(features), _MOST_BITS, room))
     chosen = np.argsort(-known.deviation, kind="stable")[:bits]
     cell = locate_orthant([features[at] for at in chosen], known.mean[chosen].tolist())
-    (answer,) = oracle.sums([Block((COUNT,), 1, 1)], [Key(cell, 2**bits)], share=_CELLS)
+    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [CellKey(cell, 2**bits)], share=_CELLS)
     return _CellCounts(cell, chosen, answer.values[0], answer.deviation)
 
 
-def _measure_cells(oracle: Oracle, known: Spread, cells: _CellCounts) -> _Summary:
+def _measure_cells(oracle: Oracle, known: FeatureSpread, cells: _CellCounts) -> _Summary:
     """Measure the mean and the deviation of the rows in each heavy cell, around the mean of all rows.
 
     The place of a cell gives a prior for both, which counts as far as the noise reaches.
@@ -174,7 +174,7 @@ def _measure_cells(oracle: Oracle, known: Spread, cells: _CellCounts) -> _Summar
     declared, heavy = oracle.declared, cells.heavy
     places = np.full(len(cells.counts), -1)
     places[heavy] = np.arange(len(heavy))
-    key = Key(Lookup(cells.value, tuple(places.tolist())), len(heavy))
+    key = CellKey(Lookup(cells.value, tuple(places.tolist())), len(heavy))
     reaches = _clip_steps(declared, 3 * known.deviation)
     values = [
         clip_deviation(each, Constant(0), [float(mean)], reach)
@@ -200,7 +200,7 @@ def _measure_cells(oracle: Oracle, known: Spread, cells: _CellCounts) -> _Summar
     )
 
 
-def _cell_prior(known: Spread, cells: _CellCounts) -> tuple[Floats, Floats]:
+def _cell_prior(known: FeatureSpread, cells: _CellCounts) -> tuple[Floats, Floats]:
     """Return mean and deviation of the rows in each heavy cell if features are normal, around the mean."""
     # Half of a normal distribution has its mean at 0.8 deviations and a deviation of 0.6.
     sides = np.zeros((len(cells.heavy), len(known.mean)))
@@ -221,15 +221,15 @@ def _clip_steps(declared: Declared, widths: Floats) -> list[int]:
     ]
 
 
-def _clipped_block(values: Sequence[Value], reaches: list[int], share: Fraction) -> Block:
+def _clipped_block(values: Sequence[Value], reaches: list[int], share: Fraction) -> SumBlock:
     """Return the sums of values that are clipped to these reaches, which bound what a row adds."""
-    return Block(tuple(values), sum(reaches), sum(reach**2 for reach in reaches), share)
+    return SumBlock(tuple(values), sum(reaches), sum(reach**2 for reach in reaches), share)
 
 
-def _centred_block(squares: Sequence[Value], reaches: list[int]) -> Block:
+def _centred_block(squares: Sequence[Value], reaches: list[int]) -> SumBlock:
     """Return the sums of squares less half their largest value, which halves what a row adds."""
     halves = [(reach**2 + 1) // 2 for reach in reaches]
-    return Block(tuple(squares), sum(halves), sum(half**2 for half in halves), _HALF)
+    return SumBlock(tuple(squares), sum(halves), sum(half**2 for half in halves), _HALF)
 
 
 # ---- centroids ---------------------------------------------------------------------------------------------
@@ -265,8 +265,8 @@ def _lloyd_round(
         clip_deviation(each, cell, centroids[:, at].tolist(), reaches[at])
         for at, each in enumerate(declared.features)
     ]
-    blocks = [Block((COUNT,), 1, 1, Fraction(1, 5)), _clipped_block(values, reaches, Fraction(4, 5))]
-    counts, sums = oracle.sums(blocks, [Key(cell, len(centroids))], share=share)
+    blocks = [SumBlock((COUNT,), 1, 1, Fraction(1, 5)), _clipped_block(values, reaches, Fraction(4, 5))]
+    counts, sums = oracle.sums(blocks, [CellKey(cell, len(centroids))], share=share)
     rows = np.maximum(counts.values[0], 1.0)[:, None]
     moves = sums.values.T / declared.bounds / rows
     noise = sums.deviation / float(declared.bounds.min()) / rows

@@ -15,17 +15,17 @@ import numpy as np
 from sklearn.base import TransformerMixin
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Private
-from sfumato.oracle.blocks import COUNT, Block, share_of
-from sfumato.oracle.declared import View
-from sfumato.oracle.moments import gram, matrix, plain
+from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.oracle.blocks import COUNT, SumBlock, share_of
+from sfumato.oracle.integer_rows import RowTransform
+from sfumato.oracle.moments import build_gram_block, build_sum_block, read_gram_matrix
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.protocol import Answer, Oracle
+    from sfumato.oracle.protocol import Oracle, SumAnswer
 
     Floats = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ _CLIP_NORM = 0.3
 """Norm that rows are clipped to around the mean, in √d. Longer rows keep their direction."""
 
 
-class PCA(TransformerMixin, Private):
+class PCA(TransformerMixin, PrivateEstimator):
     """Principal components: the directions in which rows vary most.
 
     Behind the curator one scan is enough where rows are many. Else products are taken around the private
@@ -120,7 +120,7 @@ def _ask_moments(oracle: Oracle) -> _Moments:
     where rows are many.
     """
     declared = oracle.declared
-    known = [Block((COUNT,), 1, 1, _ROWS), plain(declared.features, declared.norm, _SUMS)]
+    known = [SumBlock((COUNT,), 1, 1, _ROWS), build_sum_block(declared.features, declared.norm, _SUMS)]
     asked = _plain_products(oracle) if oracle.scans else []
     counts, sums, *answers = oracle.sums([*known, *asked], share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
@@ -130,9 +130,9 @@ def _ask_moments(oracle: Oracle) -> _Moments:
     return found or _ask_around_mean(oracle, mean, rows, left)
 
 
-def _moments_at_once(declared: Declared, products: Answer, mean: Floats, rows: float) -> _Moments | None:
+def _moments_at_once(declared: Declared, products: SumAnswer, mean: Floats, rows: float) -> _Moments | None:
     """Return moments from plain products; None where noise is large beside the variance of a feature."""
-    second, noise = matrix(products, declared.features)
+    second, noise = read_gram_matrix(products, declared.features)
     covariance = second / rows - np.outer(mean, mean)
     size = len(mean)
     if 2 * noise * math.sqrt(size) / rows >= _CLEAR * float(np.trace(covariance)) / size:
@@ -141,9 +141,9 @@ def _moments_at_once(declared: Declared, products: Answer, mean: Floats, rows: f
     return _Moments(declared.middles + halves * mean, covariance * np.outer(halves, halves))
 
 
-def _plain_products(oracle: Oracle) -> list[Block]:
+def _plain_products(oracle: Oracle) -> list[SumBlock]:
     """Return all products as they are; none where their noise is too wide to be drawn, which is public."""
-    found = gram(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
+    found = build_gram_block(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
     try:
         oracle.noise([found], share_of(oracle.budget.main, _FIRST))
     except UsageError:
@@ -151,7 +151,7 @@ def _plain_products(oracle: Oracle) -> list[Block]:
     return [found]
 
 
-def _estimate_mean(sums: Answer, rows: float, bounds: Floats) -> Floats:
+def _estimate_mean(sums: SumAnswer, rows: float, bounds: Floats) -> Floats:
     """Return the mean, in bounds, shrunk towards the middle as far as noise reaches (James and Stein)."""
     mean = sums.values[:, 0] / bounds / rows
     noise = sums.deviation / float(bounds.min()) / rows
@@ -161,10 +161,10 @@ def _estimate_mean(sums: Answer, rows: float, bounds: Floats) -> Floats:
 
 def _ask_around_mean(oracle: Oracle, mean: Floats, rows: float, share: Fraction) -> _Moments:
     """Ask for products of rows that are clipped to a norm around the mean."""
-    view = oracle.around(View(_CLIP_NORM * math.sqrt(len(mean)), centre=tuple(mean.tolist())))
+    view = oracle.transform_rows(RowTransform(_CLIP_NORM * math.sqrt(len(mean)), centre=tuple(mean.tolist())))
     declared = view.declared
-    (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=share)
-    second, _ = matrix(products, declared.features)
+    (products,) = view.sums([build_gram_block(declared.features, declared.norm, Fraction(1))], share=share)
+    second, _ = read_gram_matrix(products, declared.features)
     return _Moments(declared.middles, second * np.outer(declared.halves, declared.halves) / rows)
 
 

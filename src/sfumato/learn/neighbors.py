@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state
 from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
-from sfumato.oracle.blocks import Add, Block, Constant, Divide, Key, Lookup, Multiply
-from sfumato.oracle.gradients import labels
-from sfumato.oracle.spread import spread
+from sfumato.oracle.blocks import Add, CellKey, Constant, Divide, Lookup, Multiply, SumBlock
+from sfumato.oracle.declared import require_labels
+from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
@@ -72,20 +72,20 @@ class FourierFeatures:
         found: Floats = self.steps * np.array(self.bounds) * (2 * math.pi / _PERIOD)
         return found
 
-    def block(self, terms: tuple[Value, ...] = ()) -> Block:
+    def block(self, terms: tuple[Value, ...] = ()) -> SumBlock:
         """Return the sums of cosines and sines: a row has one phase of every wave, and cos² + sin² ≤ 1."""
         both = [abs(c) + abs(s) for c, s in zip(_COSINES, _SINES, strict=True)]
         squares = [c * c + s * s for c, s in zip(_COSINES, _SINES, strict=True)]
-        return Block(terms, len(self.steps) * max(both), len(self.steps) * max(squares))
+        return SumBlock(terms, len(self.steps) * max(both), len(self.steps) * max(squares))
 
     def compute_phases(self, oracle: Oracle) -> tuple[Oracle, list[Value]]:
         """Return the phase of each wave at a row, as columns of the returned oracle."""
         found: list[Value] = []
         for at in range(0, len(self.steps), _TOGETHER):
-            oracle, along = oracle.remember(
+            oracle, along = oracle.with_columns(
                 [self._along(oracle.declared, row) for row in self.steps[at : at + _TOGETHER].tolist()]
             )
-            oracle, phases = oracle.remember(list(map(_phase, along)))
+            oracle, phases = oracle.with_columns(list(map(_phase, along)))
             found += phases
         return oracle, found
 
@@ -162,8 +162,8 @@ class NearestNeighbors(PrivateClassifier):
         features = FourierFeatures.draw(declared, self._choose_waves(oracle), width, rng)
         oracle, phases = features.compute_phases(oracle)
         terms = tuple(Lookup(phase, table) for table in (_COSINES, _SINES) for phase in phases)
-        target = labels(declared)
-        key = Key(target.value, len(target.classes))
+        target = require_labels(declared)
+        key = CellKey(target.value, len(target.classes))
         (answer,) = oracle.sums([features.block(terms)], [key], share=left)
         self.prototypes_ = answer.values.T / _HEIGHT
         self.width_ = width
@@ -180,7 +180,7 @@ class NearestNeighbors(PrivateClassifier):
         """Return the width of the kernel, and the share of the spend that is left."""
         if self.width is not None:
             return float(positive(self.width, "width")), Fraction(1)
-        found = spread(oracle, _SPREAD_SHARE)
+        found = measure_spread(oracle, _SPREAD_SHARE)
         return _WIDTH * float(np.linalg.norm(found.deviation)), 1 - _SPREAD_SHARE
 
     def votes(self, X: Any) -> Floats:  # noqa: N803

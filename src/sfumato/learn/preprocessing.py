@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Private
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Divide, Key, Multiply
-from sfumato.oracle.moments import plain
+from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock
+from sfumato.oracle.moments import build_sum_block
 from sfumato.privacy.exact import exact, whole
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _CELLS = 64
 """Equal cells of the bounds that are counted to find where bins should end. Privacy does not depend on it."""
 
 
-class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
+class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Features less their private mean, divided by their private standard deviation.
 
     Privacy
@@ -67,9 +67,9 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
             for each in declared.features
         ]
         blocks = [
-            Block((COUNT,), 1, 1, _COUNTS),
-            plain(declared.features, declared.norm, _SUMS),
-            Block.within(squares, declared.spans, _SQUARES),
+            SumBlock((COUNT,), 1, 1, _COUNTS),
+            build_sum_block(declared.features, declared.norm, _SUMS),
+            SumBlock.within(squares, declared.spans, _SQUARES),
         ]
         counts, sums, second = oracle.sums(blocks)
         rows = max(1.0, float(counts.values[0, 0]))
@@ -91,7 +91,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
         return found
 
 
-class RobustScaler(OneToOneFeatureMixin, TransformerMixin, Private):
+class RobustScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Features less their private median, divided by the private range between two quantiles; by pure ε.
 
     Outliers do not move it, as they do a mean. Where the range is less than a step, a feature is not scaled.
@@ -155,7 +155,7 @@ def _parse_range(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
     return low, _HALF, high
 
 
-class Bins(OneToOneFeatureMixin, TransformerMixin, Private):
+class Bins(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Features replaced by the number of their bin; bins hold about equally many rows, by noisy counts.
 
     Privacy
@@ -203,10 +203,10 @@ class Bins(OneToOneFeatureMixin, TransformerMixin, Private):
         return np.column_stack(columns).astype(np.float64)
 
 
-def _locate_cell(feature: Feature, width: int) -> Key:
+def _locate_cell(feature: Feature, width: int) -> CellKey:
     """Return which of the equal cells, so many steps wide, a feature lies in."""
     place = Divide(Add(feature.value, Constant(feature.bound)), Constant(width))
-    return Key(place, 2 * feature.bound // width + 1)
+    return CellKey(place, 2 * feature.bound // width + 1)
 
 
 def _place_edges(counts: Floats, width: float, shares: Floats) -> Floats:

@@ -84,7 +84,7 @@ class Frame(Generic[AskedQuestion]):
     steps: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: str, asks: QuestionMaker[AskedQuestion]) -> Frame[AskedQuestion]:
+    def from_table(cls, table: str, asks: QuestionMaker[AskedQuestion]) -> Frame[AskedQuestion]:
         return cls(Alias(BaseTable(table), table), asks, steps=(f"table({table!r})",))
 
     def units(self) -> Frame[AskedQuestion]:

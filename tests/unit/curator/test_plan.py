@@ -19,7 +19,7 @@ from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.plan.summands import Summand, _deviations, _product
 from sfumato.curator.question.measurement import ContributionLimits
-from sfumato.engines.program import Counted, Present, Total, Units
+from sfumato.engines.program import Counted, CountedUnits, Present, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
     Add,
@@ -81,8 +81,8 @@ def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = N
         ("SUM(age)", {Total(AGE)}),
         ("AVG(age)", {Total(CENTRED), Present(AGE)}),
         ("SUM(flag)", {Total(Lookup(FLAG, (0, 1)))}),
-        ("COUNT(DISTINCT who)", {Units()}),
-        ("COUNT(DISTINCT WHO)", {Units()}),
+        ("COUNT(DISTINCT who)", {CountedUnits()}),
+        ("COUNT(DISTINCT WHO)", {CountedUnits()}),
         ("VARIANCE(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
         ("STDDEV(age), AVG(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
         ("VAR_POP(flag)", {Total(Lookup(FLAG, (1, 1))), Total(Lookup(FLAG, (-1, 1))), Present(FLAG)}),
@@ -229,7 +229,7 @@ def test_a_quantile_is_priced_by_all_rows_of_a_unit() -> None:
 
 
 def _squared(promise: Any) -> tuple[Summand, Summand]:
-    deviation = _deviations(LoweredValue(Column(0, "x"), promise.domain()))
+    deviation = _deviations(LoweredValue(Column(0, "x"), promise.domain))
     return deviation, _product(deviation, deviation)
 
 
@@ -336,5 +336,5 @@ def test_groups_beyond_64_bits_are_shown_as_doubles() -> None:
     """A whole number that Arrow cannot hold must not be found out after the charge."""
     [key] = _plan("SELECT age * 1e20 AS k, COUNT(*) FROM t GROUP BY k").resolved.keys
     assert isinstance(key.domain, Numbers)
-    assert key.domain.shown()[:2] == [0.0, 1e20]
-    assert all(isinstance(shown, float) for shown in key.domain.shown())
+    assert key.domain.show_values()[:2] == [0.0, 1e20]
+    assert all(isinstance(shown, float) for shown in key.domain.show_values())

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Private
+from sfumato.learn.base.estimator import PrivateEstimator
 from sfumato.learn.itemsets.count_estimates import CountEstimate
 from sfumato.learn.itemsets.mining import ASIDE, MinedItemsets, mine_itemsets
 from sfumato.learn.itemsets.transactions import check_items, encode_transactions, give_transactions
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.itemsets.bases import Items
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 
 
-class FrequentItemsets(Private):
+class FrequentItemsets(PrivateEstimator):
     """The k most frequent itemsets, with their counts and support.
 
     A transaction is a list of items, or a row with a number above 0 for each item that it holds. Items are
@@ -87,11 +88,11 @@ class FrequentItemsets(Private):
             )
         return names
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         self.items_ = list(target)
         return give_transactions(rows, target)
 
-    def begin(self, features: Sequence[Any], declared: Declared) -> None:
+    def begin_fit(self, features: Sequence[Any], declared: Declared) -> None:
         """Take the names of items from the catalog. The session calls this."""
         self.n_features_in_ = len(features)
         self.items_ = list(features)

@@ -27,7 +27,17 @@ from sfumato.learn.itemsets.capped_counts import (
     laplace_deviation,
 )
 from sfumato.learn.itemsets.count_estimates import CountEstimate, combine_estimates
-from sfumato.oracle.blocks import COUNT, Among, Block, Choose, Constant, Key, Lookup, Multiply, share_of
+from sfumato.oracle.blocks import (
+    COUNT,
+    Among,
+    CellKey,
+    Choose,
+    Constant,
+    Lookup,
+    Multiply,
+    SumBlock,
+    share_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +66,7 @@ _SLACK = 1.0
 _CLOSE = 3.0
 """Items are counted again within so many deviations of that count."""
 _MOST_BINS = 2**10
-_ONE = Block((COUNT,), 1, 1)
+_ONE = SumBlock((COUNT,), 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,7 @@ class MinedItemsets:
 def mine_itemsets(oracle: Oracle, k: int) -> MinedItemsets:
     """Ask for counts until the k most frequent itemsets are known, and return all that were counted."""
     items = [feature.value for feature in oracle.declared.features]
-    oracle, (many,) = oracle.remember([sum_values(items)])
+    oracle, (many,) = oracle.with_columns([sum_values(items)])
     held = TransactionSize(many, tuple(range(len(items) + 1)))
     seen = ask_sizes(oracle, held, _THIRD)
     if seen.mean >= _DENSE and len(items) > 1:
@@ -100,7 +110,7 @@ def _count_items(
     """Count every item. A typical count is that of `among` items that share all that transactions hold."""
     typical = seen.rows.count * seen.mean / among
     chosen = choose_cap(oracle, held, seen, typical, _ITEMS)
-    oracle, (weight,) = oracle.remember([chosen.weight])
+    oracle, (weight,) = oracle.with_columns([chosen.weight])
     return ask_counts(oracle, [Multiply(each, weight) for each in items], chosen, _ITEMS)
 
 
@@ -109,12 +119,12 @@ def _count_pairs(
 ) -> tuple[dict[Items, CountEstimate], CountEstimate]:
     """Count all pairs of the leading items; return the number of transactions once more, too."""
     columns = [items[place] for place in leading]
-    oracle, (many,) = oracle.remember([sum_values(columns)])
+    oracle, (many,) = oracle.with_columns([sum_values(columns)])
     held = TransactionSize(many, tuple(math.comb(size, 2) for size in range(len(columns) + 1)))
     typical = max(1.0, found.known[leading[-1],].count)
     seen = ask_sizes(oracle, held, _THIRD)
     chosen = choose_cap(oracle, held, seen, typical, _PAIRS)
-    oracle, (weight,) = oracle.remember([chosen.weight])
+    oracle, (weight,) = oracle.with_columns([chosen.weight])
     weighted = [Multiply(each, weight) for each in columns]
     both = list(combinations(range(len(leading)), 2))
     got = ask_counts(oracle, [Multiply(weighted[i], columns[j]) for i, j in both], chosen, _PAIRS)
@@ -170,14 +180,14 @@ class _Bins:
     ) -> tuple[dict[Items, list[CountEstimate]], CountEstimate]:
         """Count transactions in all bins; return estimates of every subset, and of all transactions."""
         numbers = [_bin_number([items[each] for each in basis]) for basis in self.bases]
-        oracle, places = oracle.remember(numbers)
+        oracle, places = oracle.with_columns(numbers)
         single = [items[each] for each in self.alone]
         touched = [Lookup(at, _holds_two(basis)) for at, basis in zip(places, self.bases, strict=True)]
-        oracle, (met,) = oracle.remember([sum_values([*touched, *single])])
+        oracle, (met,) = oracle.with_columns([sum_values([*touched, *single])])
         held = TransactionSize(met, tuple(range(len(touched) + len(single) + 1)))
         seen = ask_sizes(oracle, held, _THIRD)
         chosen = choose_cap(oracle, held, seen, typical, _BINS)
-        oracle, (weight,) = oracle.remember([chosen.weight])
+        oracle, (weight,) = oracle.with_columns([chosen.weight])
         terms = [
             *(
                 term
@@ -251,7 +261,7 @@ def _count_one_basis(
     spend = _choose_spend(oracle)
     basis = tuple(sorted(_find_most_frequent(oracle, items, held, seen, length, spend)))
     number = _bin_number([items[each] for each in basis])
-    (answer,) = oracle.sums([_ONE], [Key(number, 2**length)], share=_BASIS, out_of=spend)
+    (answer,) = oracle.sums([_ONE], [CellKey(number, 2**length)], share=_BASIS, out_of=spend)
     bins, deviation = answer.values[0], answer.deviation
     return _sum_subsets(basis, bins, CappedCounts(bins, deviation, laplace_deviation(spend, deviation), 0.0))
 
@@ -276,7 +286,7 @@ def _find_most_frequent(
     if isinstance(spend, PureSpend):
         return oracle.select(items, length, _LEADING, spend)
     chosen = choose_cap(oracle, held, seen, seen.rows.count * seen.mean / len(items), _LEADING)
-    oracle, (weight,) = oracle.remember([chosen.weight])
+    oracle, (weight,) = oracle.with_columns([chosen.weight])
     got = ask_counts(oracle, [Multiply(each, weight) for each in items], chosen, _LEADING)
     found: list[int] = np.argsort(-got.values, kind="stable")[:length].tolist()
     return found

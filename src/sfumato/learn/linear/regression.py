@@ -15,16 +15,17 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.learn.cells import clip_value
-from sfumato.oracle.blocks import Add, Block, Constant, Multiply, share_of
-from sfumato.oracle.declared import ONE, Feature, View
-from sfumato.oracle.moments import cross, gram, matrix
+from sfumato.oracle.blocks import Add, Constant, Multiply, SumBlock, share_of
+from sfumato.oracle.declared import Feature
+from sfumato.oracle.integer_rows import ONE, RowTransform
+from sfumato.oracle.moments import build_cross_block, build_gram_block, read_gram_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import PureSpend
-    from sfumato.oracle.protocol import Answer, Oracle
+    from sfumato.oracle.protocol import Oracle, SumAnswer
 
     Floats = NDArray[np.float64]
 
@@ -158,7 +159,7 @@ def _clip_steps(target: Feature, clip: float) -> int:
     return max(1, math.floor(clip * target.bound))
 
 
-def _mean_block(target: Feature, amount: PureSpend, clip: float) -> Block:
+def _mean_block(target: Feature, amount: PureSpend, clip: float) -> SumBlock:
     """Return Σ (1 + y)/2 and Σ (1 − y)/2, y in its bounds: a row adds 1 to both together.
 
     Their sum is the number of rows, so count and mean come from one noise for a contribution of 1.
@@ -166,10 +167,10 @@ def _mean_block(target: Feature, amount: PureSpend, clip: float) -> Block:
     reach = _clip_steps(target, clip)
     clipped = clip_value(target.value, reach)
     terms = (Add(clipped, Constant(reach)), Add(Multiply(clipped, Constant(-1)), Constant(reach)))
-    return Block(terms, 2 * reach, (2 * reach) ** 2, out_of=amount)
+    return SumBlock(terms, 2 * reach, (2 * reach) ** 2, out_of=amount)
 
 
-def _read_mean(answer: Answer, target: Feature, clip: float) -> _TargetMean:
+def _read_mean(answer: SumAnswer, target: Feature, clip: float) -> _TargetMean:
     whole = 2 * _clip_steps(target, clip)
     upper, lower = (answer.values[:, 0] / whole).tolist()
     return _TargetMean(upper, lower, (answer.deviation / whole) ** 2, clip)
@@ -227,16 +228,19 @@ class _RegressionView:
     def of(cls, oracle: Oracle, centre: float, reach: float) -> _RegressionView:
         """Return the view with targets clipped to `reach` around `centre`, in bounds."""
         one = _CONSTANT * math.sqrt(len(oracle.declared.features))
-        rows = oracle.around(View(one, one=one, target_centre=centre, target_reach=reach))
+        rows = oracle.transform_rows(RowTransform(one, one=one, target_centre=centre, target_reach=reach))
         declared, target = rows.declared, rows.declared.target
         if declared.one is None or not isinstance(target, Feature):
             raise AssertionError(declared)
         return cls(rows, one, [declared.one, *declared.features], target)
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[SumBlock]:
         norm = self.rows.declared.norm
-        return [gram(self.vector, norm, _PRODUCTS), cross(self.vector, self.target, norm, _CROSS)]
+        return [
+            build_gram_block(self.vector, norm, _PRODUCTS),
+            build_cross_block(self.vector, self.target, norm, _CROSS),
+        ]
 
     def noise(self, share: Fraction) -> NoisySum[int]:
         """Return the noise of the products for this share of the spend."""
@@ -254,9 +258,9 @@ class _RegressionView:
         deviation = self.noise(share).deviation / (7 * self.one**2 * ONE**2)
         return _MIN_SIGNAL * deviation * math.sqrt(len(self.vector))
 
-    def system(self, products: Answer, crossed: Answer) -> _NormalEquations:
+    def system(self, products: SumAnswer, crossed: SumAnswer) -> _NormalEquations:
         """Return the noisy normal equations, in bounds."""
-        squares, noise = matrix(products, self.vector)
+        squares, noise = read_gram_matrix(products, self.vector)
         unit = np.array([float(each.bound) for each in self.vector]) * self.target.bound
         return _NormalEquations(
             squares, noise, crossed.values[:, 0] / unit, crossed.deviation / float(unit.min())

@@ -25,18 +25,17 @@ from sfumato.oracle.blocks import (
     COUNT,
     Add,
     Among,
-    Block,
+    CellKey,
     Choose,
     Constant,
     Divide,
-    Key,
     Lookup,
     Multiply,
+    SumBlock,
     share_of,
 )
-from sfumato.oracle.declared import Feature
-from sfumato.oracle.gradients import labels
-from sfumato.oracle.spread import spread
+from sfumato.oracle.declared import Feature, require_labels
+from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -47,8 +46,8 @@ if TYPE_CHECKING:
     from sfumato.learn.trees.random_trees import RandomTree
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.protocol import Answer, Oracle
-    from sfumato.oracle.spread import Spread
+    from sfumato.oracle.feature_spread import FeatureSpread
+    from sfumato.oracle.protocol import Oracle, SumAnswer
     from sfumato.viz import Chart
 
     Floats = NDArray[np.float64]
@@ -89,24 +88,24 @@ class Boosting:
 
     def _learn(self, oracle: Oracle) -> None:
         rng = check_random_state(self.random_state)
-        known = spread(oracle, _SPREAD_SHARE)
+        known = measure_spread(oracle, _SPREAD_SHARE)
         plan = self._plan(oracle, known)
         scores: list[Value] = [Constant(0) for _ in range(self._outputs(oracle.declared))]
         found: list[dict[str, Any]] = []
         turns = cycle_features(rng, len(known.mean)) if self.additive else None
-        for _ in progress.rounds(plan.rounds, "boosting"):
+        for _ in progress.show_rounds(plan.rounds, "boosting"):
             trees = [draw_tree(rng, known, plan.depth, turns) for _ in range(plan.trees_per_round)]
             leaves = self._measure_leaves(oracle, trees, scores, plan)
             found += [
                 store_tree(each, leaf, oracle.declared) for each, leaf in zip(trees, leaves, strict=True)
             ]
-            oracle, scores = oracle.remember(_move_scores(oracle.declared, trees, leaves, scores))
+            oracle, scores = oracle.with_columns(_move_scores(oracle.declared, trees, leaves, scores))
         self.parts_ = found
         self.rounds_, self.depth_ = plan.rounds, plan.depth
 
-    def _plan(self, oracle: Oracle, known: Spread) -> BoostingPlan:
+    def _plan(self, oracle: Oracle, known: FeatureSpread) -> BoostingPlan:
         """Choose how many trees, and how deep: as the noisy number of rows allows, unless they were given."""
-        (noise,) = oracle.noise([Block((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _SPREAD_SHARE))
+        (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _SPREAD_SHARE))
         share = known.rows / noise.deviation * self._signal
         room = share**2 if isinstance(oracle.budget.main, GaussianSpend) else 2 * share
         trees = max(4, min(200, int(room))) if self.trees is None else whole(self.trees, "trees")
@@ -125,7 +124,7 @@ class Boosting:
     ) -> list[Floats]:
         """Return a Newton step of each leaf for each score, of all trees of a round in one scan."""
         gradients, hessians = self._derivatives(oracle.declared, scores)
-        groupings = [[Key(each.locate_leaf(oracle.declared), each.leaves)] for each in trees]
+        groupings = [[CellKey(each.locate_leaf(oracle.declared), each.leaves)] for each in trees]
         outputs = len(gradients)
         shares = [_GRADIENT_SHARE / outputs] * outputs + [_HESSIAN_SHARE / outputs] * outputs
         answers = oracle.histograms(groupings, [*gradients, *hessians], share=plan.share, shares=shares)
@@ -190,7 +189,7 @@ def _choose_depth(trees: int, room: float, additive: bool) -> int:
     return 4 if trees >= 50 else 3 if trees >= 16 else 2
 
 
-def _newton_step(gradient: Answer, hessian: Answer, rate: float) -> Floats:
+def _newton_step(gradient: SumAnswer, hessian: SumAnswer, rate: float) -> Floats:
     """Return gradient over Hessian for each leaf; the noise of the gradient regularises it."""
     steps = gradient.values[:, 0] / (np.maximum(hessian.values[:, 0], 0.0) + gradient.deviation)
     # Rounded to whole numbers, so that scores of the next round are the same integers on every engine.
@@ -257,12 +256,12 @@ class GradientBoosting(Boosting, PrivateClassifier):
         self.budget = budget
 
     def _outputs(self, declared: Declared) -> int:
-        classes = len(labels(declared).classes)
+        classes = len(require_labels(declared).classes)
         return 1 if classes == 2 else classes
 
     def _derivatives(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         """Return y − p and p·(1 − p) of the logistic loss, p the sigmoid of a score, from public tables."""
-        label = labels(declared).value
+        label = require_labels(declared).value
         p = sigmoid((np.arange(2 * _LIMIT // _COARSE + 1) * _COARSE - _LIMIT) / _UNIT)
         minus_p = tuple(np.rint(-p * _UNIT).astype(int).tolist())
         second = tuple(np.rint(p * (1 - p) * _UNIT).astype(int).tolist())
@@ -286,7 +285,7 @@ class GradientBoosting(Boosting, PrivateClassifier):
 
 def _if_classed(declared: Declared, value: Value) -> Value:
     """Return the value, and 0 for a row whose label is not declared."""
-    target = labels(declared)
+    target = require_labels(declared)
     return Choose(Among(target.value, tuple(range(len(target.classes)))), value, Constant(0))
 
 

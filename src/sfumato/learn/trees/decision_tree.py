@@ -15,9 +15,9 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.learn.cells import locate_bin
-from sfumato.oracle.blocks import COUNT, AtLeast, Block, Choose, Constant, Key, share_of
-from sfumato.oracle.gradients import labels
-from sfumato.oracle.spread import spread
+from sfumato.oracle.blocks import COUNT, AtLeast, CellKey, Choose, Constant, SumBlock, share_of
+from sfumato.oracle.declared import require_labels
+from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
+    from sfumato.oracle.feature_spread import FeatureSpread
     from sfumato.oracle.protocol import Oracle
-    from sfumato.oracle.spread import Spread
 
     Floats = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ class DecisionTree(PrivateClassifier):
         depth = whole(self.max_depth, "max_depth")
         if depth > _DEEPEST:
             raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="max_depth=5")
-        known = spread(oracle, _SPREAD_SHARE)
+        known = measure_spread(oracle, _SPREAD_SHARE)
         cuts = _place_cuts(oracle.declared, known)
         depth = _choose_depth(oracle, depth, known.rows)
         nodes = [TreeNode(np.ones(len(self.classes_)))]
@@ -129,7 +129,7 @@ def _choose_depth(oracle: Oracle, most: int, rows: float) -> int:
     Each level has an equal share of the spend. The choice is by released numbers alone.
     """
     features = len(oracle.declared.features)
-    counted = Block((COUNT,), features, features)
+    counted = SumBlock((COUNT,), features, features)
     for depth in range(most, 1, -1):
         (noise,) = oracle.noise([counted], share_of(oracle.budget.main, (1 - _SPREAD_SHARE) / depth))
         if _gain_needed(noise.deviation, np.array([rows])) <= _GOOD_GAIN * rows:
@@ -137,7 +137,7 @@ def _choose_depth(oracle: Oracle, most: int, rows: float) -> int:
     return 1
 
 
-def _place_cuts(declared: Declared, known: Spread) -> list[list[int]]:
+def _place_cuts(declared: Declared, known: FeatureSpread) -> list[list[int]]:
     """Return where each feature may be split: evenly over where its rows lie."""
     found = []
     for place, feature in enumerate(declared.features):
@@ -159,13 +159,13 @@ def _count_rows(
     oracle: Oracle, nodes: list[TreeNode], leaves: list[int], cuts: list[list[int]], share: Fraction
 ) -> tuple[list[Floats], float]:
     """Count rows by bin, leaf and class, for each feature; return the deviation of the noise too."""
-    declared, target = oracle.declared, labels(oracle.declared)
+    declared, target = oracle.declared, require_labels(oracle.declared)
     order = {at: place for place, at in enumerate(leaves)}
-    oracle, (leaf,) = oracle.remember([_locate_leaf(declared, nodes, 0, order)])
+    oracle, (leaf,) = oracle.with_columns([_locate_leaf(declared, nodes, 0, order)])
     classes = len(target.classes)
-    keys = [Key(leaf, len(leaves)), Key(target.value, classes)]
+    keys = [CellKey(leaf, len(leaves)), CellKey(target.value, classes)]
     groupings = [
-        [Key(locate_bin(feature.value, cut), len(cut) + 1)]
+        [CellKey(locate_bin(feature.value, cut), len(cut) + 1)]
         for feature, cut in zip(declared.features, cuts, strict=True)
     ]
     found = oracle.histograms(groupings, [COUNT], keys, share=share)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.spread import Spread
+    from sfumato.oracle.feature_spread import FeatureSpread
 
     Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def cycle_features(rng: Any, features: int) -> Iterator[int]:
         yield from rng.permutation(features).tolist()
 
 
-def draw_tree(rng: Any, known: Spread, depth: int, turns: Iterator[int] | None) -> RandomTree:
+def draw_tree(rng: Any, known: FeatureSpread, depth: int, turns: Iterator[int] | None) -> RandomTree:
     """Draw features and thresholds by public coins, where the private mean and deviation say that rows lie.
 
     With `turns` a tree splits the one feature whose turn it is, at even distances.
