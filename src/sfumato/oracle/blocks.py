@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
-from sfumato.engines.program import CellKey, CellSums, HistogramCounts
+from sfumato.engines.program import CellKey, HistogramCounts
 from sfumato.engines.value_ranges import ValueRanges, value_range
 from sfumato.engines.values import (
     Add,
