@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.noise.additive import gaussian_moments
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.moments import NoiseMoments, gaussian_moments
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.gaussian_table import WIDEST, rounded_table
 from sfumato.noise.sampling.gaussian_wide import WideGaussianSampler
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.additive import Norms
+    from sfumato.noise.additive import NoiseMoments, Norms
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.noise.additive import laplace_moments
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.moments import NoiseMoments, laplace_moments
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.bounds import Enclosure, brackets, decay, exp_minus
 from sfumato.noise.sampling.integers import added
@@ -24,7 +24,7 @@ from sfumato.privacy.events import DiscreteLaplace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.additive import Norms
+    from sfumato.noise.additive import NoiseMoments, Norms
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
