@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.main import main
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines import spark as engine
 from sfumato.engines.program import Counted, Program
@@ -230,7 +230,7 @@ def test_the_plan_has_no_exchange_that_the_plain_question_lacks(lab: sf.Lab, fra
     spark_engine = lab.engine._engine("spark:")
     assert isinstance(spark_engine, SparkEngine)
     for sql in PLAIN:
-        for step in plan(lab.table, question(sql), PureSpend(Fraction(1))).steps:
+        for step in plan_question(lab.table, question(sql), PureSpend(Fraction(1))).steps:
             ours = _exchanges(own, written(step.program, own, spark_engine.place))
             assert 0 < ours <= _exchanges(spark, sql), sql
 

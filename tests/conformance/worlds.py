@@ -23,7 +23,8 @@ import sfumato as sf
 from sfumato.curator.catalog.catalog import Table, declared
 from sfumato.curator.catalog.columns import AnyText, Between, During, OneOf, Promise, text
 from sfumato.curator.catalog.public_facts import public_facts
-from sfumato.curator.plan.plan import Plan, ResolvedQuestion, priced
+from sfumato.curator.plan.plan import QuestionPlan, price_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.privacy.neighbours import Neighbours
@@ -201,8 +202,8 @@ class World:
     def engine(self) -> DuckDBEngine:
         return DuckDBEngine(self.folder / "whole", threads=1)
 
-    def plan(self, question: Question) -> Plan:
-        return priced(ResolvedQuestion(self.tables.__getitem__, question), SPEND)
+    def plan(self, question: Question) -> QuestionPlan:
+        return price_question(ResolvedQuestion(self.tables.__getitem__, question), SPEND)
 
     def decoded(self) -> duckdb.DuckDBPyConnection:
         """The bounded data as ordinary numbers, dates and texts, for anyone's SQL."""

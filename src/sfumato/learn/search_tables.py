@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import learn
-from sfumato.curator.gate import decode
-from sfumato.curator.plan.priced import Priced, truncation
+from sfumato.curator.gate import decode_answer
+from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.engines.program import People
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.base import progress
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.source import Source
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
-    from sfumato.learn.search import Plan, Search
+    from sfumato.learn.search import Plan as SearchPlan
+    from sfumato.learn.search import Search
     from sfumato.privacy.events import BestOf, Event
 
 _DECLARED = ("bounds", "row_norm", "classes", "target_bounds", "categories")
@@ -71,10 +72,10 @@ def search(
     best = Best.of(estimator, settings, RowLayout.of(declared), plan, always)
     budget = replace(Paying.fit_budget(asked), whole=plan.event)
     step = Learnt(People(bounded.rows, bounded.where, figures(declared)), best)
-    priced = Priced(rows.table, budget.main, (step,), truncation(rows.table))
+    priced = Plan(rows.table, budget.main, (step,), None, describe_truncation(rows.table))
     if not payer.standing(priced).free:
         unobserved(best.rehearse)
-    (answer,) = decode(payer.pay(priced, f"search {best.kind}").answer)
+    (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.made(answer["setting"])
     winner.begin(names, declared)
     vars(winner).update(told(answer["learned"]))
@@ -121,7 +122,7 @@ def _require_one_each(rows: Source, rows_per_unit: int) -> None:
         )
 
 
-def _planned(asked: Search, estimator: Any) -> tuple[Plan, list[dict[str, Any]]]:
+def _planned(asked: Search, estimator: Any) -> tuple[SearchPlan, list[dict[str, Any]]]:
     """What each run may cost, and the settings; the order of names in a grid makes no other question."""
     listed = settings_of(asked.grid)
     settings = sorted((dict(sorted(_in_exact_form(each).items())) for each in listed), key=repr)
@@ -170,7 +171,12 @@ class Best:
 
     @classmethod
     def of(
-        cls, estimator: Any, settings: Sequence[dict[str, Any]], layout: RowLayout, plan: Plan, always: int
+        cls,
+        estimator: Any,
+        settings: Sequence[dict[str, Any]],
+        layout: RowLayout,
+        plan: SearchPlan,
+        always: int,
     ) -> Best:
         params = estimator.get_params(deep=False)
         given = _text({name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES})

@@ -100,7 +100,7 @@ def read(text: str) -> dict[str, Any]:
         fields = _DECODER.decode(text)  # with spaces around it, or no JSON
     if type(fields) is not dict:
         raise TypeError("a body is a JSON object")
-    return cast(dict[str, Any], fields)
+    return cast("dict[str, Any]", fields)
 
 
 def require_utf8(text: str) -> None:

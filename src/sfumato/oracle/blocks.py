@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.noisy_sum import NoisySum
-from sfumato.curator.plan.priced import Priced, truncation
+from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.engines.program import Counted, Key, Program, Tallied, Total
@@ -230,12 +230,17 @@ def step(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Sp
     return Joint(program, tuple(noisy(block, spend, source.max_rows, replaced) for block in blocks))
 
 
-def price_blocks(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
+def price_blocks(
+    source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend
+) -> Plan[Joint, None]:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
-    bias = (*truncation(source.table), "numbers outside their declared bounds count as the nearer bound")
-    return Priced(source.table, spend, (step(source, keys, blocks, spend),), bias)
+    bias = (
+        *describe_truncation(source.table),
+        "Numbers outside their declared bounds count as the nearer bound",
+    )
+    return Plan(source.table, spend, (step(source, keys, blocks, spend),), None, bias)
 
 
 def price_histograms(
@@ -244,7 +249,7 @@ def price_histograms(
     keys: Sequence[Key],
     blocks: Sequence[Block],
     spend: Spend,
-) -> Priced:
+) -> Plan[Joint, None]:
     """Each block's one term by several groupings at once: a sum for each of their cells, all in one scan."""
     if len(groupings) == 1:
         return price_blocks(source, (*groupings[0], *keys), blocks, spend)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.curator.gate import decode
+from sfumato.curator.gate import decode_answer
 from sfumato.curator.lower.computed import Layers
 from sfumato.curator.lower.relations import source
 from sfumato.curator.lower.transactions import transactions
-from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.curator.plan.selections import chosen, ranks
+from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.selections import plan_choice, plan_ranks
 from sfumato.curator.question.relation import Aliased, Table
 from sfumato.engines.program import People, Total
 from sfumato.errors import BudgetError, PolicyError, UsageError
@@ -32,7 +32,7 @@ from sfumato.oracle.gradients import labels
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.protocol import Oracle
 from sfumato.oracle.table_features import Catalogued, moved, short
-from sfumato.privacy.account import Cost, price
+from sfumato.privacy.account import price
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import shown, whole
@@ -41,11 +41,9 @@ from sfumato.privacy.neighbours import Neighbours
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.catalog import catalog
     from sfumato.curator.lower.source import Source
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.noisy_sum import NoisySum
-    from sfumato.curator.plan.priced import Payable
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.base.estimator import Private
@@ -165,12 +163,12 @@ class TableOracle(Oracle):
     def _quantiles(
         self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
-        (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.budget)
+        (answer,) = self._rounds.pay(plan_ranks(self._rows, keys, values, ranked, spend), self.budget)
         found: list[list[list[int]]] = answer
         return found
 
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
-        plan = chosen(self._rows, terms, mechanism, spend)
+        plan = plan_choice(self._rows, terms, mechanism, spend)
         (places,) = self._rounds.pay(plan, self.budget)
         found: list[int] = places
         return found
@@ -180,8 +178,11 @@ class TableOracle(Oracle):
         target = labels(self.declared)
         values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
         program = People(self._rows.rows, self._rows.where, tuple(map(Total, values)))
-        plan = Priced(
-            self._rows.table, self.budget.main, (Learnt(program, asked),), truncation(self._rows.table)
+        plan = Plan(
+            self._rows.table,
+            self.budget.main,
+            (Learnt(program, asked),),
+            describe_truncation(self._rows.table),
         )
         (steps,) = self._rounds.pay(plan, self.budget)
         return np.array(steps, dtype=np.float64) * STEP
@@ -241,18 +242,18 @@ class Rounds:
     def __init__(self, payer: Payer, name: str, verb: str = "fit") -> None:
         self._payer, self._name, self._verb, self._done = payer, name, verb, 0
 
-    def pay(self, plan: Priced, budget: FitBudget) -> list[Any]:
+    def pay(self, plan: Plan[Any, Any], budget: FitBudget) -> list[Any]:
         if not self._done:
             self._require_whole(plan, budget)
         self._done += 1
-        return decode(self._payer.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
+        return decode_answer(self._payer.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
 
-    def _require_whole(self, first: Payable, budget: FitBudget) -> None:
+    def _require_whole(self, first: Plan[Any, Any], budget: FitBudget) -> None:
         """A fit that was done before is free, round by round."""
         if self._payer.standing(first).free:
             return
         for events in {budget.events, budget.sums}:
-            standing = self._payer.standing(Whole(first.table, budget, events))
+            standing = self._payer.standing_after(first.table, price(Sequential(events)))
             if standing.left_after is None:
                 raise BudgetError(
                     "SF-B101",
@@ -261,27 +262,3 @@ class Rounds:
                     left=f"one question of up to ε = {shown(standing.left)}",
                     why="all rounds of a fit are to be paid for, and none is begun in vain",
                 )
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """All rounds of a fit, to be priced and never paid at once."""
-
-    table: catalog.Table
-    budget: FitBudget
-    events: tuple[Event, ...]
-    bias: tuple[str, ...] = ()
-    steps: tuple[Any, ...] = ()
-    request: str = "0" * 64
-
-    @property
-    def spend(self) -> Spend:
-        return self.budget.main
-
-    @property
-    def event(self) -> Event:
-        return Sequential(self.events)
-
-    @property
-    def cost(self) -> Cost:
-        return price(self.event)

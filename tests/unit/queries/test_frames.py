@@ -9,7 +9,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog.catalog import Catalog
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.measurement import Aggregate, Question
 from sfumato.curator.question.relation import Name
@@ -119,7 +119,7 @@ def test_a_frame_is_its_select(
 ) -> None:
     framed, selected = _frame(conditions, keys).agg(**aggregates), question(_sql(shown, where, keys))
     assert framed.outputs == selected.outputs
-    one, other = (plan(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
+    one, other = (plan_question(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
     assert one.request == other.request
     assert one.cost == other.cost
     assert one.measured == other.measured
@@ -131,7 +131,7 @@ def test_a_longer_frame_is_its_select(
 ) -> None:
     framed, selected = asked(Frame.of("visits", ASKED)), question(text)
     assert [each.name for each in framed.outputs] == [each.name for each in selected.outputs]
-    one, other = (plan(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
+    one, other = (plan_question(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
     assert one.request == other.request
     assert one.cost == other.cost
 
@@ -140,7 +140,7 @@ def test_a_longer_frame_is_its_select(
 def test_conditions_that_mean_nothing_are_refused_with_the_question(catalog: Catalog, condition: str) -> None:
     framed = Frame.of("visits", ASKED).where(condition).count()
     with pytest.raises(PolicyError, match=r"SF-Q(105|107|136)"):
-        plan(catalog.table, framed, PureSpend(Fraction(1)))
+        plan_question(catalog.table, framed, PureSpend(Fraction(1)))
 
 
 def test_count_is_short_for_one_count() -> None:
