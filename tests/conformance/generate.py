@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from conformance.parts import CENSUS, SURVEY, VISITS, Part, Pool, condition, number
-from sfumato.curator.question.measurement import Bounds, Question
-from sfumato.curator.question.relation import Sizes
-from sfumato.queries.sql import question
+from sfumato.curator.question.measurement import ContributionLimits, Question
+from sfumato.curator.question.relation import UnitRowCounts
+from sfumato.queries.sql import parse_question
 
 if TYPE_CHECKING:
     import random
@@ -246,7 +246,7 @@ def ask_plainly(draw: random.Random) -> Asked:
     sql = _select(pool, [], [part.sql], None)
     shapes = (kind, f"{pool.kind}: {kind}")
     direct = pool.direct and part.direct
-    return Asked(sql, question(sql), pool.population, shapes, direct, 0, (part.sql,), part.exact)
+    return Asked(sql, parse_question(sql), pool.population, shapes, direct, 0, (part.sql,), part.exact)
 
 
 def ask(draw: random.Random) -> Asked:
@@ -265,7 +265,7 @@ def ask(draw: random.Random) -> Asked:
     shapes = {kind for kind, _ in figures} | {f"by {kind}" for kind, _ in keys}
     shapes |= {f"{pool.kind}: {kind}" for kind, _ in figures} | ({"where"} if where else set())
     shapes |= {"bounded", f"bounded: {pool.kind}"} if bounds else set()
-    asked = replace(question(sql), bounds=bounds)
+    asked = replace(parse_question(sql), bounds=bounds)
     population = pool.population
     numbers = tuple(part.sql for _, part in figures)
     direct = direct and bounds is None and _plain_keys(keys)
@@ -278,8 +278,10 @@ def _plain_keys(keys: list[tuple[str, str]]) -> bool:
     return not any("CAST" in sql or "//" in sql or "LOWER(note)" in sql for _, sql in keys)
 
 
-def _bounds(draw: random.Random, pool: Pool) -> Bounds | None:
-    return Bounds(draw.choice([1, 2, 3]), draw.choice([1, 2, 5])) if draw.random() < 0.15 else None
+def _bounds(draw: random.Random, pool: Pool) -> ContributionLimits | None:
+    return (
+        ContributionLimits(draw.choice([1, 2, 3]), draw.choice([1, 2, 5])) if draw.random() < 0.15 else None
+    )
 
 
 def _select(pool: Pool, keys: list[str], figures: list[str], where: Part | None) -> str:
@@ -300,6 +302,6 @@ def ask_sizes(draw: random.Random) -> Asked:
     grouped = draw.choice(["", "rows > 20"])
     keys = f"{grouped} AS k0, " if grouped else ""
     sql = f"SELECT {keys}{shown} FROM visits" + (f" GROUP BY {grouped}" if grouped else "")
-    asked = replace(question(sql), relation=Sizes("visits"))
+    asked = replace(parse_question(sql), relation=UnitRowCounts("visits"))
     kind = "quantile" if "MEDIAN" in sql else "avg" if "AVG" in sql else "sum"
     return Asked(sql, asked, "people", ("sizes", f"sizes: {kind}"), False, int(bool(grouped)))

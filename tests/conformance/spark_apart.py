@@ -21,7 +21,7 @@ from conformance.with_spark import Beside
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.spark import connection
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 
 KEY = b"k" * 32
 VISITS = pa.table(
@@ -59,7 +59,7 @@ def compared(session: Any, folder: Path) -> int:
     programs = [
         step.program
         for sql in QUESTIONS
-        for step in plan_question(lab.table, question(sql), PureSpend(Fraction(1))).steps
+        for step in plan_question(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps
     ]
     for program in programs:
         duck, spark = beside.run(program)

@@ -15,7 +15,7 @@ from conformance.both_engines import Both
 from conformance.test_engines_agree import KEY
 from conformance.with_spark import Beside
 from sfumato.curator.catalog.domains import Numbers
-from sfumato.curator.lower.lowered import Lowered, coarser, number
+from sfumato.curator.lower.lowered_value import LoweredValue, coarsen_grid, require_number
 from sfumato.engines.program import Counted, Program, Tallies, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Codes, Grid, Preparation
@@ -31,7 +31,9 @@ C = Column(0, "c")
 
 def centred(column: Column, low: int, high: int) -> Feature:
     """As the catalog's columns become features."""
-    part, domain = number(coarser(Lowered(column, Numbers(low, high)), Numbers(low, high), 8), "it")
+    part, domain = require_number(
+        coarsen_grid(LoweredValue(column, Numbers(low, high)), Numbers(low, high), 8), "it"
+    )
     value = Add(Multiply(part.value, Constant(2)), Constant(-(domain.low + domain.high)))
     return Feature(column.name, Either(value, Constant(0)), domain.high - domain.low, 0.0, 1.0)
 

@@ -34,7 +34,7 @@ from sfumato.engines.values import (
     Spelled,
 )
 from sfumato.errors import PolicyError
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def test_every_function_means_the_same(
     per_unit = "SELECT who, AVG(gain) AS a, SUM(stay) AS t FROM visits GROUP BY who"
     asked.append(f"SELECT SUM(a) AS a, SUM(t) AS t FROM ({per_unit}) AS q")
     for sql in asked:
-        for step in asking.world.plan(question(sql)).steps:
+        for step in asking.world.plan(parse_question(sql)).steps:
             asking.agree(step.program, sql)
     assert called == set(FUNCTIONS)
 

@@ -24,19 +24,19 @@ import pytest
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.reference import Reference
 from conformance.worlds import World, make, sizes, stored
-from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods, Texts, begin
+from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods, start_of_period
 from sfumato.curator.plan.plan import QuestionPlan
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import (
-    LEAST,
+    MINIMUM_SHARE,
     Aggregate,
-    Count,
-    Covariance,
-    Mean,
-    Quantile,
-    Sum,
-    Units,
-    Variance,
+    CountOf,
+    CovarianceOf,
+    DistinctUnits,
+    MeanOf,
+    QuantileOf,
+    SumOf,
+    VarianceOf,
 )
 from sfumato.engines.program import Tallied
 from sfumato.engines.rows import Bounded, Scan
@@ -119,8 +119,8 @@ def _shown(domain: Domain, value: Any) -> Any:
         case Listed(values):
             return values[value]
         case Periods(unit=unit):
-            return _moment(begin(value, unit))
-        case Texts():
+            return _moment(start_of_period(value, unit))
+        case FreeTexts():
             return value
 
 
@@ -145,21 +145,21 @@ class Cell:
 
     def number(self, aggregate: Aggregate) -> tuple[float | None, float]:
         """The answer without noise, and how far rounding down may have taken it."""
-        if isinstance(aggregate, Quantile):
+        if isinstance(aggregate, QuantileOf):
             return self._quantile(aggregate)
         sums = [self.sums[place] for place in self.plan.sums(aggregate)]
         parts = [self.plan.measured[place].of for place in self.plan.sums(aggregate)]
         n = sums[-1]
         match aggregate:
-            case Count() | Units():
+            case CountOf() | DistinctUnits():
                 return n, 0
-            case Sum():
+            case SumOf():
                 return float(sums[0] * parts[0].step), self._within(parts[0]) * MOST_ROWS
-            case Mean():
+            case MeanOf():
                 return self._mean(sums[0], parts[0], n), self._within(parts[0])
-            case Variance():
+            case VarianceOf():
                 return self._variance(aggregate, sums, parts, n)
-            case Covariance():
+            case CovarianceOf():
                 return self._covariance(aggregate, sums, parts, n)
 
     def _within(self, part: Any) -> float:
@@ -169,7 +169,9 @@ class Cell:
     def _mean(self, total: int, part: Any, n: int) -> float | None:
         return float((Fraction(total, n) + part.centre) * part.step) if n else None
 
-    def _variance(self, aggregate: Variance, sums: list[int], parts: list[Any], n: int) -> tuple[Any, float]:
+    def _variance(
+        self, aggregate: VarianceOf, sums: list[int], parts: list[Any], n: int
+    ) -> tuple[Any, float]:
         if n < 2:
             return None, math.inf
         spread = Fraction(sums[0], n) * parts[0].step - (Fraction(sums[1], n) * parts[1].step) ** 2
@@ -180,7 +182,7 @@ class Cell:
         return value, slack + abs(value) * 1e-6 + 1e-6
 
     def _covariance(
-        self, aggregate: Covariance, sums: list[int], parts: list[Any], n: int
+        self, aggregate: CovarianceOf, sums: list[int], parts: list[Any], n: int
     ) -> tuple[Any, float]:
         if n < 2 or aggregate.scaled:
             return None, math.inf
@@ -190,7 +192,7 @@ class Cell:
         value = float(product - one * other) * (n / (n - 1) if aggregate.sample else 1)
         return value, _slack(parts) * 2 + abs(value) * 1e-6 + 1e-6
 
-    def _quantile(self, aggregate: Quantile) -> tuple[float | None, float]:
+    def _quantile(self, aggregate: QuantileOf) -> tuple[float | None, float]:
         """By the rule of PERCENTILE_CONT, which is between two values; on a coarser grid, within a step."""
         ranked = enumerate(self.plan.resolved.quantiles)
         place, part = next((i, part) for i, (part, together) in ranked if aggregate in together)
@@ -206,7 +208,7 @@ def _slack(parts: list[Any]) -> float:
 
 
 def _at_share(values: list[int], share: Fraction, domain: Any) -> float:
-    share = Fraction(0) if share == LEAST else Fraction(1) if share == 1 - LEAST else share
+    share = Fraction(0) if share == MINIMUM_SHARE else Fraction(1) if share == 1 - MINIMUM_SHARE else share
     exact = share * (len(values) - 1)
     low = math.floor(exact)
     high = min(low + 1, len(values) - 1)
@@ -295,7 +297,7 @@ def _compare(cell: Cell, aggregate: Any, number: Any, case: Asked, names: Any, t
     if number is None or math.isnan(number):
         assert not ours or within == math.inf, (case.sql, names, ours)
         return
-    if within == math.inf or (isinstance(aggregate, Quantile) and "DISC" in case.sql):
+    if within == math.inf or (isinstance(aggregate, QuantileOf) and "DISC" in case.sql):
         return
     tried["exact" if within == 0 else "near"] += 1
     assert ours is not None, (case.sql, names, number)

@@ -11,8 +11,8 @@ import pytest
 
 from conformance.both_engines import Both
 from conformance.with_spark import Beside
-from sfumato.curator.lower.computed import Layers, shortened
-from sfumato.curator.lower.source import Source
+from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm
+from sfumato.curator.lower.row_source import RowSource
 from sfumato.engines.program import Program, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Grid, Preparation
@@ -57,9 +57,9 @@ def beside(tmp_path: Path, spark: Any, rows: tuple[np.ndarray, np.ndarray]) -> B
     return prepared(Beside.at(tmp_path, spark), rows)
 
 
-def layers() -> Layers:
+def layers() -> ComputedColumns:
     unknown: Any = None
-    return Layers(Source(Scan("t"), ALL, unknown, unknown, 1, (), 1))
+    return ComputedColumns(RowSource(Scan("t"), ALL, unknown, unknown, 1, (), 1))
 
 
 def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], residual: Any) -> None:
@@ -90,6 +90,6 @@ def test_slopes_are_the_same_integers_on_spark(beside: Beside, rows: tuple[np.nd
 def test_rows_are_shortened_alike(both: Both) -> None:
     for norm in (100, ONE, 3 * ONE):
         grown = layers()
-        columns = shortened(grown, NAMES, [ONE] * 3, norm, ONE)
+        columns = clip_to_norm(grown, NAMES, [ONE] * 3, norm, ONE)
         duck, postgres = both.run(Program(grown.source.rows, ALL, (), tuple(map(Total, columns))))
         assert duck == postgres

@@ -28,7 +28,7 @@ from sfumato.engines.rows import ALL, Total
 from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
 from sfumato.engines.values import Column, Constant, Divide, Multiply
 from sfumato.errors import UsageError
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_every_function_means_the_same(asking: Asking, monkeypatch: pytest.Monke
     per_unit = "SELECT who, AVG(gain) AS a, SUM(stay) AS t FROM visits GROUP BY who"
     asked.append(f"SELECT SUM(a) AS a, SUM(t) AS t FROM ({per_unit}) AS q")
     for sql in asked:
-        for step in asking.world.plan(question(sql)).steps:
+        for step in asking.world.plan(parse_question(sql)).steps:
             asking.agree(step.program, sql)
     assert called == set(FUNCTIONS)
 

@@ -27,7 +27,7 @@ from sfumato.engines.spark.connection import own_session
 from sfumato.engines.spark.java import shimmed
 from sfumato.engines.spark.run import written
 from sfumato.errors import PolicyError, SfumatoError
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 
 VISITS = pa.table({"who": [1, 1, 2, 3, 3, 3], "cost": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "ward": list("AABBAB")})
 SAID: dict[str, Any] = {
@@ -230,7 +230,7 @@ def test_the_plan_has_no_exchange_that_the_plain_question_lacks(lab: sf.Lab, fra
     spark_engine = lab.engine._engine("spark:")
     assert isinstance(spark_engine, SparkEngine)
     for sql in PLAIN:
-        for step in plan_question(lab.table, question(sql), PureSpend(Fraction(1))).steps:
+        for step in plan_question(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps:
             ours = _exchanges(own, written(step.program, own, spark_engine.place))
             assert 0 < ours <= _exchanges(spark, sql), sql
 

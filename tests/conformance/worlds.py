@@ -20,9 +20,16 @@ import duckdb
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.curator.catalog.catalog import Table, declared
-from sfumato.curator.catalog.columns import AnyText, Between, During, OneOf, Promise, text
-from sfumato.curator.catalog.public_facts import public_facts
+from sfumato.curator.catalog.catalog import Table, declare_table
+from sfumato.curator.catalog.columns import (
+    DateColumn,
+    DeclaredColumn,
+    ListedColumn,
+    NumberColumn,
+    TextColumn,
+    text,
+)
+from sfumato.curator.catalog.public_facts import count_public_facts
 from sfumato.curator.plan.plan import QuestionPlan, price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
@@ -42,7 +49,7 @@ REMOVALS = 20
 SIZES = (1000, 300, *[40] * 8, *[10] * 6, *[3] * 4, 2, 2, 1, 1)
 WORDS = ("", "pain", "PAIN a_b", "50% ä\\", "日本語", "ß", "x" * 1200)
 
-VISITS: dict[str, Promise] = {
+VISITS: dict[str, DeclaredColumn] = {
     "cost": sf.between(0, 5000),
     "gain": sf.between(-7.5, 2.25, step=0.125),
     "stay": sf.between(-1, 60, step=1),
@@ -57,18 +64,18 @@ VISITS: dict[str, Promise] = {
     "sex": sf.one_of("f", "m", constant=True),
     "born": sf.between(1900, 2020, step=1, constant=True),
 }
-STAYS: dict[str, Promise] = {
+STAYS: dict[str, DeclaredColumn] = {
     "nights": sf.between(0, 30, step=1),
     "ward": sf.one_of("B", "C", "D"),
     "bill": sf.between(-100, 100),
     "since": sf.between(date(2020, 1, 1), date(2020, 12, 31), missing=date(2020, 7, 1)),
 }
-WARDS: dict[str, Promise] = {
+WARDS: dict[str, DeclaredColumn] = {
     "ward": sf.one_of("A", "B", "C"),
     "region": sf.one_of("N", "S"),
     "beds": sf.between(0, 500, step=1),
 }
-SURVEY: dict[str, Promise] = {
+SURVEY: dict[str, DeclaredColumn] = {
     "cost": sf.between(0, 5000),
     "stay": sf.between(-1, 60, step=1),
     "ward": sf.one_of("A", "B", "C"),
@@ -81,53 +88,53 @@ SURVEY: dict[str, Promise] = {
 # ---- values ------------------------------------------------------------------------------------------------
 
 
-def _odd(draw: random.Random, promise: Promise) -> Any:
+def _odd(draw: random.Random, promise: DeclaredColumn) -> Any:
     """Any value that a source may hold."""
     match promise:
-        case Between(low, high):
+        case NumberColumn(low, high):
             inside = draw.uniform(float(low), float(high))
             return draw.choice([*[inside] * 6, round(inside), *_outside(promise), math.nan, None, -0.0])
-        case During(low, high):
+        case DateColumn(low, high):
             span = (high - low) / timedelta(seconds=1)
             return draw.choice([low, high, None, *[low + timedelta(seconds=int(draw.uniform(0, span)))] * 6])
-        case OneOf(values):
+        case ListedColumn(values):
             return draw.choice([*values, *values, None, *(["other"] if isinstance(values[0], str) else [])])
-        case AnyText():
+        case TextColumn():
             return draw.choice([*WORDS, None])
 
 
-def _outside(promise: Between) -> list[float]:
+def _outside(promise: NumberColumn) -> list[float]:
     low, high = float(promise.low), float(promise.high)
     return [low, high, low - 1, high + 1, 1e308, -1e308, math.inf, -math.inf]
 
 
-def _corner(draw: random.Random, promise: Promise) -> Any:
+def _corner(draw: random.Random, promise: DeclaredColumn) -> Any:
     """A value at one end; of a list mostly the first, where public tables have most rows."""
     match promise:
-        case Between():
+        case NumberColumn():
             return draw.choice(_outside(promise))
-        case During(low, high):
+        case DateColumn(low, high):
             return draw.choice([low, high])
-        case OneOf(values):
+        case ListedColumn(values):
             return draw.choice([values[0], *values])
-        case AnyText():
+        case TextColumn():
             return draw.choice(WORDS)
 
 
-def _opposite(promise: Promise, value: Any) -> Any:
+def _opposite(promise: DeclaredColumn, value: Any) -> Any:
     """The other end, or the next value of a list."""
     match promise:
-        case Between(low, high):
+        case NumberColumn(low, high):
             return float(high) if value < 0 or value == float(low) else float(low)
-        case During(low, high):
+        case DateColumn(low, high):
             return high if value == low else low
-        case OneOf(values):
+        case ListedColumn(values):
             return values[(values.index(value) + 1) % len(values)]
-        case AnyText():
+        case TextColumn():
             return "other"
 
 
-def _unit_rows(draw: random.Random, columns: Mapping[str, Promise], size: int) -> list[dict[str, Any]]:
+def _unit_rows(draw: random.Random, columns: Mapping[str, DeclaredColumn], size: int) -> list[dict[str, Any]]:
     """Of one unit: varied, all the same at a corner, or at a corner in every group."""
     style = draw.choice(["varied", "corner", "corner", "spread"])
     corner = {name: _corner(draw, promise) for name, promise in columns.items()}
@@ -135,30 +142,30 @@ def _unit_rows(draw: random.Random, columns: Mapping[str, Promise], size: int) -
         return [corner] * size
     if style == "varied":
         return [{name: _odd(draw, promise) for name, promise in columns.items()} for _ in range(size)]
-    keys = {name: promise for name, promise in columns.items() if not isinstance(promise, Between)}
+    keys = {name: promise for name, promise in columns.items() if not isinstance(promise, NumberColumn)}
     return [corner | {name: _corner(draw, promise) for name, promise in keys.items()} for _ in range(size)]
 
 
 # ---- sources -----------------------------------------------------------------------------------------------
 
 
-def _arrow(rows: list[dict[str, Any]], columns: Mapping[str, Promise]) -> pa.Table:
+def _arrow(rows: list[dict[str, Any]], columns: Mapping[str, DeclaredColumn]) -> pa.Table:
     arrays = {name: pa.array([row[name] for row in rows], _type(p)) for name, p in columns.items()}
     if rows and "who" in rows[0]:
         arrays["who"] = pa.array([row["who"] for row in rows], pa.int64())
     return pa.table(arrays)
 
 
-def _type(promise: Promise) -> pa.DataType:
+def _type(promise: DeclaredColumn) -> pa.DataType:
     match promise:
-        case Between():
+        case NumberColumn():
             return pa.float64()
-        case During():
+        case DateColumn():
             return pa.timestamp("us") if promise.unit == "second" else pa.date32()
-        case OneOf(values):
+        case ListedColumn(values):
             kinds = {str: pa.string(), bool: pa.bool_()}
             return kinds.get(type(values[0]), pa.float64())
-        case AnyText():
+        case TextColumn():
             return pa.string()
 
 
@@ -167,7 +174,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _rows(
-    draw: random.Random, columns: Mapping[str, Promise], sizes: tuple[int, ...]
+    draw: random.Random, columns: Mapping[str, DeclaredColumn], sizes: tuple[int, ...]
 ) -> list[dict[str, Any]]:
     rows = [
         {name: _numbers(value) for name, value in row.items()} | {"who": who}
@@ -223,7 +230,7 @@ def make(folder: Path, seed: int, *, neighbours: bool = True) -> World:
     for name, table in tables.items():
         world.engine.prepare(sources[name], table.preparation(KEY), table.snapshot_name)
         if table.is_public:
-            tables[name] = public_facts(world.engine, table)
+            tables[name] = count_public_facts(world.engine, table)
     if neighbours:
         world.neighbours["people"] = _without(world, sources, draw)
         world.neighbours["survey"] = _changed(world, "survey", sources["survey"], draw)
@@ -232,9 +239,9 @@ def make(folder: Path, seed: int, *, neighbours: bool = True) -> World:
 
 
 def _people(draw: random.Random) -> tuple[dict[str, Table], dict[str, pa.Table]]:
-    visits = declared("visits", sf.Unit("who", draw.choice([1, 3, 8, 20]), of="people"), VISITS)
-    stays = declared("stays", sf.Unit("who", draw.choice([1, 2, 4]), of="people"), STAYS)
-    survey, census = (declared(name, sf.ROW, SURVEY) for name in ("survey", "census"))
+    visits = declare_table("visits", sf.Unit("who", draw.choice([1, 3, 8, 20]), of="people"), VISITS)
+    stays = declare_table("stays", sf.Unit("who", draw.choice([1, 2, 4]), of="people"), STAYS)
+    survey, census = (declare_table(name, sf.ROW, SURVEY) for name in ("survey", "census"))
     few = tuple(min(size, 40) for size in SIZES[:-3])
     sources = {
         "visits": _arrow(_rows(draw, VISITS, SIZES), VISITS),
@@ -329,15 +336,15 @@ def _decoded(folder: Path, table: Table) -> pa.Table:
     return pa.table({**whose, **arrays})
 
 
-def decoded(promise: Promise, stored: Any) -> Any:
+def decoded(promise: DeclaredColumn, stored: Any) -> Any:
     if stored is None or isinstance(stored, str):
         return stored
     match promise:
-        case Between():
+        case NumberColumn():
             return float(stored * promise.step)
-        case During():
+        case DateColumn():
             return _moment(stored, promise.unit)
-        case OneOf(values):
+        case ListedColumn(values):
             return _numbers(values[stored])
 
 

@@ -25,14 +25,14 @@ SIDES = (POINTS[:, 0] > 0).astype(int)
 @pytest.fixture
 def first_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coin of the first row falls where it is scored."""
-    coins = search.coins
+    draw = search.draw_test_rows
 
     def loaded(rows: int) -> Any:
-        found = coins(rows)
+        found = draw(rows)
         found[0] = True
         return found
 
-    monkeypatch.setattr(search, "coins", loaded)
+    monkeypatch.setattr(search, "draw_test_rows", loaded)
 
 
 def _search() -> Any:

@@ -13,9 +13,10 @@ import pytest
 import sfumato as sf
 from sfumato import audit
 from sfumato.learn.base.saving import told
+from sfumato.learn.search_scores import ScoredRows
 from sfumato.learn.search_tables import Best
 from sfumato.oracle.fit_budget import event_of
-from sfumato.oracle.held_rows import IntegerCoding, RowLayout, ScoredRows
+from sfumato.oracle.over_held_rows import IntegerCoding, RowLayout
 from sfumato.privacy.events import Sequential
 
 ALPHA = 1e-6
@@ -127,13 +128,13 @@ def test_the_best_of_all_keeps_its_price_and_a_planted_mistake_does_not(
 ) -> None:
     if side != "by its coin":
         loaded = side == "scored on"
-        monkeypatch.setattr("sfumato.learn.search_tables.coins", lambda rows: np.full(rows, loaded))
+        monkeypatch.setattr("sfumato.learn.search_tables.draw_test_rows", lambda rows: np.full(rows, loaded))
     searched = best(sf.learn.GaussianNB(), RowLayout(numbers(2), 2), SPENDS[0])
     target = outcomes(searched, []), outcomes(searched, [[BOUND, -BOUND, 1]])
     assert not audit.run(target, claim=searched.event(), samples=1000, alpha=ALPHA).violates
     if side != "scored on":
         return
-    monkeypatch.setattr("sfumato.learn.search_tables.scored", lambda found, spend: float(found.sum()))
+    monkeypatch.setattr("sfumato.learn.search_tables.release_score", lambda found, spend: float(found.sum()))
     assert audit.run(target, claim=searched.event(), samples=1000, alpha=ALPHA).violates
 
 

@@ -9,7 +9,7 @@ import click
 
 import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
-from sfumato.curator.catalog.columns import AnyText, Between, During, OneOf, Promise
+from sfumato.curator.catalog.columns import DateColumn, DeclaredColumn, ListedColumn, NumberColumn, TextColumn
 from sfumato.engines.router import is_address
 from sfumato.privacy.exact import shown
 
@@ -155,8 +155,8 @@ def _unit(options: dict[str, Any]) -> sf.Unit | None:
     return sf.Unit(options["unit"], max_rows=options["max_rows"], of=options["of"])
 
 
-def _promises(options: dict[str, Any]) -> dict[str, Promise]:
-    promises: dict[str, Promise] = {
+def _promises(options: dict[str, Any]) -> dict[str, DeclaredColumn]:
+    promises: dict[str, DeclaredColumn] = {
         column: sf.between(_number(low), _number(high)) for column, low, high in options["between"]
     }
     return promises | {
@@ -165,7 +165,7 @@ def _promises(options: dict[str, Any]) -> dict[str, Promise]:
     }
 
 
-def _listed(values: list[str]) -> OneOf:
+def _listed(values: list[str]) -> ListedColumn:
     try:
         return sf.one_of(*(_number(value) for value in values))
     except click.BadParameter:
@@ -209,7 +209,7 @@ def _protected(table: Table) -> str:
     return f"all rows of one {table.unit.column}, of which at most {table.unit.max_rows} count"
 
 
-def _promise(promise: Promise) -> str:
+def _promise(promise: DeclaredColumn) -> str:
     missing = promise.missing
     said = [_held(promise)]
     if missing is not None:
@@ -219,17 +219,17 @@ def _promise(promise: Promise) -> str:
     return "; ".join(said)
 
 
-def _held(promise: Promise) -> str:
+def _held(promise: DeclaredColumn) -> str:
     match promise:
-        case Between():
+        case NumberColumn():
             return (
                 f"between {shown(promise.low)} and {shown(promise.high)}, in steps of {shown(promise.step)}"
             )
-        case During():
+        case DateColumn():
             return f"between {promise.low} and {promise.high}, to the {promise.unit}"
-        case OneOf():
+        case ListedColumn():
             values = promise.domain().shown()
             some = ", ".join(map(str, values[:8]))
             return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > 8 else "")
-        case AnyText():
+        case TextColumn():
             return "a text"

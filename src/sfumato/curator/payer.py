@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
-    from sfumato.curator.catalog.catalog import Contents, Table
+    from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan
@@ -51,7 +51,7 @@ class LabAccess(Protocol):
     def incidents(self) -> Incidents: ...
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> CatalogContents:
         """All that the catalog says now: the same object until it changes."""
 
     def table(self, name: str) -> Table: ...

@@ -78,7 +78,7 @@ class Expressions:
             case Least() | Greatest():
                 return self._extreme(part)
             case Lookup(of, entries):
-                known = [None if entry is None else bounded(entry) for entry in entries]
+                known = tuple(None if entry is None else bounded(entry) for entry in entries)
                 return self.dialect.entry(known, self.value(of))
             case Choose(when, then, otherwise):
                 one, other = (self._as(each, self._kind(part)) for each in (then, otherwise))
@@ -182,7 +182,7 @@ class Expressions:
     def _among(self, part: str, values: tuple[int, ...]) -> str:
         if not values:
             return _none(part)
-        clamped = [_clamped(number) for number in values]
+        clamped = tuple(_clamped(number) for number in values)
         if len(values) <= _SHORT:
             return f"{part} IN ({', '.join(map(str, clamped))})"
         return self.dialect.one_of_many(part, clamped)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.rows import scans
 from sfumato.errors import SfumatoError
+from sfumato.files.durable import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,14 +97,8 @@ class Engines:
             self._note(known)
 
     def _note(self, known: dict[str, str]) -> None:
-        fresh = self._addresses.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(known, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._addresses)
+        # An address may hold a password.
+        replace_file(self._addresses, json.dumps(known).encode(), private=True)
 
 
 def is_address(source: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,14 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.catalog import Catalog, Table, declared
-from sfumato.curator.catalog.public_facts import public_facts, require_rows
+from sfumato.curator.catalog.catalog import Catalog, Table, declare_table
+from sfumato.curator.catalog.public_facts import count_public_facts, require_rows
 from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.catalog.schema_file import Schema
-from sfumato.curator.catalog.schema_file import read as read_schema
+from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
 from sfumato.curator.payer import population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
+from sfumato.files.durable import create_private_file
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.published import Published
 from sfumato.lab.registration import (
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from sfumato.curator.answers.release import Release
-    from sfumato.curator.catalog.catalog import Contents
-    from sfumato.curator.catalog.columns import Promise
+    from sfumato.curator.catalog.catalog import CatalogContents
+    from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import Spending
     from sfumato.engines.router import Engines
     from sfumato.privacy.ends import Protected
@@ -68,7 +68,7 @@ class Lab:
         source: Any,
         *,
         unit: Protected | None = None,
-        columns: Mapping[str, Promise] | None = None,
+        columns: Mapping[str, DeclaredColumn] | None = None,
         budget: Budget | None = None,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         rows: int | None = None,
@@ -88,7 +88,7 @@ class Lab:
         if schema is not None:
             require_nothing_else(said)
             said = read_schema(schema)
-        table = declared(name, said.unit, said.columns, said.neighbours, said.rows)
+        table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
         with self._changing():
             if name in self._catalog.tables():
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
@@ -104,7 +104,7 @@ class Lab:
         name: str,
         source: Any,
         *,
-        columns: Mapping[str, Promise] | None = None,
+        columns: Mapping[str, DeclaredColumn] | None = None,
         max_rows: int | None = None,
         rows: int | None = None,
     ) -> None:
@@ -118,7 +118,7 @@ class Lab:
             unit = old.protects if max_rows is None else with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
-            table = declared(name, unit, promised, old.neighbours, public_rows)
+            table = declare_table(name, unit, promised, old.neighbours, public_rows)
             self._catalog.add(self._prepared(table, source))
 
     def drop(self, name: str) -> None:
@@ -176,7 +176,7 @@ class Lab:
         return self._catalog.table(name)
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> CatalogContents:
         """All that the catalog says now: the same object until it changes."""
         return self._catalog.contents
 
@@ -243,7 +243,7 @@ class Lab:
         numbered = self._catalog.begin(replace(table, home=self.engine.home(source)))
         self.engine.prepare(source, numbered.preparation(self._ranking_key()), numbered.snapshot_name)
         if table.is_public:
-            return public_facts(self.engine, numbered)
+            return count_public_facts(self.engine, numbered)
         if table.public_rows is not None:
             require_rows(self.engine, numbered)
         return numbered
@@ -263,7 +263,7 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.create(folder, ledger)
-    _write_private(folder / _KEY, secrets.token_bytes(32))
+    create_private_file(folder / _KEY, secrets.token_bytes(32))
     return Lab(folder)
 
 
@@ -273,11 +273,3 @@ def open(path: str | Path, *, ledger: str | None = None) -> Lab:
     if not (folder / _KEY).exists():
         raise UsageError("SF-C119", f"'{folder.name}' is not a lab.", try_=f'sf.create("{folder}")')
     return Lab(folder, ledger)
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

@@ -36,9 +36,9 @@ class Published:
 
     def read(self) -> Release:
         """Return the kept answer. Nothing here can charge: it is looked up, or it is refused."""
-        from sfumato.queries.sql import question  # sqlglot comes with the first question
+        from sfumato.queries.sql import parse_question  # sqlglot comes with the first question
 
-        query = Query(Payer(self.lab, None), question(self.text), self.text)
+        query = Query(Payer(self.lab, None), parse_question(self.text), self.text)
         plan = query.plan(cast("Spending", dict(self.spend)))
         kept = self.lab.ledger.find(self.publication.request)
         if kept is None or plan.request != self.publication.request:

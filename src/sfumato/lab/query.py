@@ -11,14 +11,14 @@ from sfumato.curator.answers.post_processing import require_numbers
 from sfumato.curator.answers.release import Release
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
-from sfumato.curator.question.measurement import Bounds
+from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.curator.catalog.catalog import Contents
+    from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.spend import Spend
@@ -32,14 +32,14 @@ class Query(Measure[Release]):
     def __init__(self, payer: Payer, question: Question, text: str) -> None:
         super().__init__(payer, text, self.plan, self._answer, _expected_error)
         self.question = question
-        self._known: tuple[Contents, ResolvedQuestion] | None = None
+        self._known: tuple[CatalogContents, ResolvedQuestion] | None = None
         resolved = self._resolve()
         require_numbers(resolved)
         resolved.require_answerable()
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
         """Return the same question, of which one unit counts in so many groups with so many rows in each."""
-        bounds = Bounds(whole(groups, "groups"), whole(rows, "rows"))
+        bounds = ContributionLimits(whole(groups, "groups"), whole(rows, "rows"))
         text = f"{self._text} bounded(groups={groups}, rows={rows})"
         return Query(self._payer, replace(self.question, bounds=bounds), text)
 

@@ -12,14 +12,14 @@ from sfumato.curator.answers.measure import Measure
 from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure, Receipt
 from sfumato.curator.gate import decode_answer
-from sfumato.curator.lower.relations import source
+from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.distances import plan_distance
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.selections import plan_subsample, plan_top, require_listed
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.steps import Choices
-from sfumato.curator.question.relation import Comparison, Filtered, Literal
+from sfumato.curator.question.relation import Comparison, Filter, Literal
 from sfumato.lab.partition import Partition
 from sfumato.lab.query import Query
 from sfumato.privacy.exact import whole
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.catalog.domains import Listed, Numbers, Periods
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer, Spending
     from sfumato.curator.plan.distances import Distance, Property
     from sfumato.curator.plan.plan import QuestionPlan
@@ -109,23 +109,21 @@ class FrameQuestions:
         domain = require_listed(self._rows(frame.relation), column)[1]
         literals = [domain.at(place) for place in range(domain.low, domain.high + 1)]
         parts = {
-            shown: replace(
-                frame, relation=Filtered(frame.relation, Comparison(column, "=", Literal(literal)))
-            )
+            shown: replace(frame, relation=Filter(frame.relation, Comparison(column, "=", Literal(literal))))
             for shown, literal in zip(domain.shown(), literals, strict=True)
         }
         return Partition(self.payer, name, parts, partial(_copies, frame.relation, column))
 
-    def _rows(self, relation: Relation) -> Source:
-        return source(relation, self.payer.lab.table)
+    def _rows(self, relation: Relation) -> RowSource:
+        return lower_relation(relation, self.payer.lab.table)
 
-    def _one_choice(self, rows: Source, spending: Spending) -> Spend:
+    def _one_choice(self, rows: RowSource, spending: Spending) -> Spend:
         return self.payer.spend(rows.table, _ONE_CHOICE, spending)
 
 
 def _copies(relation: Relation, column: Expression, tables: Tables) -> int:
     """Return in how many parts neighbours can differ: those of one unit, or of one removed and one added."""
-    rows = source(relation, tables)
+    rows = lower_relation(relation, tables)
     part, domain = require_listed(rows, column)
     units = 1 if rows.table.neighbours is Neighbours.ADD_REMOVE else 2
     return min(units * (1 if part.constant else rows.max_rows), domain.size)

@@ -12,7 +12,7 @@ from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
-    from sfumato.curator.catalog.catalog import Contents, Table
+    from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.ledger import Ledger
 
 
@@ -26,7 +26,7 @@ def require_nothing_else(said: Schema) -> None:
         )
 
 
-def require_one_relation(contents: Contents, table: Table) -> None:
+def require_one_relation(contents: CatalogContents, table: Table) -> None:
     """Refuse other neighbours than the population's: a price for one relation is none for the other.
 
     This holds for tables that were dropped too, because an account outlives its tables.

@@ -34,24 +34,24 @@ class Session:
 
     def sql(self, text: str) -> Query:
         """Return a question in SQL. Nothing is read or spent until it is released."""
-        from sfumato.queries.sql import question
+        from sfumato.queries.sql import parse_question
 
-        return Query(self._payer, question(text), text)
+        return Query(self._payer, parse_question(text), text)
 
     def table(self, name: str) -> Frame[Query, Partition]:
         """Return a table to ask about step by step: where, group_by, then agg, top, distance and more."""
         from sfumato.lab.questions import FrameQuestions
-        from sfumato.queries.aggregations import named
+        from sfumato.queries.aggregations import require_name
         from sfumato.queries.frames import Frame
 
-        return Frame.of(self._lab.table(named(name)).name, FrameQuestions(self._payer))
+        return Frame.of(self._lab.table(require_name(name)).name, FrameQuestions(self._payer))
 
     def graph(self, name: str) -> Graph:
         """Return a graph to ask about: its degrees, and the number of its edges."""
         from sfumato.lab.graph import Graph
-        from sfumato.queries.aggregations import named
+        from sfumato.queries.aggregations import require_name
 
-        return Graph(self._payer, named(name))
+        return Graph(self._payer, require_name(name))
 
     def oracle(self, table: str, *, epsilon: Number, questions: int = 1) -> QueryOracle:
         """Return an oracle for one's own programs: so many noisy averages, each for an equal part of ε."""
@@ -74,12 +74,12 @@ class Session:
         `sf.learn.Search` is charged once, for all its runs.
         """
         from sfumato.learn import Search
+        from sfumato.learn.base.fit_table import fit_table
         from sfumato.learn.search_tables import search
-        from sfumato.oracle.over_tables import fit
-        from sfumato.queries.aggregations import named
+        from sfumato.queries.aggregations import require_name
 
-        fits: Any = search if type(estimator) is Search else fit
-        fitted: Fitted = fits(self._payer, estimator, named(table), features, target, rows_per_unit)
+        fits: Any = search if type(estimator) is Search else fit_table
+        fitted: Fitted = fits(self._payer, estimator, require_name(table), features, target, rows_per_unit)
         return fitted
 
     def evaluate(
@@ -98,10 +98,10 @@ class Session:
         """Measure a linear classifier that was learnt behind the curator on a table; charged first."""
         from sfumato.learn.evaluate_tables import measured
         from sfumato.learn.evaluation import Measure, spent
-        from sfumato.queries.aggregations import named
+        from sfumato.queries.aggregations import require_name
 
         measure, budget = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
-        return measured(self._payer, model, named(table), target, measure, budget, rows_per_unit)
+        return measured(self._payer, model, require_name(table), target, measure, budget, rows_per_unit)
 
     @property
     def budget(self) -> BudgetView:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.curator.answers.results import NoisyFigure
-from sfumato.curator.question.measurement import Mean, Sum
+from sfumato.curator.question.measurement import MeanOf, SumOf
 from sfumato.errors import PolicyError
 from sfumato.privacy.exact import positive, whole
 
@@ -31,11 +31,11 @@ class QueryOracle:
 
     def mean(self, of: str) -> NoisyFigure:
         """Return the share of rows for which a condition holds, or the average of a number."""
-        return self._answer(Mean(_read(of)))
+        return self._answer(MeanOf(_read(of)))
 
     def sum(self, of: str) -> NoisyFigure:
         """Return the sum of a number, or how many rows satisfy a condition."""
-        return self._answer(Sum(_read(of)))
+        return self._answer(SumOf(_read(of)))
 
     @property
     def left(self) -> int:
@@ -45,7 +45,7 @@ class QueryOracle:
     def __repr__(self) -> str:
         return f"Oracle on {self._frame!r}: {self._left} questions left"
 
-    def _answer(self, aggregate: Mean | Sum) -> NoisyFigure:
+    def _answer(self, aggregate: MeanOf | SumOf) -> NoisyFigure:
         if self._left < 1:
             raise PolicyError(
                 "SF-B104", "This oracle has answered all its questions.", try_="s.oracle(…) anew"
@@ -59,6 +59,6 @@ class QueryOracle:
 
 
 def _read(text: str) -> Expression:
-    from sfumato.queries.aggregations import read
+    from sfumato.queries.aggregations import parse_column
 
-    return read(text)
+    return parse_column(text)

@@ -21,7 +21,7 @@ from sfumato.learn.base.estimator import Private
 from sfumato.learn.trees.cells import corner, deviation, nearest
 from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Lookup, Multiply, share_of
 from sfumato.oracle.spread import Spread, spread
-from sfumato.oracle.threads import one_thread
+from sfumato.oracle.threads import use_one_thread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _clustered(summary: _Summary, clusters: int, rng: Any) -> tuple[Floats, Floa
     points = np.concatenate([summary.means[:, None] + noise, summary.means[:, None] - noise], axis=1)
     weights = np.repeat(summary.counts / points.shape[1], points.shape[1])
     flat = np.clip(points.reshape(-1, features), -1, 1)
-    with one_thread():
+    with use_one_thread():
         found = PlainKMeans(clusters, n_init=3, random_state=rng).fit(flat, sample_weight=weights)
     away = flat - found.cluster_centers_[found.labels_]
     return found.cluster_centers_, np.sqrt(np.average(away**2, axis=0, weights=weights)) + 1e-3

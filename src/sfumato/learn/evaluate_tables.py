@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.lower.computed import Layers, total
+from sfumato.curator.lower.computed import ComputedColumns, sum_values
 from sfumato.errors import PolicyError
 from sfumato.learn.evaluation import Counts
 from sfumato.learn.linear.scores import LinearClassifier, length_of
@@ -38,7 +38,7 @@ from sfumato.privacy.exact import whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.evaluation import Evaluation, Measure
@@ -64,7 +64,7 @@ def measured(
     found, cut = short(bounded, declared, length_of(declared), 1.0)
     if not model.suits(cut) or labels(declared).classes != measure.classes:
         raise _not_here()
-    layers = Layers(found)
+    layers = ComputedColumns(found)
     scores = _scores(model, cut, layers)
     cells = _Cells(Rounds(payer, type(model).__name__, "evaluate"), layers.source, budget)
     first, second = measure.shares
@@ -89,11 +89,11 @@ def _not_here() -> PolicyError:
 class _Cells:
     """Counts in cells of the class and something else."""
 
-    def __init__(self, rounds: Rounds, source: Source, budget: FitBudget) -> None:
+    def __init__(self, rounds: Rounds, source: RowSource, budget: FitBudget) -> None:
         self._rounds, self._budget = rounds, budget
         self._replaced = source.table.neighbours is Neighbours.REPLACE_ONE
 
-    def counted(self, label: Key, other: Key, layers: Layers, share: Any) -> Counts:
+    def counted(self, label: Key, other: Key, layers: ComputedColumns, share: Any) -> Counts:
         spend: Spend = share_of(self._budget.main, share)
         block = Block((COUNT,), 1, 1)
         (answer,) = self._rounds.pay(
@@ -103,20 +103,23 @@ class _Cells:
         return Counts(np.array(answer, dtype=np.int64).reshape(label.size, other.size), noise.deviation)
 
 
-def _scores(model: LinearClassifier, cut: Declared, layers: Layers) -> list[Value]:
+def _scores(model: LinearClassifier, cut: Declared, layers: ComputedColumns) -> list[Value]:
     weights, origin = model.whole_weights(cut, _ONE)
     values = [feature.value for feature in cut.features]
     return list(
         layers.add(
             [
-                Add(total([Multiply(v, Constant(w)) for v, w in zip(values, row, strict=True)]), Constant(at))
+                Add(
+                    sum_values([Multiply(v, Constant(w)) for v, w in zip(values, row, strict=True)]),
+                    Constant(at),
+                )
                 for row, at in zip(weights.tolist(), origin.tolist(), strict=True)
             ]
         )
     )
 
 
-def _guessed(scores: list[Value], layers: Layers) -> Value:
+def _guessed(scores: list[Value], layers: ComputedColumns) -> Value:
     """The place of the highest score, the first of several; of one score, whether it is above nothing."""
     if len(scores) == 1:
         return layers.add([Choose(AtLeast(scores[0], 1), Constant(1), Constant(0))])[0]
@@ -128,8 +131,8 @@ def _guessed(scores: list[Value], layers: Layers) -> Value:
     return place
 
 
-def _binned(score: Value, bins: int, layers: Layers) -> Value:
+def _binned(score: Value, bins: int, layers: ComputedColumns) -> Value:
     """In how many of the edges between bins of chances the score lies above."""
     edges = [math.ceil(math.log(at / (bins - at)) * _ONE) for at in range(1, bins)]
     above = [Choose(AtLeast(score, edge), Constant(1), Constant(0)) for edge in edges]
-    return layers.add([total(above) if above else Constant(0)])[0]
+    return layers.add([sum_values(above) if above else Constant(0)])[0]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sfumato.curator.lower.computed import total
+from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.oracle.blocks import Add, Block, Constant, Divide, Key, Lookup, Multiply
@@ -94,7 +94,7 @@ class Waves:
             Multiply(feature.value, Constant(step))
             for feature, step in zip(declared.features, row, strict=True)
         ]
-        return Add(total(parts), Constant(whole_waves))
+        return Add(sum_values(parts), Constant(whole_waves))
 
 
 def _place(along: Value) -> Value:

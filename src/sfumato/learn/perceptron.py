@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.score_gradients import Grow
     from sfumato.oracle.blocks import Predicate, Value
+    from sfumato.oracle.gradients import Grow
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]

@@ -10,8 +10,6 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -19,11 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import Paying
+from sfumato.learn.search_scores import draw_test_rows, release_score, score_own_rows
 from sfumato.noise.sampling.bits import OS, below
-from sfumato.oracle.blocks import Block, noisy
-from sfumato.oracle.declared import ONE, box, codes, numbers_of
 from sfumato.oracle.fit_budget import FitBudget, event_of
-from sfumato.oracle.row_by_row import one_by_one
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
 from sfumato.privacy.exact import whole
@@ -32,19 +28,14 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from sfumato.curator.plan.spend import Spend
     from sfumato.privacy.events import Event
 
 Setting = TypeVar("Setting")
 Found = TypeVar("Found")
 
-_TESTED = 4
-"""One row in so many is kept to compare by."""
 _HALVINGS = 40
 _TRIES = 10_000
-_QUALITY = ONE
 
 
 def _of_best(name: str) -> Callable[[Any], bool]:
@@ -152,14 +143,14 @@ class Search(Paying):
         with self._paying() as (budget, pay):
             for event in budget.events:
                 pay(event)
-            tested = coins(len(rows))
+            tested = draw_test_rows(len(rows))
 
             def run(setting: dict[str, Any]) -> tuple[Any, float]:
                 fitted = self._made(setting, plan.amounts)
                 fitted.checked(X, y)
                 fitted.learnt(rows[~tested], targets[~tested])
-                quality = _qualities(fitted, rows[tested], targets[tested])
-                return fitted, scored(whole_qualities(quality, int(tested.sum())), plan.score)
+                qualities = score_own_rows(fitted, rows[tested], targets[tested])
+                return fitted, release_score(qualities, plan.score)
 
             self.keep(*best_of(plan.event.stop, settings, run))
         self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
@@ -261,35 +252,3 @@ def best_of(
     if kept is None:
         raise AssertionError("there is a run at least")
     return kept
-
-
-def coins(rows: int) -> NDArray[np.bool_]:
-    """A coin for each row, whatever the others are."""
-    words = OS.words(rows)
-    return np.asarray(words % np.uint64(_TESTED) == 0)
-
-
-def whole_qualities(quality: NDArray[np.float64], rows: int) -> NDArray[np.int64]:
-    """How well each row is met, from 0 to 1, in whole steps, rounded down; not at all where unknown."""
-    if quality.shape != (rows,):
-        raise AssertionError("a row adds one number to the score")
-    known = np.clip(np.nan_to_num(quality, nan=0.0), 0.0, 1.0)
-    return np.floor(known * _QUALITY).astype(np.int64)
-
-
-def scored(qualities: NDArray[np.int64], spend: Spend) -> float:
-    """Their noisy sum."""
-    noise = noisy(Block((), _QUALITY, _QUALITY**2), spend, 1, False)
-    return float(noise.release(np.array([int(qualities.sum())]))[0]) / _QUALITY
-
-
-def _qualities(fitted: Any, rows: Any, targets: Any) -> NDArray[np.float64]:
-    guessed = one_by_one(fitted.predict, rows)
-    if is_classifier(fitted):
-        listed = fitted.classes_.tolist()
-        true = codes(targets, listed)
-        return np.asarray((true == codes(guessed, listed)) & (true >= 0), dtype=np.float64)
-    lows, highs = box(fitted.target_bounds, 1)
-    clipped = np.clip(numbers_of(targets), lows[0], highs[0])
-    off = (guessed - clipped) / (highs[0] - lows[0])
-    return np.asarray(1.0 - off**2, dtype=np.float64)

@@ -14,19 +14,19 @@ import numpy as np
 
 from sfumato import learn
 from sfumato.curator.gate import decode_answer
-from sfumato.curator.plan.priced import Plan, describe_truncation
-from sfumato.engines.program import People
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.base import progress
 from sfumato.learn.base.estimator import Paying
 from sfumato.learn.base.saving import learned, told, written
 from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
-from sfumato.learn.search import best_of, coins, scored, settings_of
+from sfumato.learn.search import best_of, settings_of
+from sfumato.learn.search_scores import ScoredRows, draw_test_rows, release_score
 from sfumato.noise.audit_hook import observed, unobserved
 from sfumato.oracle.blocks import limit_rows
 from sfumato.oracle.guarantee import EXACT, Guarantee
-from sfumato.oracle.held_rows import HeldRowsOracle, RowLayout, ScoredRows, figures
-from sfumato.oracle.over_tables import Learnt, column_names, private_rows, protected
+from sfumato.oracle.over_held_rows import HeldRowsOracle, RowLayout, list_figures
+from sfumato.oracle.over_tables import column_names, private_rows, protected
+from sfumato.oracle.row_kernels import price_kernel
 from sfumato.oracle.table_features import Catalogued
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import group
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
     from sfumato.learn.search import Plan as SearchPlan
@@ -71,8 +71,7 @@ def search(
     always = _ALWAYS * whole(asked.runs, "runs")
     best = Best.of(estimator, settings, RowLayout.of(declared), plan, always)
     budget = replace(Paying.fit_budget(asked), whole=plan.event)
-    step = Learnt(People(bounded.rows, bounded.where, figures(declared)), best)
-    priced = Plan(rows.table, budget.main, (step,), None, describe_truncation(rows.table))
+    priced = price_kernel(bounded, list_figures(declared), best, budget.main)
     if not payer.standing(priced).free:
         unobserved(best.rehearse)
     (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
@@ -113,7 +112,7 @@ def _in_exact_form(params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "method": _EXACT} if "method" in params else params
 
 
-def _require_one_each(rows: Source, rows_per_unit: int) -> None:
+def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
     if rows_per_unit > 1 or rows.table.neighbours is Neighbours.REPLACE_ONE:
         raise PolicyError(
             "SF-E144",
@@ -206,7 +205,7 @@ class Best:
             self._run(setting, nothing, ScoredRows.of(self.layout, nothing))
 
     def _drawn(self, exact: NDArray[np.int64]) -> dict[str, Any]:
-        tested = coins(exact.shape[1])
+        tested = draw_test_rows(exact.shape[1])
         rows, aside = exact[:, ~tested], ScoredRows.of(self.layout, exact[:, tested])
         setting, model, score = best_of(
             self.whole.stop,
@@ -227,7 +226,7 @@ class Best:
             public = vars(model).keys() | {"feature_names_in_"}
             model._learn(HeldRowsOracle.over(declared, model.fit_budget(), rows))
             found = {name: value for name, value in learned(model).items() if name not in public}
-            return written(found), scored(aside.qualities(model), self.score)
+            return written(found), release_score(aside.qualities(model), self.score)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sfumato.errors import LedgerError
+from sfumato.files.durable import rename_path, sync_path
 from sfumato.ledger import receipts
 from sfumato.ledger.chain import GENESIS
 from sfumato.ledger.sqlite.database import CODED
@@ -118,7 +119,7 @@ def _head_of(db: sqlite3.Connection) -> str | None:
 def _copy(copy: Path, draft: Path) -> None:
     create_file(str(draft))
     shutil.copyfile(copy, draft)
-    _sync(draft)
+    sync_path(draft)
 
 
 def _put(draft: Path, place: Path) -> None:
@@ -129,13 +130,4 @@ def _put(draft: Path, place: Path) -> None:
             os.rename(f"{place}{ending}", f"{aside}{ending}")
     with suppress(FileNotFoundError):
         os.link(place, aside)
-    os.rename(draft, place)
-    _sync(place.parent)
-
-
-def _sync(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    rename_path(draft, place)

@@ -7,13 +7,13 @@ of the ledger, so that another ledger at the same address is not taken for it: t
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
 
 from sfumato.errors import LedgerError, UsageError
+from sfumato.files.durable import replace_file
 from sfumato.ledger.postgres.database import driver
 from sfumato.ledger.postgres.ledger import SCHEMA, PostgresLedger
 from sfumato.ledger.receipts import Key
@@ -125,11 +125,5 @@ def _noted(folder: Path) -> dict[str, Any] | None:
 
 def _note(folder: Path, place: Place, identity: str) -> None:
     """All at once, and readable by its owner alone."""
-    fresh = folder / f"{_NOTE}.new"
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as note:
-        json.dump({**asdict(place), "identity": identity}, note)
-        note.flush()
-        os.fsync(note.fileno())
-    fresh.replace(folder / _NOTE)
+    note = {**asdict(place), "identity": identity}
+    replace_file(folder / _NOTE, json.dumps(note).encode(), private=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import LedgerError, UsageError, missing_extra
+from sfumato.files.durable import create_private_file
 from sfumato.ledger.api import is_digest
 from sfumato.ledger.chain import read
 from sfumato.privacy.canonical import canonical_json
@@ -69,12 +70,9 @@ class Key:
 
     def make(self) -> None:
         """Random bytes under this name, all at once, unless someone was faster."""
-        draft = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
         try:
-            _write_private(draft, secrets.token_hex(_SEED))
             with suppress(FileExistsError):
-                os.link(draft, self.path)
-            draft.unlink()
+                create_private_file(self.path, secrets.token_hex(_SEED).encode())
         except OSError as error:
             raise _unreadable() from error
 
@@ -186,14 +184,6 @@ def _ed25519() -> ModuleType:
     except ImportError:
         raise missing_extra("receipts", "SF-L307", "Signatures need the cryptography package.") from None
     return ed25519  # type: ignore[no-any-return,unused-ignore]
-
-
-def _write_private(path: Path, text: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(file, "w", encoding="ascii") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
 
 
 def _unreadable() -> LedgerError:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise.additive import Noise
 
@@ -215,7 +215,7 @@ def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> NoisySum[int
 # ---- about a table -----------------------------------------------------------------------------------------
 
 
-def limit_rows(source: Source, rows_per_unit: int) -> tuple[Source, int]:
+def limit_rows(source: RowSource, rows_per_unit: int) -> tuple[RowSource, int]:
     """The same rows, of which one unit has at most so many, and how many that is."""
     if rows_per_unit >= source.max_rows:
         return source, source.max_rows
@@ -223,7 +223,7 @@ def limit_rows(source: Source, rows_per_unit: int) -> tuple[Source, int]:
     return replace(source, rows=bounded, where=Every(), max_rows=rows_per_unit), rows_per_unit
 
 
-def step(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
+def step(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
     replaced = source.table.neighbours is Neighbours.REPLACE_ONE
     terms = tuple(Counted() if term is COUNT else Total(term) for block in blocks for term in block.terms)
     program = Program(source.rows, source.where, tuple(keys), terms)
@@ -231,7 +231,7 @@ def step(source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Sp
 
 
 def price_blocks(
-    source: Source, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend
+    source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend
 ) -> Plan[Joint, None]:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
@@ -244,7 +244,7 @@ def price_blocks(
 
 
 def price_histograms(
-    source: Source,
+    source: RowSource,
     groupings: Sequence[Sequence[Key]],
     keys: Sequence[Key],
     blocks: Sequence[Block],

@@ -36,6 +36,7 @@ __all__ = [
     "around",
     "box",
     "codes",
+    "declare_items",
     "given",
     "given_listed",
     "listed_categories",
@@ -87,6 +88,14 @@ class Declared:
     @property
     def bounds(self) -> Floats:
         return np.array([float(feature.bound) for feature in self.features])
+
+
+def declare_items(names: Sequence[Any], columns: Sequence[Column]) -> Declared:
+    """Return features that say with 0 or 1 whether a transaction holds an item; there is no target."""
+    features = tuple(
+        Feature(str(name), column, 1, 0.0, 1.0) for name, column in zip(names, columns, strict=True)
+    )
+    return Declared(features, None, dict.fromkeys(columns, (0, 1)))
 
 
 # ---- own arrays --------------------------------------------------------------------------------------------

@@ -1,27 +1,24 @@
-"""Fitting behind the curator: bounds and classes from the catalog, every round charged first at the gate."""
+"""The oracle over a table behind the curator: every round is charged at the gate before anything is read.
+
+Because : docs/proofs/statistics.md
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.curator.gate import decode_answer
-from sfumato.curator.lower.computed import Layers
-from sfumato.curator.lower.relations import source
-from sfumato.curator.lower.transactions import transactions
-from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.lower.computed import ComputedColumns
+from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.selections import plan_choice, plan_ranks
-from sfumato.curator.question.relation import Aliased, Table
-from sfumato.engines.program import People, Total
+from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.learn.convex.objective_release import STEP
-from sfumato.learn.itemsets.transactions import declared as sets
 from sfumato.oracle.blocks import (
     Constant,
     Either,
-    limit_rows,
     price_blocks,
     price_histograms,
     split_histograms,
@@ -29,69 +26,36 @@ from sfumato.oracle.blocks import (
 )
 from sfumato.oracle.declared import View
 from sfumato.oracle.gradients import labels
-from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.protocol import Oracle
-from sfumato.oracle.table_features import Catalogued, moved, short
+from sfumato.oracle.row_kernels import price_kernel
+from sfumato.oracle.table_features import moved, short
 from sfumato.privacy.account import price
-from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import shown, whole
+from sfumato.privacy.exact import shown
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.lower.source import Source
+    from numpy.typing import NDArray
+
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.noisy_sum import NoisySum
+    from sfumato.curator.plan.priced import Plan
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
-    from sfumato.learn.base.estimator import Private
-    from sfumato.learn.convex.objective_release import ObjectiveRelease
     from sfumato.noise import TopK
     from sfumato.oracle.blocks import Block, Key, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
-    from sfumato.privacy.events import Event
+    from sfumato.oracle.row_kernels import RowKernel
 
 
-def fit(
-    payer: Payer,
-    estimator: Private,
-    table: str,
-    features: Sequence[str],
-    target: str | None,
-    rows_per_unit: int,
-) -> Any:
-    """Learn from a table; the estimator comes back fitted."""
-    _require_known(estimator)
-    rows = private_rows(payer, table)
-    bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
-    names: Sequence[Any] = column_names(features)
-    if estimator.reads_sets:
-        bounded, names, columns = transactions(rows, names)
-        declared, each = sets(names, columns), rows.max_rows
-    else:
-        declared = Catalogued(bounded).declared(
-            names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
-        )
-    rounds = Rounds(payer, type(estimator).__name__)
-    oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())
-    estimator.begin(names, declared)
-    estimator._learn(oracle)
-    estimator.guarantee_ = Guarantee.of(
-        oracle.budget,
-        unit=protected(rows, each),
-        neighbours=rows.table.neighbours,
-        arithmetic=estimator.arithmetic,
-    )
-    return estimator
-
-
-def private_rows(payer: Payer, table: str) -> Source:
+def private_rows(payer: Payer, table: str) -> RowSource:
     """The rows of a table with someone to protect in it."""
-    rows = source(Aliased(Table(table), table), payer.lab.table)
+    rows = lower_relation(Alias(BaseTable(table), table), payer.lab.table)
     if rows.table.is_public:
         raise PolicyError(
             "SF-Q144",
@@ -101,22 +65,10 @@ def private_rows(payer: Payer, table: str) -> Source:
     return rows
 
 
-def protected(rows: Source, each: int) -> str:
+def protected(rows: RowSource, each: int) -> str:
     """Who is, in words."""
     unit = rows.table.unit.column or "row"
     return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
-
-
-def _require_known(estimator: Any) -> None:
-    """Behind the curator only what was reviewed learns: what an estimator says of its sums is believed."""
-    from sfumato import learn
-
-    if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
-        raise UsageError(
-            "SF-E117",
-            "Only the estimators of sf.learn are fitted behind the curator.",
-            try_="sf.learn.LogisticRegression(epsilon=0.5), or s.oracle(…) for a program of one's own",
-        )
 
 
 def column_names(features: Any) -> tuple[str, ...]:
@@ -139,7 +91,7 @@ class TableOracle(Oracle):
 
     scans = True
 
-    def __init__(self, rounds: Rounds, rows: Source, declared: Declared, budget: FitBudget) -> None:
+    def __init__(self, rounds: Rounds, rows: RowSource, declared: Declared, budget: FitBudget) -> None:
         super().__init__(declared, budget)
         self._rounds, self._rows = rounds, rows
         self.rows_per_unit = rows.max_rows
@@ -151,7 +103,7 @@ class TableOracle(Oracle):
 
     def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
         """Computed once in every question."""
-        layers, known = Layers(self._rows), dict[int, tuple[int, int]]()
+        layers, known = ComputedColumns(self._rows), dict[int, tuple[int, int]]()
         columns = layers.add(values)
         spans = {
             at: value_range(each, self.declared.spans, known)
@@ -173,25 +125,18 @@ class TableOracle(Oracle):
         found: list[int] = places
         return found
 
-    def release_objective(self, asked: ObjectiveRelease) -> Any:
-        """One figure a feature of each unit, which has one row; and its class, −1 for none."""
+    def release_objective(self, kernel: RowKernel) -> NDArray[np.float64]:
         target = labels(self.declared)
         values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
-        program = People(self._rows.rows, self._rows.where, tuple(map(Total, values)))
-        plan = Plan(
-            self._rows.table,
-            self.budget.main,
-            (Learnt(program, asked),),
-            describe_truncation(self._rows.table),
-        )
+        plan = price_kernel(self._rows, values, kernel, self.budget.main)
         (steps,) = self._rounds.pay(plan, self.budget)
-        return np.array(steps, dtype=np.float64) * STEP
+        return np.array(steps, dtype=np.float64)
 
     def short(self, length: float) -> TableOracle:
         return self._around(View(length))
 
     def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
-        layers = Layers(self._rows)
+        layers = ComputedColumns(self._rows)
         block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
         return np.array(answer, dtype=object)
@@ -211,29 +156,6 @@ class TableOracle(Oracle):
         plan = price_histograms(self._rows, groupings, keys, blocks, spend)
         (answer,) = self._rounds.pay(plan, self.budget)
         return split_histograms(answer, groupings, keys, len(blocks))
-
-
-class Kernel(Protocol):
-    """What learns from rows as they are, and gives away no more than its event says."""
-
-    def event(self) -> Event: ...
-
-    def release(self, exact: Any) -> Any: ...
-
-
-@tagged("Learnt", "program", "kernel")
-@dataclass(frozen=True, slots=True)
-class Learnt:
-    """What a kernel makes of the rows of a table, one a unit."""
-
-    program: People
-    kernel: Kernel
-
-    def event(self) -> Event:
-        return self.kernel.event()
-
-    def release(self, exact: Any) -> Any:
-        return self.kernel.release(exact)
 
 
 class Rounds:

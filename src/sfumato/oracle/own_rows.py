@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.oracle.threads import one_thread
+from sfumato.oracle.threads import use_one_thread
 from sfumato.privacy.exact import positive
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Matrix:
     def products(self) -> Floats:
         """Of every feature by every other, summed."""
         found = np.zeros((len(self.places), len(self.places)))
-        with one_thread():
+        with use_one_thread():
             for _, block in self.blocks():
                 found += block.T @ block
         return found

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.domains import Listed, Numbers, Texts, countable
-from sfumato.curator.lower.computed import Layers, fineness, shortened
-from sfumato.curator.lower.expressions import expression
-from sfumato.curator.lower.lowered import coarser, number
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, countable
+from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm, grid_factor
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import coarsen_grid, require_number
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.oracle.blocks import Add, Column, Constant, Either, Greatest, Least, Multiply
@@ -18,9 +18,9 @@ from sfumato.oracle.declared import ONE, Declared, Feature, Labels, View
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.lower.computed import Growing
-    from sfumato.curator.lower.lowered import Lowered
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.computed import ColumnBuilder
+    from sfumato.curator.lower.lowered_value import LoweredValue
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.oracle.blocks import Value
 
 _MOST_LISTED = 1000
@@ -31,7 +31,7 @@ _MOST_LISTED = 1000
 class Catalogued:
     """Features and targets of a table, with the bounds that the steward promised."""
 
-    rows: Source
+    rows: RowSource
 
     def declared(
         self, features: Sequence[str], target: str | None, *, classifies: bool, listed: bool
@@ -51,9 +51,9 @@ class Catalogued:
 
         Features share one noise, so those of few steps are counted in larger ones.
         """
-        part, domain = number(self._column(name), f"'{name}'")
+        part, domain = require_number(self._column(name), f"'{name}'")
         bits = max(0, (domain.high - domain.low).bit_length() - ONE.bit_length() + 1)
-        part, domain = number(coarser(part, domain, bits), f"'{name}'")
+        part, domain = require_number(coarsen_grid(part, domain, bits), f"'{name}'")
         steps = max(1, domain.high - domain.low)
         times = max(1, 2 * ONE // steps)
         centred = _shifted(part.value, domain, times)
@@ -66,7 +66,7 @@ class Catalogued:
         """A value by its place in the list; rows where it is missing count nowhere for it."""
         part = self._column(name)
         domain = part.domain
-        if isinstance(domain, Texts) or not countable(domain) or domain.size > _MOST_LISTED:
+        if isinstance(domain, FreeTexts) or not countable(domain) or domain.size > _MOST_LISTED:
             raise PolicyError(
                 "SF-E112",
                 f"The values of '{name}' are not listed.",
@@ -86,12 +86,12 @@ class Catalogued:
             )
         return Labels(part.value, tuple(domain.shown()))
 
-    def _column(self, name: str) -> Lowered:
-        return expression(Name(name), self.rows.scope)
+    def _column(self, name: str) -> LoweredValue:
+        return lower_expression(Name(name), self.rows.scope)
 
     def _span(self, name: str) -> tuple[Column, tuple[int, int]]:
         part = self._column(name)
-        if not isinstance(part.value, Column) or isinstance(part.domain, Texts):
+        if not isinstance(part.value, Column) or isinstance(part.domain, FreeTexts):
             raise PolicyError(
                 "SF-E112",
                 f"'{name}' cannot be learnt from.",
@@ -122,21 +122,21 @@ def _one(length: float) -> Feature:
     return Feature("one", Constant(value), bound, 0.0, bound / ONE)
 
 
-def short(rows: Source, declared: Declared, length: float, reach: float) -> tuple[Source, Declared]:
+def short(rows: RowSource, declared: Declared, length: float, reach: float) -> tuple[RowSource, Declared]:
     """Rows no longer than so many halves, in whole numbers, by steps of length; targets go with them."""
-    layers = Layers(rows)
+    layers = ComputedColumns(rows)
     found = shorter(layers, declared, length, reach)
     return layers.source, found
 
 
-def shorter(layers: Growing, declared: Declared, length: float, reach: float) -> Declared:
+def shorter(layers: ColumnBuilder, declared: Declared, length: float, reach: float) -> Declared:
     """The same of whatever grows columns."""
     norm = max(1, math.floor(length * ONE))
     vector = [*([declared.one] if declared.one else []), *declared.features]
     target = [declared.target] if isinstance(declared.target, Feature) else []
     every = [*vector, *target]
     values, bounds = [each.value for each in every], [each.bound for each in every]
-    columns = shortened(layers, values, bounds, norm, ONE, beside=len(target))
+    columns = clip_to_norm(layers, values, bounds, norm, ONE, beside=len(target))
     found = [_on_common_grid(*each, min(norm, ONE)) for each in zip(vector, columns, strict=False)]
     spans = dict.fromkeys(columns, (-ONE, ONE))
     goal: Feature | Labels | None = declared.target
@@ -162,5 +162,5 @@ def _cut(feature: Feature, reach: float) -> Feature:
 
 def _on_common_grid(feature: Feature, column: Column, bound: int = ONE) -> Feature:
     """ONE steps stand for what 2^16 / (fineness · bound) of a half is; none reaches beyond the bound."""
-    ratio = fineness(feature.bound) * feature.bound / 2**16
+    ratio = grid_factor(feature.bound) * feature.bound / 2**16
     return replace(feature, value=column, bound=bound, half=feature.half / ratio * bound / ONE)

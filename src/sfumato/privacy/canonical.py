@@ -60,7 +60,8 @@ def _plain(value: Any) -> Any:
     if kind in _AS_THEY_ARE:
         return value
     if kind is list or kind is tuple:
-        return [_plain(part) for part in value]
+        # Lookup tables have thousands of integers: none of them is called for on its own.
+        return value if _AS_THEY_ARE.issuperset(map(type, value)) else [_plain(part) for part in value]
     form = _FORMS.get(kind)
     if form is not None:
         return {name: _plain(part) for name, part in form(value).items()}

@@ -11,25 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from sfumato.curator.lower.conditions import read_moment
+from sfumato.curator.lower.conditions import parse_moment
 from sfumato.curator.question.relation import (
-    AllOf,
-    AnyOf,
-    Call,
     Case,
     Comparison,
     Condition,
+    Conjunction,
+    Disjunction,
     Expression,
-    Holds,
-    IsMissing,
+    FunctionCall,
+    IsNull,
+    IsTrue,
     Like,
     Literal,
     Negation,
-    OfUnit,
     Truth,
+    UnitAggregate,
 )
 from sfumato.errors import PolicyError
-from sfumato.queries.leaves import COMPARISONS, column, literal, only, shape, sides, text
+from sfumato.queries.leaves import (
+    COMPARISONS,
+    describe_node,
+    parse_column_name,
+    parse_literal,
+    parse_sides,
+    parse_text,
+    refuse_other_parts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,97 +45,101 @@ if TYPE_CHECKING:
 # ---- values ------------------------------------------------------------------------------------------------
 
 
-def expression(node: exp.Expression) -> Expression:
+def parse_expression(node: exp.Expression) -> Expression:
     """A value of a row; inside a subquery by unit, also a figure of the unit's rows."""
     for kind, read in _VALUES.items():
         if type(node) is kind:
             return read(node)
     if type(node) in _CONDITIONS:
-        return Truth(condition(node))
+        return Truth(parse_condition(node))
     raise PolicyError(
         "SF-Q147",
         "This cannot be computed of a row.",
-        got=shape(node),
+        got=describe_node(node),
         known="arithmetic, CASE, COALESCE, ABS, ROUND, FLOOR, LEAST, YEAR, DATE_TRUNC, LOWER, LENGTH, …",
         try_="cost * 2, CASE WHEN age >= 65 THEN 1 ELSE 0 END, DATE_TRUNC('month', day)",
     )
 
 
 def _paren(node: exp.Expression) -> Expression:
-    only(node, "this")
-    return expression(node.this)
+    refuse_other_parts(node, "this")
+    return parse_expression(node.this)
 
 
 def _column(node: exp.Expression) -> Expression:
     if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
         raise PolicyError("SF-Q148", "All columns cannot be asked for here.", try_="the columns' names")
-    return column(node)
+    return parse_column_name(node)
 
 
 def _negated(node: exp.Expression) -> Expression:
-    only(node, "this")
-    inner = expression(node.this)
+    refuse_other_parts(node, "this")
+    inner = parse_expression(node.this)
     if isinstance(inner, Literal) and isinstance(inner.value, Fraction):
         return Literal(-inner.value)
-    return Call("negate", (inner,))
+    return FunctionCall("negate", (inner,))
 
 
 def _of_two(name: str) -> Callable[[exp.Expression], Expression]:
     def read(node: exp.Expression) -> Expression:
-        only(node, "this", "expression", "typed", "safe")
-        return Call(name, (expression(node.this), expression(node.expression)))
+        refuse_other_parts(node, "this", "expression", "typed", "safe")
+        return FunctionCall(name, (parse_expression(node.this), parse_expression(node.expression)))
 
     return read
 
 
 def _of_one(name: str) -> Callable[[exp.Expression], Expression]:
     def read(node: exp.Expression) -> Expression:
-        only(node, "this")
-        return Call(name, (expression(node.this),))
+        refuse_other_parts(node, "this")
+        return FunctionCall(name, (parse_expression(node.this),))
 
     return read
 
 
 def _of_many(name: str) -> Callable[[exp.Expression], Expression]:
     def read(node: exp.Expression) -> Expression:
-        only(node, "this", "expressions", "ignore_nulls")
-        return Call(name, tuple(expression(each) for each in (node.this, *node.expressions)))
+        refuse_other_parts(node, "this", "expressions", "ignore_nulls")
+        return FunctionCall(name, tuple(parse_expression(each) for each in (node.this, *node.expressions)))
 
     return read
 
 
 def _round(node: exp.Expression) -> Expression:
-    only(node, "this", "decimals")
+    refuse_other_parts(node, "this", "decimals")
     digits = node.args.get("decimals")
-    return Call("round", tuple(expression(each) for each in (node.this, digits) if each is not None))
+    return FunctionCall(
+        "round", tuple(parse_expression(each) for each in (node.this, digits) if each is not None)
+    )
 
 
 def _substring(node: exp.Expression) -> Expression:
-    only(node, "this", "start", "length")
+    refuse_other_parts(node, "this", "start", "length")
     parts = (node.this, node.args.get("start"), node.args.get("length"))
-    return Call("substring", tuple(expression(each) for each in parts if each is not None))
+    return FunctionCall("substring", tuple(parse_expression(each) for each in parts if each is not None))
 
 
 def _case(node: exp.Expression) -> Expression:
-    only(node, "this", "ifs", "default")
-    branches = tuple((_when(each, node.this), expression(each.args["true"])) for each in node.args["ifs"])
+    refuse_other_parts(node, "this", "ifs", "default")
+    branches = tuple(
+        (_when(each, node.this), parse_expression(each.args["true"])) for each in node.args["ifs"]
+    )
     default = node.args.get("default")
-    return Case(branches, Literal(None) if default is None else expression(default))
+    return Case(branches, Literal(None) if default is None else parse_expression(default))
 
 
 def _when(branch: exp.Expression, compared: exp.Expression | None) -> Condition:
-    only(branch, "this", "true")
+    refuse_other_parts(branch, "this", "true")
     if compared is None:
-        return condition(branch.this)
-    return Comparison(expression(compared), "=", expression(branch.this))
+        return parse_condition(branch.this)
+    return Comparison(parse_expression(compared), "=", parse_expression(branch.this))
 
 
 def _if(node: exp.Expression) -> Expression:
-    only(node, "this", "true", "false")
+    refuse_other_parts(node, "this", "true", "false")
     no = node.args.get("false")
     return Case(
-        ((condition(node.this), expression(node.args["true"])),),
-        Literal(None) if no is None else expression(no),
+        ((parse_condition(node.this), parse_expression(node.args["true"])),),
+        Literal(None) if no is None else parse_expression(no),
     )
 
 
@@ -147,24 +159,24 @@ _FIELDS = {
 
 
 def _truncated(node: exp.Expression) -> Expression:
-    only(node, "this", "unit", "input_type_preserved")
-    return Call(f"truncate_{_unit(node.args.get('unit'), _UNITS)}", (expression(node.this),))
+    refuse_other_parts(node, "this", "unit", "input_type_preserved")
+    return FunctionCall(f"truncate_{_unit(node.args.get('unit'), _UNITS)}", (parse_expression(node.this),))
 
 
 def _extracted(node: exp.Expression) -> Expression:
-    only(node, "this", "expression")
-    return Call(_FIELDS[_unit(node.this, tuple(_FIELDS))], (expression(node.expression),))
+    refuse_other_parts(node, "this", "expression")
+    return FunctionCall(_FIELDS[_unit(node.this, tuple(_FIELDS))], (parse_expression(node.expression),))
 
 
 def _apart(node: exp.Expression) -> Expression:
-    only(node, "this", "expression", "unit", "date_part_boundary")
+    refuse_other_parts(node, "this", "expression", "unit", "date_part_boundary")
     _unit(node.args.get("unit"), ("day",))
-    return Call("days_between", (expression(node.this), expression(node.expression)))
+    return FunctionCall("days_between", (parse_expression(node.this), parse_expression(node.expression)))
 
 
 def _interval(node: exp.Expression) -> Expression:
     """Days or weeks, as a number of days."""
-    only(node, "this", "unit")
+    refuse_other_parts(node, "this", "unit")
     unit = _unit(node.args.get("unit"), ("day", "week", "days", "weeks"))
     typed = str(node.this.this) if isinstance(node.this, exp.Literal) else ""
     if not typed.isdecimal() or len(typed) > 7:
@@ -199,18 +211,18 @@ _MOMENTS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ)
 
 def _cast(node: exp.Expression) -> Expression:
     """DATE '2024-01-31' and its like are literals; numbers are rounded by CAST(… AS INTEGER)."""
-    only(node, "this", "to")
+    refuse_other_parts(node, "this", "to")
     to = node.args["to"].this if isinstance(node.args.get("to"), exp.DataType) else None
     if isinstance(node.this, exp.Literal) and node.this.is_string:
-        return Literal(_moment(text(node.this), to))
+        return Literal(_moment(parse_text(node.this), to))
     if to not in _CASTS:
         raise PolicyError("SF-Q147", "This CAST is not known.", try_="CAST(x AS INTEGER), or CAST(x AS DATE)")
     name = _CASTS[to]
-    return expression(node.this) if name is None else Call(name, (expression(node.this),))
+    return parse_expression(node.this) if name is None else FunctionCall(name, (parse_expression(node.this),))
 
 
 def _moment(typed: str, to: Any) -> date:
-    moment = read_moment(typed)
+    moment = parse_moment(typed)
     if moment is None or to not in (exp.DataType.Type.DATE, *_MOMENTS):
         raise PolicyError("SF-Q131", "This is not a date.", try_="DATE '2024-01-31'")
     if to is exp.DataType.Type.DATE:
@@ -224,12 +236,14 @@ _NAMED = {"suffix": "ends_with", "prefix": "starts_with", "isodow": "weekday"}
 
 
 def _anonymous(node: exp.Expression) -> Expression:
-    only(node, "this", "expressions")
+    refuse_other_parts(node, "this", "expressions")
     name = str(node.this).lower()
     if name == "date_part" and len(node.expressions) == 2:
-        return Call(_FIELDS[_unit(node.expressions[0], tuple(_FIELDS))], (expression(node.expressions[1]),))
+        return FunctionCall(
+            _FIELDS[_unit(node.expressions[0], tuple(_FIELDS))], (parse_expression(node.expressions[1]),)
+        )
     if name in _NAMED:
-        return Call(_NAMED[name], tuple(map(expression, node.expressions)))
+        return FunctionCall(_NAMED[name], tuple(map(parse_expression, node.expressions)))
     raise PolicyError("SF-Q147", f"There is no function {name[:40]} here.", try_="see the list of functions")
 
 
@@ -239,25 +253,25 @@ _FIGURES: dict[type[exp.Expression], str] = {exp.Sum: "sum", exp.Avg: "avg", exp
 
 
 def _figure(node: exp.Expression) -> Expression:
-    only(node, "this")
-    return OfUnit(_FIGURES[type(node)], expression(node.this))
+    refuse_other_parts(node, "this")
+    return UnitAggregate(_FIGURES[type(node)], parse_expression(node.this))
 
 
 def _count(node: exp.Expression) -> Expression:
-    only(node, "this", "big_int")
+    refuse_other_parts(node, "this", "big_int")
     if counts_rows(node.this):
-        return OfUnit("count")
+        return UnitAggregate("count")
     if isinstance(node.this, exp.Distinct):
         raise PolicyError(
             "SF-Q149", "Different values of one unit cannot be counted here.", try_="COUNT(*), or COUNT(x)"
         )
-    return OfUnit("count", expression(node.this))
+    return UnitAggregate("count", parse_expression(node.this))
 
 
 def counts_rows(argument: Any) -> bool:
     """Whether what COUNT takes stands for every row."""
     if isinstance(argument, exp.Star):
-        only(argument)
+        refuse_other_parts(argument)
         return True
     return isinstance(argument, exp.Literal) and not argument.is_string
 
@@ -266,9 +280,9 @@ _VALUES: dict[type[exp.Expression], Callable[[exp.Expression], Expression]] = {
     exp.Column: _column,
     exp.Paren: _paren,
     exp.Neg: _negated,
-    exp.Literal: lambda node: Literal(literal(node)),
+    exp.Literal: lambda node: Literal(parse_literal(node)),
     exp.Null: lambda node: Literal(None),
-    exp.Boolean: lambda node: Literal(literal(node)),
+    exp.Boolean: lambda node: Literal(parse_literal(node)),
     exp.Add: _of_two("add"),
     exp.Sub: _of_two("subtract"),
     exp.Mul: _of_two("multiply"),
@@ -318,16 +332,16 @@ _VALUES: dict[type[exp.Expression], Callable[[exp.Expression], Expression]] = {
 # ---- conditions --------------------------------------------------------------------------------------------
 
 
-def condition(node: exp.Expression) -> Condition:
+def parse_condition(node: exp.Expression) -> Condition:
     for kind, read in _CONDITIONS.items():
         if type(node) is kind:
             return read(node)
     if type(node) in _BOOLEANS:
-        return Holds(expression(node))
+        return IsTrue(parse_expression(node))
     raise PolicyError(
         "SF-Q105",
         "WHERE takes comparisons, AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL.",
-        got=shape(node),
+        got=describe_node(node),
         try_="WHERE age >= 65 AND ward IN ('A', 'B')",
     )
 
@@ -345,58 +359,60 @@ _BOOLEANS = (
 
 
 def _within(node: exp.Expression) -> Condition:
-    only(node, "this")
-    return condition(node.this)
+    refuse_other_parts(node, "this")
+    return parse_condition(node.this)
 
 
 def _not(node: exp.Expression) -> Condition:
-    only(node, "this")
-    return Negation(condition(node.this))
+    refuse_other_parts(node, "this")
+    return Negation(parse_condition(node.this))
 
 
 def _both(node: exp.Expression) -> Condition:
-    return AllOf(tuple(condition(part) for part in sides(node)))
+    return Conjunction(tuple(parse_condition(part) for part in parse_sides(node)))
 
 
 def _either(node: exp.Expression) -> Condition:
-    return AnyOf(tuple(condition(part) for part in sides(node)))
+    return Disjunction(tuple(parse_condition(part) for part in parse_sides(node)))
 
 
 def _comparison(node: exp.Expression) -> Condition:
-    left, right = (expression(part) for part in sides(node))
+    left, right = (parse_expression(part) for part in parse_sides(node))
     if isinstance(left, Literal) and isinstance(right, Literal):
         raise PolicyError("SF-Q105", "A comparison names a column.", try_="age >= 65")
     return Comparison(left, COMPARISONS[type(node)], right)
 
 
 def _differs(node: exp.Expression) -> Condition:
-    left, right = sides(node)
+    left, right = parse_sides(node)
     return Negation(_comparison(exp.EQ(this=left, expression=right)))
 
 
 def _in(node: exp.Expression) -> Condition:
-    only(node, "this", "expressions")
-    part = expression(node.this)
-    return AnyOf(tuple(Comparison(part, "=", expression(item)) for item in node.expressions))
+    refuse_other_parts(node, "this", "expressions")
+    part = parse_expression(node.this)
+    return Disjunction(tuple(Comparison(part, "=", parse_expression(item)) for item in node.expressions))
 
 
 def _between(node: exp.Expression) -> Condition:
-    only(node, "this", "low", "high")
-    part = expression(node.this)
-    low, high = expression(node.args["low"]), expression(node.args["high"])
-    return AllOf((Comparison(part, ">=", low), Comparison(part, "<=", high)))
+    refuse_other_parts(node, "this", "low", "high")
+    part = parse_expression(node.this)
+    low, high = parse_expression(node.args["low"]), parse_expression(node.args["high"])
+    return Conjunction((Comparison(part, ">=", low), Comparison(part, "<=", high)))
 
 
 def _is(node: exp.Expression) -> Condition:
-    left, right = sides(node)
+    left, right = parse_sides(node)
     if isinstance(right, exp.Null):
-        return IsMissing(expression(left))
-    raise PolicyError("SF-Q105", "IS is followed by NULL or NOT NULL.", got=shape(right), try_="age IS NULL")
+        return IsNull(parse_expression(left))
+    raise PolicyError(
+        "SF-Q105", "IS is followed by NULL or NOT NULL.", got=describe_node(right), try_="age IS NULL"
+    )
 
 
 def _like(node: exp.Expression) -> Condition:
-    only(node, "this", "expression", "negate")
-    return _perhaps_not(node, Like(expression(node.this), _pattern(node.expression)))
+    refuse_other_parts(node, "this", "expression", "negate")
+    return _perhaps_not(node, Like(parse_expression(node.this), _pattern(node.expression)))
 
 
 def _perhaps_not(node: exp.Expression, holds: Condition) -> Condition:
@@ -405,14 +421,14 @@ def _perhaps_not(node: exp.Expression, holds: Condition) -> Condition:
 
 def _pattern(node: exp.Expression) -> str:
     """As typed: a backslash stands for itself."""
-    return text(node).replace("\\", "\\\\")
+    return parse_text(node).replace("\\", "\\\\")
 
 
 def _ilike(node: exp.Expression) -> Condition:
     """Letters of ASCII alone are the same large and small."""
-    only(node, "this", "expression", "negate")
+    refuse_other_parts(node, "this", "expression", "negate")
     small = "".join(_small(each) for each in _pattern(node.expression))
-    return _perhaps_not(node, Like(Call("lower", (expression(node.this),)), small))
+    return _perhaps_not(node, Like(FunctionCall("lower", (parse_expression(node.this),)), small))
 
 
 def _small(letter: str) -> str:

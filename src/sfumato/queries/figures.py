@@ -11,7 +11,7 @@ from sqlglot import exp
 from sfumato.curator.question.measurement import Arithmetic, Figure
 from sfumato.errors import PolicyError
 from sfumato.queries import aggregates
-from sfumato.queries.leaves import column, number, only
+from sfumato.queries.leaves import parse_column_name, parse_number, refuse_other_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,22 +26,22 @@ _ARITHMETIC: dict[type[exp.Expression], tuple[str, Callable[[Fraction, Fraction]
 }
 
 
-def figure(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
+def parse_figure(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
     """A number made of aggregates, literals and the numbers known by name."""
     if isinstance(node, exp.Paren):
-        only(node, "this")
-        return figure(node.this, known)
+        refuse_other_parts(node, "this")
+        return parse_figure(node.this, known)
     if isinstance(node, exp.Column):
-        return _known(column(node).column, known)
+        return _known(parse_column_name(node).column, known)
     if isinstance(node, exp.Literal) and not node.is_string:
-        return number(node)
+        return parse_number(node)
     if isinstance(node, exp.Neg):
-        only(node, "this")
-        return _reckoned(exp.Sub, Fraction(0), figure(node.this, known))
+        refuse_other_parts(node, "this")
+        return _reckoned(exp.Sub, Fraction(0), parse_figure(node.this, known))
     if type(node) in _ARITHMETIC:
-        only(node, "this", "expression", "typed", "safe")
-        return _reckoned(type(node), figure(node.this, known), figure(node.expression, known))
-    return aggregates.aggregate(node)
+        refuse_other_parts(node, "this", "expression", "typed", "safe")
+        return _reckoned(type(node), parse_figure(node.this, known), parse_figure(node.expression, known))
+    return aggregates.parse_aggregate(node)
 
 
 def default_name(shown: Figure) -> str:

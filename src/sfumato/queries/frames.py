@@ -12,34 +12,37 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sfumato.curator.question.measurement import (
-    LEAST,
+    MINIMUM_SHARE,
     Aggregate,
-    Bounds,
-    Count,
-    Key,
-    Mean,
+    ContributionLimits,
+    CountOf,
+    CovarianceOf,
+    DistinctUnits,
+    GroupKey,
+    MeanOf,
     Output,
-    Quantile,
+    QuantileOf,
     Question,
-    Sum,
+    SumOf,
+    VarianceOf,
 )
 from sfumato.curator.question.relation import (
-    Aliased,
-    AllOf,
+    Alias,
+    BaseTable,
+    Conjunction,
     Expression,
-    Filtered,
-    Joined,
+    Filter,
+    GroupByUnit,
+    Join,
     Name,
-    OfUnit,
-    PerUnit,
-    Selected,
-    Sizes,
-    Table,
+    Projection,
+    UnitAggregate,
+    UnitRowCounts,
 )
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact, whole
-from sfumato.queries.aggregations import bins, named, quantile, read
-from sfumato.queries.questions import checked
+from sfumato.queries.aggregations import bins, parse_column, quantile, require_name
+from sfumato.queries.questions import check_question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,16 +53,16 @@ if TYPE_CHECKING:
     from sfumato.curator.question.relation import Relation
     from sfumato.privacy.exact import Number
 
-Asked = TypeVar("Asked")
+AskedQuestion = TypeVar("AskedQuestion")
 Parts = TypeVar("Parts")
 
 # ---- frames ------------------------------------------------------------------------------------------------
 
 
-class QuestionMaker(Protocol[Asked, Parts]):
-    """What makes questions out of a frame, and parts of it."""
+class QuestionMaker(Protocol[AskedQuestion, Parts]):
+    """What makes questions out of a frame."""
 
-    def question(self, question: Question, text: str) -> Asked: ...
+    def question(self, question: Question, text: str) -> AskedQuestion: ...
 
     def top(
         self, relation: Relation, column: Expression, k: int, by_units: bool, text: str
@@ -73,72 +76,76 @@ class QuestionMaker(Protocol[Asked, Parts]):
 
     def bounds(self, question: Question, text: str) -> Measure[ChosenRange]: ...
 
-    def partition(self, frame: Frame[Asked, Parts], name: str, column: Expression) -> Parts: ...
+    def partition(self, frame: Frame[AskedQuestion, Parts], name: str, column: Expression) -> Parts: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Frame(Generic[Asked, Parts]):
+class Frame(Generic[AskedQuestion, Parts]):
     """Rows, and the keys that split them into groups. Each step gives a new frame."""
 
     relation: Relation
-    asks: QuestionMaker[Asked, Parts]
+    asks: QuestionMaker[AskedQuestion, Parts]
     """Makes what the last step gives."""
     keys: tuple[tuple[str, Expression], ...] = ()
-    limits: Bounds | None = None
+    limits: ContributionLimits | None = None
     steps: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: str, asks: QuestionMaker[Asked, Parts]) -> Frame[Asked, Parts]:
-        return cls(Aliased(Table(table), table), asks, steps=(f"table({table!r})",))
+    def of(cls, table: str, asks: QuestionMaker[AskedQuestion, Parts]) -> Frame[AskedQuestion, Parts]:
+        return cls(Alias(BaseTable(table), table), asks, steps=(f"table({table!r})",))
 
-    def units(self) -> Frame[Asked, Parts]:
+    def units(self) -> Frame[AskedQuestion, Parts]:
         """One row for each unit instead, with the column `rows`: how many rows the source had of it."""
-        table = self.relation.of if isinstance(self.relation, Aliased) else None
-        if not isinstance(table, Table):
+        table = self.relation.of if isinstance(self.relation, Alias) else None
+        if not isinstance(table, BaseTable):
             raise UsageError("SF-Q127", "units() comes first.", try_='s.table("visits").units()')
-        return self._then("units()", relation=Sizes(table.name))
+        return self._then("units()", relation=UnitRowCounts(table.name))
 
-    def where(self, condition: str) -> Frame[Asked, Parts]:
+    def where(self, condition: str) -> Frame[AskedQuestion, Parts]:
         """Only rows for which the condition holds, written as after WHERE. Several must all hold."""
-        from sfumato.queries.sql import condition as read_condition  # sqlglot comes with the first condition
+        from sfumato.queries.sql import (
+            parse_condition_text as read_condition,
+        )  # sqlglot comes with the first condition
 
-        narrowed = Filtered(self.relation, read_condition(condition))
+        narrowed = Filter(self.relation, read_condition(condition))
         return self._then(f"where({condition!r})", relation=narrowed)
 
-    def select(self, **columns: str) -> Frame[Asked, Parts]:
+    def select(self, **columns: str) -> Frame[AskedQuestion, Parts]:
         """The rows again, with only these columns, each computed from the row."""
-        chosen = tuple((name, read(text)) for name, text in columns.items())
+        chosen = tuple((name, parse_column(text)) for name, text in columns.items())
         shown = ", ".join(f"{name}={text!r}" for name, text in columns.items())
-        return self._then(f"select({shown})", relation=Selected(self.relation, chosen))
+        return self._then(f"select({shown})", relation=Projection(self.relation, chosen))
 
-    def join(self, table: str, *, using: str | Sequence[str], optional: bool = False) -> Frame[Asked, Parts]:
+    def join(
+        self, table: str, *, using: str | Sequence[str], optional: bool = False
+    ) -> Frame[AskedQuestion, Parts]:
         """Each row beside those of another table that agree in these columns."""
         names = (using,) if isinstance(using, str) else tuple(using)
-        other = Aliased(Table(named(table)), named(table))
-        joined = Joined(self.relation, other, AllOf(), tuple(map(named, names)), bool(optional))
+        other = Alias(BaseTable(require_name(table)), require_name(table))
+        joined = Join(self.relation, other, Conjunction(), tuple(map(require_name, names)), bool(optional))
         return self._then(f"join({table!r}, using={using!r})", relation=joined)
 
-    def per_unit(self, unit: str, **figures: Aggregate) -> Frame[Asked, Parts]:
+    def per_unit(self, unit: str, **figures: Aggregate) -> Frame[AskedQuestion, Parts]:
         """One row for each unit, with figures of its rows: sf.count, sf.sum, sf.mean, sf.min, sf.max."""
         columns = tuple((name, _of_unit(name, figure)) for name, figure in figures.items())
-        key = Name(named(unit))
-        relation = PerUnit(self.relation, (key,), ((unit, key), *columns))
+        key = Name(require_name(unit))
+        relation = GroupByUnit(self.relation, (key,), ((unit, key), *columns))
         shown = ", ".join(f"{name}={_text(figure)}" for name, figure in figures.items())
         return self._then(f"per_unit({unit!r}, {shown})", relation=relation)
 
-    def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[Asked, Parts]:
+    def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[AskedQuestion, Parts]:
         """One unit counts in at most so many groups, with so many rows in each."""
-        bounds = Bounds(whole(groups, "groups"), whole(rows, "rows"))
+        bounds = ContributionLimits(whole(groups, "groups"), whole(rows, "rows"))
         return self._then(f"bounded(groups={groups}, rows={rows})", limits=bounds)
 
-    def group_by(self, *columns: str, **computed: str | Expression) -> Frame[Asked, Parts]:
+    def group_by(self, *columns: str, **computed: str | Expression) -> Frame[AskedQuestion, Parts]:
         """One group for each value of the columns; computed ones under a name of their own."""
-        plain = tuple((named(each), read(each)) for each in columns)
+        plain = tuple((require_name(each), parse_column(each)) for each in columns)
         others = tuple((name, _expression(each)) for name, each in computed.items())
         shown = ", ".join([*map(repr, columns), *(f"{name}=…" for name in computed)])
         return self._then(f"group_by({shown})", keys=self.keys + plain + others)
 
-    def agg(self, **aggregates: Aggregate) -> Asked:
+    def agg(self, **aggregates: Aggregate) -> AskedQuestion:
         """The question for these numbers of each group, under these names, after the keys."""
         for name, aggregate in aggregates.items():
             _check_aggregate(name, aggregate)
@@ -146,18 +153,18 @@ class Frame(Generic[Asked, Parts]):
         return self.asks.question(self.question(aggregates), f"{self!r}.agg({shown})")
 
     def question(self, aggregates: dict[str, Aggregate]) -> Question:
-        keys = tuple(Output(name, Key(place)) for place, (name, _) in enumerate(self.keys))
+        keys = tuple(Output(name, GroupKey(place)) for place, (name, _) in enumerate(self.keys))
         numbers = tuple(Output(name, aggregate) for name, aggregate in aggregates.items())
         expressions = tuple(key for _, key in self.keys)
-        return checked(Question(self.relation, expressions, keys + numbers, bounds=self.limits))
+        return check_question(Question(self.relation, expressions, keys + numbers, bounds=self.limits))
 
-    def count(self) -> Asked:
+    def count(self) -> AskedQuestion:
         """The question for the number of rows of each group."""
-        return self.agg(count=Count())
+        return self.agg(count=CountOf())
 
-    def histogram(self, column: str, edges: Sequence[Number]) -> Asked:
+    def histogram(self, column: str, edges: Sequence[Number]) -> AskedQuestion:
         """The question for how many rows lie between each two edges."""
-        return self.group_by(**{column: bins(column, edges)}).agg(count=Count())
+        return self.group_by(**{column: bins(column, edges)}).agg(count=CountOf())
 
     def top(self, column: str, k: int = 1, *, by: str = "rows") -> Measure[ChosenValues]:
         """The k most frequent values of a listed column, by rows or by units."""
@@ -166,11 +173,13 @@ class Frame(Generic[Asked, Parts]):
                 "SF-Q128", "The most frequent are counted by rows or by units.", try_='by="units"'
             )
         self._require_plain("top")
-        return self.asks.top(self.relation, read(column), k, by == "units", f"{self!r}.top({column!r}, {k})")
+        return self.asks.top(
+            self.relation, parse_column(column), k, by == "units", f"{self!r}.top({column!r}, {k})"
+        )
 
     def distance(self, wanted: str) -> Measure[NoisyFigure]:
         """How few units must change until a property holds, such as "COUNT(*) >= 100"."""
-        from sfumato.queries.properties import read as read_property
+        from sfumato.queries.properties import parse_property as read_property
 
         self._require_plain("distance")
         return self.asks.distance(self.relation, read_property(wanted), f"{self!r}.distance({wanted!r})")
@@ -193,7 +202,7 @@ class Frame(Generic[Asked, Parts]):
 
     def partition(self, column: str) -> Parts:
         """The rows by the value of a listed column: a frame for each, to be charged together."""
-        return self.asks.partition(self, named(column), read(column))
+        return self.asks.partition(self, require_name(column), parse_column(column))
 
     def __repr__(self) -> str:
         return ".".join(self.steps)
@@ -207,22 +216,22 @@ class Frame(Generic[Asked, Parts]):
                 try_=f'where(…).{asked}(…) for one group at a time, or partition("ward")',
             )
 
-    def _then(self, step: str, **changes: Any) -> Frame[Asked, Parts]:
+    def _then(self, step: str, **changes: Any) -> Frame[AskedQuestion, Parts]:
         return replace(self, steps=(*self.steps, step), **changes)
 
 
 def _expression(given: str | Expression) -> Expression:
-    return read(given) if isinstance(given, str) else given
+    return parse_column(given) if isinstance(given, str) else given
 
 
-_OF_UNIT: dict[type[Any], str] = {Count: "count", Sum: "sum", Mean: "avg"}
+_OF_UNIT: dict[type[Any], str] = {CountOf: "count", SumOf: "sum", MeanOf: "avg"}
 
 
-def _of_unit(name: str, figure: Any) -> OfUnit:
-    if isinstance(figure, Quantile) and figure.share in (LEAST, 1 - LEAST):
-        return OfUnit("min" if figure.share == LEAST else "max", figure.of)
+def _of_unit(name: str, figure: Any) -> UnitAggregate:
+    if isinstance(figure, QuantileOf) and figure.share in (MINIMUM_SHARE, 1 - MINIMUM_SHARE):
+        return UnitAggregate("min" if figure.share == MINIMUM_SHARE else "max", figure.of)
     if type(figure) in _OF_UNIT:
-        return OfUnit(_OF_UNIT[type(figure)], figure.of)
+        return UnitAggregate(_OF_UNIT[type(figure)], figure.of)
     raise UsageError(
         "SF-Q123",
         f"'{name}' is not a figure of one unit's rows.",
@@ -235,6 +244,17 @@ def _check_aggregate(name: str, aggregate: Any) -> None:
         raise UsageError("SF-Q123", f"'{name}' is not given an aggregate.", try_=f"agg({name}=sf.count())")
 
 
+_NAMES: dict[type[Any], str] = {
+    CountOf: "count",
+    DistinctUnits: "units",
+    SumOf: "sum",
+    MeanOf: "mean",
+    VarianceOf: "variance",
+    CovarianceOf: "covariance",
+    QuantileOf: "quantile",
+}
+
+
 def _text(aggregate: Any) -> str:
     of = "" if aggregate.of is None else str(aggregate.of)
-    return f"{type(aggregate).__name__.lower()}({of})"
+    return f"{_NAMES[type(aggregate)]}({of})"

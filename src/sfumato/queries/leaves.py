@@ -22,20 +22,20 @@ COMPARISONS: dict[type[exp.Expression], str] = {
 }
 
 
-def sides(node: exp.Expression) -> tuple[exp.Expression, exp.Expression]:
-    only(node, "this", "expression")
+def parse_sides(node: exp.Expression) -> tuple[exp.Expression, exp.Expression]:
+    refuse_other_parts(node, "this", "expression")
     return node.this, node.expression
 
 
-def column(node: exp.Column) -> Name:
-    only(node, "this", "table")
+def parse_column_name(node: exp.Column) -> Name:
+    refuse_other_parts(node, "this", "table")
     table = node.args.get("table")
-    return Name(identifier(node.this), None if table is None else identifier(table))
+    return Name(parse_identifier(node.this), None if table is None else parse_identifier(table))
 
 
-def identifier(node: Any) -> str:
+def parse_identifier(node: Any) -> str:
     if not isinstance(node, exp.Identifier) or not _printable(str(node.this)):
-        raise PolicyError("SF-Q105", "A name is expected here.", got=shape(node))
+        raise PolicyError("SF-Q105", "A name is expected here.", got=describe_node(node))
     return str(node.this)
 
 
@@ -44,7 +44,7 @@ def _printable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
 
-def position(node: exp.Literal, columns: int) -> int:
+def parse_position(node: exp.Literal, columns: int) -> int:
     """The place, from 0, of a column of the answer that is named by its number there."""
     text = str(node.this)
     if node.is_string or not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= columns:
@@ -52,25 +52,25 @@ def position(node: exp.Literal, columns: int) -> int:
     return int(text) - 1
 
 
-def literal(node: exp.Expression) -> Scalar | None:
+def parse_literal(node: exp.Expression) -> Scalar | None:
     """A value typed in."""
     if isinstance(node, exp.Null):
         return None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     if isinstance(node, exp.Literal):
-        return text(node) if node.is_string else number(node)
-    raise PolicyError("SF-Q105", "A value is expected here.", got=shape(node), try_="65, 'A' or TRUE")
+        return parse_text(node) if node.is_string else parse_number(node)
+    raise PolicyError("SF-Q105", "A value is expected here.", got=describe_node(node), try_="65, 'A' or TRUE")
 
 
-def text(node: Any) -> str:
+def parse_text(node: Any) -> str:
     """A text typed in, in single quotes."""
     if isinstance(node, exp.Literal) and node.is_string and _printable(str(node.this)):
         return str(node.this)
-    raise PolicyError("SF-Q105", "A text is expected here.", got=shape(node), try_="'A'")
+    raise PolicyError("SF-Q105", "A text is expected here.", got=describe_node(node), try_="'A'")
 
 
-def number(node: exp.Literal) -> Fraction:
+def parse_number(node: exp.Literal) -> Fraction:
     text = str(node.this)
     if len(text) <= 40 and _small_exponent(text):
         try:
@@ -104,7 +104,7 @@ _CLAUSES = {
 }
 
 
-def only(node: exp.Expression, *allowed: str) -> None:
+def refuse_other_parts(node: exp.Expression, *allowed: str) -> None:
     """Refuse a node that carries anything beyond the parts named."""
     extra = [name for name, part in node.args.items() if part and name not in allowed]
     if extra:
@@ -113,7 +113,7 @@ def only(node: exp.Expression, *allowed: str) -> None:
         raise PolicyError("SF-Q103", f"{what} cannot be asked here.", try_=instead)
 
 
-def shape(node: Any) -> str:
+def describe_node(node: Any) -> str:
     """What stands there, in the analyst's own words where it is a function."""
     if isinstance(node, exp.Anonymous):
         return f"{node.name}(…)"

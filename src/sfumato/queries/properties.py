@@ -17,23 +17,23 @@ from sfumato.curator.plan.distances import (
     SumReaches,
     Unique,
 )
-from sfumato.curator.question.measurement import Count, Mean, Quantile, Sum
+from sfumato.curator.question.measurement import CountOf, MeanOf, QuantileOf, SumOf
 from sfumato.curator.question.relation import Literal, Truth
 from sfumato.errors import PolicyError
-from sfumato.queries.aggregates import aggregate
-from sfumato.queries.expressions import expression
-from sfumato.queries.leaves import only, shape, sides
-from sfumato.queries.sql import parsed_condition
+from sfumato.queries.aggregates import parse_aggregate
+from sfumato.queries.expressions import parse_expression
+from sfumato.queries.leaves import describe_node, parse_sides, refuse_other_parts
+from sfumato.queries.sql import parse_condition_node
 
 
-def read(text: str) -> Property:
+def parse_property(text: str) -> Property:
     """COUNT(*) >= 100, SUM(cost) <= 5000, AVG(age >= 65) >= 0.3, MEDIAN(cost) <= 80, MODE(ward) = 'A',
     IS_UNIQUE(ward) = 'A'."""
-    node = parsed_condition(text)
+    node = parse_condition_node(text)
     sign = _SIGNS.get(type(node))
     if sign is None:
         raise _unknown(node)
-    left, right = sides(node)
+    left, right = parse_sides(node)
     value = _value(right)
     if sign == "=":
         return _equals(left, value)
@@ -46,21 +46,21 @@ _SIGNS: dict[type[exp.Expression], str] = {exp.GTE: ">=", exp.LTE: "<=", exp.EQ:
 
 
 def _value(node: exp.Expression) -> Any:
-    read = expression(node)
+    read = parse_expression(node)
     if isinstance(read, Literal) and read.value is not None:
         return read.value
     raise _unknown(node)
 
 
 def _reaches(node: exp.Expression, value: Fraction, at_least: bool) -> Property:
-    match aggregate(node):
-        case Count(None):
+    match parse_aggregate(node):
+        case CountOf(None):
             return CountReaches(math.ceil(value) if at_least else math.floor(value), at_least)
-        case Sum(of):
+        case SumOf(of):
             return SumReaches(of, value, at_least)
-        case Mean(Truth() as of):
+        case MeanOf(Truth() as of):
             return ShareReaches(of, value, at_least)
-        case Quantile(of, share):
+        case QuantileOf(of, share):
             return QuantileBelow(of, 1 - share if at_least else share, value, not at_least)
     raise _unknown(node)
 
@@ -69,11 +69,11 @@ def _equals(node: exp.Expression, value: Any) -> Property:
     name = str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node).__name__.upper()
     if name not in ("MODE", "IS_UNIQUE"):
         raise _unknown(node)
-    only(node, "this", "expressions")
+    refuse_other_parts(node, "this", "expressions")
     arguments = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
     if len(arguments) != 1:
         raise _unknown(node)
-    of = expression(arguments[0])
+    of = parse_expression(arguments[0])
     return ModeIs(of, value) if name == "MODE" else Unique(of, value)
 
 
@@ -81,7 +81,7 @@ def _unknown(node: Any) -> PolicyError:
     return PolicyError(
         "SF-Q155",
         "A distance is asked to one of a few properties.",
-        got=shape(node),
+        got=describe_node(node),
         known="COUNT(*) >= 100, SUM(cost) <= 5000, AVG(age >= 65) >= 0.3, MEDIAN(cost) <= 80, "
         "MODE(ward) = 'A', IS_UNIQUE(ward) = 'A'",
     )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sfumato.curator.question.measurement import Question
 
 
-def checked(question: Question) -> Question:
+def check_question(question: Question) -> Question:
     """The question itself, if its names are clear and it asks for a number."""
     keys = [str(key).casefold() for key in question.keys]
     if len(set(keys)) < len(keys):

@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from sfumato.curator.question.relation import (
-    Aliased,
-    AllOf,
+    Alias,
+    BaseTable,
+    Conjunction,
     Expression,
-    Filtered,
-    Joined,
+    Filter,
+    GroupByUnit,
+    Join,
     Name,
-    PerUnit,
+    Projection,
     Relation,
-    Selected,
-    Table,
 )
 from sfumato.errors import PolicyError
-from sfumato.queries.expressions import condition, expression
-from sfumato.queries.leaves import column, identifier, only, position, shape
+from sfumato.queries.expressions import parse_condition, parse_expression
+from sfumato.queries.leaves import (
+    describe_node,
+    parse_column_name,
+    parse_identifier,
+    parse_position,
+    refuse_other_parts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,12 +38,12 @@ if TYPE_CHECKING:
 MOST_TABLES = 16
 
 
-def rows(select: exp.Select, known: Known) -> Relation:
+def parse_rows(select: exp.Select, known: Known) -> Relation:
     """The rows that a SELECT is asked of: FROM, its joins, and WHERE."""
     source = select.args.get("from_")
     if source is None:
         raise PolicyError("SF-Q103", "A question is asked of a registered table.", try_="… FROM visits")
-    only(source, "this")
+    refuse_other_parts(source, "this")
     relation = _source(source.this, known)
     joins = select.args.get("joins") or ()
     if len(joins) >= MOST_TABLES:
@@ -48,22 +54,22 @@ def rows(select: exp.Select, known: Known) -> Relation:
         relation = _joined(relation, join, known)
     where = select.args.get("where")
     if where is not None:
-        only(where, "this")
-        relation = Filtered(relation, condition(where.this))
+        refuse_other_parts(where, "this")
+        relation = Filter(relation, parse_condition(where.this))
     return relation
 
 
-def named(select: exp.Select, known: Known) -> Known:
+def parse_with(select: exp.Select, known: Known) -> Known:
     """What is known by name inside a SELECT: what was before, and what its WITH adds."""
     with_ = select.args.get("with_")
     if with_ is None:
         return known
-    only(with_, "expressions")
+    refuse_other_parts(with_, "expressions")
     found = dict(known)
     for each in with_.expressions:
-        only(each, "this", "alias")
-        only(each.args["alias"], "this")
-        found[identifier(each.args["alias"].this).casefold()] = subquery(each.this, found)
+        refuse_other_parts(each, "this", "alias")
+        refuse_other_parts(each.args["alias"], "this")
+        found[parse_identifier(each.args["alias"].this).casefold()] = parse_subquery(each.this, found)
     return found
 
 
@@ -72,15 +78,15 @@ def named(select: exp.Select, known: Known) -> Known:
 
 def _source(node: Any, known: Known) -> Relation:
     if isinstance(node, exp.Table):
-        only(node, "this", "alias")
-        name = identifier(node.this)
-        return Aliased(known.get(name.casefold(), Table(name)), _alias(node) or name)
+        refuse_other_parts(node, "this", "alias")
+        name = parse_identifier(node.this)
+        return Alias(known.get(name.casefold(), BaseTable(name)), _alias(node) or name)
     if isinstance(node, exp.Subquery):
-        only(node, "this", "alias")
-        inner, alias = subquery(node.this, known), _alias(node)
-        return inner if alias is None else Aliased(inner, alias)
+        refuse_other_parts(node, "this", "alias")
+        inner, alias = parse_subquery(node.this, known), _alias(node)
+        return inner if alias is None else Alias(inner, alias)
     raise PolicyError(
-        "SF-Q103", "A question is asked of a registered table.", got=shape(node), try_="… FROM visits"
+        "SF-Q103", "A question is asked of a registered table.", got=describe_node(node), try_="… FROM visits"
     )
 
 
@@ -88,12 +94,12 @@ def _alias(node: exp.Expression) -> str | None:
     alias = node.args.get("alias")
     if alias is None:
         return None
-    only(alias, "this")
-    return identifier(alias.this)
+    refuse_other_parts(alias, "this")
+    return parse_identifier(alias.this)
 
 
 def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
-    only(join, "this", "on", "using", "side", "kind")
+    refuse_other_parts(join, "this", "on", "using", "side", "kind")
     side, kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (kind == "OUTER" and side != "LEFT"):
         raise PolicyError(
@@ -102,16 +108,16 @@ def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
             try_="JOIN or LEFT JOIN",
         )
     right = _source(join.this, known)
-    using = tuple(identifier(_plain(each)) for each in join.args.get("using") or ())
-    on = AllOf() if join.args.get("on") is None else condition(join.args["on"])
-    return Joined(left, right, on, using, optional=side == "LEFT")
+    using = tuple(parse_identifier(_plain(each)) for each in join.args.get("using") or ())
+    on = Conjunction() if join.args.get("on") is None else parse_condition(join.args["on"])
+    return Join(left, right, on, using, optional=side == "LEFT")
 
 
 def optional_names(select: exp.Select) -> frozenset[str]:
     """The columns that a LEFT JOIN takes for one, of which that on the right may be missing."""
     sides = (join for join in select.args.get("joins") or () if join.args.get("side") == "LEFT")
     named = (_plain(each) for join in sides for each in join.args.get("using") or ())
-    return frozenset(identifier(each).casefold() for each in named)
+    return frozenset(parse_identifier(each).casefold() for each in named)
 
 
 def _plain(node: Any) -> Any:
@@ -121,30 +127,30 @@ def _plain(node: Any) -> Any:
 # ---- subqueries --------------------------------------------------------------------------------------------
 
 
-def subquery(node: Any, known: Known) -> Relation:
+def parse_subquery(node: Any, known: Known) -> Relation:
     """Rows again: as they are, computed one by one, or one for each unit."""
     if not isinstance(node, exp.Select):
-        raise PolicyError("SF-Q102", "A subquery is one SELECT.", got=shape(node))
-    only(node, "with_", "expressions", "from_", "joins", "where", "group", "having")
-    inner = rows(node, named(node, known))
+        raise PolicyError("SF-Q102", "A subquery is one SELECT.", got=describe_node(node))
+    refuse_other_parts(node, "with_", "expressions", "from_", "joins", "where", "group", "having")
+    inner = parse_rows(node, parse_with(node, known))
     if node.args.get("group") is not None:
         return _by_unit(inner, node)
     if node.args.get("having") is not None:
         raise PolicyError("SF-Q120", "HAVING follows GROUP BY.", try_="WHERE")
     if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star):
-        only(node.expressions[0])
+        refuse_other_parts(node.expressions[0])
         return inner
-    return Selected(inner, _columns(node.expressions))
+    return Projection(inner, _columns(node.expressions))
 
 
 def _by_unit(inner: Relation, node: exp.Select) -> Relation:
-    only(node.args["group"], "expressions")
-    keys = tuple(grouped(item, node.expressions) for item in node.args["group"].expressions)
+    refuse_other_parts(node.args["group"], "expressions")
+    keys = tuple(parse_group_key(item, node.expressions) for item in node.args["group"].expressions)
     having = None
     if node.args.get("having") is not None:
-        only(node.args["having"], "this")
-        having = condition(_spelled_out(node.args["having"].this, node.expressions))
-    return PerUnit(inner, keys, _columns(node.expressions), having)
+        refuse_other_parts(node.args["having"], "this")
+        having = parse_condition(_spelled_out(node.args["having"].this, node.expressions))
+    return GroupByUnit(inner, keys, _columns(node.expressions), having)
 
 
 def _spelled_out(having: exp.Expression, shown: Sequence[exp.Expression]) -> exp.Expression:
@@ -170,9 +176,9 @@ def _columns(items: Sequence[exp.Expression]) -> tuple[tuple[str, Expression], .
 
 def _column(item: exp.Expression) -> tuple[str, Expression]:
     if isinstance(item, exp.Alias):
-        only(item, "this", "alias")
-        return identifier(item.args["alias"]), expression(item.this)
-    computed = expression(item)
+        refuse_other_parts(item, "this", "alias")
+        return parse_identifier(item.args["alias"]), parse_expression(item.this)
+    computed = parse_expression(item)
     if isinstance(computed, Name):
         return computed.column, computed
     raise PolicyError("SF-Q118", "A computed column needs a name.", try_="cost * 2 AS double")
@@ -182,11 +188,11 @@ def _unaliased(item: Any) -> Any:
     return item.unalias()
 
 
-def grouped(item: exp.Expression, shown: Sequence[exp.Expression]) -> Expression:
+def parse_group_key(item: exp.Expression, shown: Sequence[exp.Expression]) -> Expression:
     """What GROUP BY names: an expression, the name one is shown by, or its position among what is shown."""
     if isinstance(item, exp.Literal):
-        return expression(_unaliased(shown[position(item, len(shown))]))
+        return parse_expression(_unaliased(shown[parse_position(item, len(shown))]))
     aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
     if isinstance(item, exp.Column) and item.args.get("table") is None:
-        return expression(aliased.get(column(item).column.casefold(), item))
-    return expression(item)
+        return parse_expression(aliased.get(parse_column_name(item).column.casefold(), item))
+    return parse_expression(item)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import sqlglot
 from sqlglot import exp
 
-from sfumato.curator.question.measurement import Key, Output, Question
+from sfumato.curator.question.measurement import GroupKey, Output, Question
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
-from sfumato.queries import answers
+from sfumato.queries import answer_clauses
 from sfumato.queries import expressions as conditions
-from sfumato.queries.answers import Keys
-from sfumato.queries.figures import default_name, figure
-from sfumato.queries.leaves import column, identifier, only
-from sfumato.queries.questions import checked
-from sfumato.queries.relations import grouped, named, optional_names, rows
+from sfumato.queries.answer_clauses import GroupByKeys
+from sfumato.queries.figures import default_name, parse_figure
+from sfumato.queries.leaves import parse_column_name, parse_identifier, refuse_other_parts
+from sfumato.queries.questions import check_question
+from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,10 +32,10 @@ LONGEST = 20_000
 DEEPEST = 60
 
 
-def question(text: str) -> Question:
+def parse_question(text: str) -> Question:
     """The question a SELECT asks, or a coded refusal."""
     select = _only_select(text)
-    only(
+    refuse_other_parts(
         select,
         "with_",
         "expressions",
@@ -48,25 +48,25 @@ def question(text: str) -> Question:
         "limit",
         "offset",
     )
-    relation = rows(select, named(select, {}))
+    relation = parse_rows(select, parse_with(select, {}))
     keys = _keys(select)
     outputs = tuple(_output(item, keys) for item in select.expressions)
-    return checked(Question(relation, keys.said, outputs, **_after(select, keys, outputs)))
+    return check_question(Question(relation, keys.said, outputs, **_after(select, keys, outputs)))
 
 
-def condition(text: str) -> Condition:
+def parse_condition_text(text: str) -> Condition:
     """The condition that a text after WHERE would say, or a coded refusal."""
-    return conditions.condition(parsed_condition(text))
+    return conditions.parse_condition(parse_condition_node(text))
 
 
-def parsed_condition(text: str) -> exp.Expression:
+def parse_condition_node(text: str) -> exp.Expression:
     """The node of a condition, yet to be read."""
     return _one(text, "a condition", "age >= 65")
 
 
-def expression(text: str) -> Expression:
+def parse_expression_text(text: str) -> Expression:
     """The value that a text in a SELECT would compute, or a coded refusal."""
-    return conditions.expression(_one(text, "an expression", "cost * 2"))
+    return conditions.parse_expression(_one(text, "an expression", "cost * 2"))
 
 
 def _one(text: str, what: str, example: str) -> exp.Expression:
@@ -119,34 +119,34 @@ def _depth(root: exp.Expr) -> int:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-def _keys(select: exp.Select) -> Keys:
+def _keys(select: exp.Select) -> GroupByKeys:
     group = select.args.get("group")
     if group is None:
-        return Keys((), frozenset())
-    only(group, "expressions")
-    said = tuple(grouped(item, select.expressions) for item in group.expressions)
-    return Keys(said, optional_names(select))
+        return GroupByKeys((), frozenset())
+    refuse_other_parts(group, "expressions")
+    said = tuple(parse_group_key(item, select.expressions) for item in group.expressions)
+    return GroupByKeys(said, optional_names(select))
 
 
 # ---- what is shown -----------------------------------------------------------------------------------------
 
 
-def _output(item: exp.Expression, keys: Keys) -> Output:
+def _output(item: exp.Expression, keys: GroupByKeys) -> Output:
     alias = None
     if isinstance(item, exp.Alias):
-        only(item, "this", "alias")
-        alias, item = identifier(item.args["alias"]), item.this
+        refuse_other_parts(item, "this", "alias")
+        alias, item = parse_identifier(item.args["alias"]), item.this
     place = keys.place(item)
     if place is not None:
-        return Output(alias or _key_name(keys.said[place]), Key(place))
+        return Output(alias or _key_name(keys.said[place]), GroupKey(place))
     if isinstance(item, exp.Column):
-        name = str(column(item))[:80]
+        name = str(parse_column_name(item))[:80]
         raise PolicyError(
             "SF-Q108",
             f"'{name}' is shown row by row, which nothing may be.",
             try_=f"GROUP BY {name}, or an aggregate of it",
         )
-    shown = figure(item, {})
+    shown = parse_figure(item, {})
     if isinstance(shown, Fraction):
         raise PolicyError("SF-Q104", "A number typed in is known already.", try_="COUNT(*)")
     return Output(alias or default_name(shown), shown)
@@ -158,14 +158,16 @@ def _key_name(key: Expression) -> str:
     raise PolicyError("SF-Q118", "A computed group needs a name.", try_="FLOOR(age / 10) AS decade")
 
 
-def _after(select: exp.Select, keys: Keys, outputs: tuple[Output, ...]) -> dict[str, Any]:
+def _after(select: exp.Select, keys: GroupByKeys, outputs: tuple[Output, ...]) -> dict[str, Any]:
     """The parts of a question that are done after the noise."""
     clauses: dict[str, Any] = {name: clause for name, clause in select.args.items() if clause}
     after: dict[str, Any] = {
-        name: answers.most(clauses[name]) for name in ("limit", "offset") if name in clauses
+        name: answer_clauses.parse_limit(clauses[name]) for name in ("limit", "offset") if name in clauses
     }
     if "having" in clauses:
-        after["having"] = answers.having(clauses["having"].this, answers.numbers(outputs))
+        after["having"] = answer_clauses.parse_having(
+            clauses["having"].this, answer_clauses.name_numbers(outputs)
+        )
     if "order" in clauses:
-        after["order"] = answers.orders(clauses["order"], keys, outputs)
+        after["order"] = answer_clauses.parse_order_by(clauses["order"], keys, outputs)
     return after

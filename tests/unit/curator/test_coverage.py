@@ -13,27 +13,27 @@ from numpy.typing import NDArray
 import sfumato as sf
 from sfumato.curator.answers.answer import NoisyAnswer, combine_answers, noise_laws
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval
-from sfumato.curator.catalog.catalog import declared
+from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.plan.plan import QuestionPlan, plan_question
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
 from sfumato.curator.question.measurement import (
     Arithmetic,
-    Count,
-    Covariance,
+    CountOf,
+    CovarianceOf,
+    DistinctUnits,
     Figure,
-    Mean,
+    MeanOf,
     Output,
     Question,
-    Sum,
-    Units,
-    Variance,
+    SumOf,
+    VarianceOf,
 )
-from sfumato.curator.question.relation import Name, Table
+from sfumato.curator.question.relation import BaseTable, Name
 
 RUNS = 2_000
 """Drawn from a fixed seed, so that nothing here depends on luck; their standard error is 0.5 in 100."""
 
-TABLE = declared(
+TABLE = declare_table(
     "t",
     sf.Unit("who", max_rows=2),
     {"x": sf.between(-10, 30), "y": sf.between(0, 7, step=1), "flag": sf.one_of(0, 1)},
@@ -41,28 +41,28 @@ TABLE = declared(
 Rows = list[dict[str, int | None]]
 Exact = Callable[[QuestionPlan, Rows], list[int]]
 
-N, X, Y, FLAG = Count(), Name("x"), Name("y"), Name("flag")
+N, X, Y, FLAG = CountOf(), Name("x"), Name("y"), Name("flag")
 LINEAR: list[Figure] = [
     N,
-    Units(Name("who")),
-    Sum(X),
+    DistinctUnits(Name("who")),
+    SumOf(X),
     Arithmetic("/", N, Fraction(7)),
-    Arithmetic("-", Sum(Y), Arithmetic("*", Fraction(3), N)),
-    Arithmetic("+", N, Arithmetic("+", N, Sum(FLAG))),
+    Arithmetic("-", SumOf(Y), Arithmetic("*", Fraction(3), N)),
+    Arithmetic("+", N, Arithmetic("+", N, SumOf(FLAG))),
 ]
 CURVED: list[Figure] = [
-    Mean(X),
-    Mean(FLAG),
-    Variance(X),
-    Variance(Y, sample=False, root=True),
-    Variance(FLAG, root=True),
-    Covariance(X, Y),
-    Covariance(X, Y, scaled=True),
-    Arithmetic("/", Sum(Y), N),
-    Arithmetic("/", Arithmetic("*", Fraction(100), Sum(FLAG)), N),
-    Arithmetic("*", Mean(X), Count(X)),
-    Arithmetic("/", Arithmetic("-", Sum(X), N), Arithmetic("+", Count(X), N)),
-    Arithmetic("-", Mean(X), Variance(Y, root=True)),
+    MeanOf(X),
+    MeanOf(FLAG),
+    VarianceOf(X),
+    VarianceOf(Y, sample=False, root=True),
+    VarianceOf(FLAG, root=True),
+    CovarianceOf(X, Y),
+    CovarianceOf(X, Y, scaled=True),
+    Arithmetic("/", SumOf(Y), N),
+    Arithmetic("/", Arithmetic("*", Fraction(100), SumOf(FLAG)), N),
+    Arithmetic("*", MeanOf(X), CountOf(X)),
+    Arithmetic("/", Arithmetic("-", SumOf(X), N), Arithmetic("+", CountOf(X), N)),
+    Arithmetic("-", MeanOf(X), VarianceOf(Y, root=True)),
 ]
 PURE, MORE, ROUND = (
     PureSpend(Fraction(1, 10)),
@@ -98,7 +98,7 @@ def _rows(count: int) -> Rows:
 
 
 def _asked(figure: Figure, spend: Spend) -> QuestionPlan:
-    return plan_question(lambda _: TABLE, Question(Table("t"), (), (Output("a", figure),)), spend)
+    return plan_question(lambda _: TABLE, Question(BaseTable("t"), (), (Output("a", figure),)), spend)
 
 
 def _drawn(asked: QuestionPlan, sums: list[int], source: Seeded) -> NoisyAnswer:

@@ -12,14 +12,22 @@ import pytest
 import sfumato as sf
 from sfumato.curator.answers.answer import NoisyAnswer, noise_laws, read_answer
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval
-from sfumato.curator.catalog.catalog import declared
-from sfumato.curator.catalog.columns import Between
+from sfumato.curator.catalog.catalog import declare_table
+from sfumato.curator.catalog.columns import NumberColumn
 from sfumato.curator.plan.plan import QuestionPlan, plan_question
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
-from sfumato.curator.question.measurement import Aggregate, Covariance, Mean, Output, Question, Sum, Variance
-from sfumato.curator.question.relation import Name, Table
+from sfumato.curator.question.measurement import (
+    Aggregate,
+    CovarianceOf,
+    MeanOf,
+    Output,
+    Question,
+    SumOf,
+    VarianceOf,
+)
+from sfumato.curator.question.relation import BaseTable, Name
 
-TABLE = declared(
+TABLE = declare_table(
     "t",
     sf.Unit("who", max_rows=1),
     {"x": sf.between(-10, 30), "y": sf.between(0, 7, step=1), "flag": sf.one_of(0, 1)},
@@ -31,13 +39,13 @@ Exact = Callable[[QuestionPlan, Rows], list[int]]
 
 
 def _asked(aggregate: Aggregate, spend: Spend = SPENDS[0]) -> QuestionPlan:
-    return plan_question(lambda _: TABLE, Question(Table("t"), (), (Output("a", aggregate),)), spend)
+    return plan_question(lambda _: TABLE, Question(BaseTable("t"), (), (Output("a", aggregate),)), spend)
 
 
 def _rows(count: int) -> Rows:
     """Uneven numbers, a few of them missing, of which one depends on the others."""
     grid = TABLE.columns["x"]
-    assert isinstance(grid, Between)
+    assert isinstance(grid, NumberColumn)
     rng = np.random.default_rng(4)
     y, flag = rng.integers(0, 8, count), rng.integers(0, 2, count)
     x = np.clip(np.rint((y * 3 + rng.normal(0, 4, count)) / float(grid.step)), *grid.ends).astype(int)
@@ -52,14 +60,14 @@ def _column(name: str, rows: Rows) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _truth(aggregate: Aggregate, rows: Rows) -> float:
     match aggregate:
-        case Mean(of):
+        case MeanOf(of):
             return float(np.nanmean(_column(str(of), rows)))
-        case Sum(of):
+        case SumOf(of):
             return float(np.nansum(_column(str(of), rows)))
-        case Variance(of, sample, root):
+        case VarianceOf(of, sample, root):
             variance = float(np.nanvar(_column(str(of), rows), ddof=int(sample)))
             return math.sqrt(variance) if root else variance
-        case Covariance(of, other, sample, scaled):
+        case CovarianceOf(of, other, sample, scaled):
             both = np.stack([_column(str(of), rows), _column(str(other), rows)])
             both = both[:, ~np.isnan(both).any(axis=0)]
             return float((np.corrcoef(both) if scaled else np.cov(both, ddof=int(sample)))[0, 1])
@@ -67,18 +75,18 @@ def _truth(aggregate: Aggregate, rows: Rows) -> float:
 
 
 AGGREGATES: list[Aggregate] = [
-    Sum(X),
-    Mean(X),
-    Mean(FLAG),
-    Variance(X),
-    Variance(X, sample=False),
-    Variance(Y, root=True),
-    Variance(FLAG, sample=False, root=True),
-    Covariance(X, Y),
-    Covariance(Y, FLAG, sample=False),
-    Covariance(X, X),
-    Covariance(X, Y, scaled=True),
-    Covariance(Y, FLAG, scaled=True),
+    SumOf(X),
+    MeanOf(X),
+    MeanOf(FLAG),
+    VarianceOf(X),
+    VarianceOf(X, sample=False),
+    VarianceOf(Y, root=True),
+    VarianceOf(FLAG, sample=False, root=True),
+    CovarianceOf(X, Y),
+    CovarianceOf(Y, FLAG, sample=False),
+    CovarianceOf(X, X),
+    CovarianceOf(X, Y, scaled=True),
+    CovarianceOf(Y, FLAG, scaled=True),
 ]
 
 
@@ -109,14 +117,14 @@ def test_with_many_rows_intervals_are_narrow_around_the_number(
 @pytest.mark.parametrize(
     ("aggregate", "least", "most"),
     [
-        (Mean(X), -10, 30),
-        (Variance(X), 0, 800),
-        (Variance(X, sample=False), 0, 400),
-        (Variance(X, root=True), 0, math.sqrt(800)),
-        (Variance(FLAG, sample=False), 0, 0.25),
-        (Covariance(X, FLAG), -20, 20),
-        (Covariance(X, FLAG, sample=False), -10, 10),
-        (Covariance(X, Y, scaled=True), -1, 1),
+        (MeanOf(X), -10, 30),
+        (VarianceOf(X), 0, 800),
+        (VarianceOf(X, sample=False), 0, 400),
+        (VarianceOf(X, root=True), 0, math.sqrt(800)),
+        (VarianceOf(FLAG, sample=False), 0, 0.25),
+        (CovarianceOf(X, FLAG), -20, 20),
+        (CovarianceOf(X, FLAG, sample=False), -10, 10),
+        (CovarianceOf(X, Y, scaled=True), -1, 1),
     ],
 )
 def test_numbers_and_intervals_stay_within_what_is_possible(
@@ -137,19 +145,19 @@ def test_numbers_and_intervals_stay_within_what_is_possible(
 
 def test_squares_that_were_rounded_down_widen_the_interval_upwards(exact_sums: Exact) -> None:
     """With so many rows that noise is far below it, rounding down alone decides, and the truth is inside."""
-    priced, rows = _asked(Variance(X), PureSpend(Fraction(100))), _rows(500)
+    priced, rows = _asked(VarianceOf(X), PureSpend(Fraction(100))), _rows(500)
     copies = 10**7
     noisy = read_answer(priced, json.dumps([[[copies * each] for each in exact_sums(priced, rows)]]))
-    low, high = compute_interval(priced, Variance(X), noisy, 0.95)
-    truth = _truth(Variance(X, sample=False), rows)
+    low, high = compute_interval(priced, VarianceOf(X), noisy, 0.95)
+    truth = _truth(VarianceOf(X, sample=False), rows)
     assert low[0] <= truth <= high[0]
-    assert compute_figure(priced, Variance(X), noisy)[0] < truth
+    assert compute_figure(priced, VarianceOf(X), noisy)[0] < truth
 
 
 def test_sums_beyond_64_bits_are_kept_whole() -> None:
-    priced = _asked(Sum(X))
+    priced = _asked(SumOf(X))
     noisy = read_answer(priced, json.dumps([[[2**70]]]))
     assert noisy.sums[0, 0] == 2**70
-    assert compute_figure(priced, Sum(X), noisy)[0] == pytest.approx(
+    assert compute_figure(priced, SumOf(X), noisy)[0] == pytest.approx(
         2**70 * float(priced.measured[0].of.step)
     )

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog.catalog import Table, declared
+from sfumato.curator.catalog.catalog import Table, declare_table
 from sfumato.curator.catalog.domains import Numbers
-from sfumato.curator.lower.lowered import Lowered
+from sfumato.curator.lower.lowered_value import LoweredValue
 from sfumato.curator.plan.plan import QuestionPlan, plan_question, price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.plan.summands import Summand, _deviations, _product
-from sfumato.curator.question.measurement import Bounds
+from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.engines.program import Counted, Present, Total, Units
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
@@ -39,9 +39,9 @@ from sfumato.engines.values import (
 from sfumato.errors import PolicyError
 from sfumato.noise import ThresholdedNoise, TruncatedGeometric
 from sfumato.privacy.neighbours import Neighbours
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 
-TABLE: Table = declared(
+TABLE: Table = declare_table(
     "t",
     sf.Unit("who", max_rows=5),
     {
@@ -59,11 +59,11 @@ CENTRED = Add(AGE, Constant(-50))
 
 
 def _plan(sql: str, epsilon: Fraction = Fraction(1), table: Table = TABLE) -> QuestionPlan:
-    return plan_question(lambda _: table, question(sql), PureSpend(epsilon, Fraction(1, 10**6)))
+    return plan_question(lambda _: table, parse_question(sql), PureSpend(epsilon, Fraction(1, 10**6)))
 
 
-def _moves(sql: str, table: Table = TABLE, bounds: Bounds | None = None) -> list[SumSensitivity]:
-    asked = replace(question(sql), bounds=bounds)
+def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = None) -> list[SumSensitivity]:
+    asked = replace(parse_question(sql), bounds=bounds)
     spend = PureSpend(Fraction(1), Fraction(1, 10**6))
     return [
         each.sensitivity for each in price_question(ResolvedQuestion(lambda _: table, asked), spend).measured
@@ -124,7 +124,7 @@ def test_an_average_spends_more_on_its_sum_than_on_its_rows() -> None:
 
 def test_gaussian_noise_follows_the_other_norm() -> None:
     spend = GaussianSpend(Fraction(2), "ρ")
-    asked = question("SELECT other, COUNT(DISTINCT who) FROM t GROUP BY other")
+    asked = parse_question("SELECT other, COUNT(DISTINCT who) FROM t GROUP BY other")
     (measured,) = price_question(ResolvedQuestion(lambda _: TABLE, asked), spend).measured
     assert measured.sensitivity == SumSensitivity(5, 5)
     assert measured.noise == spend.noise(SumSensitivity(5, 5), 1)
@@ -165,23 +165,23 @@ def test_norms_are_those_of_the_worst_split(rows: int, cells: int, each: int) ->
 @pytest.mark.parametrize(
     ("groups", "bounds", "moves"),
     [
-        ("", Bounds(1, 2), SumSensitivity(2, 4)),
-        ("GROUP BY other", Bounds(2, 2), SumSensitivity(4, 8)),
-        ("GROUP BY other", Bounds(2, 9), SumSensitivity(5, 25)),
-        ("GROUP BY other", Bounds(9, 1), SumSensitivity(5, 5)),
-        ("GROUP BY ward", Bounds(9, 2), SumSensitivity(4, 8)),
-        ("GROUP BY sex", Bounds(3, 2), SumSensitivity(2, 4)),
+        ("", ContributionLimits(1, 2), SumSensitivity(2, 4)),
+        ("GROUP BY other", ContributionLimits(2, 2), SumSensitivity(4, 8)),
+        ("GROUP BY other", ContributionLimits(2, 9), SumSensitivity(5, 25)),
+        ("GROUP BY other", ContributionLimits(9, 1), SumSensitivity(5, 5)),
+        ("GROUP BY ward", ContributionLimits(9, 2), SumSensitivity(4, 8)),
+        ("GROUP BY sex", ContributionLimits(3, 2), SumSensitivity(2, 4)),
     ],
 )
 def test_bounding_inside_a_question_bounds_both_norms(
-    groups: str, bounds: Bounds, moves: SumSensitivity
+    groups: str, bounds: ContributionLimits, moves: SumSensitivity
 ) -> None:
     assert _moves(f"SELECT COUNT(*) FROM t {groups}", bounds=bounds) == [moves]
 
 
 def test_bounding_is_left_out_where_a_unit_has_one_row() -> None:
-    one = declared("t", sf.Unit("who", max_rows=1), {"ward": sf.one_of("A", "B")})
-    asked = replace(question("SELECT COUNT(*) FROM t GROUP BY ward"), bounds=Bounds(1, 1))
+    one = declare_table("t", sf.Unit("who", max_rows=1), {"ward": sf.one_of("A", "B")})
+    asked = replace(parse_question("SELECT COUNT(*) FROM t GROUP BY ward"), bounds=ContributionLimits(1, 1))
     assert not isinstance(ResolvedQuestion(lambda _: one, asked).rows[0], Bounded)
 
 
@@ -232,7 +232,7 @@ def test_a_quantile_is_priced_by_all_rows_of_a_unit() -> None:
 
 
 def _squared(promise: Any) -> tuple[Summand, Summand]:
-    deviation = _deviations(Lowered(Column(0, "x"), promise.domain()))
+    deviation = _deviations(LoweredValue(Column(0, "x"), promise.domain))
     return deviation, _product(deviation, deviation)
 
 
@@ -317,7 +317,7 @@ def test_another_snapshot_is_another_question() -> None:
 
 
 def test_too_many_groups_are_refused() -> None:
-    wide = declared("t", sf.ROW, {name: sf.one_of(*range(1001)) for name in ("a", "b")})
+    wide = declare_table("t", sf.ROW, {name: sf.one_of(*range(1001)) for name in ("a", "b")})
     with pytest.raises(PolicyError, match="SF-Q117"):
         _plan("SELECT COUNT(*) FROM t GROUP BY a, b", table=wide)
 
@@ -332,12 +332,12 @@ def test_too_many_groups_are_refused() -> None:
 )
 def test_only_units_are_counted_once_each(unit: sf.Unit, columns: dict[str, Any], name: str) -> None:
     with pytest.raises(PolicyError, match="SF-Q130"):
-        _plan(f"SELECT COUNT(DISTINCT {name}) FROM t", table=declared("t", unit, columns))
+        _plan(f"SELECT COUNT(DISTINCT {name}) FROM t", table=declare_table("t", unit, columns))
 
 
 def test_groups_beyond_64_bits_are_shown_as_doubles() -> None:
     """A whole number that Arrow cannot hold must not be found out after the charge."""
     [key] = _plan("SELECT age * 1e20 AS k, COUNT(*) FROM t GROUP BY k").resolved.keys
     assert isinstance(key.domain, Numbers)
-    assert key.domain.shown()[:2] == [0.0, 1e20]
-    assert all(isinstance(shown, float) for shown in key.domain.shown())
+    assert key.domain.show_values()[:2] == [0.0, 1e20]
+    assert all(isinstance(shown, float) for shown in key.domain.show_values())

@@ -17,32 +17,32 @@ from sfumato.curator.answers.post_processing import (
     order_groups,
     require_numbers,
 )
-from sfumato.curator.catalog.catalog import declared
+from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.plan.plan import QuestionPlan, plan_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.measurement import (
     Arithmetic,
-    Both,
-    Compares,
-    Count,
-    Either,
+    CountOf,
     Figure,
+    GroupKey,
     Having,
-    Key,
-    Mean,
-    Not,
-    Order,
+    HavingAnd,
+    HavingComparison,
+    HavingNot,
+    HavingOr,
+    MeanOf,
     Output,
-    Quantile,
+    QuantileOf,
     Question,
-    Sum,
+    SortKey,
+    SumOf,
 )
-from sfumato.curator.question.relation import Call, Name, Table
+from sfumato.curator.question.relation import BaseTable, FunctionCall, Name
 from sfumato.engines.program import Counted, Present
 from sfumato.errors import PolicyError
 
-TABLE = declared(
+TABLE = declare_table(
     "t",
     sf.Unit("who", max_rows=3),
     {
@@ -51,7 +51,7 @@ TABLE = declared(
         "ward": sf.one_of("C", "A", "B", "D"),
     },
 )
-N, X, S, F = Count(), Count(Name("x")), Sum(Name("x")), Sum(Name("flag"))
+N, X, S, F = CountOf(), CountOf(Name("x")), SumOf(Name("x")), SumOf(Name("flag"))
 ROWS, PRESENT, TOTALS, FLAGS = [40, 10, 0, 10], [40, 9, -1, 10], [80, -30, 7, 60], [4, 1, -2, 5]
 
 
@@ -75,9 +75,9 @@ def minus(left: Figure, right: Figure) -> Arithmetic:
     return Arithmetic("-", left, right)
 
 
-def _plan(*outputs: Key | Figure, keys: tuple[str, ...] = ("ward",), **rest: Any) -> QuestionPlan:
+def _plan(*outputs: GroupKey | Figure, keys: tuple[str, ...] = ("ward",), **rest: Any) -> QuestionPlan:
     shown = tuple(Output(f"c{at}", each) for at, each in enumerate(outputs))
-    question = Question(Table("t"), tuple(Name(key) for key in keys), shown, **rest)
+    question = Question(BaseTable("t"), tuple(Name(key) for key in keys), shown, **rest)
     return plan_question(lambda _: TABLE, question, PureSpend(Fraction(1)))
 
 
@@ -97,7 +97,7 @@ def _noisy(priced: QuestionPlan) -> NoisyAnswer:
 
 
 def _question(figure: Figure) -> Question:
-    return Question(Table("t"), (Name("ward"),), (Output("a", figure),))
+    return Question(BaseTable("t"), (Name("ward"),), (Output("a", figure),))
 
 
 PER = over(S, N)
@@ -139,7 +139,7 @@ def test_numbers_beyond_doubles_are_null() -> None:
 
 def _shown(**clauses: Any) -> str:
     """The wards shown, in order. Declared order is C, A, B, D, and COUNT(*) is 40, 10, 0, 10."""
-    priced = _plan(Key(0), N, S, PER, **clauses)
+    priced = _plan(GroupKey(0), N, S, PER, **clauses)
     noisy = _noisy(priced)
     return "".join("CABD"[at] for at in order_groups(priced, noisy, key_columns(priced, noisy)))
 
@@ -151,26 +151,36 @@ TEN = number(10)
     ("clauses", "wards"),
     [
         ({}, "CABD"),
-        ({"order": (Order(Key(0)),)}, "ABCD"),
-        ({"order": (Order(Key(0), True),)}, "DCBA"),
-        ({"order": (Order(N),)}, "BADC"),
-        ({"order": (Order(N, True),)}, "CADB"),
-        ({"order": (Order(N, True), Order(Key(0), True))}, "CDAB"),
-        ({"order": (Order(N), Order(S, True))}, "BDAC"),
-        ({"order": (Order(PER),)}, "ACDB"),
-        ({"order": (Order(PER, True),)}, "DCAB"),
-        ({"order": (Order(minus(S, times(number(2), N))),)}, "ACBD"),
+        ({"order": (SortKey(GroupKey(0)),)}, "ABCD"),
+        ({"order": (SortKey(GroupKey(0), True),)}, "DCBA"),
+        ({"order": (SortKey(N),)}, "BADC"),
+        ({"order": (SortKey(N, True),)}, "CADB"),
+        ({"order": (SortKey(N, True), SortKey(GroupKey(0), True))}, "CDAB"),
+        ({"order": (SortKey(N), SortKey(S, True))}, "BDAC"),
+        ({"order": (SortKey(PER),)}, "ACDB"),
+        ({"order": (SortKey(PER, True),)}, "DCAB"),
+        ({"order": (SortKey(minus(S, times(number(2), N))),)}, "ACBD"),
         ({"limit": 2}, "CA"),
-        ({"order": (Order(N, True),), "limit": 1, "offset": 1}, "A"),
+        ({"order": (SortKey(N, True),), "limit": 1, "offset": 1}, "A"),
         ({"offset": 9}, ""),
-        ({"having": Compares(N, ">=", TEN)}, "CAD"),
-        ({"having": Both(Compares(N, "=", TEN), Compares(F, ">", number(1)))}, "D"),
-        ({"having": Compares(PER, ">", number(0))}, "CD"),
-        ({"having": Not(Compares(PER, ">", number(0)))}, "A"),
-        ({"having": Either(Compares(PER, ">", number(0)), Compares(N, "=", number(0)))}, "CBD"),
-        ({"having": Not(Both(Compares(PER, ">", number(0)), Compares(N, ">", number(0))))}, "AB"),
-        ({"having": Compares(TEN, "<>", N)}, "CB"),
-        ({"having": Compares(N, "<", S), "order": (Order(S),), "limit": 2}, "BD"),
+        ({"having": HavingComparison(N, ">=", TEN)}, "CAD"),
+        ({"having": HavingAnd(HavingComparison(N, "=", TEN), HavingComparison(F, ">", number(1)))}, "D"),
+        ({"having": HavingComparison(PER, ">", number(0))}, "CD"),
+        ({"having": HavingNot(HavingComparison(PER, ">", number(0)))}, "A"),
+        (
+            {"having": HavingOr(HavingComparison(PER, ">", number(0)), HavingComparison(N, "=", number(0)))},
+            "CBD",
+        ),
+        (
+            {
+                "having": HavingNot(
+                    HavingAnd(HavingComparison(PER, ">", number(0)), HavingComparison(N, ">", number(0)))
+                )
+            },
+            "AB",
+        ),
+        ({"having": HavingComparison(TEN, "<>", N)}, "CB"),
+        ({"having": HavingComparison(N, "<", S), "order": (SortKey(S),), "limit": 2}, "BD"),
     ],
 )
 def test_which_groups_are_shown(clauses: dict[str, Any], wards: str) -> None:
@@ -181,9 +191,15 @@ def test_which_groups_are_shown(clauses: dict[str, Any], wards: str) -> None:
 
 LUCKY: list[tuple[bool, dict[str, Any]]] = [
     (False, {}),
-    (True, {"order": (Order(N, True),), "limit": 3, "offset": 1}),
-    (True, {"having": Both(Compares(N, ">", TEN), Not(Compares(S, "<", TEN))), "order": (Order(PER),)}),
-    (False, {"order": (Order(PER),)}),
+    (True, {"order": (SortKey(N, True),), "limit": 3, "offset": 1}),
+    (
+        True,
+        {
+            "having": HavingAnd(HavingComparison(N, ">", TEN), HavingNot(HavingComparison(S, "<", TEN))),
+            "order": (SortKey(PER),),
+        },
+    ),
+    (False, {"order": (SortKey(PER),)}),
 ]
 
 
@@ -191,13 +207,17 @@ LUCKY: list[tuple[bool, dict[str, Any]]] = [
 def test_what_is_done_after_the_noise_changes_neither_price_nor_request(
     lucky: bool, clauses: dict[str, Any]
 ) -> None:
-    plain, chosen = _plan(Key(0), N, S), _plan(Key(0), N, S, **clauses)
+    plain, chosen = _plan(GroupKey(0), N, S), _plan(GroupKey(0), N, S, **clauses)
     assert (chosen.request, chosen.event) == (plain.request, plain.event)
     assert any("luck" in text for text in chosen.bias) is lucky
 
 
 def test_computed_numbers_need_the_sums_they_are_made_of() -> None:
-    assert _plan(Key(0), PER).request == _plan(N, S).request == _plan(N, having=Compares(S, ">", TEN)).request
+    assert (
+        _plan(GroupKey(0), PER).request
+        == _plan(N, S).request
+        == _plan(N, having=HavingComparison(S, ">", TEN)).request
+    )
 
 
 # ---- what has no number ----
@@ -207,25 +227,27 @@ def test_computed_numbers_need_the_sums_they_are_made_of() -> None:
 def test_nothing_is_computed_with_dates(clauses: str) -> None:
     from datetime import date
 
-    table = declared("t", sf.ROW, {"day": sf.between(date(2024, 1, 1), date(2024, 12, 31))})
-    median = Quantile(Name("day"), Fraction(1, 2))
+    table = declare_table("t", sf.ROW, {"day": sf.between(date(2024, 1, 1), date(2024, 12, 31))})
+    median = QuantileOf(Name("day"), Fraction(1, 2))
     late = plus(median, number(1))
-    having: Having = Compares(median, ">", number(3))
+    having: Having = HavingComparison(median, ">", number(3))
     asked = {
-        "figure": Question(Table("t"), (), (Output("a", late),)),
-        "having": Question(Table("t"), (), (Output("a", median),), having=Not(Both(having, having))),
-        "order": Question(Table("t"), (), (Output("a", median),), order=(Order(late),)),
+        "figure": Question(BaseTable("t"), (), (Output("a", late),)),
+        "having": Question(
+            BaseTable("t"), (), (Output("a", median),), having=HavingNot(HavingAnd(having, having))
+        ),
+        "order": Question(BaseTable("t"), (), (Output("a", median),), order=(SortKey(late),)),
     }[clauses]
     with pytest.raises(PolicyError, match="SF-Q160"):
         require_numbers(ResolvedQuestion(lambda _: table, asked))
     require_numbers(
         ResolvedQuestion(
-            lambda _: table, Question(Table("t"), (), (Output("a", median),), order=(Order(median),))
+            lambda _: table, Question(BaseTable("t"), (), (Output("a", median),), order=(SortKey(median),))
         )
     )
-    year = Quantile(Call("year", (Name("day"),)), Fraction(1, 2))
+    year = QuantileOf(FunctionCall("year", (Name("day"),)), Fraction(1, 2))
     require_numbers(
-        ResolvedQuestion(lambda _: table, Question(Table("t"), (), (Output("a", plus(year, number(1))),)))
+        ResolvedQuestion(lambda _: table, Question(BaseTable("t"), (), (Output("a", plus(year, number(1))),)))
     )
 
 
@@ -242,7 +264,7 @@ def test_nothing_is_known_where_a_divisor_may_be_zero() -> None:
     [
         (plus(N, times(number(2), S)), True),
         (over(minus(N, number(3)), number(7)), True),
-        (plus(Mean(Name("x")), number(1)), False),
+        (plus(MeanOf(Name("x")), number(1)), False),
         (PER, False),
         (times(N, N), False),
     ],

@@ -11,39 +11,41 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.answers.quote import Quote, find_cheapest_spend
+from sfumato.curator.answers.expected_error import QuestionError, find_cheapest_spend
+from sfumato.curator.answers.quote import Quote
 from sfumato.curator.answers.release import Release
-from sfumato.curator.catalog.catalog import declared
+from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.catalog.columns import text
 from sfumato.curator.gate import encode_answer
+from sfumato.curator.payer import Standing
 from sfumato.curator.plan.plan import QuestionPlan, plan_question, price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import (
     Arithmetic,
-    Compares,
-    Count,
-    Covariance,
+    CountOf,
+    CovarianceOf,
     Figure,
-    Key,
-    Mean,
-    Order,
+    GroupKey,
+    HavingComparison,
+    MeanOf,
     Output,
-    Quantile,
+    QuantileOf,
     Question,
-    Sum,
-    Variance,
+    SortKey,
+    SumOf,
+    VarianceOf,
 )
-from sfumato.curator.question.relation import Call, Name, Table
+from sfumato.curator.question.relation import BaseTable, FunctionCall, Name
 from sfumato.engines.program import Counted, Found, Present
 from sfumato.errors import PolicyError, UsageError
 from sfumato.ledger import Released
 
 HALF = Fraction(1, 2)
-N, S, X = Count(), Sum(Name("x")), Mean(Name("x"))
+N, S, X = CountOf(), SumOf(Name("x")), MeanOf(Name("x"))
 PER = Arithmetic("/", S, N)
-TABLE = declared(
+TABLE = declare_table(
     "t",
     sf.Unit("who", max_rows=1),
     {
@@ -60,14 +62,14 @@ TABLE = declared(
 ROWS, TOTALS, PRESENT = [4000, 900, -3], [8000, 3600, 5], [4000, 900, -3]
 
 
-def _plan(*outputs: tuple[str, Key | Figure], keys: tuple[Any, ...] = (), **rest: Any) -> QuestionPlan:
+def _plan(*outputs: tuple[str, GroupKey | Figure], keys: tuple[Any, ...] = (), **rest: Any) -> QuestionPlan:
     spend: Spend = rest.pop("spend", PureSpend(Fraction(1)))
-    question = Question(Table("t"), keys, tuple(Output(*each) for each in outputs), **rest)
+    question = Question(BaseTable("t"), keys, tuple(Output(*each) for each in outputs), **rest)
     return plan_question(lambda _: TABLE, question, spend)
 
 
 def _given(asked: QuestionPlan, *answers: Any, again: Any = None) -> Release:
-    return Release(asked, _released(asked, list(answers)), again)
+    return Release(asked, _released(asked, list(answers)), again=again)
 
 
 def _released(asked: QuestionPlan, answers: list[Any]) -> Released:
@@ -75,7 +77,7 @@ def _released(asked: QuestionPlan, answers: list[Any]) -> Released:
 
 
 def _wards(**rest: Any) -> Release:
-    asked = _plan(("ward", Key(0)), ("n", N), ("per", PER), keys=(Name("ward"),), **rest)
+    asked = _plan(("ward", GroupKey(0)), ("n", N), ("per", PER), keys=(Name("ward"),), **rest)
     kinds = {Counted: ROWS, Present: PRESENT}
     return _given(asked, [kinds.get(type(each.of.term), TOTALS) for each in asked.measured])
 
@@ -84,7 +86,7 @@ def _wards(**rest: Any) -> Release:
 
 
 def test_tables_and_intervals_follow_the_order_and_say_null() -> None:
-    release = _wards(order=(Order(PER, True),))
+    release = _wards(order=(SortKey(PER, True),))
     assert release.to_arrow().to_pydict() == {
         "ward": ["A", "C", "B"],
         "n": [900, 4000, -3],
@@ -98,7 +100,7 @@ def test_tables_and_intervals_follow_the_order_and_say_null() -> None:
 
 
 def test_an_answer_without_groups_keeps_its_types() -> None:
-    full, empty = _wards(), _wards(having=Compares(N, ">", Fraction(9999)))
+    full, empty = _wards(), _wards(having=HavingComparison(N, ">", Fraction(9999)))
     assert empty.to_arrow().num_rows == 0
     assert empty.to_arrow().schema == full.to_arrow().schema
     assert empty.interval().schema == full.interval().schema
@@ -116,7 +118,7 @@ def test_the_text_names_nulls_and_what_is_not_known() -> None:
 
 
 def test_charts_leave_out_what_is_not_known() -> None:
-    chart = _wards(order=(Order(N),)).plot("per").to_json()
+    chart = _wards(order=(SortKey(N),)).plot("per").to_json()
     assert '"A"' in chart
     assert '"B"' not in chart
     with pytest.raises(UsageError, match="SF-N112"):
@@ -131,13 +133,13 @@ KEYS: list[tuple[Any, pa.DataType, list[Any]]] = [
     (Name("grade"), pa.float64(), [1.0, 2.5]),
     (Name("x"), pa.int64(), list(range(9))),
     (
-        Call("truncate_quarter", (Name("day"),)),
+        FunctionCall("truncate_quarter", (Name("day"),)),
         pa.date32(),
         [date(2024, month, 1) for month in (1, 4, 7, 10)],
     ),
-    (Call("truncate_day", (Name("at"),)), pa.date32(), [date(2024, 1, 1), date(2024, 1, 2)]),
+    (FunctionCall("truncate_day", (Name("at"),)), pa.date32(), [date(2024, 1, 1), date(2024, 1, 2)]),
     (
-        Call("truncate_hour", (Name("at"),)),
+        FunctionCall("truncate_hour", (Name("at"),)),
         pa.timestamp("s"),
         [datetime.fromisoformat(f"2024-01-01T{hour:02}:00") for hour in range(24)],
     ),
@@ -146,7 +148,7 @@ KEYS: list[tuple[Any, pa.DataType, list[Any]]] = [
 
 @pytest.mark.parametrize(("key", "kind", "shown"), KEYS)
 def test_listed_keys_are_shown_as_declared(key: Any, kind: pa.DataType, shown: list[Any]) -> None:
-    asked = _plan(("k", Key(1)), ("w", Key(0)), ("n", N), keys=(Name("ward"), key))
+    asked = _plan(("k", GroupKey(1)), ("w", GroupKey(0)), ("n", N), keys=(Name("ward"), key))
     cells = asked.resolved.cells
     table = _given(asked, [list(range(cells))]).to_arrow()
     assert table.schema.field("k").type == kind
@@ -161,7 +163,7 @@ BOUGHT = PureSpend(Fraction(2), Fraction(1, 10**8))
 
 def _bought(keys: list[list[Any]], *sums: list[int], spend: Spend = BOUGHT) -> Release:
     key = (Name("name"), Name("grade"), Name("day"), Name("x"))
-    shown = tuple((f"k{at}", Key(at)) for at in range(4))
+    shown = tuple((f"k{at}", GroupKey(at)) for at in range(4))
     return _given(_plan(*shown, ("n", N), keys=key, spend=spend), [keys, *sums])
 
 
@@ -186,7 +188,7 @@ def test_types_do_not_say_whether_any_key_was_bought() -> None:
 
 
 def test_what_a_step_releases_can_be_read() -> None:
-    asked = _plan(("name", Key(0)), ("n", N), ("s", S), keys=(Name("name"),), spend=BOUGHT)
+    asked = _plan(("name", GroupKey(0)), ("n", N), ("s", S), keys=(Name("name"),), spend=BOUGHT)
     (step,) = asked.steps
     assert isinstance(step, DiscoveredKeys)
     found = Found(
@@ -202,7 +204,7 @@ def test_what_a_step_releases_can_be_read() -> None:
 
 def _quantiles() -> QuestionPlan:
     shown = [("mid", Name("x")), ("when", Name("day")), ("moment", Name("at")), ("age", Name("age"))]
-    return _plan(*((name, Quantile(of, HALF)) for name, of in shown), keys=(Name("ward"),))
+    return _plan(*((name, QuantileOf(of, HALF)) for name, of in shown), keys=(Name("ward"),))
 
 
 def test_quantiles_are_numbers_dates_and_moments() -> None:
@@ -233,13 +235,15 @@ def test_quantiles_are_numbers_dates_and_moments() -> None:
 
 
 def test_groups_can_be_sorted_by_a_median_day() -> None:
-    median = Quantile(Name("day"), HALF)
-    asked = _plan(("ward", Key(0)), ("when", median), keys=(Name("ward"),), order=(Order(median, True),))
+    median = QuantileOf(Name("day"), HALF)
+    asked = _plan(
+        ("ward", GroupKey(0)), ("when", median), keys=(Name("ward"),), order=(SortKey(median, True),)
+    )
     assert _given(asked, [[5, 7, 6]]).to_arrow().column("ward").to_pylist() == ["A", "B", "C"]
 
 
 def test_several_shares_of_one_value_are_told_apart() -> None:
-    shown = [(f"q{share}", Quantile(Name("x"), Fraction(share, 100))) for share in (75, 25, 50)]
+    shown = [(f"q{share}", QuantileOf(Name("x"), Fraction(share, 100))) for share in (75, 25, 50)]
     asked = _plan(*shown)
     assert _given(asked, [[1], [4], [6]]).to_arrow().to_pydict() == {"q75": [6], "q25": [1], "q50": [4]}
 
@@ -257,10 +261,8 @@ class Asker:
         self, spend: Mapping[str, Any], rounds: tuple[str, ...], earlier: QuestionPlan
     ) -> tuple[QuestionPlan, Released]:
         assert earlier.resolved is self.resolved
-        fresh = price_question(
-            self.resolved, PureSpend(Fraction(str(spend["epsilon"])), Fraction(str(spend.get("delta", 0))))
-        )
-        refined = QuestionPlan(fresh.resolved, fresh.spend, fresh.steps, rounds)
+        amount = PureSpend(Fraction(str(spend["epsilon"])), Fraction(str(spend.get("delta", 0))))
+        refined = price_question(self.resolved, amount, refines=rounds)
         self.asked.append(refined)
         return refined, _released(refined, self.answers.pop(0))
 
@@ -305,7 +307,7 @@ def test_an_answer_from_elsewhere_is_not_refined() -> None:
 
 
 def test_groups_that_one_round_shows_have_its_numbers() -> None:
-    asked = _plan(("name", Key(0)), ("n", N), ("mean", X), keys=(Name("name"),), spend=BOUGHT)
+    asked = _plan(("name", GroupKey(0)), ("n", N), ("mean", X), keys=(Name("name"),), spend=BOUGHT)
     kinds = [type(each.of.term) for each in asked.measured]
 
     def sums(*counts: int) -> list[list[int]]:
@@ -331,7 +333,7 @@ def _widths(release: Release) -> list[tuple[str, float, float]]:
 
 
 def test_chosen_places_are_averaged_by_the_square_of_epsilon() -> None:
-    asked = _plan(("mid", Quantile(Name("x"), HALF)), ("when", Quantile(Name("day"), HALF)))
+    asked = _plan(("mid", QuantileOf(Name("x"), HALF)), ("when", QuantileOf(Name("day"), HALF)))
     sizes = [step.program.size for step in asked.steps if isinstance(step, Choices)]
     first, second = ([[[places[size]]] for size in sizes] for places in ({9: 1, 366: 100}, {9: 6, 366: 300}))
     refined = _given(asked, *first, again=Asker(asked.resolved, [second])).refine(epsilon=2)
@@ -341,8 +343,11 @@ def test_chosen_places_are_averaged_by_the_square_of_epsilon() -> None:
 # ---- quotes ----
 
 
-def _quote(*outputs: tuple[str, Key | Figure], given: dict[str, int] | None = None, **rest: Any) -> Quote:
-    return Quote(_plan(*outputs, **rest), 0.1, Fraction(1), Fraction(1), False, given or {})
+def _quote(
+    *outputs: tuple[str, GroupKey | Figure], given: dict[str, int] | None = None, **rest: Any
+) -> Quote:
+    asked = _plan(*outputs, **rest)
+    return Quote(asked, Standing(0.1, Fraction(1), Fraction(1), False), QuestionError(asked, given or {}))
 
 
 @pytest.mark.parametrize(
@@ -361,7 +366,7 @@ def test_quotes_know_the_error_of_linear_numbers(figure: Figure, expected: float
 
 
 def test_quotes_say_which_errors_come_with_the_answer() -> None:
-    quote = _quote(("per", PER), ("mean", X), ("r", Covariance(Name("x"), Name("age"), scaled=True)))
+    quote = _quote(("per", PER), ("mean", X), ("r", CovarianceOf(Name("x"), Name("age"), scaled=True)))
     assert quote.error() == {"per": None, "mean": None, "r": None}
     assert "known only with the answer" in str(quote)
     assert "rows of the group" in str(quote)
@@ -371,10 +376,10 @@ def test_quotes_say_which_errors_come_with_the_answer() -> None:
     "figure",
     [
         X,
-        Variance(Name("x")),
-        Variance(Name("x"), root=True),
-        Covariance(Name("x"), Name("age")),
-        Covariance(Name("x"), Name("age"), scaled=True),
+        VarianceOf(Name("x")),
+        VarianceOf(Name("x"), root=True),
+        CovarianceOf(Name("x"), Name("age")),
+        CovarianceOf(Name("x"), Name("age"), scaled=True),
     ],
 )
 def test_errors_of_averages_fall_with_the_rows_given(figure: Figure) -> None:
@@ -385,7 +390,7 @@ def test_errors_of_averages_fall_with_the_rows_given(figure: Figure) -> None:
 
 
 def test_quotes_of_quantiles_are_in_ranks_and_of_bought_keys_in_units() -> None:
-    quote = _quote(("mid", Quantile(Name("x"), HALF)))
+    quote = _quote(("mid", QuantileOf(Name("x"), HALF)))
     assert "rows in rank" in str(quote)
     assert 4 < (quote.error()["mid"] or 0) < 12  # (2 · ½ / 1) · ln(8 / 0.05)
     assert "units on" in str(_quote(("n", N), keys=(Name("name"),), spend=BOUGHT))
@@ -393,20 +398,22 @@ def test_quotes_of_quantiles_are_in_ranks_and_of_bought_keys_in_units() -> None:
 
 
 def test_the_cheapest_meets_the_error_and_a_millionth_less_does_not() -> None:
-    shown = (Output("n", N), Output("mid", Quantile(Name("x"), HALF)))
-    resolved = ResolvedQuestion(lambda _: TABLE, Question(Table("t"), (), shown))
+    shown = (Output("n", N), Output("mid", QuantileOf(Name("x"), HALF)))
+    resolved = ResolvedQuestion(lambda _: TABLE, Question(BaseTable("t"), (), shown))
     for wished in ({"n": 25}, {"mid": 40}, {"n": 10, "mid": 40}):
         spend = find_cheapest_spend(resolved, wished, {})
         for less, meets in ((0, True), (1, False)):
             tried = price_question(resolved, PureSpend(spend.epsilon - Fraction(less, 10**6)))
-            error = Quote(tried, 0.0, Fraction(0), None, False, {}).error()
+            error = QuestionError(tried, {}).half_widths(0.95)
             assert all((error[name] or 0) <= half for name, half in wished.items()) is meets
 
 
 def test_errors_that_cannot_be_met_are_refused() -> None:
     def ask(figure: Figure, error: dict[str, Any], *keys: Any) -> None:
         find_cheapest_spend(
-            ResolvedQuestion(lambda _: TABLE, Question(Table("t"), keys, (Output("a", figure),))), error, {}
+            ResolvedQuestion(lambda _: TABLE, Question(BaseTable("t"), keys, (Output("a", figure),))),
+            error,
+            {},
         )
 
     with pytest.raises(UsageError, match="SF-N114"):
@@ -416,7 +423,7 @@ def test_errors_that_cannot_be_met_are_refused() -> None:
     with pytest.raises(UsageError, match="SF-N116"):
         ask(PER, {"a": 1})
     with pytest.raises(UsageError, match="SF-N115"):
-        ask(Sum(Name("age")), {"a": 1e-9})
+        ask(SumOf(Name("age")), {"a": 1e-9})
     with pytest.raises(PolicyError, match="SF-Q143"):
         ask(N, {"a": 9}, Name("name"))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog.schema_file import Schema, read
+from sfumato.curator.catalog.schema_file import Schema, read_schema
 from sfumato.errors import UsageError
 from sfumato.privacy.neighbours import Neighbours
 
@@ -55,7 +55,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_a_file_says_what_register_takes(tmp_path: Path) -> None:
-    assert read(write(tmp_path, WHOLE)) == Schema(
+    assert read_schema(write(tmp_path, WHOLE)) == Schema(
         sf.Unit("patient_id", max_rows=20, of="patients"),
         {
             "age": sf.between(0, 110, step=1, missing=40, constant=True),
@@ -73,11 +73,11 @@ def test_a_file_says_what_register_takes(tmp_path: Path) -> None:
 
 def test_rows_public_tables_and_neighbours(tmp_path: Path) -> None:
     text = 'unit = "row"\nneighbours = "replace-one"\nrows = 7\n[budget]\nepsilon = 0.1'
-    found = read(write(tmp_path, text))
+    found = read_schema(write(tmp_path, text))
     assert (found.unit, found.neighbours, found.rows) == (sf.ROW, sf.REPLACE_ONE, 7)
     assert found.budget == sf.Budget(Decimal("0.1"))
-    assert read(write(tmp_path, 'unit = "public"')).unit == sf.PUBLIC
-    assert read(write(tmp_path, "")) == Schema(None, {}, None, Neighbours.ADD_REMOVE, None)
+    assert read_schema(write(tmp_path, 'unit = "public"')).unit == sf.PUBLIC
+    assert read_schema(write(tmp_path, "")) == Schema(None, {}, None, Neighbours.ADD_REMOVE, None)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_rows_public_tables_and_neighbours(tmp_path: Path) -> None:
 )
 def test_errors_name_the_file_and_the_place(tmp_path: Path, text: str, code: str, place: str) -> None:
     with pytest.raises(UsageError) as refusal:
-        read(write(tmp_path, text))
+        read_schema(write(tmp_path, text))
     assert refusal.value.code == code
     assert refusal.value.sentence.startswith(f"visits.toml: {place}: ")
 
@@ -127,7 +127,7 @@ def test_errors_name_the_file_and_the_place(tmp_path: Path, text: str, code: str
 def test_a_file_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
     for file, code in ((tmp_path / "nowhere.toml", "SF-C202"), (write(tmp_path, "unit ="), "SF-C127")):
         with pytest.raises(UsageError) as refusal:
-            read(file)
+            read_schema(file)
         assert refusal.value.code == code
         assert file.name in str(refusal.value)
 

@@ -19,7 +19,7 @@ from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.privacy.account import price
 from sfumato.privacy.canonical import canonical_json, tagged
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 from unit.identity import programme
 from unit.queries.test_plans import FILES, TABLES, _blocks
 
@@ -36,7 +36,7 @@ def identities() -> list[str]:
     """A line for every recorded question at every spend that it can have: request, price, question."""
     lines = []
     for sql in (sql for file in FILES for sql, _ in _blocks(file)):
-        resolved = ResolvedQuestion(TABLES.__getitem__, question(sql))
+        resolved = ResolvedQuestion(TABLES.__getitem__, parse_question(sql))
         for name, spend in SPENDS.items():
             if resolved.discovers_keys and not getattr(spend, "delta", 0):
                 continue

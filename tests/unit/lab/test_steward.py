@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog.catalog import Catalog, Contents, Table
+from sfumato.curator.catalog.catalog import Catalog, CatalogContents, Table
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.privacy.neighbours import Neighbours
 
@@ -211,7 +211,7 @@ def test_tables_survive_the_file(tmp_path: Path) -> None:
     assert Catalog(tmp_path / "catalog.json").tables() == {table.name: table for table in tables}
     contents = catalog.contents
     assert contents.relations == {"who": Neighbours.ADD_REMOVE, "b": Neighbours.REPLACE_ONE}
-    assert Contents.from_dict(json.loads(json.dumps(contents.to_dict()))) == contents
+    assert CatalogContents.from_dict(json.loads(json.dumps(contents.to_dict()))) == contents
 
 
 def test_a_catalog_of_another_version_says_so(visits: sf.Lab) -> None:

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.lower.relations import source
+from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.payer import Payer
 from sfumato.curator.plan.spend import GaussianSpend
-from sfumato.curator.question.relation import Aliased, Table
+from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.program import Tallies
 from sfumato.engines.rows import ALL
 from sfumato.errors import BudgetError, PolicyError
@@ -40,9 +40,10 @@ from sfumato.oracle.blocks import (
 from sfumato.oracle.declared import ONE, Declared, Feature
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.moments import gram
+from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.oracle.over_tables import Rounds, TableOracle
 from sfumato.oracle.own_rows import rounded
-from sfumato.oracle.protocol import ArrayOracle, Oracle
+from sfumato.oracle.protocol import Oracle
 
 A, B, C = (Column(0, name) for name in "abc")
 SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}
@@ -101,7 +102,7 @@ def arrays(rows: dict[str, np.ndarray]) -> Arrays:
 
 
 def table(lab: sf.Lab, name: str) -> Any:
-    return source(Aliased(Table(name), name), lab.table)
+    return lower_relation(Alias(BaseTable(name), name), lab.table)
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=len)

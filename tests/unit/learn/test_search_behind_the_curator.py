@@ -17,15 +17,15 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.gate import decode_answer
-from sfumato.engines.program import People
+from sfumato.engines.program import People, Total
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn import Search
 from sfumato.learn import search_tables as searches
 from sfumato.learn.base import progress
 from sfumato.learn.base.saving import learned, told, written
-from sfumato.learn.search import scored
+from sfumato.learn.search_scores import ScoredRows, release_score
 from sfumato.noise.audit_hook import MechanismCall, recording
-from sfumato.oracle.held_rows import HeldRowsOracle, IntegerCoding, RowLayout, ScoredRows, figures
+from sfumato.oracle.over_held_rows import HeldRowsOracle, IntegerCoding, RowLayout, list_figures
 from sfumato.oracle.over_tables import private_rows
 from sfumato.oracle.table_features import Catalogued
 
@@ -191,13 +191,13 @@ def test_the_same_search_again_is_free_and_gives_the_same(lab: sf.Lab) -> None:
 
 def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     told_apart: list[float] = []
-    honest = scored
+    honest = release_score
 
     def counting(*given: Any) -> float:
         told_apart.append(honest(*given))
         return told_apart[-1]
 
-    monkeypatch.setattr(searches, "scored", counting)
+    monkeypatch.setattr(searches, "release_score", counting)
     monkeypatch.setattr("sfumato.learn.search.drawn_runs", lambda stop: 7)
     monkeypatch.setattr(searches.Best, "rehearse", lambda self: None)
     found = fitted(lab, logistic(runs=4))
@@ -368,7 +368,7 @@ def test_a_run_asks_for_what_a_fit_asks_for_and_has_the_same_numbers(
     with recording(scan):
         lab.session().fit(one, table="t", features=names_of(model), target=target)
     rows, declared = declared_of(lab, model, target)
-    program = People(rows.rows, rows.where, figures(declared))
+    program = People(rows.rows, rows.where, tuple(map(Total, list_figures(declared))))
     layout = RowLayout.of(declared)
     other.begin(names_of(model), layout.declared())
     with recording(held):
@@ -394,7 +394,7 @@ def test_no_row_changes_what_another_adds_to_a_score(
     made = type(model)(**{**model.get_params(deep=False), **setting, "epsilon": 1})
     made.begin([each.name for each in declared.features], layout.declared())
     del made.feature_names_in_
-    exact = lab.engine.run(People(rows.rows, rows.where, figures(declared)))
+    exact = lab.engine.run(People(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
     made._learn(HeldRowsOracle.over(layout.declared(), made.fit_budget(), exact))
     block = ScoredRows.of(layout, exact).rows[:256]
     found = made.predict(block)

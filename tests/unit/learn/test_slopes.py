@@ -8,25 +8,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.curator.lower.computed import Layers, fineness, shortened, total
-from sfumato.curator.lower.source import Source
+from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm, grid_factor, sum_values
+from sfumato.curator.lower.row_source import RowSource
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.program import Counted, Program, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Grid, Preparation
 from sfumato.engines.values import AtLeast, Column, Multiply
 from sfumato.learn.convex.losses import LOGISTIC, huber
-from sfumato.learn.convex.score_gradients import STEPS, Margins, Residual, Softmax
+from sfumato.learn.convex.score_gradients import STEPS, Margins, Softmax
 from sfumato.learn.convex.score_gradients import Grid as Scores
 from sfumato.oracle.arrays import Arrays
 from sfumato.oracle.declared import ONE, Declared, Feature, Labels
-from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
+from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion, ScoreGradient
 
 FEATURES, ROWS = 5, 400
 NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]
 LABEL = Column(0, "y")
 SCORE = Scores(256 * ONE)
-RESIDUALS: list[Residual] = [
+RESIDUALS: list[ScoreGradient] = [
     Margins(LOGISTIC, SCORE, 0.3, 2),
     Margins(huber(), SCORE, 1.0, 2),
     Margins(huber(0.1), SCORE, 0.7, 4),
@@ -54,12 +54,12 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> DuckDBEngine:
     return engine
 
 
-def layers() -> Layers:
+def layers() -> ComputedColumns:
     unknown: Any = None
-    return Layers(Source(Scan("t"), ALL, unknown, unknown, 1, (), 1))
+    return ComputedColumns(RowSource(Scan("t"), ALL, unknown, unknown, 1, (), 1))
 
 
-def told(engine: DuckDBEngine, grown: Layers, terms: list[Any]) -> np.ndarray:
+def told(engine: DuckDBEngine, grown: ComputedColumns, terms: list[Any]) -> np.ndarray:
     found = engine.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
     return np.array(found.tolist(), dtype=np.int64)[:, 0]
 
@@ -74,7 +74,7 @@ def arrays(X: np.ndarray, y: np.ndarray) -> Arrays:
     return Arrays({**columns, LABEL: y.astype(float)}, {})
 
 
-def asked(residual: Residual, seed: int = 5) -> GradientQuestion:
+def asked(residual: ScoreGradient, seed: int = 5) -> GradientQuestion:
     weights = np.random.default_rng(seed).normal(0, 2 * 256, (residual.outputs, FEATURES + 1))
     return GradientQuestion(np.rint(weights).astype(np.int64), residual, 400)
 
@@ -118,8 +118,8 @@ def test_rows_are_shortened_to_what_is_priced(engine: DuckDBEngine) -> None:
     squares = []
     for norm in (1, 1000, ONE, 2 * ONE, 10 * ONE):
         grown = layers()
-        columns = shortened(grown, NAMES, [ONE, ONE, ONE, ONE, ONE], norm, ONE)
-        (squared,) = grown.add([total([Multiply(each, each) for each in columns])])
+        columns = clip_to_norm(grown, NAMES, [ONE, ONE, ONE, ONE, ONE], norm, ONE)
+        (squared,) = grown.add([sum_values([Multiply(each, each) for each in columns])])
         longer = Program(grown.source.rows, AtLeast(squared, norm * norm + 1), (), (Counted(),))
         assert engine.run(longer).tolist() == [[0]]
         squares.append(told(engine, grown, [squared])[0])
@@ -131,4 +131,4 @@ def test_rows_are_shortened_to_what_is_priced(engine: DuckDBEngine) -> None:
 
 def test_features_of_different_bounds_are_made_alike() -> None:
     for bound in (1, 7, 100, 5000, 8191):
-        assert 0.85 < fineness(bound) * bound / 2**16 <= 1
+        assert 0.85 < grid_factor(bound) * bound / 2**16 <= 1

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog.catalog import Catalog, declared
+from sfumato.curator.catalog.catalog import Catalog, declare_table
 
 COLUMNS = {
     "age": sf.between(0, 110),
@@ -18,7 +18,7 @@ COLUMNS = {
 def catalog_in(folder: Path) -> Catalog:
     """A catalog with one table, `visits`."""
     catalog = Catalog(folder / "catalog.json")
-    catalog.add(declared("visits", sf.Unit("patient_id", max_rows=20), COLUMNS))
+    catalog.add(declare_table("visits", sf.Unit("patient_id", max_rows=20), COLUMNS))
     return catalog
 
 

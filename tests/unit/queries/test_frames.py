@@ -15,9 +15,9 @@ from sfumato.curator.question.measurement import Aggregate, Question
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.queries.frames import Frame
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 
-LONGER: list[tuple[str, Callable[[Frame[Question]], Question]]] = [
+LONGER: list[tuple[str, Callable[[Frame[Question, Any]], Question]]] = [
     ("SELECT MEDIAN(cost) AS m FROM visits", lambda t: t.agg(m=sf.median("cost"))),
     ("SELECT QUANTILE(cost, 0.9) AS q FROM visits", lambda t: t.agg(q=sf.quantile("cost", 0.9))),
     (
@@ -94,7 +94,7 @@ class Asked:
 ASKED = Asked()
 
 
-def _frame(conditions: tuple[str, ...], keys: tuple[str, ...]) -> Frame[Question]:
+def _frame(conditions: tuple[str, ...], keys: tuple[str, ...]) -> Frame[Question, Any]:
     frame = Frame.of("visits", ASKED)
     for condition in conditions:
         frame = frame.where(condition)
@@ -117,7 +117,7 @@ def test_a_frame_is_its_select(
     conditions: tuple[str, ...],
     keys: tuple[str, ...],
 ) -> None:
-    framed, selected = _frame(conditions, keys).agg(**aggregates), question(_sql(shown, where, keys))
+    framed, selected = _frame(conditions, keys).agg(**aggregates), parse_question(_sql(shown, where, keys))
     assert framed.outputs == selected.outputs
     one, other = (plan_question(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
     assert one.request == other.request
@@ -127,9 +127,9 @@ def test_a_frame_is_its_select(
 
 @pytest.mark.parametrize(("text", "asked"), LONGER, ids=[text for text, _ in LONGER])
 def test_a_longer_frame_is_its_select(
-    catalog: Catalog, text: str, asked: Callable[[Frame[Question]], Question]
+    catalog: Catalog, text: str, asked: Callable[[Frame[Question, Any]], Question]
 ) -> None:
-    framed, selected = asked(Frame.of("visits", ASKED)), question(text)
+    framed, selected = asked(Frame.of("visits", ASKED)), parse_question(text)
     assert [each.name for each in framed.outputs] == [each.name for each in selected.outputs]
     one, other = (plan_question(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
     assert one.request == other.request
@@ -145,7 +145,7 @@ def test_conditions_that_mean_nothing_are_refused_with_the_question(catalog: Cat
 
 def test_count_is_short_for_one_count() -> None:
     counted = _frame(("age > 3",), ("ward",)).count()
-    assert counted == question("SELECT ward, COUNT(*) FROM visits WHERE age > 3 GROUP BY ward")
+    assert counted == parse_question("SELECT ward, COUNT(*) FROM visits WHERE age > 3 GROUP BY ward")
 
 
 def test_a_step_gives_a_new_frame() -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.catalog.catalog import Table, declared
+from sfumato.curator.catalog.catalog import Table, declare_table
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 from unit.queries import written
 
 FOLDER = Path(__file__).with_name("plans")
@@ -47,14 +47,14 @@ STAYS = {"nights": sf.between(0, 30, step=1), "ward": sf.one_of("B", "C", "D"), 
 WARDS = {"ward": sf.one_of("A", "B", "C"), "region": sf.one_of("N", "S"), "beds": sf.between(0, 500, step=1)}
 SURVEY = {"income": sf.between(0, 100_000), "vote": sf.one_of("yes", "no"), "note": sf.text()}
 TABLES = {
-    "visits": declared("visits", sf.Unit("patient_id", max_rows=20, of="people"), VISITS),
-    "stays": declared("stays", sf.Unit("patient_id", max_rows=4, of="people"), STAYS),
-    "people": declared(
+    "visits": declare_table("visits", sf.Unit("patient_id", max_rows=20, of="people"), VISITS),
+    "stays": declare_table("stays", sf.Unit("patient_id", max_rows=4, of="people"), STAYS),
+    "people": declare_table(
         "people", sf.Unit("patient_id", max_rows=1, of="people"), {"sex": sf.one_of("f", "m")}
     ),
     "wards": Table("wards", PUBLIC, WARDS, public_rows=3, multiplicity={"ward": 1, "region": 2, "beds": 1}),
     "offers": Table("offers", PUBLIC, WARDS, public_rows=9, multiplicity={"ward": 3, "region": 6, "beds": 2}),
-    "survey": declared("survey", sf.ROW, SURVEY),
+    "survey": declare_table("survey", sf.ROW, SURVEY),
     "census": Table("census", sf.ROW, SURVEY, neighbours=Neighbours.REPLACE_ONE, public_rows=900),
 }
 
@@ -67,7 +67,7 @@ def _blocks(file: Path) -> list[tuple[str, str]]:
 
 
 def _planned(sql: str) -> str:
-    return written.plan(price_question(ResolvedQuestion(TABLES.__getitem__, question(sql)), SPEND))
+    return written.plan(price_question(ResolvedQuestion(TABLES.__getitem__, parse_question(sql)), SPEND))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -15,7 +15,7 @@ import pytest
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import PolicyError
-from sfumato.queries.sql import question
+from sfumato.queries.sql import parse_question
 from unit.queries.test_plans import TABLES
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _blocks(file: Path) -> list[tuple[str, str]]:
 
 def _refusal(tables: Tables, sql: str) -> str:
     try:
-        plan_question(tables, question(sql), SPEND)
+        plan_question(tables, parse_question(sql), SPEND)
     except PolicyError as refusal:
         return str(refusal)
     return "answered"
@@ -70,5 +70,5 @@ def test_there_are_enough_and_all_are_coded() -> None:
 )
 def test_absurd_texts_are_refused(text: object) -> None:
     with pytest.raises(PolicyError) as refusal:
-        question(text)  # type: ignore[arg-type]
+        parse_question(text)  # type: ignore[arg-type]
     assert refusal.value.code in {"SF-Q113", "SF-Q101"}

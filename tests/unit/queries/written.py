@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods, Texts
+from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.plan import QuestionPlan
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep
 from sfumato.engines import program as asked
@@ -29,7 +29,7 @@ def domain(meant: Domain) -> str:
             return f"one of {', '.join(map(str, meant.shown()))}"
         case Periods(low, high, unit):
             return f"{unit}s {low} to {high}"
-        case Texts():
+        case FreeTexts():
             return "any text"
 
 

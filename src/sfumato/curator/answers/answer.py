@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.noise_law import Floats, NoiseLaw
-from sfumato.curator.catalog.domains import MONTHS, SECONDS, Domain, Listed, Numbers, Periods, Texts
+from sfumato.curator.catalog.domains import MONTHS, SECONDS, Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 
@@ -167,15 +167,15 @@ def key_columns(plan: QuestionPlan, noisy: NoisyAnswer) -> list[list[Any]]:
     domains = [key.domain for key in plan.resolved.keys]
     if noisy.keys is not None:
         return [[_told(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
-    shape = [each.size for each in domains if not isinstance(each, Texts)]
+    shape = [each.size for each in domains if not isinstance(each, FreeTexts)]
     places = np.unravel_index(np.arange(noisy.cells), shape) if shape else ()
-    shown = [each.shown() for each in domains if not isinstance(each, Texts)]
+    shown = [each.shown() for each in domains if not isinstance(each, FreeTexts)]
     return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
 
 
 def _told(domain: Domain, raw: Any) -> Any:
     """What a bought key stands for, as people see it."""
-    return raw if isinstance(domain, Texts) else domain.show(raw)
+    return raw if isinstance(domain, FreeTexts) else domain.show(raw)
 
 
 def decode_places(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from sfumato.curator.answers.rank_error import rank_error
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
-from sfumato.curator.question.measurement import Covariance, Mean, Quantile, Variance
+from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import ExtremeMechanism, QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.scales import LARGEST
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.curator.question.measurement import Figure
 
 _MILLION = 10**6
-_OF_ROWS = Mean | Variance | Covariance
+_OF_ROWS = MeanOf | VarianceOf | CovarianceOf
 """Aggregates whose error depends on how many rows there are."""
 
 
@@ -92,11 +92,11 @@ class QuestionError:
 
     def _error_text(self, figure: Figure) -> str:
         half = self.half_width(figure, 0.95)
-        if isinstance(figure, Quantile):
+        if isinstance(figure, QuantileOf):
             return f"about {half:,.4g} rows in rank"
         if half is not None:
             return f"{half:,.4g}"
-        if isinstance(figure, Mean) or (isinstance(figure, Variance) and not figure.root):
+        if isinstance(figure, MeanOf) or (isinstance(figure, VarianceOf) and not figure.root):
             total = self.plan.measured[self.plan.sums(figure)[0]]
             width = total.noise.half_width(0.95) if total.noise is not None else 0
             return f"about {width * float(total.of.step):,.4g} / rows of the group"
@@ -106,7 +106,7 @@ class QuestionError:
 
     def half_width(self, figure: Figure, confidence: float) -> float | None:
         """Return half the width of a number's interval; of a quantile, in rows off its rank."""
-        if isinstance(figure, Quantile):
+        if isinstance(figure, QuantileOf):
             return self._rank_error(figure, confidence)
         if is_linear(figure):
             return self._width(figure, np.zeros((len(self.plan.measured), 1)), confidence) / 2
@@ -114,7 +114,7 @@ class QuestionError:
             return self._width(figure, self._typical(figure), confidence) / 2
         return None
 
-    def _rank_error(self, quantile: Quantile, confidence: float) -> float:
+    def _rank_error(self, quantile: QuantileOf, confidence: float) -> float:
         choices = [step for step in self.plan.steps if isinstance(step, Choices)]
         step = choices[find_ranked(self.plan.resolved, quantile)[0]]
         return rank_error(step.mechanism, quantile, step.program.size, confidence)
@@ -124,7 +124,7 @@ class QuestionError:
         low, high = compute_interval(self.plan, figure, noisy, confidence)
         return float(high[0] - low[0])
 
-    def _typical(self, aggregate: Mean | Variance | Covariance) -> Floats:
+    def _typical(self, aggregate: MeanOf | VarianceOf | CovarianceOf) -> Floats:
         """Return typical sums of a group of the given size.
 
         The mean is halfway from the middle of the bounds to one of them, the variance half the largest around
@@ -132,8 +132,8 @@ class QuestionError:
         """
         at, rows = self.plan.sums(aggregate), self.given["n"]
         typical = np.zeros((len(self.plan.measured), 1))
-        half = (3, 4) if isinstance(aggregate, Covariance) and aggregate.scaled else (0,)
-        for place in () if isinstance(aggregate, Covariance) and not aggregate.scaled else half:
+        half = (3, 4) if isinstance(aggregate, CovarianceOf) and aggregate.scaled else (0,)
+        for place in () if isinstance(aggregate, CovarianceOf) and not aggregate.scaled else half:
             typical[at[place]] = self.plan.measured[at[place]].of.bound * rows / 2
         typical[at[-1]] = rows
         return typical

@@ -23,14 +23,14 @@ from sfumato.curator.plan.aggregates import (
     sample_factor,
 )
 from sfumato.curator.question.measurement import (
-    Count,
-    Covariance,
-    Mean,
-    Quantile,
-    Sum,
-    Summed,
-    Units,
-    Variance,
+    CountOf,
+    CovarianceOf,
+    DistinctUnits,
+    MeanOf,
+    QuantileOf,
+    SummedAggregate,
+    SumOf,
+    VarianceOf,
 )
 from sfumato.noise import ExtremeMechanism, LaplaceNoise
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.answers.answer import NoisyAnswer
     from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
-    from sfumato.curator.lower.lowered import Lowered
+    from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.plan.summands import Summand
@@ -52,28 +52,28 @@ if TYPE_CHECKING:
 _HALVINGS = 60
 
 
-def compute_shown(plan: QuestionPlan, aggregate: Summed, sums: Sums) -> Floats:
+def compute_shown(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> Floats:
     """The number that the answer shows, from its sums in any cells."""
     parts, of = _parts(plan, aggregate, sums)
     return compute_aggregate(aggregate, of, parts)
 
 
-def possible_range(plan: QuestionPlan, aggregate: Summed, sums: Sums) -> Ends:
+def possible_range(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> Ends:
     """Between which ends the number lies if these are its exact sums."""
     parts, of = _parts(plan, aggregate, sums)
     match aggregate:
-        case Count() | Units() | Sum():
+        case CountOf() | DistinctUnits() | SumOf():
             number = parts[0] * float(of[0].step)
             return number, number
-        case Mean():
+        case MeanOf():
             return _mean_possible(aggregate, of, parts)
-        case Variance():
+        case VarianceOf():
             return _variance_possible(aggregate, of, parts)
-        case Covariance():
+        case CovarianceOf():
             return _covariance_possible(aggregate, of, parts)
 
 
-def _parts(plan: QuestionPlan, aggregate: Summed, sums: Sums) -> tuple[list[Floats], list[Summand]]:
+def _parts(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> tuple[list[Floats], list[Summand]]:
     at = plan.sums(aggregate)
     return [sums[each] for each in at], [plan.measured[each].of for each in at]
 
@@ -86,7 +86,7 @@ def _few(rows: Floats, least: float, ends: Ends, bounds: tuple[float, float]) ->
     return np.where(few, bounds[0], ends[0]), np.where(few, bounds[1], ends[1])
 
 
-def _mean_possible(aggregate: Mean, of: list[Summand], parts: list[Floats]) -> Ends:
+def _mean_possible(aggregate: MeanOf, of: list[Summand], parts: list[Floats]) -> Ends:
     low, slack = compute_aggregate(aggregate, of, parts), of[0].slack * float(of[0].step)
     return _few(parts[1], 1, (low, low + slack if slack else low), aggregate_range(aggregate, of))
 
@@ -94,13 +94,13 @@ def _mean_possible(aggregate: Mean, of: list[Summand], parts: list[Floats]) -> E
 # ---- variances and what two numbers have in common ---------------------------------------------------------
 
 
-def _variance_possible(aggregate: Variance, of: list[Summand], parts: list[Floats]) -> Ends:
+def _variance_possible(aggregate: VarianceOf, of: list[Summand], parts: list[Floats]) -> Ends:
     low = compute_variance(aggregate, of, parts, 0)
     high = compute_variance(aggregate, of, parts, of[0].slack) if of[0].slack else low
     return _few(parts[-1], 2 if aggregate.sample else 1, (low, high), aggregate_range(aggregate, of))
 
 
-def _covariance_possible(aggregate: Covariance, of: list[Summand], parts: list[Floats]) -> Ends:
+def _covariance_possible(aggregate: CovarianceOf, of: list[Summand], parts: list[Floats]) -> Ends:
     low = mean_product(of, parts, 0)
     high = mean_product(of, parts, of[0].slack) if of[0].slack else low
     if aggregate.scaled:
@@ -125,7 +125,7 @@ def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, h
 # ---- quantiles ---------------------------------------------------------------------------------------------
 
 
-def find_ranked(resolved: ResolvedQuestion, quantile: Quantile) -> tuple[int, Lowered]:
+def find_ranked(resolved: ResolvedQuestion, quantile: QuantileOf) -> tuple[int, LoweredValue]:
     """Which of the values that quantiles are asked of this one is of."""
     for at, (part, asked) in enumerate(resolved.quantiles):
         if quantile in asked:
@@ -133,7 +133,7 @@ def find_ranked(resolved: ResolvedQuestion, quantile: Quantile) -> tuple[int, Lo
     raise AssertionError(quantile)
 
 
-def decode_quantiles(plan: QuestionPlan, quantile: Quantile, noisy: NoisyAnswer) -> NDArray[Any]:
+def decode_quantiles(plan: QuestionPlan, quantile: QuantileOf, noisy: NoisyAnswer) -> NDArray[Any]:
     """In every cell a number or a date, as the domain of the value says."""
     at, part = find_ranked(plan.resolved, quantile)
     chosen = noisy.chosen[at]
@@ -148,7 +148,7 @@ def decode_quantiles(plan: QuestionPlan, quantile: Quantile, noisy: NoisyAnswer)
 # ---- averages ----------------------------------------------------------------------------------------------
 
 
-def mean_interval(plan: QuestionPlan, aggregate: Mean, noisy: NoisyAnswer, confidence: float) -> Ends:
+def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, confidence: float) -> Ends:
     """Every mean θ that the noise would explain, where sum and count have one draw of noise of one kind each.
 
     Those are the θ for which |sum − θ·count| is not in the 1 − confidence tail of the noise of the sum
@@ -170,7 +170,7 @@ def mean_interval(plan: QuestionPlan, aggregate: Mean, noisy: NoisyAnswer, confi
     return low, high
 
 
-def has_closed_form(plan: QuestionPlan, aggregate: Mean, noisy: NoisyAnswer) -> bool:
+def has_closed_form(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer) -> bool:
     first, second = (noisy.laws[each] for each in plan.sums(aggregate))
     return first.plain and (
         not second.draws or (second.plain and type(first.draws[0]) is type(second.draws[0]))

@@ -17,19 +17,19 @@ from sfumato.curator.answers.noise_law import combined_half_width, likely_range
 from sfumato.curator.catalog.domains import Periods
 from sfumato.curator.question.measurement import (
     Arithmetic,
-    Both,
-    Compares,
-    Count,
-    Either,
+    CountOf,
+    DistinctUnits,
     Figure,
+    GroupKey,
     Having,
-    Key,
-    Mean,
-    Not,
-    Quantile,
-    Sum,
-    Units,
-    parts,
+    HavingAnd,
+    HavingComparison,
+    HavingNot,
+    HavingOr,
+    MeanOf,
+    QuantileOf,
+    SumOf,
+    list_aggregates,
 )
 from sfumato.errors import PolicyError
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sfumato.curator.answers.noise_law import Ends, Floats
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
-    from sfumato.curator.question.measurement import Order, Question
+    from sfumato.curator.question.measurement import Question, SortKey
 
     Truth = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
@@ -63,8 +63,12 @@ def require_numbers(resolved: ResolvedQuestion) -> None:
     computed = [
         each for each in (*question.figures.values(), *_sorted_by(question)) if isinstance(each, Arithmetic)
     ]
-    for part in (part for each in (*computed, *_compared_by(question.having)) for part in parts(each)):
-        if isinstance(part, Quantile) and isinstance(estimate.find_ranked(resolved, part)[1].domain, Periods):
+    for part in (
+        part for each in (*computed, *_compared_by(question.having)) for part in list_aggregates(each)
+    ):
+        if isinstance(part, QuantileOf) and isinstance(
+            estimate.find_ranked(resolved, part)[1].domain, Periods
+        ):
             raise PolicyError(
                 "SF-Q160",
                 "A quantile of dates is shown and sorted by as it is.",
@@ -75,17 +79,17 @@ def require_numbers(resolved: ResolvedQuestion) -> None:
 
 def _compared_by(having: Having | None) -> list[Figure]:
     match having:
-        case Compares(left, _, right):
+        case HavingComparison(left, _, right):
             return [left, right]
-        case Not(part):
+        case HavingNot(part):
             return _compared_by(part)
-        case Both(one, other) | Either(one, other):
+        case HavingAnd(one, other) | HavingOr(one, other):
             return _compared_by(one) + _compared_by(other)
     return []
 
 
 def _sorted_by(question: Question) -> list[Figure]:
-    return [each.by for each in question.order if not isinstance(each.by, Key)]
+    return [each.by for each in question.order if not isinstance(each.by, GroupKey)]
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------
@@ -101,18 +105,20 @@ def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> ND
                 sign,
                 compute_figure(plan, left, noisy),
                 compute_figure(plan, right, noisy),
-                bool(parts(right)),
+                bool(list_aggregates(right)),
             )
-        case Quantile():
+        case QuantileOf():
             return estimate.decode_quantiles(plan, figure, noisy)
-        case Count() | Units():
+        case CountOf() | DistinctUnits():
             return np.rint(noisy.numbers(plan.sums(figure)[0])).astype(np.int64)
     return estimate.compute_shown(plan, figure, _sums(plan, figure, noisy))
 
 
 def _sums(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> dict[int, Floats]:
     """The noisy sums that a number is computed from."""
-    used = [at for part in parts(figure) if not isinstance(part, Quantile) for at in plan.sums(part)]
+    used = [
+        at for part in list_aggregates(figure) if not isinstance(part, QuantileOf) for at in plan.sums(part)
+    ]
     return {at: noisy.numbers(at) for at in dict.fromkeys(used)}
 
 
@@ -137,12 +143,12 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
 
     Of quantiles nothing is known in the unit of the data: docs/proofs/quantiles.md.
     """
-    if any(isinstance(part, Quantile) for part in parts(figure)):
+    if any(isinstance(part, QuantileOf) for part in list_aggregates(figure)):
         return np.full(noisy.cells, np.nan), np.full(noisy.cells, np.nan)
     sums = _sums(plan, figure, noisy)
     if is_linear(figure):
         return _linear_interval(plan, figure, noisy, sums, confidence)
-    if isinstance(figure, Mean) and estimate.has_closed_form(plan, figure, noisy):
+    if isinstance(figure, MeanOf) and estimate.has_closed_form(plan, figure, noisy):
         return estimate.mean_interval(plan, figure, noisy, confidence)
     with np.errstate(all="ignore"):
         laws = {at: noisy.laws[at] for at in sums}
@@ -160,7 +166,7 @@ def _linear_interval(
     half = combined_half_width([(weights[at], noisy.laws[at]) for at in sums], confidence)
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = (_finite(end) for end in _possible(plan, figure, sums))
-    if isinstance(figure, Count | Units):
+    if isinstance(figure, CountOf | DistinctUnits):
         return np.ceil(low - half), np.floor(high + half)
     return low - half, high + half
 
@@ -175,7 +181,7 @@ def _weights(plan: QuestionPlan, figure: Figure) -> dict[int, float]:
             turned = {at: -weight if sign == "-" else weight for at, weight in other.items()}
             return {at: one.get(at, 0.0) + turned.get(at, 0.0) for at in {**one, **turned}}
         case Arithmetic(sign, left, right):
-            factor = float(_constant(right if parts(left) else left))
+            factor = float(_constant(right if list_aggregates(left) else left))
             found = _weights(plan, left) or _weights(plan, right)
             return {at: weight / factor if sign == "/" else weight * factor for at, weight in found.items()}
     at = plan.sums(figure)[0]
@@ -200,8 +206,8 @@ def _possible(plan: QuestionPlan, figure: Figure, sums: Mapping[int, Floats]) ->
             return number, number
         case Arithmetic(sign, left, right):
             one, other = _possible(plan, left, sums), _possible(plan, right, sums)
-            return _combined(sign, one, other, bool(parts(right)))
-        case Quantile():
+            return _combined(sign, one, other, bool(list_aggregates(right)))
+        case QuantileOf():
             raise AssertionError(figure)
     return estimate.possible_range(plan, figure, sums)
 
@@ -245,11 +251,15 @@ def is_linear(figure: Figure) -> bool:
         case Arithmetic("+" | "-", left, right):
             return is_linear(left) and is_linear(right)
         case Arithmetic("*", left, right):
-            return is_linear(left) and is_linear(right) and not (parts(left) and parts(right))
+            return (
+                is_linear(left)
+                and is_linear(right)
+                and not (list_aggregates(left) and list_aggregates(right))
+            )
         case Arithmetic(_, left, right):
-            return is_linear(left) and not parts(right)
+            return is_linear(left) and not list_aggregates(right)
         case _:
-            return isinstance(figure, Count | Units | Sum | Fraction)
+            return isinstance(figure, CountOf | DistinctUnits | SumOf | Fraction)
 
 
 # ---- groups ------------------------------------------------------------------------------------------------
@@ -269,15 +279,15 @@ def order_groups(plan: QuestionPlan, noisy: NoisyAnswer, keys: Sequence[Sequence
 def _truth(plan: QuestionPlan, having: Having, noisy: NoisyAnswer) -> Truth:
     """Where the condition is true and where it is false; where it is neither, it is unknown, as in SQL."""
     match having:
-        case Compares(left, sign, right):
+        case HavingComparison(left, sign, right):
             return _compared(sign, compute_figure(plan, left, noisy), compute_figure(plan, right, noisy))
-        case Not(part):
+        case HavingNot(part):
             yes, no = _truth(plan, part, noisy)
             return no, yes
-        case Both(left, right):
+        case HavingAnd(left, right):
             one, other = _truth(plan, left, noisy), _truth(plan, right, noisy)
             return one[0] & other[0], one[1] | other[1]
-        case Either(left, right):
+        case HavingOr(left, right):
             one, other = _truth(plan, left, noisy), _truth(plan, right, noisy)
             return one[0] | other[0], one[1] & other[1]
 
@@ -289,10 +299,10 @@ def _compared(sign: str, left: NDArray[Any], right: NDArray[Any]) -> Truth:
 
 
 def _sorter(
-    plan: QuestionPlan, order: Order, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]]
+    plan: QuestionPlan, order: SortKey, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]]
 ) -> Sequence[Any]:
     """What a cell is sorted by, None where there is nothing."""
-    if isinstance(order.by, Key):
+    if isinstance(order.by, GroupKey):
         return keys[order.by.place]
     return [None if number != number else number for number in compute_figure(plan, order.by, noisy).tolist()]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def rank_error(
     mechanism: QuantilesMechanism | ExtremeMechanism,
-    asked: measurement.Quantile,
+    asked: measurement.QuantileOf,
     size: int,
     confidence: float,
 ) -> float:
@@ -29,7 +29,7 @@ def rank_error(
     return float(one.rank_error(size, 1 - (1 - confidence) / levels) * levels)
 
 
-def rank_note(asked: measurement.Quantile, chosen: ChosenQuantiles) -> str:
+def rank_note(asked: measurement.QuantileOf, chosen: ChosenQuantiles) -> str:
     """Of several answers put together the worst counts: what is shown lies between them."""
     risk = 0.05 / len(chosen.rounds)
     rows = max(rank_error(each, asked, chosen.size, 1 - risk) for each in chosen.rounds)

@@ -16,7 +16,7 @@ from sfumato.curator.answers.intervals import find_ranked
 from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.rank_error import rank_note
 from sfumato.curator.answers.results import Receipt, not_covered
-from sfumato.curator.question.measurement import Count, Quantile, Units
+from sfumato.curator.question.measurement import CountOf, DistinctUnits, QuantileOf
 from sfumato.curator.question.relation import Name
 from sfumato.engines.arrow import array
 from sfumato.errors import UsageError
@@ -110,7 +110,7 @@ class Release:
             name: (self._columns[name], self._types[name]) for name in self._plan.question.labels
         }
         for name, (low, high) in self._intervals(_checked(confidence)).items():
-            quantile = isinstance(self._plan.question.figures[name], Quantile)
+            quantile = isinstance(self._plan.question.figures[name], QuantileOf)
             kind = self._types[name] if quantile else pa.float64()
             nulls = [None] * len(low)
             columns |= {
@@ -132,7 +132,7 @@ class Release:
             raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(figures))
         number = np.asarray(self._columns[name], dtype=np.float64)
         low, high = compute_interval(self._plan, figures[name], self._noisy, _checked(confidence))
-        bare = any(isinstance(part, Quantile) for part in (figures[name],))
+        bare = any(isinstance(part, QuantileOf) for part in (figures[name],))
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
         keys = self._key_names
         return viz.bars(
@@ -220,9 +220,9 @@ class Release:
     def _type(self, figure: Figure) -> Any:
         import pyarrow as pa
 
-        if isinstance(figure, Quantile):
+        if isinstance(figure, QuantileOf):
             return arrow_type(find_ranked(self._plan.resolved, figure)[1].domain)
-        return pa.int64() if isinstance(figure, Count | Units) else pa.float64()
+        return pa.int64() if isinstance(figure, CountOf | DistinctUnits) else pa.float64()
 
     def _is_date(self, figure: Figure) -> bool:
         import pyarrow as pa
@@ -247,7 +247,7 @@ class Release:
             figure = self._plan.question.figures[name]
             if is_linear(figure):
                 columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
-            elif not isinstance(figure, Quantile):
+            elif not isinstance(figure, QuantileOf):
                 columns[f"{name}, 95 %"] = [_range(*ends) for ends in zip(low, high, strict=True)]
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
@@ -257,7 +257,7 @@ class Release:
         ranks = [
             f"{name}: {rank_note(each, self._answer.chosen[find_ranked(self._plan.resolved, each)[0]])}"
             for name, each in self._plan.question.figures.items()
-            if isinstance(each, Quantile)
+            if isinstance(each, QuantileOf)
         ]
         return [*more, *ranks, *not_covered(self._plan.bias), self._price()]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.curator.catalog.columns import Between, During
+    from sfumato.curator.catalog.columns import DateColumn, NumberColumn
     from sfumato.curator.plan.priced import Plan
     from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
@@ -86,7 +86,7 @@ class ChosenRange:
     high: Any
     receipt: Receipt
 
-    def promise(self, step: Number | None = None) -> Between | During:
+    def promise(self, step: Number | None = None) -> NumberColumn | DateColumn:
         """Return what the steward may declare, as in lab.advance(…, columns={"cost": chosen.promise()})."""
         from sfumato.curator.catalog.columns import between
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.columns import Promise, promise_from_dict
-from sfumato.curator.catalog.edge_lists import declared_ends, prepared_as, require_population
+from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
+from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
-from sfumato.ledger.durable_files import write_json
+from sfumato.files.durable import replace_json
 from sfumato.privacy.ends import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.exact import whole
 from sfumato.privacy.neighbours import Neighbours
@@ -39,7 +39,7 @@ class Table:
 
     name: str
     protects: Protected
-    columns: Mapping[str, Promise]
+    columns: Mapping[str, DeclaredColumn]
     snapshot: int = 1
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     public_rows: int | None = None
@@ -83,7 +83,7 @@ class Table:
 
     def preparation(self, key: bytes) -> Preparation | GraphPreparation:
         if not isinstance(self.protects, Unit):
-            return prepared_as(self.protects, key)
+            return prepare_graph(self.protects, key)
         stored = tuple(promise.stored(name) for name, promise in self.columns.items())
         constant = tuple(name for name, promise in self.columns.items() if promise.constant)
         return Preparation(self.unit.column, self.unit.max_rows, stored, key, constant)
@@ -100,7 +100,7 @@ class Table:
 
     @classmethod
     def from_dict(cls, name: str, fields: dict[str, Any]) -> Table:
-        columns = {column: promise_from_dict(promise) for column, promise in fields["columns"].items()}
+        columns = {column: column_from_dict(promise) for column, promise in fields["columns"].items()}
         return cls(
             name,
             protected_from_dict(fields["unit"]),
@@ -117,7 +117,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class CatalogContents:
     """All that the file says."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Contents:
         }
 
     @classmethod
-    def from_dict(cls, body: dict[str, Any]) -> Contents:
+    def from_dict(cls, body: dict[str, Any]) -> CatalogContents:
         if body["version"] != VERSION:
             raise UsageError(
                 "SF-C111",
@@ -160,12 +160,12 @@ class Catalog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: tuple[int, int] | None = None
-        self._contents = Contents()
+        self._contents = CatalogContents()
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> CatalogContents:
         if not self._path.exists():
-            return Contents()
+            return CatalogContents()
         stat = self._path.stat()
         if self._seen != (stat.st_mtime_ns, stat.st_ino):
             self._contents = self._read()
@@ -238,11 +238,11 @@ class Catalog:
         return tuple(left for left in (*self.contents.leftovers, *replaced) if left not in kept)
 
     def _write(self, **changes: Any) -> None:
-        write_json(self._path, replace(self.contents, **changes).to_dict())
+        replace_json(self._path, replace(self.contents, **changes).to_dict())
 
-    def _read(self) -> Contents:
+    def _read(self) -> CatalogContents:
         try:
-            return Contents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
+            return CatalogContents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError) as problem:
             raise UsageError("SF-C112", "The catalog file cannot be read.", file=self._path.name) from problem
 
@@ -250,10 +250,10 @@ class Catalog:
 # ---- what the steward typed --------------------------------------------------------------------------------
 
 
-def declared(
+def declare_table(
     name: str,
     unit: Protected | None,
-    columns: Mapping[str, Promise] | None,
+    columns: Mapping[str, DeclaredColumn] | None,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     rows: int | None = None,
 ) -> Table:
@@ -262,7 +262,7 @@ def declared(
         raise UsageError("SF-C113", "A table's name is letters, digits and underscores.", try_='"visits"')
     if isinstance(unit, Node | Edge):
         public_rows = _public_rows(name, unit, neighbours, rows)
-        return Table(name, declared_ends(name, unit, columns), {}, 1, neighbours, public_rows)
+        return Table(name, check_graph(name, unit, columns), {}, 1, neighbours, public_rows)
     if not isinstance(unit, Unit):
         raise UsageError(
             "SF-C102",
@@ -275,10 +275,10 @@ def declared(
     return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
 
 
-def _promises(name: str, unit: Unit, columns: Mapping[str, Promise]) -> dict[str, Promise]:
+def _promises(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
     promises = dict(columns)
     for column, promise in promises.items():
-        if not isinstance(column, str) or not isinstance(promise, Promise):
+        if not isinstance(column, str) or not isinstance(promise, DeclaredColumn):
             raise UsageError(
                 "SF-C114",
                 f"The promise about column '{column}' of '{name}' is not one sfumato knows.",

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sfumato.curator.catalog import domains
-from sfumato.curator.catalog.domains import Listed, Numbers, Periods, position
+from sfumato.curator.catalog.domains import Listed, Numbers, Periods, count_periods
 from sfumato.engines import snapshot as preparation
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import Number, exact, positive
@@ -27,7 +27,7 @@ STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class NumberColumn:
     """A number within bounds, kept as a multiple of 2^exponent. Made by `sf.between`."""
 
     low: Fraction
@@ -61,7 +61,7 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
-class During:
+class DateColumn:
     """A date, or a moment to the second, within bounds. Made by `sf.between` of dates or moments."""
 
     low: date
@@ -86,11 +86,11 @@ class During:
         return {"during": [self.low.isoformat(), self.high.isoformat()]} | _rules(self)
 
     def _place(self, moment: date) -> int:
-        return math.floor(position(moment, self.unit))
+        return math.floor(count_periods(moment, self.unit))
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class ListedColumn:
     """One of a public list of texts, of numbers or of booleans. Made by `sf.one_of`."""
 
     values: tuple[Scalar, ...]
@@ -107,13 +107,14 @@ class OneOf:
         return Listed(self.values)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"one_of": [_written(value) for value in self.values], "kind": kind(self.values[0])} | _rules(
-            self
-        )
+        return {
+            "one_of": [_written(value) for value in self.values],
+            "kind": kind_of_value(self.values[0]),
+        } | _rules(self)
 
 
 @dataclass(frozen=True, slots=True)
-class AnyText:
+class TextColumn:
     """Any text: countable, never shown unless bought as a key. Made by `sf.text`."""
 
     constant: bool = False
@@ -123,13 +124,13 @@ class AnyText:
         return preparation.Texts(name)
 
     def domain(self) -> Domain:
-        return domains.Texts()
+        return domains.FreeTexts()
 
     def to_dict(self) -> dict[str, Any]:
         return {"text": True} | _rules(self)
 
 
-Promise = Between | During | OneOf | AnyText
+DeclaredColumn = NumberColumn | DateColumn | ListedColumn | TextColumn
 
 
 # ---- what the steward types --------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def between(
     *,
     missing: Number | date | None = None,
     constant: bool = False,
-) -> Between | During:
+) -> NumberColumn | DateColumn:
     """Promise that a column holds numbers, dates or moments from `low` to `high`.
 
     Values outside are moved to the nearer bound.
@@ -157,9 +158,9 @@ def between(
     bottom, top = exact(low, "low"), exact(high, "high")
     if not bottom < top:
         raise _crossed(low, high)
-    exponent = exponent_of(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
+    exponent = choose_exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
     instead = None if missing is None else exact(missing, "missing")
-    promise = Between(bottom, top, exponent, step is not None, instead, bool(constant))
+    promise = NumberColumn(bottom, top, exponent, step is not None, instead, bool(constant))
     _require_inside(missing is None or bottom <= (instead or 0) <= top)
     ends = promise.ends
     if max(map(abs, ends)) > 2**52 or ends[0] == ends[1]:
@@ -174,7 +175,7 @@ def between(
 
 def one_of(
     *values: str | bool | Number, missing: str | bool | Number | None = None, constant: bool = False
-) -> OneOf:
+) -> ListedColumn:
     """Promise the only values a column can have. Any other value counts as missing.
 
     `missing`, one of the values, counts in place of a missing value. `constant` says that all rows of a unit
@@ -183,37 +184,39 @@ def one_of(
     if not values:
         raise UsageError("SF-C106", "one_of needs at least one value.", try_='sf.one_of("A", "B")')
     scalars = tuple(_scalar(value) for value in values)
-    if len({kind(scalar) for scalar in scalars}) > 1:
+    if len({kind_of_value(scalar) for scalar in scalars}) > 1:
         raise UsageError("SF-C107", "The values of one_of must all be texts, all numbers or all booleans.")
     if len(set(scalars)) < len(scalars):
         raise UsageError("SF-C108", "one_of lists a value twice.")
     instead = None if missing is None else _scalar(missing)
     _require_inside(instead is None or instead in scalars)
-    return OneOf(scalars, instead, bool(constant))
+    return ListedColumn(scalars, instead, bool(constant))
 
 
-def text(*, constant: bool = False) -> AnyText:
+def text(*, constant: bool = False) -> TextColumn:
     """Promise a text. It can be counted, tested with = and LIKE, and grouped by keys that are bought."""
-    return AnyText(bool(constant))
+    return TextColumn(bool(constant))
 
 
-def promise_from_dict(fields: dict[str, Any]) -> Promise:
+def column_from_dict(fields: dict[str, Any]) -> DeclaredColumn:
     rules = {"constant": fields.get("constant", False)}
     missing = fields.get("missing")
     if "text" in fields:
-        return AnyText(**rules)
+        return TextColumn(**rules)
     if "during" in fields:
         first, last = map(_moment, fields["during"])
-        return During(first, last, None if missing is None else _moment(missing), **rules)
+        return DateColumn(first, last, None if missing is None else _moment(missing), **rules)
     if "between" in fields:
         low, high = map(Fraction, fields["between"])
         instead = None if missing is None else Fraction(missing)
-        return Between(low, high, fields["exponent"], fields["declared_step"], instead, **rules)
+        return NumberColumn(low, high, fields["exponent"], fields["declared_step"], instead, **rules)
     read = Fraction if fields["kind"] == "number" else lambda value: value
-    return OneOf(tuple(map(read, fields["one_of"])), None if missing is None else read(missing), **rules)
+    return ListedColumn(
+        tuple(map(read, fields["one_of"])), None if missing is None else read(missing), **rules
+    )
 
 
-def kind(value: Any) -> str:
+def kind_of_value(value: Any) -> str:
     """What people call a value."""
     if isinstance(value, str):
         return "text"
@@ -225,7 +228,7 @@ def kind(value: Any) -> str:
 # ---- parts -------------------------------------------------------------------------------------------------
 
 
-def _rules(promise: Promise) -> dict[str, Any]:
+def _rules(promise: DeclaredColumn) -> dict[str, Any]:
     """What is said beyond the values, where anything is."""
     missing = {} if promise.missing is None else {"missing": _written(promise.missing)}
     return missing | ({"constant": True} if promise.constant else {})
@@ -245,7 +248,7 @@ def _is_time(value: Any) -> TypeGuard[date]:
     return isinstance(value, date)
 
 
-def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> During:
+def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> DateColumn:
     given = [low, high] + ([] if missing is None else [missing])
     if step is not None or not all(map(_is_time, given)) or len({type(each) for each in given}) > 1:
         raise UsageError(
@@ -259,7 +262,7 @@ def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> Dur
     if not bottom < top:
         raise _crossed(low, high)
     _require_inside(instead is None or bottom <= instead <= top)
-    return During(bottom, top, instead, bool(constant))
+    return DateColumn(bottom, top, instead, bool(constant))
 
 
 def _in_utc(moment: date) -> date:
@@ -302,7 +305,7 @@ def _nearest(value: Fraction, step: Fraction) -> int:
     return math.floor(value / step + Fraction(1, 2))
 
 
-def exponent_of(magnitude: Fraction) -> int:
+def choose_exponent(magnitude: Fraction) -> int:
     """The exponent of the smallest step that keeps this magnitude within 2^STEPS steps."""
     whole = max(magnitude.numerator, 1)
     exponent = whole.bit_length() - magnitude.denominator.bit_length() + 1

@@ -133,7 +133,7 @@ class Periods:
         return True
 
     def at(self, place: int) -> date:
-        return begin(place, self.unit)
+        return start_of_period(place, self.unit)
 
     show = at
 
@@ -143,24 +143,24 @@ class Periods:
 
 @tagged("Texts")
 @dataclass(frozen=True, slots=True)
-class Texts:
+class FreeTexts:
     """Any text. It can be counted, tested and bought as a key; it is never shown otherwise."""
 
 
-Domain = Numbers | Listed | Periods | Texts
+Domain = Numbers | Listed | Periods | FreeTexts
 
 MOST_CELLS = 1_000_000
 
 
 def countable(domain: Domain) -> TypeGuard[Numbers | Listed | Periods]:
     """Whether every value is known beforehand, and there are not too many for a cell each."""
-    return not isinstance(domain, Texts) and domain.known and domain.size <= MOST_CELLS
+    return not isinstance(domain, FreeTexts) and domain.known and domain.size <= MOST_CELLS
 
 
 # ---- the calendar ------------------------------------------------------------------------------------------
 
 
-def begin(place: int, unit: str) -> date | datetime:
+def start_of_period(place: int, unit: str) -> date | datetime:
     """When a stretch of the calendar begins."""
     if unit in SECONDS:
         return ORIGIN + timedelta(seconds=place * SECONDS[unit])
@@ -170,10 +170,10 @@ def begin(place: int, unit: str) -> date | datetime:
     return EPOCH + timedelta(days=place * 7 - 3 if unit == "week" else place)
 
 
-def position(moment: date, unit: str) -> Fraction:
+def count_periods(moment: date, unit: str) -> Fraction:
     """How many stretches after the start of 1970 a moment lies, exactly."""
     whole = _whole(moment, unit)
-    return whole + (_seconds(moment) - _seconds(begin(whole, unit))) / _length(whole, unit)
+    return whole + (_seconds(moment) - _seconds(start_of_period(whole, unit))) / _length(whole, unit)
 
 
 def _length(place: int, unit: str) -> int:

@@ -11,17 +11,17 @@ from sfumato.privacy.ends import Edge, Node, names_edges
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.curator.catalog.columns import Promise
+    from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.privacy.ends import Protected
 
 
-def prepared_as(ends: Node | Edge, key: bytes) -> GraphPreparation:
+def prepare_graph(ends: Node | Edge, key: bytes) -> GraphPreparation:
     """A node's edges are bounded when the graph is prepared; single edges need no bound."""
     bound = ends.max_degree if isinstance(ends, Node) else None
     return GraphPreparation(ends.left, ends.right, bound, key)
 
 
-def declared_ends(name: str, ends: Node | Edge, columns: Mapping[str, Promise] | None) -> Node | Edge:
+def check_graph(name: str, ends: Node | Edge, columns: Mapping[str, DeclaredColumn] | None) -> Node | Edge:
     """What the steward said of a graph; what does not fit one is refused."""
     if columns:
         raise UsageError(

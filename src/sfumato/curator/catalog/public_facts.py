@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sfumato.engines.program import Engine
 
 
-def public_facts(engine: Engine, table: Table) -> Table:
+def count_public_facts(engine: Engine, table: Table) -> Table:
     """A public table with its number of rows, and the largest number of rows with one value of a column."""
     rows = _rows(engine, table)
     if not rows:

@@ -31,7 +31,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sfumato.curator.catalog.columns import Promise, between, one_of, text
+from sfumato.curator.catalog.columns import DeclaredColumn, between, one_of, text
 from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
@@ -53,13 +53,13 @@ class Schema:
     """What a file says, as the arguments of `lab.register`; None where it says nothing."""
 
     unit: Protected | None
-    columns: dict[str, Promise]
+    columns: dict[str, DeclaredColumn]
     budget: Budget | None
     neighbours: Neighbours
     rows: int | None
 
 
-def read(path: str | Path) -> Schema:
+def read_schema(path: str | Path) -> Schema:
     """The schema of a file, or an error that says where in it something is wrong."""
     file = Path(path)
     try:
@@ -93,7 +93,7 @@ class _Reader:
         with self._at("unit"):
             return Unit(fields.get("column", ""), fields.get("max_rows"), fields.get("of"))
 
-    def _column(self, path: str, fields: Any) -> Promise:
+    def _column(self, path: str, fields: Any) -> DeclaredColumn:
         self._known(path, fields, (*_KINDS, "step", "missing", "constant"))
         kinds = [kind for kind in _KINDS if kind in fields]
         if len(kinds) != 1:
@@ -105,18 +105,18 @@ class _Reader:
         with self._at(f"{path}.{kinds[0]}"):
             return readers[kinds[0]](path, fields[kinds[0]], rules)
 
-    def _between(self, path: str, ends: Any, rules: dict[str, Any]) -> Promise:
+    def _between(self, path: str, ends: Any, rules: dict[str, Any]) -> DeclaredColumn:
         if not isinstance(ends, list) or len(ends) != 2:
             raise self._wrong(f"{path}.between", "is a list of two bounds", "between = [0, 110]")
         return between(*ends, **rules)
 
-    def _listed(self, path: str, values: Any, rules: dict[str, Any]) -> Promise:
+    def _listed(self, path: str, values: Any, rules: dict[str, Any]) -> DeclaredColumn:
         if not isinstance(values, list):
             raise self._wrong(f"{path}.one_of", "is a list of values", 'one_of = ["A", "B"]')
         self._known(path, rules, ("missing", "constant"))
         return one_of(*values, **rules)
 
-    def _text(self, path: str, true: Any, rules: dict[str, Any]) -> Promise:
+    def _text(self, path: str, true: Any, rules: dict[str, Any]) -> DeclaredColumn:
         if true is not True:
             raise self._wrong(f"{path}.text", "is true", "text = true")
         self._known(path, rules, ("constant",))

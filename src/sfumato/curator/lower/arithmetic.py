@@ -11,24 +11,24 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.columns import STEPS, exponent_of
+from sfumato.curator.catalog.columns import STEPS, choose_exponent
 from sfumato.curator.catalog.domains import Numbers, Periods
-from sfumato.curator.lower.lowered import (
+from sfumato.curator.lower.lowered_value import (
     LARGEST,
     MISSING,
-    Lowered,
-    aligned,
-    apart,
-    floored,
-    kept,
+    LoweredValue,
+    add_integer,
+    align_periods,
+    align_steps,
+    divide_by_integer,
+    grid_too_fine,
+    limit_magnitude,
     literal_number,
-    number,
-    numbers_of,
-    periods_of,
-    same_periods,
-    shifted,
-    times,
-    too_fine,
+    multiply_by_integer,
+    number_domain,
+    require_number,
+    require_periods,
+    subtract_dates,
 )
 from sfumato.engines.values import (
     WIDEST,
@@ -47,64 +47,64 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def add(left: Lowered, right: Lowered) -> Lowered:
-    (one, other), step = aligned([left, right], "One side of +")
-    first, second = numbers_of(one), numbers_of(other)
+def add_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
+    (one, other), step = align_steps([left, right], "One side of +")
+    first, second = number_domain(one), number_domain(other)
     domain = Numbers(first.low + second.low, first.high + second.high, step)
     if isinstance(other.value, Constant) and other.value.value is not None:
-        return kept(one.then(shifted(one.value, other.value.value), domain, other))
-    return kept(one.then(Add(one.value, other.value), domain, other))
+        return limit_magnitude(one.then(add_integer(one.value, other.value.value), domain, other))
+    return limit_magnitude(one.then(Add(one.value, other.value), domain, other))
 
 
-def negate(part: Lowered) -> Lowered:
-    part, domain = number(part, "What follows the minus sign")
-    return part.then(times(part.value, -1), Numbers(-domain.high, -domain.low, domain.step))
+def negate_number(part: LoweredValue) -> LoweredValue:
+    part, domain = require_number(part, "What follows the minus sign")
+    return part.then(multiply_by_integer(part.value, -1), Numbers(-domain.high, -domain.low, domain.step))
 
 
-def subtract(left: Lowered, right: Lowered) -> Lowered:
+def subtract_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     if isinstance(left.domain, Periods) and isinstance(right.domain, Periods):
-        return apart(left, right)
-    return add(left, negate(right))
+        return subtract_dates(left, right)
+    return add_numbers(left, negate_number(right))
 
 
-def multiply(left: Lowered, right: Lowered) -> Lowered:
-    one, first = number(left, "One side of *")
-    other, second = number(right, "One side of *")
+def multiply_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
+    one, first = require_number(left, "One side of *")
+    other, second = require_number(right, "One side of *")
     for part, domain, factor in ((one, first, _typed(other)), (other, second, _typed(one))):
         if factor:
-            return scaled(part, domain, factor)
+            return scale_number(part, domain, factor)
     corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
     domain = Numbers(min(corners), max(corners), first.step * second.step)
-    return kept(one.then(Multiply(one.value, other.value), domain, other))
+    return limit_magnitude(one.then(Multiply(one.value, other.value), domain, other))
 
 
-def scaled(part: Lowered, domain: Numbers, factor: Fraction) -> Lowered:
+def scale_number(part: LoweredValue, domain: Numbers, factor: Fraction) -> LoweredValue:
     """Times a number that is not zero: the same integers, of another step."""
     if factor < 0:
-        return negate(scaled(part, domain, -factor))
+        return negate_number(scale_number(part, domain, -factor))
     return part.then(part.value, replace(domain, step=domain.step * factor))
 
 
-def _typed(part: Lowered) -> Fraction | None:
+def _typed(part: LoweredValue) -> Fraction | None:
     """The number that was typed in, if one was."""
     if isinstance(part.value, Constant) and part.value.value is not None:
-        return part.value.value * numbers_of(part).step
+        return part.value.value * number_domain(part).step
     return None
 
 
-def divide(left: Lowered, right: Lowered) -> Lowered:
+def divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """left / right; exact if right was typed in, else rounded down on a grid chosen from the bounds.
 
     Missing where right is 0.
     """
-    one, first = number(left, "One side of /")
-    other, second = number(right, "One side of /")
+    one, first = require_number(left, "One side of /")
+    other, second = require_number(right, "One side of /")
     divisor = _typed(other)
     if divisor:
-        return scaled(one, first, 1 / divisor)
+        return scale_number(one, first, 1 / divisor)
     nearest = max(1, second.low, -second.high)
     magnitude = max(Fraction(1, 2**STEPS), first.bound * first.step / (nearest * second.step))
-    step = Fraction(2) ** exponent_of(magnitude)
+    step = Fraction(2) ** choose_exponent(magnitude)
     ratio = first.step / (second.step * step)
     quotient = _quotient(one, first, other, second, ratio)
     end = math.ceil(magnitude / step)
@@ -113,62 +113,69 @@ def divide(left: Lowered, right: Lowered) -> Lowered:
     return one.then(quotient, domain, other, total=nonzero)
 
 
-def average(total: Lowered, there: Lowered, low: Lowered, high: Lowered) -> Lowered:
+def average_numbers(
+    total: LoweredValue, there: LoweredValue, low: LoweredValue, high: LoweredValue
+) -> LoweredValue:
     """A sum by how many numbers it is of, rounded down; all of them, and so it, between two given."""
-    sums, counts = numbers_of(total), numbers_of(there)
-    ends = [numbers_of(end).low * numbers_of(end).step for end in (low, high)]
-    step = Fraction(2) ** exponent_of(max(Fraction(1, 2**STEPS), *map(abs, ends)))
+    sums, counts = number_domain(total), number_domain(there)
+    ends = [number_domain(end).low * number_domain(end).step for end in (low, high)]
+    step = Fraction(2) ** choose_exponent(max(Fraction(1, 2**STEPS), *map(abs, ends)))
     quotient = _quotient(total, sums, there, counts, sums.step / step)
     domain = Numbers(math.floor(ends[0] / step), math.floor(ends[1] / step), step)
     return total.then(quotient, domain, there, total=counts.low > 0)
 
 
-def _quotient(one: Lowered, first: Numbers, other: Lowered, second: Numbers, ratio: Fraction) -> Value:
+def _quotient(
+    one: LoweredValue, first: Numbers, other: LoweredValue, second: Numbers, ratio: Fraction
+) -> Value:
     """⌊one · ratio / other⌋ with a numerator that is not negative and a divisor that is not negative."""
-    above, below = times(one.value, ratio.numerator), times(other.value, ratio.denominator)
+    above, below = (
+        multiply_by_integer(one.value, ratio.numerator),
+        multiply_by_integer(other.value, ratio.denominator),
+    )
     low, high = first.low * ratio.numerator, first.high * ratio.numerator
     if max(abs(low), abs(high), second.bound * ratio.denominator) > LARGEST:
-        raise too_fine("A quotient")
+        raise grid_too_fine("A quotient")
     if second.low < 0:
         negative = AtMost(other.value, -1)
-        above = Choose(negative, times(above, -1), above)
-        below = Choose(negative, times(below, -1), below)
+        above = Choose(negative, multiply_by_integer(above, -1), above)
+        below = Choose(negative, multiply_by_integer(below, -1), below)
         low = min(low, -high)
     if low >= 0:
         return Divide(above, below)
     if isinstance(below, Constant) and below.value:
-        return floored(above, Numbers(low, max(high, 0)), below.value)
+        return divide_by_integer(above, Numbers(low, max(high, 0)), below.value)
     return Add(Divide(Add(above, Multiply(Constant(-low), below)), below), Constant(low))
 
 
-def floor(part: Lowered) -> Lowered:
-    part, domain = number(part, "What FLOOR takes")
+def floor_number(part: LoweredValue) -> LoweredValue:
+    part, domain = require_number(part, "What FLOOR takes")
     above, below = domain.step.numerator, domain.step.denominator
     scaled = Numbers(domain.low * above, domain.high * above)
     if max(scaled.bound, above, below) > WIDEST:
-        raise too_fine("What FLOOR takes")
-    value = floored(times(part.value, above), scaled, below)
-    return kept(part.then(value, Numbers(scaled.low // below, scaled.high // below)))
+        raise grid_too_fine("What FLOOR takes")
+    value = divide_by_integer(multiply_by_integer(part.value, above), scaled, below)
+    return limit_magnitude(part.then(value, Numbers(scaled.low // below, scaled.high // below)))
 
 
-def ceiling(part: Lowered) -> Lowered:
-    return negate(floor(negate(part)))
+def ceil_number(part: LoweredValue) -> LoweredValue:
+    return negate_number(floor_number(negate_number(part)))
 
 
-def rounded(part: Lowered, digits: int) -> Lowered:
+def round_number(part: LoweredValue, digits: int) -> LoweredValue:
     """To so many digits after the point, halves upwards."""
     power = literal_number(Fraction(10) ** digits)
-    up = floor(add(multiply(part, power), literal_number(Fraction(1, 2))))
-    return multiply(up, literal_number(1 / Fraction(10) ** digits))
+    up = floor_number(add_numbers(multiply_numbers(part, power), literal_number(Fraction(1, 2))))
+    return multiply_numbers(up, literal_number(1 / Fraction(10) ** digits))
 
 
-def floor_divide(left: Lowered, right: Lowered) -> Lowered:
+def floor_divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """The whole part of left / right, rounded down; exact, and missing where right is 0."""
-    one, first = number(left, "One side of //")
-    other, second = number(right, "One side of //")
+    one, first = require_number(left, "One side of //")
+    other, second = require_number(right, "One side of //")
     divisor = _typed(other)
     if divisor:
-        return floor(scaled(one, first, 1 / divisor))
+        return floor_number(scale_number(one, first, 1 / divisor))
     quotient = _quotient(one, first, other, second, first.step / second.step)
     nearest = max(1, second.low, -second.high)
     end = math.ceil(first.bound * first.step / (nearest * second.step))
@@ -176,20 +183,20 @@ def floor_divide(left: Lowered, right: Lowered) -> Lowered:
     return one.then(quotient, domain, other, total=second.low > 0 or second.high < 0)
 
 
-def modulo(left: Lowered, right: Lowered) -> Lowered:
+def take_modulo(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """left less the largest whole multiple of right that is not above it; from 0 to right, without right."""
-    (one, other), step = aligned([left, right], "What MOD takes")
+    (one, other), step = align_steps([left, right], "What MOD takes")
     if MISSING in (one, other):
         return MISSING
-    times_right = Multiply(floor_divide(one, other).value, other.value)
+    times_right = Multiply(floor_divide_numbers(one, other).value, other.value)
     rest = Add(one.value, Multiply(times_right, Constant(-1)))
-    divisor = numbers_of(other)
+    divisor = number_domain(other)
     most = max(divisor.bound - 1, 0)
     domain = Numbers(-most if divisor.low < 0 else 0, most if divisor.high > 0 else 0, step)
     return one.then(rest, domain, other, total=divisor.low > 0 or divisor.high < 0)
 
 
-def clipped(part: Lowered, domain: Numbers, low: int, high: int) -> Lowered:
+def clip_number(part: LoweredValue, domain: Numbers, low: int, high: int) -> LoweredValue:
     """Kept between two integers of its own step."""
     value = part.value
     if domain.low < low:
@@ -200,26 +207,26 @@ def clipped(part: Lowered, domain: Numbers, low: int, high: int) -> Lowered:
     return part.then(value, Numbers(*ends, domain.step))
 
 
-def smaller(left: Lowered, right: Lowered) -> Lowered:
+def take_smaller(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     return _one_of(left, right, Least, min)
 
 
-def larger(left: Lowered, right: Lowered) -> Lowered:
+def take_larger(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     return _one_of(left, right, Greatest, max)
 
 
 def _one_of(
-    left: Lowered,
-    right: Lowered,
+    left: LoweredValue,
+    right: LoweredValue,
     kind: Callable[[Value, Value], Least | Greatest],
     end: Callable[[int, int], int],
-) -> Lowered:
+) -> LoweredValue:
     if isinstance(left.domain, Periods) and isinstance(right.domain, Periods):
-        one, other = same_periods(left, right)
-        first, second = periods_of(one), periods_of(other)
+        one, other = align_periods(left, right)
+        first, second = require_periods(one), require_periods(other)
         period = Periods(end(first.low, second.low), end(first.high, second.high), first.unit)
         return one.then(kind(one.value, other.value), period, other)
-    (one, other), step = aligned([left, right], "What LEAST and GREATEST take")
-    low, high = numbers_of(one), numbers_of(other)
+    (one, other), step = align_steps([left, right], "What LEAST and GREATEST take")
+    low, high = number_domain(one), number_domain(other)
     domain = Numbers(end(low.low, high.low), end(low.high, high.high), step)
     return one.then(kind(one.value, other.value), domain, other)

@@ -12,7 +12,7 @@ from sfumato.engines.values import Add, AtLeast, Choose, Column, Constant, Divid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.engines.values import Value
 
 _FINE = 2**16
@@ -21,17 +21,17 @@ _LENGTHS = 1024
 """How many lengths of rows are told apart."""
 
 
-class Growing(Protocol):
+class ColumnBuilder(Protocol):
     """Rows that grow columns."""
 
     def add(self, values: Sequence[Value]) -> list[Column]:
         """These values as columns, to be used by further ones."""
 
 
-class Layers:
+class ComputedColumns:
     """A source of rows that grows columns."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RowSource) -> None:
         self.source = source
 
     def add(self, values: Sequence[Value]) -> list[Column]:
@@ -42,13 +42,18 @@ class Layers:
         return [Column(at, f"v{place}") for place in range(len(values))]
 
 
-def fineness(bound: int) -> int:
+def grid_factor(bound: int) -> int:
     """What an integer from −bound to bound is multiplied by on the fine grid."""
     return max(1, _FINE // bound)
 
 
-def shortened(
-    layers: Growing, values: Sequence[Value], bounds: Sequence[int], norm: int, one: int, beside: int = 0
+def clip_to_norm(
+    layers: ColumnBuilder,
+    values: Sequence[Value],
+    bounds: Sequence[int],
+    norm: int,
+    one: int,
+    beside: int = 0,
 ) -> list[Column]:
     """A row's integers on a common grid, where `one` stands for 1, as a vector no longer than `norm`.
 
@@ -58,15 +63,15 @@ def shortened(
     with it and do not count in its length.
     """
     fine = layers.add(
-        [Multiply(v, Constant(fineness(bound))) for v, bound in zip(values, bounds, strict=True)]
+        [Multiply(v, Constant(grid_factor(bound))) for v, bound in zip(values, bounds, strict=True)]
     )
     inner = len(fine) - beside
-    reach = sum((fineness(bound) * bound) ** 2 for bound in bounds[:inner])
+    reach = sum((grid_factor(bound) * bound) ** 2 for bound in bounds[:inner])
     step = reach // _LENGTHS + 1
-    (length,) = layers.add([total([Multiply(each, each) for each in fine[:inner]])])
+    (length,) = layers.add([sum_values([Multiply(each, each) for each in fine[:inner]])])
     entries = tuple(_factor((place + 1) * step, norm, one) for place in range(_LENGTHS))
     (factor,) = layers.add([Lookup(Divide(length, Constant(step)), entries)])
-    return layers.add([toward_zero(Multiply(each, factor), _FINE * _FINE) for each in fine])
+    return layers.add([divide_toward_zero(Multiply(each, factor), _FINE * _FINE) for each in fine])
 
 
 def _factor(squared: int, norm: int, one: int) -> int:
@@ -74,15 +79,15 @@ def _factor(squared: int, norm: int, one: int) -> int:
     return min(one * _FINE, math.isqrt(norm * norm * _FINE**4 // squared))
 
 
-def toward_zero(value: Value, by: int) -> Value:
+def divide_toward_zero(value: Value, by: int) -> Value:
     """Divided by a positive number, without the fraction."""
     negative = Multiply(Divide(Multiply(value, Constant(-1)), Constant(by)), Constant(-1))
     return Choose(AtLeast(value, 0), Divide(value, Constant(by)), negative)
 
 
-def total(values: Sequence[Value]) -> Value:
+def sum_values(values: Sequence[Value]) -> Value:
     """The sum, added up in halves: engines refuse what is nested a thousand deep."""
     if len(values) == 1:
         return values[0]
     middle = len(values) // 2
-    return Add(total(values[:middle]), total(values[middle:]))
+    return Add(sum_values(values[:middle]), sum_values(values[middle:]))

@@ -8,9 +8,9 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.columns import kind
-from sfumato.curator.catalog.domains import Listed, Numbers, Periods, Texts, position
-from sfumato.curator.lower.lowered import Lowered, aligned, same_periods
+from sfumato.curator.catalog.columns import kind_of_value
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods, count_periods
+from sfumato.curator.lower.lowered_value import LoweredValue, align_periods, align_steps
 from sfumato.curator.question import relation as asked
 from sfumato.engines.values import (
     Among,
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Scalar
     from sfumato.curator.question.relation import Condition, Expression
 
-    Lower = Callable[[Expression], Lowered]
+    Lower = Callable[[Expression], LoweredValue]
 
 _QUOTE = "'"
 """Around a name in a sentence, and not in SQL, where it would make a text of it."""
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def condition(node: Condition, lower: Lower) -> Predicate:
+def build_predicate(node: Condition, lower: Lower) -> Predicate:
     """A condition, given how to lower the expressions in it."""
     match node:
         case asked.Comparison(left, operator, asked.Literal(value)) if not isinstance(left, asked.Literal):
@@ -53,40 +53,42 @@ def condition(node: Condition, lower: Lower) -> Predicate:
         case asked.Comparison(asked.Literal(value), operator, right) if not isinstance(right, asked.Literal):
             return _with_literal(lower(right), _TURNED[operator], value, _words(right))
         case asked.Comparison(left, operator, right):
-            return compared(lower(left), operator, lower(right))
+            return compare_values(lower(left), operator, lower(right))
         case asked.Like(text, pattern):
-            return like(lower(text), pattern)
-        case asked.IsMissing(part):
+            return match_pattern(lower(text), pattern)
+        case asked.IsNull(part):
             return Missing(lower(part).value)
-        case asked.Holds(part):
+        case asked.IsTrue(part):
             return _holds(lower(part), _words(part))
         case asked.Negation(part):
-            return Not(condition(part, lower))
-        case asked.AllOf(parts):
-            return Every(tuple(condition(part, lower) for part in parts))
-        case asked.AnyOf(parts):
-            return Some(tuple(condition(part, lower) for part in parts))
+            return Not(build_predicate(part, lower))
+        case asked.Conjunction(parts):
+            return Every(tuple(build_predicate(part, lower) for part in parts))
+        case asked.Disjunction(parts):
+            return Some(tuple(build_predicate(part, lower) for part in parts))
 
 
 # ---- with a literal ----------------------------------------------------------------------------------------
 
 
-def _with_literal(part: Lowered, operator: str, value: Scalar | None, words: str) -> Predicate:
+def _with_literal(part: LoweredValue, operator: str, value: Scalar | None, words: str) -> Predicate:
     if value is None:
         raise PolicyError("SF-Q134", "Nothing is equal to NULL, nor larger or smaller.", try_="IS NULL")
     match part.domain:
         case Numbers() as domain:
             place = _number(words, value) / domain.step
-            return at(part, operator, Fraction(_nearest(place)) if domain.rounded else place)
+            return compare_with_constant(
+                part, operator, Fraction(_nearest(place)) if domain.rounded else place
+            )
         case Periods() as domain:
-            return at(part, operator, position(_moment(words, value), domain.unit))
+            return compare_with_constant(part, operator, count_periods(_moment(words, value), domain.unit))
         case Listed() as domain:
             return _with_listed(part, domain, operator, value, words)
-        case Texts():
+        case FreeTexts():
             return _spelled(part, operator, value, words)
 
 
-def at(part: Lowered, operator: str, place: Fraction) -> Predicate:
+def compare_with_constant(part: LoweredValue, operator: str, place: Fraction) -> Predicate:
     """Against an exact place on the grid of the part's integers."""
     value = part.value
     match operator:
@@ -102,7 +104,7 @@ def at(part: Lowered, operator: str, place: Fraction) -> Predicate:
             return Among(value, (int(place),) if place.denominator == 1 else ())
 
 
-def _with_listed(part: Lowered, domain: Listed, operator: str, value: Scalar, words: str) -> Predicate:
+def _with_listed(part: LoweredValue, domain: Listed, operator: str, value: Scalar, words: str) -> Predicate:
     if operator == "=":
         return Among(part.value, (_code(domain, value, words),))
     if not domain.numbers:
@@ -119,19 +121,21 @@ def _with_listed(part: Lowered, domain: Listed, operator: str, value: Scalar, wo
 def _code(domain: Listed, value: Scalar, words: str) -> int:
     """By kind and value, since to Python True is 1."""
     for code, listed in enumerate(domain.values):
-        if kind(listed) == kind(value) and listed == value:
+        if kind_of_value(listed) == kind_of_value(value) and listed == value:
             return code
     raise PolicyError(
         "SF-Q112", f"{value} is not one of the declared values of {words}.", declared=_some(domain)
     )
 
 
-def _spelled(part: Lowered, operator: str, value: Scalar, words: str) -> Predicate:
+def _spelled(part: LoweredValue, operator: str, value: Scalar, words: str) -> Predicate:
     if operator != "=":
         raise PolicyError("SF-Q110", f"{words} has no order.", try_=f"{words.strip(_QUOTE)} = '…', or LIKE")
     if not isinstance(value, str):
-        raise PolicyError("SF-Q111", f"{words} is a text and is compared with a {kind(value)}.", try_="'…'")
-    return Spelled(text_of(part), (value,))
+        raise PolicyError(
+            "SF-Q111", f"{words} is a text and is compared with a {kind_of_value(value)}.", try_="'…'"
+        )
+    return Spelled(require_text(part), (value,))
 
 
 def _number(words: str, value: Scalar) -> Fraction:
@@ -139,7 +143,7 @@ def _number(words: str, value: Scalar) -> Fraction:
         return value
     raise PolicyError(
         "SF-Q111",
-        f"{words} is a number and is compared with a {kind(value)}.",
+        f"{words} is a number and is compared with a {kind_of_value(value)}.",
         try_=f"{words.strip(_QUOTE)} >= 10",
     )
 
@@ -147,7 +151,7 @@ def _number(words: str, value: Scalar) -> Fraction:
 def _moment(words: str, value: Scalar) -> date:
     if isinstance(value, date):
         return value
-    moment = read_moment(value) if isinstance(value, str) else None
+    moment = parse_moment(value) if isinstance(value, str) else None
     if moment is None:
         raise PolicyError(
             "SF-Q131", f"{words} is compared with dates.", try_=f"{words.strip(_QUOTE)} >= DATE '2024-01-31'"
@@ -155,7 +159,7 @@ def _moment(words: str, value: Scalar) -> date:
     return moment
 
 
-def read_moment(text: str) -> date | None:
+def parse_moment(text: str) -> date | None:
     """A date or a moment as people write it, or none."""
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII):
@@ -167,7 +171,7 @@ def read_moment(text: str) -> date | None:
     return None
 
 
-def _holds(part: Lowered, words: str) -> Predicate:
+def _holds(part: LoweredValue, words: str) -> Predicate:
     if isinstance(part.domain, Listed) and part.domain.values and isinstance(part.domain.values[0], bool):
         return Among(part.value, (_code(part.domain, True, words),))
     raise PolicyError("SF-Q105", f"{words} is not a condition.", try_="age >= 65")
@@ -176,8 +180,8 @@ def _holds(part: Lowered, words: str) -> Predicate:
 # ---- with another column -----------------------------------------------------------------------------------
 
 
-def compared(left: Lowered, operator: str, right: Lowered) -> Predicate:
-    one, other = comparable(left, right, ordered=operator != "=")
+def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Predicate:
+    one, other = make_comparable(left, right, ordered=operator != "=")
     match operator:
         case "=":
             return Same(one.value, other.value)
@@ -191,13 +195,15 @@ def compared(left: Lowered, operator: str, right: Lowered) -> Predicate:
             return Not(Less(one.value, other.value))
 
 
-def comparable(left: Lowered, right: Lowered, *, ordered: bool = False) -> tuple[Lowered, Lowered]:
+def make_comparable(
+    left: LoweredValue, right: LoweredValue, *, ordered: bool = False
+) -> tuple[LoweredValue, LoweredValue]:
     """Both as integers of one meaning, or both as texts."""
     if isinstance(left.domain, Periods) and isinstance(right.domain, Periods):
-        return same_periods(left, right)
+        return align_periods(left, right)
     words = [each for each in (left, right) if _is_text(each)]
     if not words:
-        one, other = aligned([left, right], "One side of a comparison")[0]
+        one, other = align_steps([left, right], "One side of a comparison")[0]
         return one, other
     if ordered or len(words) == 1:
         raise PolicyError("SF-Q110", "Texts are compared with texts, by = alone.", try_="ward = 'A'")
@@ -210,7 +216,7 @@ def comparable(left: Lowered, right: Lowered, *, ordered: bool = False) -> tuple
     return left, right
 
 
-def _recoded(part: Lowered, as_in: Listed) -> Lowered:
+def _recoded(part: LoweredValue, as_in: Listed) -> LoweredValue:
     """Texts of one list by their places in another; missing where they are not in it."""
     if part.domain == as_in or not isinstance(part.domain, Listed):
         return part
@@ -219,19 +225,19 @@ def _recoded(part: Lowered, as_in: Listed) -> Lowered:
     return part.then(Lookup(part.value, entries), as_in, total=None not in entries)
 
 
-def _is_text(part: Lowered) -> bool:
+def _is_text(part: LoweredValue) -> bool:
     if isinstance(part.domain, Listed):
         return bool(part.domain.values) and isinstance(part.domain.values[0], str)
-    return isinstance(part.domain, Texts)
+    return isinstance(part.domain, FreeTexts)
 
 
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
-def like(part: Lowered, pattern: str) -> Predicate:
+def match_pattern(part: LoweredValue, pattern: str) -> Predicate:
     """Of a public list the places that match; of free texts the engine's own LIKE."""
-    if isinstance(part.domain, Texts):
-        return Matches(text_of(part), pattern)
+    if isinstance(part.domain, FreeTexts):
+        return Matches(require_text(part), pattern)
     if isinstance(part.domain, Listed) and _is_text(part):
         matches = re.compile(_expression(pattern), re.DOTALL)
         places = [code for code, value in enumerate(part.domain.values) if matches.fullmatch(str(value))]
@@ -245,7 +251,7 @@ def _expression(pattern: str) -> str:
     return "".join(wild.get(piece) or re.escape(piece[-1]) for piece in pieces)
 
 
-def text_of(part: Lowered) -> Text:
+def require_text(part: LoweredValue) -> Text:
     if isinstance(part.value, Column | Folded):
         return part.value
     raise AssertionError(part)

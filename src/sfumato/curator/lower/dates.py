@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.domains import MONTHS, SECONDS, Numbers, Periods, begin
-from sfumato.curator.lower import arithmetic, lowered
-from sfumato.curator.lower.lowered import Lowered, shifted
+from sfumato.curator.catalog.domains import MONTHS, SECONDS, Numbers, Periods, start_of_period
+from sfumato.curator.lower import arithmetic, lowered_value
+from sfumato.curator.lower.lowered_value import LoweredValue, add_integer
 from sfumato.engines.values import (
     Add,
     Calendar,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import date
 
 
-def _days(part: Lowered) -> tuple[Value, Periods]:
+def _days(part: LoweredValue) -> tuple[Value, Periods]:
     """A date or moment as days since 1970."""
     domain = part.domain
     if isinstance(domain, Periods) and domain.unit == "day":
@@ -36,28 +36,28 @@ def _days(part: Lowered) -> tuple[Value, Periods]:
 
 def _floored(value: Value, low: int, size: int) -> Value:
     up = -(low // size) if low < 0 else 0
-    return shifted(Divide(shifted(value, up * size), Constant(size)), -up)
+    return add_integer(Divide(add_integer(value, up * size), Constant(size)), -up)
 
 
-def field(name: str, low: int, high: int) -> Callable[[Lowered], Lowered]:
-    def of(part: Lowered) -> Lowered:
+def make_field_function(name: str, low: int, high: int) -> Callable[[LoweredValue], LoweredValue]:
+    def of(part: LoweredValue) -> LoweredValue:
         days, domain = _days(part)
-        years = [day.year for day in (day_of(domain.low), day_of(domain.high))]
+        years = [day.year for day in (date_of_day(domain.low), date_of_day(domain.high))]
         ends = (years[0], years[1]) if name == "year" else (low, high)
         return part.then(Calendar(days, name), Numbers(*ends))
 
     return of
 
 
-def quarter(part: Lowered) -> Lowered:
-    month = field("month", 1, 12)(part)
+def extract_quarter(part: LoweredValue) -> LoweredValue:
+    month = make_field_function("month", 1, 12)(part)
     return month.then(Divide(Add(month.value, Constant(2)), Constant(3)), Numbers(1, 4))
 
 
-def clock(unit: str, size: int) -> Callable[[Lowered], Lowered]:
+def make_clock_function(unit: str, size: int) -> Callable[[LoweredValue], LoweredValue]:
     """Hours of the day, minutes of the hour, seconds of the minute."""
 
-    def of(part: Lowered) -> Lowered:
+    def of(part: LoweredValue) -> LoweredValue:
         domain = part.domain
         if not isinstance(domain, Periods) or domain.unit != "second":
             raise PolicyError(
@@ -65,14 +65,14 @@ def clock(unit: str, size: int) -> Callable[[Lowered], Lowered]:
             )
         whole = _floored(part.value, domain.low, SECONDS[unit])
         up = -(domain.low // SECONDS[unit] // size) if domain.low < 0 else 0
-        positive = shifted(whole, up * size)
+        positive = add_integer(whole, up * size)
         rest = Add(positive, Multiply(Constant(-size), Divide(positive, Constant(size))))
         return part.then(rest, Numbers(0, size - 1))
 
     return of
 
 
-def truncate(part: Lowered, unit: str) -> Lowered:
+def truncate_date(part: LoweredValue, unit: str) -> LoweredValue:
     """The stretch of the calendar that a date or moment lies in."""
     domain = part.domain
     if isinstance(domain, Periods) and domain.unit == unit:
@@ -86,7 +86,7 @@ def truncate(part: Lowered, unit: str) -> Lowered:
     if unit == "day":
         return part.then(days, dates)
     if unit == "week":
-        value = _floored(shifted(days, 3), dates.low + 3, 7)
+        value = _floored(add_integer(days, 3), dates.low + 3, 7)
         return part.then(value, Periods((dates.low + 3) // 7, (dates.high + 3) // 7, unit))
     if unit in MONTHS:
         return part.then(*_months(days, dates, unit))
@@ -99,22 +99,22 @@ def _months(days: Value, dates: Periods, unit: str) -> tuple[Value, Periods]:
     """Counted from the year 1, so that nothing negative is divided; then from 1970."""
     months = Add(Multiply(Calendar(days, "year"), Constant(12)), Add(Calendar(days, "month"), Constant(-1)))
     size = MONTHS[unit]
-    value = shifted(Divide(months, Constant(size)) if size > 1 else months, -1970 * 12 // size)
-    ends = [_month(day_of(end)) // size for end in (dates.low, dates.high)]
+    value = add_integer(Divide(months, Constant(size)) if size > 1 else months, -1970 * 12 // size)
+    ends = [_month(date_of_day(end)) // size for end in (dates.low, dates.high)]
     return value, Periods(ends[0], ends[1], unit)
 
 
-def day_of(place: int) -> date:
-    return begin(place, "day")
+def date_of_day(place: int) -> date:
+    return start_of_period(place, "day")
 
 
 def _month(day: date) -> int:
     return (day.year - 1970) * 12 + day.month - 1
 
 
-def add_days(part: Lowered, more: Lowered) -> Lowered:
+def add_days(part: LoweredValue, more: LoweredValue) -> LoweredValue:
     domain = part.domain
-    extra, by = lowered.number(more, "The number of days")
+    extra, by = lowered_value.require_number(more, "The number of days")
     if not isinstance(domain, Periods) or domain.unit != "day" or by.step.denominator != 1:
         raise PolicyError("SF-Q131", "Whole days are added to dates.", try_="day + 7")
     factor = int(by.step)
@@ -124,7 +124,7 @@ def add_days(part: Lowered, more: Lowered) -> Lowered:
     return part.then(Add(part.value, Multiply(extra.value, Constant(factor))), Periods(*ends), more)
 
 
-def subtract_days(part: Lowered, fewer: Lowered) -> Lowered:
+def subtract_days(part: LoweredValue, fewer: LoweredValue) -> LoweredValue:
     if isinstance(fewer.domain, Periods):
-        return lowered.apart(part, fewer)
-    return add_days(part, arithmetic.negate(fewer))
+        return lowered_value.subtract_dates(part, fewer)
+    return add_days(part, arithmetic.negate_number(fewer))

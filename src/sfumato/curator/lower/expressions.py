@@ -7,12 +7,12 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.domains import TRUTH, Listed, Numbers, Periods, position
-from sfumato.curator.lower.conditions import condition
-from sfumato.curator.lower.functions import call, united
-from sfumato.curator.lower.lowered import LARGEST, MISSING, Lowered, literal_number, too_fine
+from sfumato.curator.catalog.domains import TRUTH, Listed, Numbers, Periods, count_periods
+from sfumato.curator.lower.conditions import build_predicate
+from sfumato.curator.lower.functions import apply_function, unify_domains
+from sfumato.curator.lower.lowered_value import LARGEST, MISSING, LoweredValue, grid_too_fine, literal_number
 from sfumato.curator.lower.scope import Field
-from sfumato.curator.lower.simplify import simplified
+from sfumato.curator.lower.simplify import simplify_predicate
 from sfumato.curator.question import relation as asked
 from sfumato.engines.values import (
     WIDEST,
@@ -39,31 +39,31 @@ MOST_PARTS = 5_000
 """Of one value: functions repeat their arguments, so a short text can mean a very long computation."""
 
 
-def expression(node: Expression, scope: Scope) -> Lowered:
+def lower_expression(node: Expression, scope: Scope) -> LoweredValue:
     """What an expression computes of a row."""
     return _small(_lowered(node, scope))
 
 
-def predicate(node: Condition, scope: Scope) -> Predicate:
+def lower_condition(node: Condition, scope: Scope) -> Predicate:
     """What a condition asks of a row, in one form for all that mean the same."""
-    found = condition(node, lambda part: expression(part, scope))
+    found = build_predicate(node, lambda part: lower_expression(part, scope))
     _require_small(found)
-    return simplified(found)
+    return simplify_predicate(found)
 
 
-def _lowered(node: Expression, scope: Scope) -> Lowered:
+def _lowered(node: Expression, scope: Scope) -> LoweredValue:
     match node:
         case asked.Name():
             return scope.column(node)
         case asked.Literal(value):
-            return literal(value)
-        case asked.Call(function, arguments):
-            return call(function, tuple(expression(each, scope) for each in arguments))
+            return lower_literal(value)
+        case asked.FunctionCall(function, arguments):
+            return apply_function(function, tuple(lower_expression(each, scope) for each in arguments))
         case asked.Case():
             return _case(node, scope)
         case asked.Truth(of):
-            return _truth(predicate(of, scope))
-        case asked.OfUnit():
+            return _truth(lower_condition(of, scope))
+        case asked.UnitAggregate():
             raise PolicyError(
                 "SF-Q136",
                 "An aggregate stands where a value of one row is expected.",
@@ -71,37 +71,39 @@ def _lowered(node: Expression, scope: Scope) -> Lowered:
             )
 
 
-def literal(value: Scalar | None) -> Lowered:
+def lower_literal(value: Scalar | None) -> LoweredValue:
     if value is None:
         return MISSING
     if isinstance(value, Fraction):
         return literal_number(value)
     if isinstance(value, date):
         unit = "second" if isinstance(value, datetime) else "day"
-        place = int(position(value, unit) // 1)
-        return Lowered(Constant(place), Periods(place, place, unit), True, True)
+        place = int(count_periods(value, unit) // 1)
+        return LoweredValue(Constant(place), Periods(place, place, unit), True, True)
     if isinstance(value, bool):
-        return Lowered(Constant(int(value)), TRUTH, True, True)
-    return Lowered(Constant(0), Listed((value,)), True, True)
+        return LoweredValue(Constant(int(value)), TRUTH, True, True)
+    return LoweredValue(Constant(0), Listed((value,)), True, True)
 
 
-def _case(node: asked.Case, scope: Scope) -> Lowered:
-    conditions = [predicate(when, scope) for when, _ in node.branches]
-    every, like_all = united(
-        [expression(then, scope) for _, then in node.branches] + [expression(node.otherwise, scope)], "CASE"
+def _case(node: asked.Case, scope: Scope) -> LoweredValue:
+    conditions = [lower_condition(when, scope) for when, _ in node.branches]
+    every, like_all = unify_domains(
+        [lower_expression(then, scope) for _, then in node.branches]
+        + [lower_expression(node.otherwise, scope)],
+        "CASE",
     )
     value = every[-1].value
     for when, then in zip(reversed(conditions), reversed(every[:-1]), strict=True):
         value = Choose(when, then.value, value)
-    return Lowered(value, like_all.domain, False, all(part.present for part in every))
+    return LoweredValue(value, like_all.domain, False, all(part.present for part in every))
 
 
-def _truth(holds: Predicate) -> Lowered:
+def _truth(holds: Predicate) -> LoweredValue:
     """1 where true, 0 where false, missing where neither."""
-    return Lowered(Choose(holds, Constant(1), Choose(Not(holds), Constant(0), Constant(None))), TRUTH)
+    return LoweredValue(Choose(holds, Constant(1), Choose(Not(holds), Constant(0), Constant(None))), TRUTH)
 
 
-def _small(part: Lowered) -> Lowered:
+def _small(part: LoweredValue) -> LoweredValue:
     _require_small(part.value)
     if isinstance(part.domain, Numbers) and part.domain.bound * part.domain.step > FARTHEST:
         raise PolicyError("SF-Q132", "This number could be too large to be shown.", try_="a smaller factor")
@@ -116,9 +118,9 @@ def _require_small(part: Any) -> None:
 def _require_drawable(value: Any) -> None:
     """Every constant is one that an engine can be given."""
     if isinstance(value, Constant) and value.value is not None and abs(value.value) > WIDEST:
-        raise too_fine("This computation")
+        raise grid_too_fine("This computation")
     if isinstance(value, Lookup) and any(abs(entry or 0) > LARGEST for entry in value.entries):
-        raise too_fine("This computation")
+        raise grid_too_fine("This computation")
 
 
 def _parts(node: Any) -> int:
@@ -144,8 +146,8 @@ def _written(node: Any) -> list[Any]:
     return 2 * parts if isinstance(node, Among) and not node.values else parts
 
 
-def selected(name: str, each: Expression, scope: Scope) -> Field:
+def lower_output_column(name: str, each: Expression, scope: Scope) -> Field:
     """A column of a subquery: the unit itself, or what is computed."""
     if isinstance(each, asked.Name) and scope.is_unit(each):
         return Field(name, (), None)
-    return Field(name, (), expression(each, scope))
+    return Field(name, (), lower_expression(each, scope))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sfumato.curator.lower.conditions import comparable
-from sfumato.curator.lower.expressions import expression, predicate
-from sfumato.curator.lower.simplify import simplified
-from sfumato.curator.lower.source import Source
+from sfumato.curator.lower.conditions import make_comparable
+from sfumato.curator.lower.expressions import lower_condition, lower_expression
+from sfumato.curator.lower.row_source import RowSource
+from sfumato.curator.lower.simplify import simplify_predicate
 from sfumato.curator.question import relation as asked
 from sfumato.engines import rows as engine
 from sfumato.engines.values import Add, Column, Constant, Every, Multiply
@@ -20,7 +20,7 @@ from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.lower.lowered import Lowered
+    from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.lower.scope import Scope
     from sfumato.curator.question.relation import Condition, Expression, Name
     from sfumato.engines.values import Value
@@ -29,7 +29,7 @@ MOST_ROWS = 10**6
 """Of one unit, after joins: so few that one unit's rows never decide whether memory runs out."""
 
 
-def joined(relation: asked.Joined, left: Source, right: Source) -> Source:
+def lower_join(relation: asked.Join, left: RowSource, right: RowSource) -> RowSource:
     """Each row beside those that it meets; of two tables about people, only rows of the same person meet."""
     if left.table.is_public and not right.table.is_public and not relation.optional:
         left, right = right, left
@@ -66,8 +66,8 @@ def _require_one_population(left: Table, right: Table) -> None:
 
 
 def _paired(
-    left: Source, right: Source, using: tuple[str, ...], terms: tuple[Condition, ...], optional: bool
-) -> Source:
+    left: RowSource, right: RowSource, using: tuple[str, ...], terms: tuple[Condition, ...], optional: bool
+) -> RowSource:
     """Equal units where both are about people, else equal values; what else is asked filters the pairs."""
     same_unit, match = not right.table.is_public, _Match.of(left.scope, right.scope, using, terms)
     match.check(same_unit, optional, right.where == Every(), left.table)
@@ -79,10 +79,10 @@ def _paired(
     rows = engine.Joined(left.rows, right.rows, values, same_unit, optional)
     after = _after_join(right.scope, same_unit, match.pairs, each, optional)
     scope = left.scope.beside(after.hiding(using))
-    filtered = (predicate(term, scope) for term in match.rest)
-    where = simplified(Every((left.where, right.where, *filtered)))
+    filtered = (lower_condition(term, scope) for term in match.rest)
+    where = simplify_predicate(Every((left.where, right.where, *filtered)))
     beyond = max(left.next_at, right.next_at)  # the sides may have changed places
-    return Source(rows, where, scope, left.table, most, left.tables + right.tables, beyond)
+    return RowSource(rows, where, scope, left.table, most, left.tables + right.tables, beyond)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class _Match:
     """What a join asks of a pair: the same unit, equal values, and the rest."""
 
     units: bool
-    pairs: tuple[tuple[Lowered, Lowered], ...]
+    pairs: tuple[tuple[LoweredValue, LoweredValue], ...]
     rest: tuple[Condition, ...]
 
     @classmethod
@@ -100,7 +100,7 @@ class _Match:
             if left.is_unit(name) and right.is_unit(name):
                 units = True
             else:
-                pairs.append(comparable(left.column(name), right.column(name)))
+                pairs.append(make_comparable(left.column(name), right.column(name)))
         for term in terms:
             pair = _equal(term, left, right)
             if _equates_units(term, left, right):
@@ -132,7 +132,7 @@ class _Match:
 
 def _terms(condition: Condition) -> tuple[Condition, ...]:
     """What is joined by AND."""
-    if isinstance(condition, asked.AllOf):
+    if isinstance(condition, asked.Conjunction):
         return tuple(term for part in condition.parts for term in _terms(part))
     return (condition,)
 
@@ -145,13 +145,13 @@ def _equates_units(term: Condition, left: Scope, right: Scope) -> bool:
     return False
 
 
-def _equal(term: Condition, left: Scope, right: Scope) -> tuple[Lowered, Lowered] | None:
+def _equal(term: Condition, left: Scope, right: Scope) -> tuple[LoweredValue, LoweredValue] | None:
     """Two values, one of each side, that must be equal; none where the term says something else."""
     match term:
         case asked.Comparison(one, "=", other):
             for first, second in ((one, other), (other, one)):
                 if _is_of(first, left) and _is_of(second, right):
-                    return comparable(expression(first, left), expression(second, right))
+                    return make_comparable(lower_expression(first, left), lower_expression(second, right))
     return None
 
 
@@ -167,7 +167,7 @@ def _known(name: Name, scope: Scope) -> bool:
     return True
 
 
-def _multiplicity(pairs: tuple[tuple[Lowered, Lowered], ...], right: Source) -> int:
+def _multiplicity(pairs: tuple[tuple[LoweredValue, LoweredValue], ...], right: RowSource) -> int:
     """How many rows of a public table one row can meet: by the column whose values are repeated least."""
     if right.table.public_rows is None:
         raise AssertionError(right.table)
@@ -189,12 +189,16 @@ def _told_apart_by(value: Value) -> Column | None:
 
 
 def _after_join(
-    scope: Scope, same_unit: bool, pairs: tuple[tuple[Lowered, Lowered], ...], each: int, optional: bool
+    scope: Scope,
+    same_unit: bool,
+    pairs: tuple[tuple[LoweredValue, LoweredValue], ...],
+    each: int,
+    optional: bool,
 ) -> Scope:
     """Which columns of the right side one unit still has one value of."""
     looked_up = each <= 1 and all(one.constant for one, _ in pairs)
 
-    def change(part: Lowered) -> Lowered:
+    def change(part: LoweredValue) -> LoweredValue:
         constant = part.constant if same_unit else looked_up
         return replace(part, constant=constant and not optional, present=part.present and not optional)
 

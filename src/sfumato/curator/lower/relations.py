@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.domains import Numbers
-from sfumato.curator.lower.expressions import predicate, selected
-from sfumato.curator.lower.joins import joined
-from sfumato.curator.lower.lowered import Lowered
-from sfumato.curator.lower.per_unit import per_unit
+from sfumato.curator.lower.expressions import lower_condition, lower_output_column
+from sfumato.curator.lower.joins import lower_join
+from sfumato.curator.lower.lowered_value import LoweredValue
+from sfumato.curator.lower.per_unit import lower_group_by_unit
+from sfumato.curator.lower.row_source import RowSource
 from sfumato.curator.lower.scope import Field, Scope
-from sfumato.curator.lower.simplify import simplified
-from sfumato.curator.lower.source import Source
+from sfumato.curator.lower.simplify import simplify_predicate
 from sfumato.curator.question import relation as asked
 from sfumato.engines import rows as engine
 from sfumato.engines.values import Column, Every, Predicate
@@ -29,60 +29,62 @@ if TYPE_CHECKING:
     from sfumato.curator.question.relation import Relation
 
 
-def source(relation: Relation, tables: Callable[[str], Table]) -> Source:
+def lower_relation(relation: Relation, tables: Callable[[str], Table]) -> RowSource:
     """The rows that a relation means. `tables` knows the catalog."""
     return _lowered(relation, tables, 0)
 
 
-def _lowered(relation: Relation, tables: Callable[[str], Table], at: int) -> Source:
+def _lowered(relation: Relation, tables: Callable[[str], Table], at: int) -> RowSource:
     match relation:
-        case asked.Table(name):
+        case asked.BaseTable(name):
             return _table(tables(name), at)
-        case asked.Sizes(name):
+        case asked.UnitRowCounts(name):
             return _sizes(tables(name), at)
-        case asked.Aliased(of, name):
+        case asked.Alias(of, name):
             inner = _lowered(of, tables, at)
             return replace(inner, scope=inner.scope.named(name))
-        case asked.Filtered(of, where):
+        case asked.Filter(of, where):
             inner = _lowered(of, tables, at)
-            return replace(inner, where=_both(inner.where, predicate(where, inner.scope)))
-        case asked.Selected(of, columns):
+            return replace(inner, where=_both(inner.where, lower_condition(where, inner.scope)))
+        case asked.Projection(of, columns):
             inner = _lowered(of, tables, at)
-            chosen = tuple(selected(name, each, inner.scope) for name, each in columns)
+            chosen = tuple(lower_output_column(name, each, inner.scope) for name, each in columns)
             return replace(inner, scope=Scope(chosen, "this subquery"))
-        case asked.Joined():
+        case asked.Join():
             left = _lowered(relation.left, tables, at)
-            return joined(relation, left, _lowered(relation.right, tables, left.next_at))
-        case asked.PerUnit():
-            return per_unit(relation, _lowered(relation.of, tables, at))
+            return lower_join(relation, left, _lowered(relation.right, tables, left.next_at))
+        case asked.GroupByUnit():
+            return lower_group_by_unit(relation, _lowered(relation.of, tables, at))
 
 
 def _both(one: Predicate, other: Predicate) -> Predicate:
-    return simplified(Every((one, other)))
+    return simplify_predicate(Every((one, other)))
 
 
 # ---- tables ------------------------------------------------------------------------------------------------
 
 
-def _table(table: Table, at: int) -> Source:
+def _table(table: Table, at: int) -> RowSource:
     columns = [
         Field(
             name,
             (table.name,),
-            Lowered(Column(at, name), promise.domain(), table.constant(name), promise.missing is not None),
+            LoweredValue(
+                Column(at, name), promise.domain(), table.constant(name), promise.missing is not None
+            ),
         )
         for name, promise in table.columns.items()
     ]
     unit = [Field(table.unit.column, (table.name,), None)] if table.unit.column is not None else []
     scope = Scope((*columns, *unit), f"'{table.name}'")
-    return Source(
+    return RowSource(
         engine.Scan(table.snapshot_name, at), Every(), scope, table, table.unit.max_rows, (table,), at + 1
     )
 
 
-def _sizes(table: Table, at: int) -> Source:
+def _sizes(table: Table, at: int) -> RowSource:
     if table.unit.column is None:
         raise PolicyError("SF-Q137", f"Each row of '{table.name}' is one person.", try_="COUNT(*)")
-    rows = Lowered(Column(at, "rows"), Numbers(1, engine.MOST_COUNTED), True, True)
+    rows = LoweredValue(Column(at, "rows"), Numbers(1, engine.MOST_COUNTED), True, True)
     scope = Scope((Field("rows", (table.name,), rows),), f"the units of '{table.name}'")
-    return Source(engine.Sizes(table.snapshot_name, at), Every(), scope, table, 1, (table,), at + 1)
+    return RowSource(engine.Sizes(table.snapshot_name, at), Every(), scope, table, 1, (table,), at + 1)

@@ -10,7 +10,7 @@ from sfumato.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.curator.lower.lowered import Lowered
+    from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.question.relation import Name
 
 
@@ -20,7 +20,7 @@ class Field:
 
     name: str
     tables: tuple[str, ...]
-    holds: Lowered | None
+    holds: LoweredValue | None
     """None for the unit's identifier, which can be counted and grouped by, and never be read."""
     hidden: bool = False
     """Whether only its table's name before it finds it, where a join made it one with another column."""
@@ -31,7 +31,7 @@ class Scope:
     fields: tuple[Field, ...]
     about: str = "this question"
 
-    def column(self, name: Name) -> Lowered:
+    def column(self, name: Name) -> LoweredValue:
         """What a name means, or a refusal that says which names there are."""
         found = self._field(name)
         if found is None:
@@ -80,7 +80,7 @@ class Scope:
         """The same, in which no name says whose row it is: where there may be no such row."""
         return Scope(tuple(each for each in self.fields if each.holds is not None), self.about)
 
-    def mapped(self, change: Callable[[Lowered], Lowered]) -> Scope:
+    def mapped(self, change: Callable[[LoweredValue], LoweredValue]) -> Scope:
         changed = (
             each if each.holds is None else replace(each, holds=change(each.holds)) for each in self.fields
         )

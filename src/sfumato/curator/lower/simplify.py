@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def simplified(predicate: Predicate) -> Predicate:
+def simplify_predicate(predicate: Predicate) -> Predicate:
     """One form for conditions that differ only in order, nesting, repetition or where NOT stands.
 
     Each rule keeps SQL's three-valued meaning: both sides are unknown for the same rows.
@@ -30,7 +30,7 @@ def simplified(predicate: Predicate) -> Predicate:
 def _negated(predicate: Predicate) -> Predicate:
     match predicate:
         case Not(part):
-            return simplified(part)
+            return simplify_predicate(part)
         case AtLeast(column, value):
             return AtMost(column, value - 1)
         case AtMost(column, value):
@@ -45,7 +45,7 @@ def _negated(predicate: Predicate) -> Predicate:
 
 def _flat(parts: tuple[Predicate, ...], kind: Callable[[tuple[Predicate, ...]], Every | Some]) -> Predicate:
     flat: list[Predicate] = []
-    for part in map(simplified, parts):
+    for part in map(simplify_predicate, parts):
         flat += part.parts if isinstance(part, Every | Some) and type(part) is kind else [part]
     unique = sorted(dict.fromkeys(_together(flat, kind is Some)), key=canonical_json)
     return unique[0] if len(unique) == 1 else kind(tuple(unique))

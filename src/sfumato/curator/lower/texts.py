@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.domains import TRUTH, Listed, Numbers, Texts
-from sfumato.curator.lower.conditions import like, text_of
-from sfumato.curator.lower.lowered import Lowered, literal_number
-from sfumato.curator.lower.typed import typed_integer, typed_text
+from sfumato.curator.catalog.domains import TRUTH, FreeTexts, Listed, Numbers
+from sfumato.curator.lower.conditions import match_pattern, require_text
+from sfumato.curator.lower.lowered_value import LoweredValue, literal_number
+from sfumato.curator.lower.typed_arguments import require_typed_integer, require_typed_text
 from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.values import (
     Choose,
@@ -24,42 +24,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def length(part: Lowered) -> Lowered:
-    if isinstance(part.domain, Texts):
-        return part.then(Length(text_of(part)), Numbers(0, LONGEST_TEXT))
+def measure_text(part: LoweredValue) -> LoweredValue:
+    if isinstance(part.domain, FreeTexts):
+        return part.then(Length(require_text(part)), Numbers(0, LONGEST_TEXT))
     lengths = [len(word) for word in _words(part)]
     return part.then(Lookup(part.value, tuple(lengths)), Numbers(min(lengths), max(lengths)))
 
 
-def folded(upper: bool) -> Callable[[Lowered], Lowered]:
-    def of(part: Lowered) -> Lowered:
-        if isinstance(part.domain, Texts):
-            return Lowered(Folded(text_of(part), upper), part.domain, part.constant, part.present)
-        return _rewritten(part, [fold(word, upper=upper) for word in _words(part)])
+def make_case_function(upper: bool) -> Callable[[LoweredValue], LoweredValue]:
+    def of(part: LoweredValue) -> LoweredValue:
+        if isinstance(part.domain, FreeTexts):
+            return LoweredValue(Folded(require_text(part), upper), part.domain, part.constant, part.present)
+        return _rewritten(part, [fold_ascii(word, upper=upper) for word in _words(part)])
 
     return of
 
 
-def fold(word: str, *, upper: bool) -> str:
+def fold_ascii(word: str, *, upper: bool) -> str:
     """The letters of ASCII alone, as every engine can."""
     return "".join((each.upper() if upper else each.lower()) if each.isascii() else each for each in word)
 
 
-def part_of_text(part: Lowered, start: Lowered, size: Lowered | None = None) -> Lowered:
-    first = typed_integer(start, "Where SUBSTRING starts", range(1, LONGEST_TEXT + 1)) - 1
+def take_substring(part: LoweredValue, start: LoweredValue, size: LoweredValue | None = None) -> LoweredValue:
+    first = require_typed_integer(start, "Where SUBSTRING starts", range(1, LONGEST_TEXT + 1)) - 1
     last = (
         LONGEST_TEXT
         if size is None
-        else first + typed_integer(size, "How long it is", range(LONGEST_TEXT + 1))
+        else first + require_typed_integer(size, "How long it is", range(LONGEST_TEXT + 1))
     )
     return _rewritten(part, [word[first:last] for word in _words(part)])
 
 
-def left(part: Lowered, size: Lowered) -> Lowered:
-    return part_of_text(part, literal_number(Fraction(1)), size)
+def take_left(part: LoweredValue, size: LoweredValue) -> LoweredValue:
+    return take_substring(part, literal_number(Fraction(1)), size)
 
 
-def _rewritten(part: Lowered, words: list[str]) -> Lowered:
+def _rewritten(part: LoweredValue, words: list[str]) -> LoweredValue:
     different = tuple(dict.fromkeys(words))
     places = tuple(different.index(word) for word in words)
     if places == tuple(range(len(places))):
@@ -67,7 +67,7 @@ def _rewritten(part: Lowered, words: list[str]) -> Lowered:
     return part.then(Lookup(part.value, places), Listed(different))
 
 
-def _words(part: Lowered) -> list[str]:
+def _words(part: LoweredValue) -> list[str]:
     """The texts of a public list."""
     if isinstance(part.domain, Listed) and part.domain.values and isinstance(part.domain.values[0], str):
         return [str(value) for value in part.domain.values]
@@ -76,13 +76,13 @@ def _words(part: Lowered) -> list[str]:
     )
 
 
-def tests(before: str, after: str) -> Callable[[Lowered, Lowered], Lowered]:
+def make_text_test(before: str, after: str) -> Callable[[LoweredValue, LoweredValue], LoweredValue]:
     """STARTS_WITH, ENDS_WITH and CONTAINS, as LIKE of a text typed in."""
 
-    def of(part: Lowered, piece: Lowered) -> Lowered:
-        word = typed_text(piece)
+    def of(part: LoweredValue, piece: LoweredValue) -> LoweredValue:
+        word = require_typed_text(piece)
         pattern = before + "".join(f"\\{each}" if each in "%_\\" else each for each in word) + after
-        matches = like(part, pattern)
+        matches = match_pattern(part, pattern)
         return part.then(
             Choose(matches, Constant(1), Choose(Missing(part.value), Constant(None), Constant(0))), TRUTH
         )

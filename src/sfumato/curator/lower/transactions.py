@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.domains import Listed, Numbers
-from sfumato.curator.lower.expressions import expression
+from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.question.relation import Name
 from sfumato.engines.rows import Largest, PerUnit
 from sfumato.engines.values import Among, AtLeast, Choose, Column, Constant, Every
@@ -18,13 +18,15 @@ from sfumato.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.engines.values import Predicate
 
 MOST_ITEMS = 5000
 
 
-def transactions(source: Source, features: Sequence[str]) -> tuple[Source, list[Any], list[Column]]:
+def build_transactions(
+    source: RowSource, features: Sequence[str]
+) -> tuple[RowSource, list[Any], list[Column]]:
     """One row a unit; the names of the items, and the column of 0 and 1 for each.
 
     One column that lists the items by name, or several columns that each say whether an item is there.
@@ -42,17 +44,17 @@ def transactions(source: Source, features: Sequence[str]) -> tuple[Source, list[
     return united, [name for name, _ in items], [Column(at, f"f{place}") for place in range(len(items))]
 
 
-def _by_name(source: Source, name: str) -> list[tuple[Any, Predicate]] | None:
+def _by_name(source: RowSource, name: str) -> list[tuple[Any, Predicate]] | None:
     """The items that a column lists; none if it says whether a single one is there."""
-    part = expression(Name(name), source.scope)
+    part = lower_expression(Name(name), source.scope)
     if not isinstance(part.domain, Listed):
         raise _unlisted(name)
     return [(item, Among(part.value, (place,))) for place, item in enumerate(part.domain.shown())]
 
 
-def _there(source: Source, name: str) -> Predicate:
+def _there(source: RowSource, name: str) -> Predicate:
     """Above 0, or true."""
-    part = expression(Name(name), source.scope)
+    part = lower_expression(Name(name), source.scope)
     if isinstance(part.domain, Numbers):
         return AtLeast(part.value, 1)
     if isinstance(part.domain, Listed) and not any(isinstance(each, str) for each in part.domain.values):

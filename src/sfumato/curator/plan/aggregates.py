@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.question.measurement import Count, Covariance, Mean, Sum, Summed, Units, Variance
+from sfumato.curator.question.measurement import (
+    CountOf,
+    CovarianceOf,
+    DistinctUnits,
+    MeanOf,
+    SummedAggregate,
+    SumOf,
+    VarianceOf,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,29 +30,31 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-def compute_aggregate(aggregate: Summed, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
+def compute_aggregate(aggregate: SummedAggregate, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
     """Return an aggregate, from what its sums are of and what they are."""
     match aggregate:
-        case Count() | Units() | Sum():
+        case CountOf() | DistinctUnits() | SumOf():
             return parts[0] * float(of[0].step)
-        case Mean():
+        case MeanOf():
             return (mean_deviation(of[0], *parts) + of[0].centre) * float(of[0].step)
-        case Variance():
+        case VarianceOf():
             return compute_variance(aggregate, of, parts, 0)
-        case Covariance():
+        case CovarianceOf():
             return _covariance(aggregate, of, parts)
 
 
-def aggregate_range(aggregate: Mean | Variance | Covariance, of: Sequence[Summand]) -> tuple[float, float]:
+def aggregate_range(
+    aggregate: MeanOf | VarianceOf | CovarianceOf, of: Sequence[Summand]
+) -> tuple[float, float]:
     """Return the ends between which an aggregate lies, whatever the rows are."""
     match aggregate:
-        case Mean():
+        case MeanOf():
             low, high = ((of[0].centre + side * of[0].bound) * float(of[0].step) for side in (-1, 1))
             return low, high
-        case Variance():
+        case VarianceOf():
             most = _reach(of[1]) ** 2 * (2 if aggregate.sample else 1)
             return 0.0, math.sqrt(most) if aggregate.root else most
-        case Covariance():
+        case CovarianceOf():
             if aggregate.scaled:
                 return -1.0, 1.0
             most = _reach(of[1]) * _reach(of[2]) * (2 if aggregate.sample else 1)
@@ -62,7 +72,7 @@ def mean_deviation(summand: Summand, sums: Floats, rows: Floats) -> Floats:
 
 
 def compute_variance(
-    aggregate: Variance, of: Sequence[Summand], parts: Sequence[Floats], slack: int
+    aggregate: VarianceOf, of: Sequence[Summand], parts: Sequence[Floats], slack: int
 ) -> Floats:
     """Return a variance or its root. `slack` steps a square are added, which rounding down may have lost."""
     squares, deviations, rows = parts
@@ -95,7 +105,7 @@ def sample_factor(rows: Floats) -> Floats:
     return np.asarray(rows / (rows - 1))
 
 
-def _covariance(aggregate: Covariance, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
+def _covariance(aggregate: CovarianceOf, of: Sequence[Summand], parts: Sequence[Floats]) -> Floats:
     together = mean_product(of, parts, 0)
     if aggregate.scaled:
         return np.clip(together / product_of_deviations(of, parts, (0, 0)), -1.0, 1.0)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.catalog.domains import Listed
-from sfumato.curator.lower.expressions import expression, predicate
-from sfumato.curator.lower.lowered import number
-from sfumato.curator.lower.simplify import simplified
+from sfumato.curator.lower.expressions import lower_condition, lower_expression
+from sfumato.curator.lower.lowered_value import require_number
+from sfumato.curator.lower.simplify import simplify_predicate
 from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.relation import Case, Comparison, Expression, Literal
@@ -32,7 +32,7 @@ from sfumato.privacy.neighbours import Neighbours
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
     from sfumato.engines.rows import Figure
     from sfumato.privacy.events import Event
@@ -186,7 +186,7 @@ Formula = tuple[People | Program, Linear | Mode | Single]
 # ---- from a property to a step -----------------------------------------------------------------------------
 
 
-def plan_distance(source: Source, wanted: Property, spend: Spend) -> Plan[Distance, None]:
+def plan_distance(source: RowSource, wanted: Property, spend: Spend) -> Plan[Distance, None]:
     """Return the plan for how far a table is from having a property."""
     if not isinstance(spend, PureSpend):
         raise PolicyError("SF-Q152", "A distance is released with pure ε.", try_="release(epsilon=0.1)")
@@ -196,7 +196,7 @@ def plan_distance(source: Source, wanted: Property, spend: Spend) -> Plan[Distan
     return Plan(source.table, spend, (step,), None, describe_truncation(source.table))
 
 
-def _formula(source: Source, wanted: Property) -> Formula:
+def _formula(source: RowSource, wanted: Property) -> Formula:
     match wanted:
         case CountReaches(bound, at_least):
             return _linear(source, (Counted(),), (1,), bound, source.max_rows, at_least)
@@ -207,7 +207,7 @@ def _formula(source: Source, wanted: Property) -> Formula:
         case QuantileBelow(of, share, bound, below):
             holds = Comparison(of, "<=" if below else ">=", Literal(bound))
             met = Case(((holds, Literal(Fraction(1))),))
-            return _share_of(source, Present(expression(of, source.scope).value), met, share)
+            return _share_of(source, Present(lower_expression(of, source.scope).value), met, share)
         case ModeIs(of, value):
             return _mode(source, of, value)
         case Unique(of, value):
@@ -215,7 +215,7 @@ def _formula(source: Source, wanted: Property) -> Formula:
 
 
 def _linear(
-    source: Source,
+    source: RowSource,
     figures: tuple[Figure, ...],
     weights: tuple[int, ...],
     goal: int,
@@ -233,35 +233,35 @@ def _linear(
     return program, Linear(tuple(-weight for weight in weights), -goal, max(-least, 0))
 
 
-def _sum(source: Source, of: Expression, bound: Fraction, at_least: bool) -> Formula:
-    part, domain = number(expression(of, source.scope), "What SUM takes")
+def _sum(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> Formula:
+    part, domain = require_number(lower_expression(of, source.scope), "What SUM takes")
     goal = math.ceil(bound / domain.step) if at_least else math.floor(bound / domain.step)
     most, least = max(domain.high, 0) * source.max_rows, min(domain.low, 0) * source.max_rows
     total = Total(part.value)
     return _linear(source, (total,), (1,), goal, most, at_least, least)
 
 
-def _share(source: Source, of: Expression, bound: Fraction, at_least: bool) -> Formula:
+def _share(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> Formula:
     met = Case(((Comparison(of, "=", Literal(True)), Literal(Fraction(1))),))
-    counted = Present(expression(of, source.scope).value)
+    counted = Present(lower_expression(of, source.scope).value)
     if at_least:
         return _share_of(source, counted, met, bound)
     missed = Case(((Comparison(of, "=", Literal(False)), Literal(Fraction(1))),))
     return _share_of(source, counted, missed, 1 - bound)
 
 
-def _share_of(source: Source, counted: Figure, met: Case, share: Fraction) -> Formula:
+def _share_of(source: RowSource, counted: Figure, met: Case, share: Fraction) -> Formula:
     """Return the distance to denominator · (rows that meet it) − numerator · rows ≥ 0."""
     if not 0 <= share <= 1:
         raise PolicyError("SF-Q150", "A share lies from 0 to 1.", try_="AVG(age >= 65) >= 0.3")
-    figures = (Present(expression(met, source.scope).value), counted)
+    figures = (Present(lower_expression(met, source.scope).value), counted)
     weights = (share.denominator, -share.numerator)
     most = (share.denominator - share.numerator) * source.max_rows
     return _linear(source, figures, weights, 0, most, True)
 
 
-def _mode(source: Source, of: Expression, value: Any) -> Formula:
-    part = expression(of, source.scope)
+def _mode(source: RowSource, of: Expression, value: Any) -> Formula:
+    part = lower_expression(of, source.scope)
     if not isinstance(part.domain, Listed) or value not in part.domain.values:
         raise PolicyError("SF-Q112", "The mode is one of a column's listed values.", try_="MODE(ward) = 'A'")
     key = Key(part.value, part.domain.size)
@@ -269,7 +269,7 @@ def _mode(source: Source, of: Expression, value: Any) -> Formula:
     return program, Mode(part.domain.values.index(value), source.max_rows)
 
 
-def _single(source: Source, of: Expression, value: Any) -> Formula:
-    holds = predicate(Comparison(of, "=", Literal(value)), source.scope)
-    where = simplified(Every((source.where, holds)))
+def _single(source: RowSource, of: Expression, value: Any) -> Formula:
+    holds = lower_condition(Comparison(of, "=", Literal(value)), source.scope)
+    where = simplify_predicate(Every((source.where, holds)))
     return Program(source.rows, where, (), (Units(),)), Single()

@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.lower.lowered import Lowered, shifted
+from sfumato.curator.lower.lowered_value import LoweredValue, add_integer
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep, Sums
-from sfumato.curator.question.measurement import LEAST, Aggregate, Quantile, Question
+from sfumato.curator.question.measurement import MINIMUM_SHARE, Aggregate, QuantileOf, Question
 from sfumato.engines import program as engine
 from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
 from sfumato.privacy.events import Parallel, Repeated
@@ -53,7 +53,7 @@ class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
 
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
         """Return where the sums of an aggregate stand among the measured ones."""
-        return () if isinstance(aggregate, Quantile) else self._places[aggregate]
+        return () if isinstance(aggregate, QuantileOf) else self._places[aggregate]
 
     @cached_property
     def _places(self) -> dict[Aggregate, tuple[int, ...]]:
@@ -122,19 +122,19 @@ def _measured(
 
 
 def _choices(
-    resolved: ResolvedQuestion, part: Lowered, quantiles: tuple[Quantile, ...], shared: Fraction
+    resolved: ResolvedQuestion, part: LoweredValue, quantiles: tuple[QuantileOf, ...], shared: Fraction
 ) -> Choices:
     """Quantiles of one value. All rows of a unit share the ε of the choice."""
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
     domain: Any = part.domain
-    value: Value = shifted(part.value, -domain.low)
+    value: Value = add_integer(part.value, -domain.low)
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
     count = resolved.contribution.counted
     epsilon = shared / count
     mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
-        mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > LEAST)
+        mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
     return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
 
 

@@ -11,14 +11,20 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.domains import MOST_CELLS, Domain, Numbers, Periods, Texts, countable
-from sfumato.curator.lower.expressions import expression
-from sfumato.curator.lower.lowered import MISSING, Lowered, coarser, number, shifted
-from sfumato.curator.lower.relations import source
+from sfumato.curator.catalog.domains import MOST_CELLS, Domain, FreeTexts, Numbers, Periods, countable
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import (
+    MISSING,
+    LoweredValue,
+    add_integer,
+    coarsen_grid,
+    require_number,
+)
+from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.summands import Summand, list_summands, noise_weights
-from sfumato.curator.question.measurement import Quantile, Question, Summed
+from sfumato.curator.question.measurement import QuantileOf, Question, SummedAggregate
 from sfumato.engines import program as engine
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.engines.values import Every
@@ -43,7 +49,7 @@ MOST_PLACES = 2**22
 class Grouping:
     """A key of GROUP BY, and what its integers or texts stand for."""
 
-    part: Lowered
+    part: LoweredValue
 
     @property
     def domain(self) -> Domain:
@@ -56,9 +62,9 @@ class Grouping:
 
     def engine_key(self) -> engine.Key:
         """Return the key as engines group by it: places from 0 on."""
-        if isinstance(self.domain, Texts):
+        if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
-        return engine.Key(shifted(self.part.value, -self.domain.low), self.domain.size)
+        return engine.Key(add_integer(self.part.value, -self.domain.low), self.domain.size)
 
 
 class ResolvedQuestion:
@@ -66,14 +72,14 @@ class ResolvedQuestion:
 
     def __init__(self, tables: Tables, question: Question) -> None:
         self.question = question
-        self.source = source(question.relation, tables)
+        self.source = lower_relation(question.relation, tables)
         if self.table.is_public:
             raise PolicyError(
                 "SF-Q144",
                 f"'{self.table.name}' is public: there is no one to protect in it.",
                 try_="read it as it is, or join it with a table about people",
             )
-        self.keys = tuple(Grouping(expression(key, self.source.scope)) for key in question.keys)
+        self.keys = tuple(Grouping(lower_expression(key, self.source.scope)) for key in question.keys)
         self._check_keys()
 
     @property
@@ -88,7 +94,7 @@ class ResolvedQuestion:
     @property
     def cells(self) -> int:
         """The number of groups, where all keys are listed."""
-        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, Texts))
+        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, FreeTexts))
 
     @cached_property
     def rows(self) -> tuple[Rows, Predicate]:
@@ -118,9 +124,9 @@ class ResolvedQuestion:
         return apart is not None and apart <= {key.part.value for key in self.keys}
 
     @cached_property
-    def summands_of(self) -> dict[Summed, tuple[Summand, ...]]:
+    def summands_of(self) -> dict[SummedAggregate, tuple[Summand, ...]]:
         """The sums that each aggregate is computed from. Expressions are lowered here, once."""
-        asked = (each for each in self.question.aggregates if not isinstance(each, Quantile))
+        asked = (each for each in self.question.aggregates if not isinstance(each, QuantileOf))
         return {each: list_summands(each, self.source) for each in asked}
 
     @cached_property
@@ -133,12 +139,12 @@ class ResolvedQuestion:
         return tuple(sorted(wanted, key=lambda each: (canonical_json(each.term), canonical_json(each))))
 
     @cached_property
-    def quantiles(self) -> tuple[tuple[Lowered, tuple[Quantile, ...]], ...]:
+    def quantiles(self) -> tuple[tuple[LoweredValue, tuple[QuantileOf, ...]], ...]:
         """The quantiles that are chosen together, shares ascending, with their value; ends alone."""
-        found: dict[tuple[Lowered, Fraction | None], list[Quantile]] = {}
+        found: dict[tuple[LoweredValue, Fraction | None], list[QuantileOf]] = {}
         for aggregate in self.question.aggregates:
-            if isinstance(aggregate, Quantile):
-                part = _rankable(expression(aggregate.of, self.source.scope))
+            if isinstance(aggregate, QuantileOf):
+                part = _rankable(lower_expression(aggregate.of, self.source.scope))
                 alone = aggregate.share if aggregate.is_end else None
                 found.setdefault((part, alone), []).append(aggregate)
         in_order = sorted(found, key=lambda each: canonical_json([each[0].value, each[1]]))
@@ -185,23 +191,23 @@ class ResolvedQuestion:
             raise PolicyError(
                 "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{self.cells:,}"
             )
-        if self.discovers_keys and any(isinstance(each, Quantile) for each in self.question.aggregates):
+        if self.discovers_keys and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
             raise PolicyError(
                 "SF-Q145", "Quantiles are taken of listed groups.", try_="sf.one_of(…) for the key, or AVG"
             )
 
 
-def _rankable(part: Lowered) -> Lowered:
+def _rankable(part: LoweredValue) -> LoweredValue:
     """A value with an order and not too many places."""
     domain = part.domain
     if part is MISSING:
         raise PolicyError("SF-Q134", "What a quantile takes is NULL whatever happens.", try_="a column")
     if not isinstance(domain, Numbers | Periods):
-        part, domain = number(part, "What a quantile takes")
+        part, domain = require_number(part, "What a quantile takes")
     if domain.size > MOST_PLACES:
         if isinstance(domain, Periods):
             raise PolicyError(
                 "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
             )
-        part = coarser(part, domain, domain.size.bit_length() - 22)
+        part = coarsen_grid(part, domain, domain.size.bit_length() - 22)
     return part

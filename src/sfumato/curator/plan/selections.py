@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.catalog.domains import Listed, Numbers, Periods, countable
-from sfumato.curator.lower.expressions import expression
-from sfumato.curator.lower.lowered import Lowered, coarser, number, shifted
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import LoweredValue, add_integer, coarsen_grid, require_number
 from sfumato.curator.plan.aggregates import aggregate_range, compute_aggregate
 from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.curator.plan.summands import Summand, list_summands
-from sfumato.curator.question.measurement import Aggregate, Covariance, Mean, Quantile, Variance
+from sfumato.curator.question.measurement import Aggregate, CovarianceOf, MeanOf, QuantileOf, VarianceOf
 from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total, Units
 from sfumato.engines.rows import Scan
 from sfumato.engines.values import Block
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.question.relation import Expression
     from sfumato.engines.program import Tallied
@@ -61,15 +61,15 @@ class Top:
         return self.mechanism.release(exact.reshape(-1))
 
 
-def plan_choice(source: Source, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Plan[Top, None]:
+def plan_choice(source: RowSource, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Plan[Top, None]:
     """Return the plan for the places of the greatest sums; the mechanism knows what a row adds at most."""
     program = Program(source.rows, source.where, (), tuple(map(Total, terms)))
     return Plan(source.table, spend, (Top(program, mechanism),), None, describe_truncation(source.table))
 
 
-def require_listed(source: Source, column: Expression) -> tuple[Lowered, Listed | Numbers | Periods]:
+def require_listed(source: RowSource, column: Expression) -> tuple[LoweredValue, Listed | Numbers | Periods]:
     """Return a column and its values, which must be known beforehand."""
-    part = expression(column, source.scope)
+    part = lower_expression(column, source.scope)
     domain = part.domain
     if not countable(domain):
         raise PolicyError(
@@ -81,11 +81,11 @@ def require_listed(source: Source, column: Expression) -> tuple[Lowered, Listed 
 
 
 def plan_top(
-    source: Source, column: Expression, k: int, by_units: bool, spend: Spend
+    source: RowSource, column: Expression, k: int, by_units: bool, spend: Spend
 ) -> Plan[Top, Listed | Numbers | Periods]:
     """Return the plan for the k most frequent values. One unit moves a count by its rows, or by one."""
     part, domain = require_listed(source, column)
-    key = Key(shifted(part.value, -domain.low), domain.size)
+    key = Key(add_integer(part.value, -domain.low), domain.size)
     if k > domain.size:
         raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
     program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
@@ -144,7 +144,7 @@ class Ranks:
 
 
 def plan_ranks(
-    source: Source, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
+    source: RowSource, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
 ) -> Plan[Ranks, None]:
     """Return the plan for quantiles of values that lie from 0 on, read in one scan."""
     program = Tallies(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
@@ -202,7 +202,7 @@ class BlockEstimates:
 
     program: Program
     mechanism: BlockMedian
-    aggregate: Mean | Variance | Covariance
+    aggregate: MeanOf | VarianceOf | CovarianceOf
     of: tuple[Summand, ...]
     grid: Numbers
     changed: int
@@ -220,10 +220,10 @@ class BlockEstimates:
 
 
 def plan_subsample(
-    source: Source, aggregate: Aggregate, blocks: int, spend: Spend
+    source: RowSource, aggregate: Aggregate, blocks: int, spend: Spend
 ) -> Plan[BlockQuantiles | BlockEstimates, Numbers | Periods]:
     """Return the plan for a statistic of every block of units and the private median of those."""
-    if not isinstance(aggregate, Mean | Variance | Covariance | Quantile):
+    if not isinstance(aggregate, MeanOf | VarianceOf | CovarianceOf | QuantileOf):
         raise PolicyError(
             "SF-Q154",
             "Blocks are asked for what a part of the rows estimates well: an average, a spread, a quantile.",
@@ -237,9 +237,9 @@ def plan_subsample(
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
     step: BlockQuantiles | BlockEstimates
     domain: Numbers | Periods
-    if isinstance(aggregate, Quantile):
-        part, domain = _fit(expression(aggregate.of, source.scope))
-        value: Any = shifted(part.value, -domain.low)
+    if isinstance(aggregate, QuantileOf):
+        part, domain = _fit(lower_expression(aggregate.of, source.scope))
+        value: Any = add_integer(part.value, -domain.low)
         program = Tally(source.rows, source.where, (key,), value, domain.size)
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockQuantiles(program, mechanism, aggregate.share, changed)
@@ -252,13 +252,13 @@ def plan_subsample(
     return Plan(source.table, spend, (step,), domain, describe_truncation(source.table))
 
 
-def _fit(part: Lowered) -> tuple[Lowered, Numbers | Periods]:
+def _fit(part: LoweredValue) -> tuple[LoweredValue, Numbers | Periods]:
     """Return the value on a grid of at most 2^20 places."""
     if isinstance(part.domain, Periods):
         return part, part.domain
-    part, domain = number(part, "What blocks are asked for")
-    part = coarser(part, domain, domain.size.bit_length() - _FINEST)
-    return part, number(part, "What blocks are asked for")[1]
+    part, domain = require_number(part, "What blocks are asked for")
+    part = coarsen_grid(part, domain, domain.size.bit_length() - _FINEST)
+    return part, require_number(part, "What blocks are asked for")[1]
 
 
 def _grid(low: float, high: float) -> Numbers:

@@ -8,17 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.catalog.columns import STEPS
 from sfumato.curator.catalog.domains import Numbers
-from sfumato.curator.lower.expressions import expression
-from sfumato.curator.lower.lowered import MISSING, Lowered, coarser, number, shifted, times
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import (
+    MISSING,
+    LoweredValue,
+    add_integer,
+    coarsen_grid,
+    multiply_by_integer,
+    require_number,
+)
 from sfumato.curator.question import relation as asked
-from sfumato.curator.question.measurement import Count, Covariance, Mean, Sum, Summed, Units, Variance
+from sfumato.curator.question.measurement import (
+    CountOf,
+    CovarianceOf,
+    DistinctUnits,
+    MeanOf,
+    SummedAggregate,
+    SumOf,
+    VarianceOf,
+)
 from sfumato.engines import program as engine
 from sfumato.engines.values import Add, Choose, Constant, Lookup, Missing, Multiply, Value
 from sfumato.errors import PolicyError
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
-    from sfumato.curator.lower.source import Source
+    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.question.relation import Expression
 
 FINEST = 28
@@ -43,55 +58,55 @@ class Summand:
 ROWS = Summand(engine.Counted(), 1, Fraction(1))
 
 
-def list_summands(aggregate: Summed, source: Source) -> tuple[Summand, ...]:
+def list_summands(aggregate: SummedAggregate, source: RowSource) -> tuple[Summand, ...]:
     """Return the sums that an aggregate needs; the number of rows comes last."""
     match aggregate:
-        case Count(None):
+        case CountOf(None):
             return (ROWS,)
-        case Count(of) if of is not None:
-            return (_present(expression(of, source.scope)),)
-        case Units(of):
+        case CountOf(of) if of is not None:
+            return (_present(lower_expression(of, source.scope)),)
+        case DistinctUnits(of):
             return (_units(of, source),)
-        case Sum(of):
+        case SumOf(of):
             return (_total(_taken(of, source, "What SUM takes")),)
-        case Mean(of):
+        case MeanOf(of):
             part = _taken(of, source, "What AVG takes")
             return (_deviations(part), _present(part))
-        case Variance(of):
+        case VarianceOf(of):
             part = _taken(of, source, "What VARIANCE takes")
             deviation = _deviations(part)
             return (_product(deviation, deviation), deviation, _present(part))
-        case Covariance():
+        case CovarianceOf():
             return _covariance(aggregate, source)
     raise AssertionError(aggregate)
 
 
-def noise_weights(aggregate: Summed, sums: int) -> list[Fraction]:
+def noise_weights(aggregate: SummedAggregate, sums: int) -> list[Fraction]:
     """Return what the noise of each sum of an aggregate does to it, squared.
 
     Deviations are measured from the middle of the bounds. How many rows there are matters to an average as
     far as it lies from there: squared, a third of the range on the average over all places.
     """
-    rows = Fraction(1, 3) if isinstance(aggregate, Mean | Variance | Covariance) else Fraction(1)
+    rows = Fraction(1, 3) if isinstance(aggregate, MeanOf | VarianceOf | CovarianceOf) else Fraction(1)
     return [*[Fraction(1)] * (sums - 1), rows]
 
 
-def _taken(of: Expression, source: Source, what: str) -> Lowered:
+def _taken(of: Expression, source: RowSource, what: str) -> LoweredValue:
     """The number that is aggregated."""
-    part = number(expression(of, source.scope), what)[0]
+    part = require_number(lower_expression(of, source.scope), what)[0]
     if part is MISSING:
         raise PolicyError("SF-Q134", f"{what} is NULL whatever happens.", try_="a column")
     return part
 
 
-def _units(of: object, source: Source) -> Summand:
+def _units(of: object, source: RowSource) -> Summand:
     if not isinstance(of, asked.Name):
         raise PolicyError("SF-Q105", "COUNT(DISTINCT …) takes the column that says whose row it is.")
     source.scope.require_unit(of)
     return ROWS if source.max_rows == 1 else Summand(engine.Units(), 1, Fraction(1))
 
 
-def _present(part: Lowered) -> Summand:
+def _present(part: LoweredValue) -> Summand:
     """Where nothing is missing, the rows themselves."""
     return ROWS if part.present else Summand(engine.Present(_source_of(part.value)), 1, Fraction(1))
 
@@ -106,7 +121,7 @@ def _source_of(value: Any) -> Any:
     return value
 
 
-def _total(part: Lowered) -> Summand:
+def _total(part: LoweredValue) -> Summand:
     kept, slack = _coarse(part, _grid(part))
     grid = _grid(kept)
     return Summand(
@@ -114,16 +129,16 @@ def _total(part: Lowered) -> Summand:
     )
 
 
-def _deviations(part: Lowered) -> Summand:
+def _deviations(part: LoweredValue) -> Summand:
     """Measured from the middle of the bounds, where one row weighs least; in half steps if need be."""
     kept, slack = _coarse(part, _grid(part))
     grid, value = _grid(kept), _value(kept)
     if (grid.low + grid.high) % 2:
         grid = Numbers(2 * grid.low, 2 * grid.high, grid.step / 2)
-        value, slack = times(value, 2), 2 * slack
+        value, slack = multiply_by_integer(value, 2), 2 * slack
     centre = (grid.low + grid.high) // 2
     bound = max(1, grid.high - centre)
-    return Summand(engine.Total(shifted(value, -centre)), bound, grid.step, centre, slack, signed=True)
+    return Summand(engine.Total(add_integer(value, -centre)), bound, grid.step, centre, slack, signed=True)
 
 
 def _product(one: Summand, other: Summand) -> Summand:
@@ -133,7 +148,7 @@ def _product(one: Summand, other: Summand) -> Summand:
     square = one == other
     domain = Numbers(0 if square else -bound, bound, one.step * other.step)
     value = _multiplied(_of(one), _of(other))
-    part = coarser(Lowered(value, domain), domain, shift)
+    part = coarsen_grid(LoweredValue(value, domain), domain, shift)
     slack = min(shift, 1) + (0 if one.slack == other.slack == 0 else 1)
     return Summand(
         engine.Total(_value(part)),
@@ -151,35 +166,37 @@ def _multiplied(one: Value, other: Value) -> Value:
     return Multiply(one, other)
 
 
-def _covariance(aggregate: Covariance, source: Source) -> tuple[Summand, ...]:
+def _covariance(aggregate: CovarianceOf, source: RowSource) -> tuple[Summand, ...]:
     """Where neither is missing: products, both deviations, for a correlation both squares, and rows."""
     parts = [_taken(of, source, "What a covariance takes") for of in (aggregate.of, aggregate.other)]
     one, other = (_deviations(_where_present(a, b)) for a, b in (parts, reversed(parts)))
     squares = (_product(one, one), _product(other, other)) if aggregate.scaled else ()
     values = [_source_of(part.value) for part in parts if not part.present]
-    both = Lowered(values[0] if len(values) == 1 else Add(*values), Numbers(0, 0)) if values else parts[0]
+    both = (
+        LoweredValue(values[0] if len(values) == 1 else Add(*values), Numbers(0, 0)) if values else parts[0]
+    )
     return (_product(one, other), one, other, *squares, _present(both))
 
 
-def _where_present(part: Lowered, other: Lowered) -> Lowered:
+def _where_present(part: LoweredValue, other: LoweredValue) -> LoweredValue:
     if other.present or part == other:
         return part
     absent = Missing(_source_of(other.value))
     return replace(part, value=Choose(absent, Constant(None), _value(part)), present=False)
 
 
-def _coarse(part: Lowered, domain: Numbers) -> tuple[Lowered, int]:
+def _coarse(part: LoweredValue, domain: Numbers) -> tuple[LoweredValue, int]:
     bits = domain.bound.bit_length() - FINEST
-    return (coarser(part, domain, bits + 4), 1) if bits > 0 else (part, 0)
+    return (coarsen_grid(part, domain, bits + 4), 1) if bits > 0 else (part, 0)
 
 
-def _grid(part: Lowered) -> Numbers:
+def _grid(part: LoweredValue) -> Numbers:
     if not isinstance(part.domain, Numbers):
         raise AssertionError(part)
     return part.domain
 
 
-def _value(part: Lowered) -> Value:
+def _value(part: LoweredValue) -> Value:
     return part.value
 
 

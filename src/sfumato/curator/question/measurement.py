@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @tagged("Count", "of")
 @dataclass(frozen=True, slots=True)
-class Count:
+class CountOf:
     """How many rows; of an expression, how many where it is not missing."""
 
     of: Expression | None = None
@@ -27,7 +27,7 @@ class Count:
 
 @tagged("Units", "of")
 @dataclass(frozen=True, slots=True)
-class Units:
+class DistinctUnits:
     """How many different units have a row. The name is that of the column that says whose row it is."""
 
     of: Expression
@@ -35,7 +35,7 @@ class Units:
 
 @tagged("Sum", "of")
 @dataclass(frozen=True, slots=True)
-class Sum:
+class SumOf:
     """The sum of a number, within its bounds; missing values add nothing."""
 
     of: Expression
@@ -43,7 +43,7 @@ class Sum:
 
 @tagged("Mean", "of")
 @dataclass(frozen=True, slots=True)
-class Mean:
+class MeanOf:
     """The average of a number over the rows where it is not missing."""
 
     of: Expression
@@ -51,7 +51,7 @@ class Mean:
 
 @tagged("Variance", "of", "sample", "root")
 @dataclass(frozen=True, slots=True)
-class Variance:
+class VarianceOf:
     """The variance of a number over the rows where it is not missing."""
 
     of: Expression
@@ -63,7 +63,7 @@ class Variance:
 
 @tagged("Covariance", "of", "other", "sample", "scaled")
 @dataclass(frozen=True, slots=True)
-class Covariance:
+class CovarianceOf:
     """How two numbers vary together, over the rows where neither is missing."""
 
     of: Expression
@@ -73,13 +73,13 @@ class Covariance:
     """Whether it is shown as a correlation, between −1 and 1."""
 
 
-LEAST = Fraction(1, 2**20)
+MINIMUM_SHARE = Fraction(1, 2**20)
 """Below this share of the rows there is none: the minimum. Above one less it, the maximum."""
 
 
 @tagged("Quantile", "of", "share")
 @dataclass(frozen=True, slots=True)
-class Quantile:
+class QuantileOf:
     """A value that about this share of the rows lies below, over the rows where it is not missing."""
 
     of: Expression
@@ -88,11 +88,11 @@ class Quantile:
     @property
     def is_end(self) -> bool:
         """Whether the least or the largest value is meant."""
-        return self.share in (LEAST, 1 - LEAST)
+        return self.share in (MINIMUM_SHARE, 1 - MINIMUM_SHARE)
 
 
-Summed = Count | Units | Sum | Mean | Variance | Covariance
-Aggregate = Summed | Quantile
+SummedAggregate = CountOf | DistinctUnits | SumOf | MeanOf | VarianceOf | CovarianceOf
+Aggregate = SummedAggregate | QuantileOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ Figure = Aggregate | Arithmetic | Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class GroupKey:
     """The groups' names: the key at this place of the question."""
 
     place: int
@@ -120,14 +120,14 @@ class Output:
     """One column of the answer."""
 
     name: str
-    shows: Key | Figure
+    shows: GroupKey | Figure
 
 
 # ---- after the noise ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Compares:
+class HavingComparison:
     """left operator right, with an operator out of = <> < <= > >=; unknown where a side is null."""
 
     left: Figure
@@ -136,30 +136,30 @@ class Compares:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class HavingNot:
     part: Having
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class HavingAnd:
     left: Having
     right: Having
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class HavingOr:
     left: Having
     right: Having
 
 
-Having = Compares | Not | Both | Either
+Having = HavingComparison | HavingNot | HavingAnd | HavingOr
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortKey:
     """What the groups are sorted by; groups where it is null come last either way."""
 
-    by: Key | Figure
+    by: GroupKey | Figure
     descending: bool = False
 
 
@@ -167,7 +167,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ContributionLimits:
     """How much of a unit counts: at most so many groups, and so many rows in each of them."""
 
     groups: int
@@ -185,52 +185,52 @@ class Question:
     keys: tuple[Expression, ...]
     outputs: tuple[Output, ...]
     having: Having | None = None
-    order: tuple[Order, ...] = ()
+    order: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
-    bounds: Bounds | None = None
+    bounds: ContributionLimits | None = None
 
     @property
     def figures(self) -> dict[str, Figure]:
         """The numbers shown, by their names in the answer."""
-        return {each.name: each.shows for each in self.outputs if not isinstance(each.shows, Key)}
+        return {each.name: each.shows for each in self.outputs if not isinstance(each.shows, GroupKey)}
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Every aggregate that the answer needs, each once: what is shown, chosen by or sorted by."""
         used = [each.shows for each in self.outputs] + [each.by for each in self.order]
-        figures = [each for each in used if not isinstance(each, Key)] + list(_compared(self.having))
-        return tuple(dict.fromkeys(part for each in figures for part in parts(each)))
+        figures = [each for each in used if not isinstance(each, GroupKey)] + list(_compared(self.having))
+        return tuple(dict.fromkeys(part for each in figures for part in list_aggregates(each)))
 
     @property
     def labels(self) -> dict[str, int]:
         """The places of the keys shown, by their names in the answer."""
-        return {each.name: each.shows.place for each in self.outputs if isinstance(each.shows, Key)}
+        return {each.name: each.shows.place for each in self.outputs if isinstance(each.shows, GroupKey)}
 
     @property
     def chooses(self) -> bool:
         """Whether noise has a say in which groups are shown."""
-        sorts = any(not isinstance(each.by, Key) for each in self.order)
+        sorts = any(not isinstance(each.by, GroupKey) for each in self.order)
         return self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
 
 
-def parts(figure: Figure) -> tuple[Aggregate, ...]:
+def list_aggregates(figure: Figure) -> tuple[Aggregate, ...]:
     """The aggregates that a number is computed from, each once."""
     match figure:
         case Fraction():
             return ()
         case Arithmetic(_, left, right):
-            return tuple(dict.fromkeys((*parts(left), *parts(right))))
+            return tuple(dict.fromkeys((*list_aggregates(left), *list_aggregates(right))))
         case _:
             return (figure,)
 
 
 def _compared(having: Having | None) -> Iterator[Figure]:
     match having:
-        case Compares(left, _, right):
+        case HavingComparison(left, _, right):
             yield from (left, right)
-        case Not(part):
+        case HavingNot(part):
             yield from _compared(part)
-        case Both(left, right) | Either(left, right):
+        case HavingAnd(left, right) | HavingOr(left, right):
             yield from _compared(left)
             yield from _compared(right)

@@ -35,7 +35,7 @@ class Literal:
 
 @tagged("Call", "function", "arguments")
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function of the closed list in curator/functions.py, by its name there."""
 
     function: str
@@ -61,14 +61,14 @@ class Truth:
 
 @tagged("OfUnit", "figure", "of")
 @dataclass(frozen=True, slots=True)
-class OfUnit:
+class UnitAggregate:
     """A figure of the rows of one unit: count, present, sum, min, max or avg. Only in `PerUnit`."""
 
     figure: str
     of: Expression | None = None
 
 
-Expression = Name | Literal | Call | Case | Truth | OfUnit
+Expression = Name | Literal | FunctionCall | Case | Truth | UnitAggregate
 
 
 # ---- conditions on a row -----------------------------------------------------------------------------------
@@ -95,13 +95,13 @@ class Like:
 
 @tagged("IsMissing", "part")
 @dataclass(frozen=True, slots=True)
-class IsMissing:
+class IsNull:
     part: Expression
 
 
 @tagged("Holds", "part")
 @dataclass(frozen=True, slots=True)
-class Holds:
+class IsTrue:
     """A column of booleans, as a condition."""
 
     part: Expression
@@ -115,7 +115,7 @@ class Negation:
 
 @tagged("AllOf", "parts")
 @dataclass(frozen=True, slots=True)
-class AllOf:
+class Conjunction:
     """Every part holds; no part means every row."""
 
     parts: tuple[Condition, ...] = ()
@@ -123,38 +123,38 @@ class AllOf:
 
 @tagged("AnyOf", "parts")
 @dataclass(frozen=True, slots=True)
-class AnyOf:
+class Disjunction:
     parts: tuple[Condition, ...]
 
 
-Condition = Comparison | Like | IsMissing | Holds | Negation | AllOf | AnyOf
+Condition = Comparison | Like | IsNull | IsTrue | Negation | Conjunction | Disjunction
 
 
 # ---- rows --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class BaseTable:
     """All rows of a registered table."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class UnitRowCounts:
     """One row for each unit of a table, whose column `rows` is how many rows the source had of it."""
 
     table: str
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class Filter:
     of: Relation
     where: Condition
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class Projection:
     """The rows again, with only these columns, each computed from the row."""
 
     of: Relation
@@ -162,7 +162,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Join:
     """Pairs of rows of two relations that satisfy a condition and agree in the columns of `using`.
 
     Two relations over people are joined on their unit. A public table is joined on equal values.
@@ -177,7 +177,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class PerUnit:
+class GroupByUnit:
     """One row for each unit and each combination of keys, with figures of the rows that it has there.
 
     The unit itself is one of the keys. `having` says which of these rows are kept.
@@ -190,11 +190,11 @@ class PerUnit:
 
 
 @dataclass(frozen=True, slots=True)
-class Aliased:
+class Alias:
     """A relation under a name of its own, which may stand before its columns."""
 
     of: Relation
     name: str
 
 
-Relation = Table | Sizes | Filtered | Selected | Joined | PerUnit | Aliased
+Relation = BaseTable | UnitRowCounts | Filter | Projection | Join | GroupByUnit | Alias

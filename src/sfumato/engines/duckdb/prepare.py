@@ -27,6 +27,7 @@ from sfumato.engines.duckdb.sources import Kind, scan, unreadable
 from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
 from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
 from sfumato.engines.snapshot import Codes, GraphPreparation, Texts, reach
+from sfumato.files.durable import rename_path, sync_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def remove(path: Path) -> None:
     """Durably; a snapshot that is not there is no error."""
     if path.exists():
         path.unlink()
-        _sync(path.parent)
+        sync_path(path.parent)
 
 
 # ---- reading: every value made total, by rules that look at one row ----------------------------------------
@@ -271,14 +272,5 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 def _settle(built: Path, path: Path) -> None:
     built.chmod(0o600)
-    _sync(built)
-    built.replace(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_path(built)
+    rename_path(built, path)

@@ -19,7 +19,7 @@ from sfumato.learn.base.saving import save
 from sfumato.oracle.declared import Frame, Labels, given
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import EXACT, Guarantee, together
-from sfumato.oracle.protocol import ArrayOracle
+from sfumato.oracle.over_arrays import ArrayOracle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.declared import Declared, Given
-    from sfumato.oracle.protocol import Oracle, Pay
+    from sfumato.oracle.over_arrays import Pay
+    from sfumato.oracle.protocol import Oracle
     from sfumato.privacy.events import Event
 
 

@@ -6,12 +6,14 @@ import json
 import math
 from fractions import Fraction
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.files.durable import replace_file
 from sfumato.oracle.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -37,8 +39,9 @@ def save(estimator: Any, path: str | Path) -> None:
         "learned": {name: _plain(value, arrays) for name, value in learned(estimator).items()},
     }
     text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
-    with open(path, "wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **{_MODEL: text}, **arrays)
+    file = BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **{_MODEL: text}, **arrays)
+    replace_file(Path(path).resolve(), file.getvalue())  # what a link leads to is replaced, not the link
 
 
 def load(path: str | Path) -> Any:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.score_gradients import Residual
+    from sfumato.oracle.gradients import ScoreGradient
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ class Found:
 class Descent:
     """What is asked for, all of it public."""
 
-    residual: Callable[[int], Residual]
+    residual: Callable[[int], ScoreGradient]
     """At so many whole numbers for a score of 1."""
     penalty: float
     rows: float | None
@@ -103,7 +103,8 @@ class _Path:
         """Of a slope that all of the share was spent on at once, where a row pulls by 1 at most."""
         spend = self.oracle.budget.main
         (whole,) = self.oracle.noise([self.start.block(self.oracle.declared)], spend)
-        return whole.deviation / (self.start.residual.longest * self.norm * math.sqrt(float(self.share)))
+        longest = self.start.score_gradient.longest
+        return whole.deviation / (longest * self.norm * math.sqrt(float(self.share)))
 
     @property
     def numbers(self) -> int:
@@ -134,7 +135,7 @@ class _Path:
         return rows / math.hypot(rows, _NOISE * self.noise * math.sqrt(math.sqrt(self.numbers)))
 
     def stride(self, rows: float) -> float:
-        outputs = self.start.residual.outputs
+        outputs = self.start.score_gradient.outputs
         usual = _STEP_OF_ONE if outputs == 1 else _STEP * math.sqrt(outputs)
         return usual * (1 + self.plenty(rows))
 
@@ -156,4 +157,4 @@ class _Path:
 
     def _at(self, weights: Floats) -> GradientQuestion:
         whole = np.clip(np.rint(weights * FINE), -_FURTHEST * FINE, _FURTHEST * FINE).astype(np.int64)
-        return GradientQuestion(whole, self.start.residual, self.start.constant)
+        return GradientQuestion(whole, self.start.score_gradient, self.start.constant)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.lower.computed import total, toward_zero
+from sfumato.curator.lower.computed import divide_toward_zero, sum_values
 from sfumato.oracle.blocks import (
     Add,
     Among,
@@ -30,16 +30,16 @@ from sfumato.oracle.blocks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.learn.convex.losses import Loss
-    from sfumato.oracle.blocks import Column, Value
+    from sfumato.oracle.blocks import Value
+    from sfumato.oracle.gradients import Grow
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
-    Grow = Callable[[Sequence[Value]], list[Column]]
 
 STEPS = 2**10
 """What stands for a pull of 1."""
@@ -50,25 +50,6 @@ _FAR = 12.0
 _ODDS = 2**16
 _FACTORS = 2**8
 _LENGTHS = 1024
-
-
-class Residual(Protocol):
-    """What a row pulls, of length at most `longest`; rows of no class pull nothing."""
-
-    @property
-    def longest(self) -> int: ...
-
-    @property
-    def outputs(self) -> int: ...
-
-    def marks(self, codes: Codes) -> Floats:
-        """What is to be known of each row's class, one column a score."""
-
-    def of(self, scores: Floats, marks: Floats) -> Floats:
-        """From whole scores, one column each."""
-
-    def lowered(self, scores: Sequence[Value], label: Value, grow: Grow) -> list[Value]:
-        """The same for an engine."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +192,7 @@ class Softmax:
         odds = grow(
             [Either(Lookup(Divide(each, Constant(self.grid.step)), entries), Constant(0)) for each in below]
         )
-        (whole,) = grow([total(odds)])
+        (whole,) = grow([sum_values(odds)])
         chances = [Divide(Multiply(each, Constant(STEPS)), whole) for each in odds]
         own = [Choose(Among(label, (k,)), Constant(-STEPS), Constant(0)) for k in range(self.classes)]
         pulls = grow(
@@ -245,10 +226,10 @@ class _Short:
         return np.trunc(pulls, out=pulls)
 
     def lowered(self, pulls: Sequence[Value], grow: Grow) -> list[Value]:
-        (squared,) = grow([total([Multiply(each, each) for each in pulls])])
+        (squared,) = grow([sum_values([Multiply(each, each) for each in pulls])])
         entries = tuple(map(int, self.factors.tolist()))
         (factor,) = grow([Lookup(Divide(squared, Constant(self.step)), entries)])
-        return list(grow([toward_zero(Multiply(each, factor), _FACTORS) for each in pulls]))
+        return list(grow([divide_toward_zero(Multiply(each, factor), _FACTORS) for each in pulls]))
 
 
 def _of_class(label: Value, classes: int, value: Value) -> Value:

@@ -14,7 +14,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.convex import perturbation
 from sfumato.learn.convex.convergence import LONGEST
 from sfumato.learn.convex.descent import CONSTANT, Found
-from sfumato.learn.convex.objective_release import ObjectiveRelease, beyond
+from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, beyond
 from sfumato.learn.convex.problems import Problem
 from sfumato.oracle.blocks import COUNT, Block
 from sfumato.oracle.fit_budget import FitBudget
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.convex.problems import Joint
-    from sfumato.oracle.protocol import ArrayOracle, Oracle
+    from sfumato.oracle.over_arrays import ArrayOracle
+    from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 
@@ -107,7 +108,7 @@ def counted(oracle: Oracle, asked: ObjectiveRelease) -> tuple[ObjectiveRelease, 
 
 
 def released(oracle: Oracle, asked: ObjectiveRelease) -> Found:
-    return Found(oracle.release_objective(asked), CONSTANT, asked.norm, math.nan, 1)
+    return Found(oracle.release_objective(asked) * STEP, CONSTANT, asked.norm, math.nan, 1)
 
 
 def _weights(problem: Problem, budget: FitBudget, form: str) -> Floats:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.curator.lower.computed import total
+from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.itemsets.bases import LONGEST, bases, subsets
 from sfumato.learn.itemsets.capped import Counts, Estimate, Size, blended, cap, counts, sizes, step
@@ -64,7 +64,7 @@ class Mined:
 
 def mined(oracle: Oracle, k: int) -> Mined:
     items = [feature.value for feature in oracle.declared.features]
-    oracle, (many,) = oracle.remember([total(items)])
+    oracle, (many,) = oracle.remember([sum_values(items)])
     held = Size(many, tuple(range(len(items) + 1)))
     seen = sizes(oracle, held, _THIRD)
     if seen.mean >= _DENSE and len(items) > 1:
@@ -96,7 +96,7 @@ def _pairs(
 ) -> tuple[dict[Items, Estimate], Estimate]:
     """All pairs of the leading items; and how many transactions there are, once more."""
     columns = [items[place] for place in leading]
-    oracle, (many,) = oracle.remember([total(columns)])
+    oracle, (many,) = oracle.remember([sum_values(columns)])
     held = Size(many, tuple(math.comb(size, 2) for size in range(len(columns) + 1)))
     typical = max(1.0, found.known[leading[-1],].count)
     seen = sizes(oracle, held, _THIRD)
@@ -154,7 +154,7 @@ class _Bins:
         oracle, places = oracle.remember(numbers)
         single = [items[each] for each in self.alone]
         touched = [Lookup(at, _two_or_more(basis)) for at, basis in zip(places, self.bases, strict=True)]
-        oracle, (met,) = oracle.remember([total([*touched, *single])])
+        oracle, (met,) = oracle.remember([sum_values([*touched, *single])])
         held = Size(met, tuple(range(len(touched) + len(single) + 1)))
         seen = sizes(oracle, held, _THIRD)
         chosen = cap(oracle, held, seen, typical, _BINS)
@@ -187,7 +187,7 @@ class _Bins:
 
 def _number(items: Sequence[Value]) -> Value:
     """Which of these items a transaction holds, as binary digits; the first is worth 1."""
-    return total([Multiply(each, Constant(2**place)) for place, each in enumerate(items)])
+    return sum_values([Multiply(each, Constant(2**place)) for place, each in enumerate(items)])
 
 
 def _two_or_more(basis: Items) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.oracle.arrays import Arrays
 from sfumato.oracle.blocks import Column
-from sfumato.oracle.declared import Declared, Feature, Given
+from sfumato.oracle.declared import Given, declare_items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,17 +60,10 @@ def _places(transaction: Any, places: dict[Any, int]) -> list[int]:
     return sorted({places[item] for item in transaction if isinstance(item, Hashable) and item in places})
 
 
-def declared(names: Sequence[Any], columns: Sequence[Column]) -> Declared:
-    features = tuple(
-        Feature(str(name), column, 1, 0.0, 1.0) for name, column in zip(names, columns, strict=True)
-    )
-    return Declared(features, None, dict.fromkeys(columns, (0, 1)))
-
-
 def given_sets(rows: NDArray[np.float64], names: Sequence[Any]) -> Given:
     """An item is there where its number is above 0; a missing number is none."""
     columns = [Column(0, f"x{place}") for place in range(rows.shape[1])]
     with np.errstate(invalid="ignore"):
         bits = np.ascontiguousarray((rows > 0).T).astype(np.float64)
-    found = declared(names, columns)
+    found = declare_items(names, columns)
     return Given(found, Arrays(dict(zip(columns, bits, strict=True)), found.spans))

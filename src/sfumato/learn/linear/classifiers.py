@@ -18,7 +18,7 @@ from sfumato.learn.convex.problems import Chances, OfMargins
 from sfumato.learn.convex.score_gradients import Grid, Margins, Softmax
 from sfumato.learn.linear.scores import LinearClassifier, length_of
 from sfumato.oracle.guarantee import COVERED, EXACT, IDEALISED
-from sfumato.oracle.protocol import ArrayOracle
+from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from sfumato.learn.convex.descent import Found
     from sfumato.learn.convex.losses import Loss
     from sfumato.learn.convex.problems import Joint
-    from sfumato.learn.convex.score_gradients import Residual
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
+    from sfumato.oracle.gradients import ScoreGradient
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ class ConvexClassifier(LinearClassifier):
     @abstractmethod
     def _loss(self) -> Loss: ...
 
-    def _residual(self, one: int) -> Residual:
+    def _residual(self, one: int) -> ScoreGradient:
         classes = len(self.classes_)
         return Margins(self._loss(), Grid(one), _pull(classes) * self._loss().steepness, classes)
 
@@ -186,7 +186,7 @@ class LogisticRegression(ConvexClassifier):
     def _loss(self) -> Loss:
         return LOGISTIC
 
-    def _residual(self, one: int) -> Residual:
+    def _residual(self, one: int) -> ScoreGradient:
         if len(self.classes_) == 2:
             return super()._residual(one)
         return Softmax(Grid(one), _pull(len(self.classes_)), len(self.classes_))

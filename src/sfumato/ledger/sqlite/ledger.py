@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from sfumato.errors import LedgerError, UsageError
+from sfumato.files.durable import create_private_file
 from sfumato.ledger.files import identity
 from sfumato.ledger.receipts import Key
 from sfumato.ledger.sqlite import schema
@@ -73,7 +73,7 @@ class SqliteLedger(StoredLedger):
 def create_file(path: str) -> None:
     """Empty, its owner's alone, and only where nothing is yet."""
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        create_private_file(Path(path), b"")
     except FileExistsError:
         raise UsageError(
             "SF-L304", "There is a file where the ledger should go.", try_="SqliteLedger.open"

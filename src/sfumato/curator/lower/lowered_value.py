@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sfumato.curator.catalog.columns import STEPS, exponent_of
+from sfumato.curator.catalog.columns import STEPS, choose_exponent
 from sfumato.curator.catalog.domains import Domain, Listed, Numbers, Periods
 from sfumato.engines.values import (
     WIDEST,
@@ -23,7 +23,7 @@ LARGEST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredValue:
     value: Value
     domain: Domain
     constant: bool = False
@@ -31,10 +31,10 @@ class Lowered:
     present: bool = False
     """Whether it is never missing."""
 
-    def then(self, value: Value, domain: Domain, *others: Lowered, total: bool = True) -> Lowered:
+    def then(self, value: Value, domain: Domain, *others: LoweredValue, total: bool = True) -> LoweredValue:
         """Computed from this and others: constant if all are; present if all are, for a total function."""
         every = (self, *others)
-        return Lowered(
+        return LoweredValue(
             value,
             domain,
             all(each.constant for each in every),
@@ -42,19 +42,21 @@ class Lowered:
         )
 
 
-def literal_number(number: Fraction) -> Lowered:
+def literal_number(number: Fraction) -> LoweredValue:
     step = Fraction(1, number.denominator)
-    return Lowered(Constant(number.numerator), Numbers(number.numerator, number.numerator, step), True, True)
+    return LoweredValue(
+        Constant(number.numerator), Numbers(number.numerator, number.numerator, step), True, True
+    )
 
 
-MISSING = Lowered(Constant(None), Listed(()), True, False)
+MISSING = LoweredValue(Constant(None), Listed(()), True, False)
 """NULL, which fits any domain."""
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------
 
 
-def number(part: Lowered, what: str) -> tuple[Lowered, Numbers]:
+def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers]:
     """The value as a number; a listed number by a list of its integers, true and false as 1 and 0."""
     domain = part.domain
     if isinstance(domain, Numbers):
@@ -77,7 +79,7 @@ def _weights(domain: Listed) -> tuple[tuple[int, ...], Fraction]:
     numbers = [Fraction(value) for value in domain.values]  # type: ignore[arg-type]
     step = _common(numbers)
     if max(abs(each / step) for each in numbers) > 2**STEPS:
-        step = Fraction(2) ** exponent_of(max(map(abs, numbers)))
+        step = Fraction(2) ** choose_exponent(max(map(abs, numbers)))
     return tuple(math.floor(each / step + Fraction(1, 2)) for each in numbers), step
 
 
@@ -96,9 +98,9 @@ def _divisor(one: Fraction, other: Fraction) -> Fraction:
     )
 
 
-def aligned(parts: list[Lowered], what: str) -> tuple[list[Lowered], Fraction]:
+def align_steps(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], Fraction]:
     """The same numbers as integers of one step: exact, unless that would be too fine."""
-    numbers = [number(part, what) for part in parts]
+    numbers = [require_number(part, what) for part in parts]
     known = [domain for part, domain in numbers if part is not MISSING]
     step = _common([domain.step for domain in known])
     largest = max((domain.bound * int(domain.step / step) for domain in known), default=0)
@@ -107,33 +109,35 @@ def aligned(parts: list[Lowered], what: str) -> tuple[list[Lowered], Fraction]:
     return every, step * 2**bits
 
 
-def _on_step(part: Lowered, domain: Numbers, step: Fraction, bits: int) -> Lowered:
+def _on_step(part: LoweredValue, domain: Numbers, step: Fraction, bits: int) -> LoweredValue:
     """As integers of `step`, then on a grid 2^bits times as coarse."""
     factor = int(domain.step / step)
     if max(1, domain.bound) * factor > WIDEST:
-        raise too_fine("A sum or a comparison")
+        raise grid_too_fine("A sum or a comparison")
     scaled = Numbers(domain.low * factor, domain.high * factor, step)
-    return coarser(replace(part, value=times(part.value, factor), domain=scaled), scaled, bits)
+    return coarsen_grid(
+        replace(part, value=multiply_by_integer(part.value, factor), domain=scaled), scaled, bits
+    )
 
 
-def kept(part: Lowered) -> Lowered:
+def limit_magnitude(part: LoweredValue) -> LoweredValue:
     """The number itself if its integers are small enough, else on a coarser grid."""
     domain = part.domain
     if isinstance(domain, Numbers) and domain.bound > LARGEST // 2:
-        return coarser(part, domain, domain.bound.bit_length() - 2 * STEPS)
+        return coarsen_grid(part, domain, domain.bound.bit_length() - 2 * STEPS)
     return part
 
 
-def coarser(part: Lowered, domain: Numbers, bits: int) -> Lowered:
+def coarsen_grid(part: LoweredValue, domain: Numbers, bits: int) -> LoweredValue:
     """On a grid 2^bits times as coarse, rounded down."""
     if bits <= 0:
         return part
     low, high = domain.low >> bits, domain.high >> bits
-    value = floored(part.value, domain, 2**bits)
+    value = divide_by_integer(part.value, domain, 2**bits)
     return replace(part, value=value, domain=Numbers(low, high, domain.step * 2**bits))
 
 
-def times(value: Value, factor: int) -> Value:
+def multiply_by_integer(value: Value, factor: int) -> Value:
     if factor == 1:
         return value
     if isinstance(value, Constant):
@@ -143,7 +147,7 @@ def times(value: Value, factor: int) -> Value:
     return Multiply(value, Constant(factor))
 
 
-def shifted(value: Value, by: int) -> Value:
+def add_integer(value: Value, by: int) -> Value:
     """The value plus an integer."""
     if by == 0:
         return value
@@ -152,58 +156,58 @@ def shifted(value: Value, by: int) -> Value:
     if isinstance(value, Lookup):
         return Lookup(value.part, tuple(None if each is None else each + by for each in value.entries))
     if isinstance(value, Add) and isinstance(value.right, Constant) and value.right.value is not None:
-        return shifted(value.left, value.right.value + by)
+        return add_integer(value.left, value.right.value + by)
     return Add(value, Constant(by))
 
 
-def floored(value: Value, domain: Numbers, divisor: int) -> Value:
+def divide_by_integer(value: Value, domain: Numbers, divisor: int) -> Value:
     """⌊value / divisor⌋, divisor positive. Engines round towards zero, so nothing negative is divided."""
     if divisor == 1:
         return value
     up = -(domain.low // divisor) if domain.low < 0 else 0
-    return shifted(Divide(shifted(value, up * divisor), Constant(divisor)), -up)
+    return add_integer(Divide(add_integer(value, up * divisor), Constant(divisor)), -up)
 
 
 # ---- dates -------------------------------------------------------------------------------------------------
 
 
-def apart(left: Lowered, right: Lowered) -> Lowered:
+def subtract_dates(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """How many days, or seconds where one side is a moment, left is after right."""
-    one, other = same_periods(left, right)
-    first, second = periods_of(one), periods_of(other)
+    one, other = align_periods(left, right)
+    first, second = require_periods(one), require_periods(other)
     domain = Numbers(first.low - second.high, first.high - second.low)
-    return one.then(Add(one.value, times(other.value, -1)), domain, other)
+    return one.then(Add(one.value, multiply_by_integer(other.value, -1)), domain, other)
 
 
-def same_periods(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
+def align_periods(left: LoweredValue, right: LoweredValue) -> tuple[LoweredValue, LoweredValue]:
     """Both to the day, or both to the second."""
-    units = periods_of(left).unit, periods_of(right).unit
+    units = require_periods(left).unit, require_periods(right).unit
     if units[0] == units[1]:
         return left, right
     if set(units) == {"day", "second"}:
-        return seconds(left), seconds(right)
+        return convert_to_seconds(left), convert_to_seconds(right)
     raise PolicyError("SF-Q131", f"A {units[0]} and a {units[1]} cannot be compared.", try_="DATE_TRUNC both")
 
 
-def seconds(part: Lowered) -> Lowered:
-    domain = periods_of(part)
+def convert_to_seconds(part: LoweredValue) -> LoweredValue:
+    domain = require_periods(part)
     if domain.unit == "second":
         return part
     ends = domain.low * 86400, domain.high * 86400
-    return part.then(times(part.value, 86400), Periods(*ends, "second"))
+    return part.then(multiply_by_integer(part.value, 86400), Periods(*ends, "second"))
 
 
-def too_fine(what: str) -> PolicyError:
+def grid_too_fine(what: str) -> PolicyError:
     return PolicyError(
         "SF-Q132", f"{what} would need a grid that is too fine.", try_="ROUND one side, or a smaller range"
     )
 
 
-def numbers_of(part: Lowered) -> Numbers:
+def number_domain(part: LoweredValue) -> Numbers:
     return part.domain if isinstance(part.domain, Numbers) else Numbers(0, 0)
 
 
-def periods_of(part: Lowered) -> Periods:
+def require_periods(part: LoweredValue) -> Periods:
     if not isinstance(part.domain, Periods):
         raise PolicyError("SF-Q131", "A date is expected here.", try_="DATE '2024-01-31'")
     return part.domain

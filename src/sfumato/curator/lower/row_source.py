@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RowSource:
     """Rows, what their columns are called, whose they are, and how many one unit can have."""
 
     rows: engine.Rows

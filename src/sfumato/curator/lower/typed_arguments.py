@@ -9,10 +9,10 @@ from sfumato.engines.values import Constant
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
-    from sfumato.curator.lower.lowered import Lowered
+    from sfumato.curator.lower.lowered_value import LoweredValue
 
 
-def typed_integer(part: Lowered, what: str, allowed: range) -> int:
+def require_typed_integer(part: LoweredValue, what: str, allowed: range) -> int:
     """A whole number that was typed in."""
     domain = part.domain
     if (
@@ -27,7 +27,7 @@ def typed_integer(part: Lowered, what: str, allowed: range) -> int:
     )
 
 
-def typed_text(part: Lowered) -> str:
+def require_typed_text(part: LoweredValue) -> str:
     if (
         isinstance(part.value, Constant)
         and isinstance(part.domain, Listed)

@@ -8,13 +8,29 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.curator.question.measurement import Both, Compares, Either, Figure, Having, Key, Not, Order
+from sfumato.curator.question.measurement import (
+    Figure,
+    GroupKey,
+    Having,
+    HavingAnd,
+    HavingComparison,
+    HavingNot,
+    HavingOr,
+    SortKey,
+)
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.queries.aggregates import is_aggregate
-from sfumato.queries.expressions import expression
-from sfumato.queries.figures import figure
-from sfumato.queries.leaves import COMPARISONS, column, only, position, shape, sides
+from sfumato.queries.expressions import parse_expression
+from sfumato.queries.figures import parse_figure
+from sfumato.queries.leaves import (
+    COMPARISONS,
+    describe_node,
+    parse_column_name,
+    parse_position,
+    parse_sides,
+    refuse_other_parts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +45,7 @@ _SIGNS: dict[type[exp.Expression], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class GroupByKeys:
     """What GROUP BY says."""
 
     said: tuple[Expression, ...]
@@ -41,7 +57,7 @@ class Keys:
         if not self.said or is_aggregate(node):
             return None
         try:
-            again = expression(node)
+            again = parse_expression(node)
         except PolicyError:
             return None
         alike = (place for place, key in enumerate(self.said) if key == again or self._same(key, again))
@@ -61,84 +77,85 @@ def _folded(table: str | None) -> str | None:
     return None if table is None else table.casefold()
 
 
-def numbers(outputs: Sequence[Output]) -> dict[str, Figure]:
+def name_numbers(outputs: Sequence[Output]) -> dict[str, Figure]:
     """The numbers of the answer, by the names that HAVING and ORDER BY may use."""
-    return {each.name.casefold(): each.shows for each in outputs if not isinstance(each.shows, Key)}
+    return {each.name.casefold(): each.shows for each in outputs if not isinstance(each.shows, GroupKey)}
 
 
 # ---- which groups ------------------------------------------------------------------------------------------
 
 
-def having(node: exp.Expression, known: Mapping[str, Figure]) -> Having:
+def parse_having(node: exp.Expression, known: Mapping[str, Figure]) -> Having:
     """A condition on the noisy numbers of a group."""
     if isinstance(node, exp.Paren):
-        only(node, "this")
-        return having(node.this, known)
+        refuse_other_parts(node, "this")
+        return parse_having(node.this, known)
     if isinstance(node, exp.Not):
-        only(node, "this")
-        return Not(having(node.this, known))
+        refuse_other_parts(node, "this")
+        return HavingNot(parse_having(node.this, known))
     if isinstance(node, exp.And | exp.Or):
-        left, right = (having(part, known) for part in sides(node))
-        return Both(left, right) if isinstance(node, exp.And) else Either(left, right)
+        left, right = (parse_having(part, known) for part in parse_sides(node))
+        return HavingAnd(left, right) if isinstance(node, exp.And) else HavingOr(left, right)
     if type(node) in _SIGNS:
         return _compares(node, known)
     raise PolicyError(
         "SF-Q120",
         "HAVING takes comparisons of aggregates with numbers, AND, OR and NOT.",
-        got=shape(node),
+        got=describe_node(node),
         try_="HAVING COUNT(*) >= 100",
     )
 
 
-def _compares(node: exp.Expression, known: Mapping[str, Figure]) -> Compares:
-    left, right = (_side(part, known) for part in sides(node))
+def _compares(node: exp.Expression, known: Mapping[str, Figure]) -> HavingComparison:
+    left, right = (_side(part, known) for part in parse_sides(node))
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         raise PolicyError("SF-Q120", "HAVING compares two numbers typed in.", try_="HAVING COUNT(*) >= 100")
-    return Compares(left, _SIGNS[type(node)], right)
+    return HavingComparison(left, _SIGNS[type(node)], right)
 
 
 def _side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
-    if isinstance(node, exp.Column) and column(node).column.casefold() not in known:
+    name = parse_column_name(node).column if isinstance(node, exp.Column) else None
+    if name is not None and name.casefold() not in known:
         raise PolicyError(
             "SF-Q120",
-            f"HAVING is about the numbers of a group, and '{column(node).column[:80]}' is none of them.",
+            f"HAVING is about the numbers of a group, and '{name[:80]}' is none of them.",
             numbers=", ".join(known),
             try_="WHERE, for a condition on a column",
         )
-    return figure(node, known)
+    return parse_figure(node, known)
 
 
 # ---- in which order, and how many --------------------------------------------------------------------------
 
 
-def orders(node: exp.Expression, keys: Keys, outputs: Sequence[Output]) -> tuple[Order, ...]:
+def parse_order_by(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> tuple[SortKey, ...]:
     """What the groups are sorted by, the first before the next."""
-    only(node, "expressions")
+    refuse_other_parts(node, "expressions")
     return tuple(_order(item, keys, outputs) for item in node.expressions)
 
 
-def _order(item: exp.Expression, keys: Keys, outputs: Sequence[Output]) -> Order:
-    only(item, "this", "desc")  # NULLS FIRST is one part more, and refused
-    return Order(_sorter(item.this, keys, outputs), bool(item.args.get("desc")))
+def _order(item: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> SortKey:
+    refuse_other_parts(item, "this", "desc")  # NULLS FIRST is one part more, and refused
+    return SortKey(_sorter(item.this, keys, outputs), bool(item.args.get("desc")))
 
 
-def _sorter(node: exp.Expression, keys: Keys, outputs: Sequence[Output]) -> Key | Figure:
+def _sorter(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> GroupKey | Figure:
     """A column of the answer by position or name, a key, or a number computed from aggregates."""
     if isinstance(node, exp.Literal):
-        return outputs[position(node, len(outputs))].shows
+        return outputs[parse_position(node, len(outputs))].shows
     shown = {each.name.casefold(): each.shows for each in outputs}
     if isinstance(node, exp.Column) and node.args.get("table") is None and node.name.casefold() in shown:
         return shown[node.name.casefold()]
     place = keys.place(node)
     if place is not None:
-        return Key(place)
+        return GroupKey(place)
     if isinstance(node, exp.Column):
         raise PolicyError(
             "SF-Q121",
             f"The answer has no column '{node.name[:80]}' to sort by.",
             columns=", ".join(each.name for each in outputs),
         )
-    by = figure(node, numbers(outputs))
+    by = parse_figure(node, name_numbers(outputs))
     if isinstance(by, Fraction):
         raise PolicyError(
             "SF-Q121", "ORDER BY a number computed from numbers sorts nothing.", try_="ORDER BY n"
@@ -146,14 +163,16 @@ def _sorter(node: exp.Expression, keys: Keys, outputs: Sequence[Output]) -> Key 
     return by
 
 
-def most(node: exp.Expression) -> int:
+def parse_limit(node: exp.Expression) -> int:
     """The number after LIMIT or OFFSET."""
     if not isinstance(node, exp.Limit | exp.Offset):
-        raise PolicyError("SF-Q103", f"{shape(node)} cannot be asked here.", try_="LIMIT 10")
-    only(node, "expression")
+        raise PolicyError("SF-Q103", f"{describe_node(node)} cannot be asked here.", try_="LIMIT 10")
+    refuse_other_parts(node, "expression")
     text = str(node.expression.this) if isinstance(node.expression, exp.Literal) else ""
     if node.expression.is_string or not text.isdecimal() or len(text) > 15:
-        raise PolicyError("SF-Q122", f"{shape(node)} takes a whole number.", try_="LIMIT 10 OFFSET 20")
+        raise PolicyError(
+            "SF-Q122", f"{describe_node(node)} takes a whole number.", try_="LIMIT 10 OFFSET 20"
+        )
     if isinstance(node, exp.Limit) and int(text) == 0:
         raise PolicyError("SF-Q122", "LIMIT 0 would pay for an empty answer.", try_="LIMIT 10")
     return int(text)

@@ -1,7 +1,6 @@
-"""The rows of a table in memory, one a unit, as the integers that an engine gives.
+"""The oracle over rows of a table that are held in memory, one a unit, as the integers an engine gives.
 
-A learner asks of them what it would ask of the engine, and has the same whole numbers for an answer; and rows
-are scored in such a way that what one adds to a score is decided by that row alone.
+A learner asks of them what it would ask of the engine, and has the same whole numbers for an answer.
 
 Because : docs/proofs/search.md#behind-the-curator
 """
@@ -14,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.engines.program import Total
-from sfumato.learn.search import whole_qualities
 from sfumato.oracle.arrays import Arrays
 from sfumato.oracle.blocks import Column, Constant, Either
 from sfumato.oracle.declared import LABELS, Declared, Feature, Labels
-from sfumato.oracle.protocol import ArrayOracle
-from sfumato.oracle.row_by_row import one_by_one
+from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.oracle.table_features import moved, shorter
 from sfumato.privacy.canonical import tagged
 
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.oracle.fit_budget import FitBudget
 
     Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 _TARGET = Column(1, "y")
 
@@ -89,13 +84,6 @@ class RowLayout:
         """One row a unit, as a prediction takes it."""
         return np.column_stack([each.read(rows[at]) for at, each in enumerate(self.features)])
 
-    def quality(self, guessed: Any, goals: Ints) -> Floats:
-        """1 for the right class; 1 less the squared error, where the bounds are 1 apart."""
-        if isinstance(self.target, int):
-            return np.asarray(guessed == goals, dtype=np.float64)
-        off = (guessed - self.target.read(goals)) / (2 * float(self.target.half))
-        return np.asarray(1.0 - off * off, dtype=np.float64)
-
     def declared(self) -> Declared:
         """The same as columns; classes and listed values go by their numbers."""
         named = {Column(0, f"x{at}"): each for at, each in enumerate(self.features)}
@@ -107,13 +95,13 @@ class RowLayout:
         return Declared(features, self.target.feature(_TARGET), {**spans, _TARGET: self.target.span})
 
 
-def figures(declared: Declared) -> tuple[Total, ...]:
-    """What is read of each unit's row: its features and, last, its target. A class that is missing is −1."""
+def list_figures(declared: Declared) -> tuple[Value, ...]:
+    """Return what is read of each unit's row: its features and, last, its target; −1 for a missing class."""
     goal = declared.target
     if goal is None:
         raise AssertionError("a search has a target")
     values = [_known(each.value, bool(each.categories)) for each in declared.features]
-    return tuple(map(Total, [*values, _known(goal.value, isinstance(goal, Labels))]))
+    return (*values, _known(goal.value, isinstance(goal, Labels)))
 
 
 def _known(value: Value, listed: bool) -> Value:
@@ -153,26 +141,3 @@ class _Columns:
         if not isinstance(column, Column):
             raise AssertionError(column)
         return column
-
-
-# ---- scoring -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredRows:
-    """Rows to score. What one adds is decided by that row alone."""
-
-    layout: RowLayout
-    rows: Any
-    """As a prediction takes them."""
-    goals: Ints
-
-    @classmethod
-    def of(cls, layout: RowLayout, rows: Ints) -> ScoredRows:
-        """One row a figure, one column a unit."""
-        return cls(layout, layout.read(rows), rows[-1])
-
-    def qualities(self, model: Any) -> Ints:
-        """How well each row is met, in whole steps."""
-        guessed = one_by_one(model.predict, self.rows)
-        return whole_qualities(self.layout.quality(guessed, self.goals), len(self.goals))
