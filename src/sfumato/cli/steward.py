@@ -228,7 +228,7 @@ def _held(promise: DeclaredColumn) -> str:
         case DateColumn():
             return f"between {promise.low} and {promise.high}, to the {promise.unit}"
         case ListedColumn():
-            values = promise.domain().shown()
+            values = promise.domain.show_values()
             some = ", ".join(map(str, values[:8]))
             return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > 8 else "")
         case TextColumn():

@@ -96,7 +96,7 @@ class Payer:
 
     def standing(self, plan: Plan[Any, Any]) -> Standing:
         """Return what paying for a plan would do to the accounts. Nothing is charged."""
-        free = self.lab.ledger.find(plan.request) is not None
+        free = self.lab.ledger.find_release(plan.request) is not None
         return self._standing(plan.table, None if free else plan.cost)
 
     def standing_after(self, table: Table, cost: Cost) -> Standing:
@@ -127,12 +127,12 @@ class Payer:
             )
 
     def _smallest_budget(self, table: Table) -> Budget:
-        budgets = [self.lab.ledger.budget(account) for account in self.accounts(table)]
+        budgets = [self.lab.ledger.read_budget(account) for account in self.accounts(table)]
         return min(budgets, key=lambda each: each.epsilon)
 
     def _standing(self, table: Table, cost: Cost | None) -> Standing:
         ledger = self.lab.ledger
-        states = [(caps(ledger.budget(name)), ledger.spent(name)) for name in self.accounts(table)]
+        states = [(caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in self.accounts(table)]
         after = states if cost is None else [(cap, spent + cost) for cap, spent in states]
         admitted = all(cap.holds(total) for cap, total in after)
         before_left, after_left = _least(states), _least(after)

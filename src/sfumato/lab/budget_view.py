@@ -71,7 +71,7 @@ class BudgetView:
 def view_budget(lab: LabAccess, analyst: str | None) -> BudgetView:
     """Return what is left of every population, and of the analyst's quotas on them if one is named."""
     names = [name for each in list_populations(lab.tables()) for name in account_names(each, analyst)]
-    known = lab.ledger.accounts()
+    known = lab.ledger.list_accounts()
     return BudgetView(tuple(_view(lab.ledger, name) for name in names if name in known))
 
 
@@ -81,6 +81,6 @@ def list_populations(tables: Iterable[Table]) -> tuple[str, ...]:
 
 
 def _view(ledger: Ledger, account: str) -> AccountView:
-    budget = ledger.budget(account)
-    rest = left(caps(budget), ledger.spent(account))
+    budget = ledger.read_budget(account)
+    rest = left(caps(budget), ledger.read_spent(account))
     return AccountView(account, float(budget.epsilon), float(budget.delta), rest.share, float(rest.epsilon))

@@ -28,7 +28,7 @@ from sfumato.lab.registration import (
     with_max_rows,
 )
 from sfumato.lab.session import Session
-from sfumato.ledger import place
+from sfumato.ledger.location import create_ledger, open_ledger
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import Spending
-    from sfumato.engines.router import Engines
+    from sfumato.engines.router import EngineRouter
     from sfumato.privacy.ends import Protected
     from sfumato.privacy.exact import Number
 
@@ -56,7 +56,7 @@ class Lab:
     def __init__(self, folder: Path, ledger: str | None = None) -> None:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
-        self.ledger = place.open(folder, ledger)
+        self.ledger = open_ledger(folder, ledger)
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -90,14 +90,14 @@ class Lab:
             said = read_schema(schema)
         table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
         with self._changing():
-            if name in self._catalog.tables():
+            if name in self._catalog.tables:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
             require_one_relation(self._catalog.contents, table)
             agreed = agree_on_budget(self.ledger, table, said.budget)
             prepared = self._prepared(table, source)
             if agreed is not None:
                 self.ledger.open_account(population_account(table.population), agreed)
-            self._catalog.add(prepared)
+            self._catalog.add_table(prepared)
 
     def advance(
         self,
@@ -114,24 +114,24 @@ class Lab:
         answers about the old snapshot are not answers about the new one. The old one is erased.
         """
         with self._changing():
-            old = self._catalog.table(name)
+            old = self._catalog.find_table(name)
             unit = old.protects if max_rows is None else with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
             table = declare_table(name, unit, promised, old.neighbours, public_rows)
-            self._catalog.add(self._prepared(table, source))
+            self._catalog.add_table(self._prepared(table, source))
 
     def drop(self, name: str) -> None:
         """Erase a table and its snapshot. What was spent on its people stays spent."""
         with self._changing():
-            self._catalog.remove(self._catalog.table(name).name)
+            self._catalog.remove_table(self._catalog.find_table(name).name)
 
     def publish(self, sql: str, **spend: Unpack[Spending]) -> Release:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
         release = self.session().sql(sql).release(**spend)
         asked = {name: value for name, value in spend.items() if value is not None}
-        with self._catalog.changing():
-            self._publications.add(Publication(sql, asked, release.request))
+        with self._catalog.lock_for_change():
+            self._publications.add_publication(Publication(sql, asked, release.request))
         return release
 
     def published(self) -> tuple[Published, ...]:
@@ -173,7 +173,7 @@ class Lab:
 
     def table(self, name: str) -> Table:
         """Return what was declared about a table, and its snapshot."""
-        return self._catalog.table(name)
+        return self._catalog.find_table(name)
 
     @property
     def contents(self) -> CatalogContents:
@@ -182,27 +182,27 @@ class Lab:
 
     def reading(self) -> AbstractContextManager[None]:
         """Keep every snapshot where it is until the block ends."""
-        return self._catalog.reading()
+        return self._catalog.lock_for_reading()
 
     def publications(self) -> tuple[Publication, ...]:
         """Return the questions that were published, with what was paid for them."""
-        return self._publications.all()
+        return self._publications.read_all()
 
     def tables(self) -> tuple[Table, ...]:
         """Return every table of the catalog."""
-        return tuple(self._catalog.tables().values())
+        return tuple(self._catalog.tables.values())
 
     def populations(self) -> tuple[str, ...]:
         """Return the populations that the tables are about."""
         return list_populations(self.tables())
 
     @cached_property
-    def engine(self) -> Engines:
+    def engine(self) -> EngineRouter:
         """What runs programs, wherever the snapshots lie."""
-        from sfumato.engines.router import Engines
+        from sfumato.engines.router import EngineRouter
 
         own = hmac.new(self._ranking_key(), b"schema", "sha256").hexdigest()[:16]
-        return Engines(self.folder, f"sfumato_{own}")
+        return EngineRouter(self.folder, f"sfumato_{own}")
 
     def __repr__(self) -> str:
         return f"Lab({self.folder.name!r}, tables={[table.name for table in self.tables()]})"
@@ -210,7 +210,7 @@ class Lab:
     # ---- parts ----
 
     def _granted(self, analyst: str) -> bool:
-        accounts = self.ledger.accounts()
+        accounts = self.ledger.list_accounts()
         named = isinstance(analyst, str) and ":" not in analyst
         return named and any(
             quota_account(population, analyst) in accounts for population in self.populations()
@@ -219,7 +219,7 @@ class Lab:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Allow one change at a time, and erase snapshots of no use before it and after."""
-        with self._catalog.changing():
+        with self._catalog.lock_for_change():
             self._erase_leftovers()
             try:
                 yield
@@ -230,18 +230,18 @@ class Lab:
         """Erase snapshots of no use; those in a place that cannot be reached now are left for later."""
         for snapshot in self._catalog.contents.leftovers:
             try:
-                with self._catalog.erasing():
+                with self._catalog.lock_for_erasing():
                     self.engine.erase(snapshot)
             except UsageError as problem:
                 if problem.code not in _UNREACHABLE:
                     raise
             else:
-                self._catalog.erased(snapshot)
+                self._catalog.forget_snapshot(snapshot)
 
     def _prepared(self, table: Table, source: Any) -> Table:
         """Return the table with a new snapshot and what is public about it."""
-        numbered = self._catalog.begin(replace(table, home=self.engine.home(source)))
-        self.engine.prepare(source, numbered.preparation(self._ranking_key()), numbered.snapshot_name)
+        numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
+        self.engine.prepare(source, numbered.make_preparation(self._ranking_key()), numbered.snapshot_name)
         if table.is_public:
             return count_public_facts(self.engine, numbered)
         if table.public_rows is not None:
@@ -262,7 +262,7 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
     if folder.exists() and any(folder.iterdir()):
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    place.create(folder, ledger)
+    create_ledger(folder, ledger)
     create_private_file(folder / _KEY, secrets.token_bytes(32))
     return Lab(folder)
 

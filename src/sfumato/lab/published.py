@@ -40,7 +40,7 @@ class Published:
 
         query = Query(Payer(self.lab, None), parse_question(self.text), self.text)
         plan = query.plan(cast("Spending", dict(self.spend)))
-        kept = self.lab.ledger.find(self.publication.request)
+        kept = self.lab.ledger.find_release(self.publication.request)
         if kept is None or plan.request != self.publication.request:
             raise PolicyError(
                 "SF-C134",

@@ -107,10 +107,10 @@ class FrameQuestions:
     def partition(self, frame: Frame[Query, Partition], name: str, column: Expression) -> Partition:
         """Return the rows of a frame by the value of a listed column."""
         domain = require_listed(self._rows(frame.relation), column)[1]
-        literals = [domain.at(place) for place in range(domain.low, domain.high + 1)]
+        literals = [domain.value_at(place) for place in range(domain.low, domain.high + 1)]
         parts = {
             shown: replace(frame, relation=Filter(frame.relation, Comparison(column, "=", Literal(literal))))
-            for shown, literal in zip(domain.shown(), literals, strict=True)
+            for shown, literal in zip(domain.show_values(), literals, strict=True)
         }
         return Partition(self.payer, name, parts, partial(_copies, frame.relation, column))
 
@@ -134,7 +134,7 @@ def _copies(relation: Relation, column: Expression, tables: Tables) -> int:
 
 
 def _read_top(plan: TopPlan, released: Released) -> ChosenValues:
-    shown = plan.subject.shown()
+    shown = plan.subject.show_values()
     values = tuple(shown[place] for place in decode_answer(released.answer)[0])
     return ChosenValues(values, Receipt.of(plan, released))
 
@@ -146,7 +146,7 @@ def _read_distance(plan: Plan[Distance, None], released: Released) -> NoisyFigur
 
 def _read_blocks(plan: BlockPlan, released: Released) -> NoisyFigure:
     domain = plan.subject
-    value = domain.show(decode_answer(released.answer)[0] + domain.low)
+    value = domain.show_value(decode_answer(released.answer)[0] + domain.low)
     return NoisyFigure(value, None, None, Receipt.of(plan, released))
 
 
@@ -160,7 +160,7 @@ def _read_bounds(plan: QuestionPlan, released: Released) -> ChosenRange:
 def _stretch(domain: Numbers | Periods, low: int, high: int) -> tuple[Any, Any]:
     """Return where the first place begins and where the last ends, within the old bounds; never empty."""
     end = min(high + 1, domain.high)
-    return domain.show(min(low, end - 1)), domain.show(end)
+    return domain.show_value(min(low, end - 1)), domain.show_value(end)
 
 
 # ---- expected errors ---------------------------------------------------------------------------------------

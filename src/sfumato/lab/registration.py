@@ -48,7 +48,7 @@ def agree_on_budget(ledger: Ledger, table: Table, budget: Budget | None) -> Budg
         _require_no_budget(table, budget)
         return None
     account = population_account(table.population)
-    if account in ledger.accounts():
+    if account in ledger.list_accounts():
         return _same_budget(ledger, account, budget)
     if not isinstance(budget, Budget):
         raise UsageError(
@@ -61,7 +61,7 @@ def agree_on_budget(ledger: Ledger, table: Table, budget: Budget | None) -> Budg
 
 def _same_budget(ledger: Ledger, account: str, budget: Budget | None) -> Budget:
     """A later table of a population shares its budget, whether or not it is named again."""
-    agreed = ledger.budget(account)
+    agreed = ledger.read_budget(account)
     if budget not in (None, agreed):
         raise PolicyError(
             "SF-C120",

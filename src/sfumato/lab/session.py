@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from sfumato.lab.graph import Graph
     from sfumato.lab.partition import Partition
     from sfumato.lab.sq_oracle import QueryOracle
-    from sfumato.learn.base.estimator import Paying
+    from sfumato.learn.base.estimator import PaidEstimator
     from sfumato.learn.evaluation import Evaluation
     from sfumato.privacy.exact import Number
     from sfumato.queries.frames import Frame
 
-Fitted = TypeVar("Fitted", bound="Paying")
+Fitted = TypeVar("Fitted", bound="PaidEstimator")
 
 
 class Session:
@@ -44,7 +44,7 @@ class Session:
         from sfumato.queries.aggregations import require_name
         from sfumato.queries.frames import Frame
 
-        return Frame.of(self._lab.table(require_name(name)).name, FrameQuestions(self._payer))
+        return Frame.from_table(self._lab.table(require_name(name)).name, FrameQuestions(self._payer))
 
     def graph(self, name: str) -> Graph:
         """Return a graph to ask about: its degrees, and the number of its edges."""
@@ -75,10 +75,10 @@ class Session:
         """
         from sfumato.learn import Search
         from sfumato.learn.base.fit_table import fit_table
-        from sfumato.learn.search_tables import search
+        from sfumato.learn.search_tables import search_table
         from sfumato.queries.aggregations import require_name
 
-        fits: Any = search if type(estimator) is Search else fit_table
+        fits: Any = search_table if type(estimator) is Search else fit_table
         fitted: Fitted = fits(self._payer, estimator, require_name(table), features, target, rows_per_unit)
         return fitted
 
@@ -96,12 +96,12 @@ class Session:
         bins: int = 20,
     ) -> Evaluation:
         """Measure a linear classifier that was learnt behind the curator on a table; charged first."""
-        from sfumato.learn.evaluate_tables import measured
-        from sfumato.learn.evaluation import Measure, spent
+        from sfumato.learn.evaluate_tables import evaluate_table
+        from sfumato.learn.evaluation import EvaluationPlan, read_budget
         from sfumato.queries.aggregations import require_name
 
-        measure, budget = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
-        return measured(self._payer, model, require_name(table), target, measure, budget, rows_per_unit)
+        measure, budget = EvaluationPlan.of(model, confidence, bins), read_budget(epsilon, delta, rho)
+        return evaluate_table(self._payer, model, require_name(table), target, measure, budget, rows_per_unit)
 
     @property
     def budget(self) -> BudgetView:

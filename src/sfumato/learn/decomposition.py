@@ -15,17 +15,17 @@ import numpy as np
 from sklearn.base import TransformerMixin
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Private
-from sfumato.oracle.blocks import COUNT, Block, share_of
-from sfumato.oracle.declared import View
-from sfumato.oracle.moments import gram, matrix, plain
+from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.oracle.blocks import COUNT, SumBlock, share_of
+from sfumato.oracle.integer_rows import RowTransform
+from sfumato.oracle.moments import build_gram_block, build_sum_block, read_gram_matrix
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.protocol import Answer, Oracle
+    from sfumato.oracle.protocol import Oracle, SumAnswer
 
     Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ _LENGTH = 0.3
 """Of √d: how long rows may be, from the mean. A public choice: longer rows keep their direction."""
 
 
-class PCA(TransformerMixin, Private):
+class PCA(TransformerMixin, PrivateEstimator):
     """The directions in which rows vary most.
 
     Behind the curator one scan says all where rows are many. Else products are taken around the private mean:
@@ -115,7 +115,7 @@ def _learnt(oracle: Oracle) -> _Moments:
     where their noise would be too wide to be drawn, which is public.
     """
     declared = oracle.declared
-    known = [Block((COUNT,), 1, 1, _ROWS), plain(declared.features, declared.norm, _SUMS)]
+    known = [SumBlock((COUNT,), 1, 1, _ROWS), build_sum_block(declared.features, declared.norm, _SUMS)]
     asked = _products(oracle) if oracle.scans else []
     counts, sums, *answers = oracle.sums([*known, *asked], share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
@@ -125,9 +125,9 @@ def _learnt(oracle: Oracle) -> _Moments:
     return found or _around(oracle, centre, rows, left)
 
 
-def _at_once(declared: Declared, products: Answer, centre: Floats, rows: float) -> _Moments | None:
+def _at_once(declared: Declared, products: SumAnswer, centre: Floats, rows: float) -> _Moments | None:
     """From products as they are; None where noise is more than little beside the variance of a feature."""
-    squares, noise = matrix(products, declared.features)
+    squares, noise = read_gram_matrix(products, declared.features)
     spread = squares / rows - np.outer(centre, centre)
     size = len(centre)
     if 2 * noise * math.sqrt(size) / rows >= _CLEAR * float(np.trace(spread)) / size:
@@ -136,9 +136,9 @@ def _at_once(declared: Declared, products: Answer, centre: Floats, rows: float) 
     return _Moments(declared.middles + halves * centre, spread * np.outer(halves, halves))
 
 
-def _products(oracle: Oracle) -> list[Block]:
+def _products(oracle: Oracle) -> list[SumBlock]:
     """All products as they are; none where their noise is too wide to be drawn."""
-    found = gram(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
+    found = build_gram_block(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
     try:
         oracle.noise([found], share_of(oracle.budget.main, _FIRST))
     except UsageError:
@@ -146,7 +146,7 @@ def _products(oracle: Oracle) -> list[Block]:
     return [found]
 
 
-def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:
+def _centre(sums: SumAnswer, rows: float, bounds: Floats) -> Floats:
     """The mean, in bounds, drawn to the middle as far as noise reaches."""
     mean = sums.values[:, 0] / bounds / rows
     noise = sums.deviation / float(bounds.min()) / rows
@@ -156,10 +156,12 @@ def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:
 
 def _around(oracle: Oracle, centre: Floats, rows: float, share: Fraction) -> _Moments:
     """Products of rows that are shortened towards the mean."""
-    view = oracle.around(View(_LENGTH * math.sqrt(len(centre)), centre=tuple(centre.tolist())))
+    view = oracle.transform_rows(
+        RowTransform(_LENGTH * math.sqrt(len(centre)), centre=tuple(centre.tolist()))
+    )
     declared = view.declared
-    (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=share)
-    squares, _ = matrix(products, declared.features)
+    (products,) = view.sums([build_gram_block(declared.features, declared.norm, Fraction(1))], share=share)
+    squares, _ = read_gram_matrix(products, declared.features)
     return _Moments(declared.middles, squares * np.outer(declared.halves, declared.halves) / rows)
 
 

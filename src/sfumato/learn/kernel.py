@@ -14,13 +14,15 @@ import numpy as np
 
 from sfumato.errors import PolicyError
 from sfumato.learn.linear.classifiers import LinearSVC
-from sfumato.oracle.declared import Frame, given
+from sfumato.oracle.array_features import read_arrays
+from sfumato.oracle.integer_rows import ArrayBounds
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
 
     Floats = NDArray[np.float64]
 
@@ -83,7 +85,7 @@ class KernelSVC(LinearSVC):
         self.waves = waves
         self.seed = seed
 
-    def _given(self, rows: Floats, target: Any) -> Given:
+    def _given(self, rows: Floats, target: Any) -> ArrayInput:
         frame = self._frame(rows.shape[1])
         directions = np.random.default_rng(self.seed).normal(
             0.0,
@@ -93,9 +95,11 @@ class KernelSVC(LinearSVC):
         self.origin_, self.directions_ = frame.middles, directions / frame.halves
         self.low_, self.high_ = frame.middles - frame.halves, frame.middles + frame.halves
         waves = self._waves(rows)
-        return given(waves, Frame.of(waves.shape[1], None, 1.0), labels=(target, self.classes_.tolist()))
+        return read_arrays(
+            waves, ArrayBounds.of(waves.shape[1], None, 1.0), labels=(target, self.classes_.tolist())
+        )
 
-    def begin(self, features: Any, declared: Declared) -> None:
+    def begin_fit(self, features: Any, declared: Declared) -> None:
         raise PolicyError(
             "SF-E140",
             "Kernels are learnt on own arrays only.",

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato.learn.base.estimator import declared_classes
-from sfumato.learn.base.supervised import PrivateClassifier, one_each
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Multiply
-from sfumato.oracle.declared import Labels, codes, given_listed, listed_categories
-from sfumato.oracle.moments import plain
+from sfumato.learn.base.estimator import check_classes
+from sfumato.learn.base.supervised import PrivateClassifier, check_target
+from sfumato.oracle.array_features import check_categories, encode_labels, read_listed_arrays
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Multiply, SumBlock
+from sfumato.oracle.declared import Labels
+from sfumato.oracle.moments import build_sum_block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
@@ -84,22 +86,22 @@ class GaussianNB(PrivateClassifier):
         return found
 
 
-def _by_class(declared: Declared) -> Key:
+def _by_class(declared: Declared) -> CellKey:
     if not isinstance(declared.target, Labels):
         raise AssertionError(declared.target)
-    return Key(declared.target.value, len(declared.target.classes))
+    return CellKey(declared.target.value, len(declared.target.classes))
 
 
-def _blocks(declared: Declared) -> list[Block]:
+def _blocks(declared: Declared) -> list[SumBlock]:
     """Squares are measured from half their largest value, which halves what a row adds to them."""
     centred = [
         Add(Multiply(feature.value, feature.value), Constant(-(feature.bound**2 // 2)))
         for feature in declared.features
     ]
     return [
-        Block((COUNT,), 1, 1, _COUNTS),
-        plain(declared.features, declared.norm, _SUMS),
-        Block.within(centred, declared.spans, _SQUARES),
+        SumBlock((COUNT,), 1, 1, _COUNTS),
+        build_sum_block(declared.features, declared.norm, _SUMS),
+        SumBlock.within(centred, declared.spans, _SQUARES),
     ]
 
 
@@ -158,17 +160,17 @@ class CategoricalNB(PrivateClassifier):
         self.alpha = alpha
         self.budget = budget
 
-    def _given(self, rows: Any, target: Any) -> Given:
-        self.categories_ = listed_categories(self.categories, rows.shape[1])
-        return given_listed(rows, self.categories_, labels=(target, self.classes_.tolist()))
+    def _given(self, rows: Any, target: Any) -> ArrayInput:
+        self.categories_ = check_categories(self.categories, rows.shape[1])
+        return read_listed_arrays(rows, self.categories_, labels=(target, self.classes_.tolist()))
 
-    def begin(self, features: Sequence[str], declared: Declared) -> None:
-        super().begin(features, declared)
+    def begin_fit(self, features: Sequence[str], declared: Declared) -> None:
+        super().begin_fit(features, declared)
         self.categories_ = [list(each.categories) for each in declared.features]
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        groupings = [[Key(each.value, len(each.categories))] for each in declared.features]
+        groupings = [[CellKey(each.value, len(each.categories))] for each in declared.features]
         found = [each[0].values for each in oracle.histograms(groupings, [COUNT], [_by_class(declared)])]
         rows = np.maximum(np.mean([each.sum(axis=0) for each in found], axis=0), 1.0)
         smooth = float(self.alpha)
@@ -182,14 +184,14 @@ class CategoricalNB(PrivateClassifier):
     def _log_scores(self, rows: Any) -> Floats:
         scores = np.tile(np.log(self.class_prior_), (len(rows), 1))
         for place, (values, shares) in enumerate(zip(self.categories_, self.feature_prob_, strict=True)):
-            at = codes(rows[:, place], values)
+            at = encode_labels(rows[:, place], values)
             scores += np.where(at[:, None] >= 0, np.log(shares)[np.maximum(at, 0)], 0.0)
         return scores
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
         rows = validate_data(self, X, dtype=None, ensure_all_finite=False)
-        self.classes_ = np.array(declared_classes(self.classes))
-        return rows, one_each(rows, y)
+        self.classes_ = np.array(check_classes(self.classes))
+        return rows, check_target(rows, y)
 
     def _rows(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)

@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state
 from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
-from sfumato.oracle.blocks import Add, Block, Constant, Divide, Key, Lookup, Multiply
-from sfumato.oracle.gradients import labels
-from sfumato.oracle.spread import spread
+from sfumato.oracle.blocks import Add, CellKey, Constant, Divide, Lookup, Multiply, SumBlock
+from sfumato.oracle.declared import require_labels
+from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
@@ -69,20 +69,20 @@ class Waves:
         found: Floats = self.steps * np.array(self.bounds) * (2 * math.pi / _PERIOD)
         return found
 
-    def block(self, terms: tuple[Value, ...] = ()) -> Block:
+    def block(self, terms: tuple[Value, ...] = ()) -> SumBlock:
         """A row has one place of every wave: cos² + sin² ≤ 1, rounded towards nothing."""
         both = [abs(c) + abs(s) for c, s in zip(_COSINES, _SINES, strict=True)]
         squares = [c * c + s * s for c, s in zip(_COSINES, _SINES, strict=True)]
-        return Block(terms, len(self.steps) * max(both), len(self.steps) * max(squares))
+        return SumBlock(terms, len(self.steps) * max(both), len(self.steps) * max(squares))
 
     def places(self, oracle: Oracle) -> tuple[Oracle, list[Value]]:
         """Where in each wave a row is, as columns."""
         found: list[Value] = []
         for at in range(0, len(self.steps), _TOGETHER):
-            oracle, along = oracle.remember(
+            oracle, along = oracle.with_columns(
                 [self._along(oracle.declared, row) for row in self.steps[at : at + _TOGETHER].tolist()]
             )
-            oracle, places = oracle.remember(list(map(_place, along)))
+            oracle, places = oracle.with_columns(list(map(_place, along)))
             found += places
         return oracle, found
 
@@ -158,8 +158,8 @@ class NearestNeighbors(PrivateClassifier):
         waves = Waves.drawn(declared, self._count(oracle), width, check_random_state(self.random_state))
         oracle, places = waves.places(oracle)
         terms = tuple(Lookup(place, table) for table in (_COSINES, _SINES) for place in places)
-        of = labels(declared)
-        (answer,) = oracle.sums([waves.block(terms)], [Key(of.value, len(of.classes))], share=left)
+        of = require_labels(declared)
+        (answer,) = oracle.sums([waves.block(terms)], [CellKey(of.value, len(of.classes))], share=left)
         self.prototypes_ = answer.values.T / _HEIGHT
         self.width_ = width
         self.slopes_ = waves.slopes
@@ -175,7 +175,7 @@ class NearestNeighbors(PrivateClassifier):
         """The width, and the share of the spend that is left."""
         if self.width is not None:
             return float(positive(self.width, "width")), Fraction(1)
-        found = spread(oracle, _SPREAD)
+        found = measure_spread(oracle, _SPREAD)
         return _WIDTH * float(np.linalg.norm(found.deviation)), 1 - _SPREAD
 
     def votes(self, X: Any) -> Floats:  # noqa: N803

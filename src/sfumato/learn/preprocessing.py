@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Private
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Divide, Key, Multiply
-from sfumato.oracle.moments import plain
+from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock
+from sfumato.oracle.moments import build_sum_block
 from sfumato.privacy.exact import exact, whole
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _FINE = 64
 """So many equal parts of the bounds are counted to find where bins should end."""
 
 
-class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
+class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Features less their private mean, in private deviations.
 
     Privacy
@@ -66,9 +66,9 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
             for each in declared.features
         ]
         blocks = [
-            Block((COUNT,), 1, 1, _COUNTS),
-            plain(declared.features, declared.norm, _SUMS),
-            Block.within(squares, declared.spans, _SQUARES),
+            SumBlock((COUNT,), 1, 1, _COUNTS),
+            build_sum_block(declared.features, declared.norm, _SUMS),
+            SumBlock.within(squares, declared.spans, _SQUARES),
         ]
         counts, sums, second = oracle.sums(blocks)
         rows = max(1.0, float(counts.values[0, 0]))
@@ -88,7 +88,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
         return found
 
 
-class RobustScaler(OneToOneFeatureMixin, TransformerMixin, Private):
+class RobustScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Features less their private median, in private spans between two quantiles; by pure ε.
 
     Far rows do not move it, as they do a mean. Where a span is less than a step, the feature is left as wide
@@ -149,7 +149,7 @@ def _three(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
     return low, _HALF, high
 
 
-class Bins(OneToOneFeatureMixin, TransformerMixin, Private):
+class Bins(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Features as the numbers of bins that hold about equally many rows, from noisy counts.
 
     Privacy
@@ -196,10 +196,10 @@ class Bins(OneToOneFeatureMixin, TransformerMixin, Private):
         return np.column_stack(columns).astype(np.float64)
 
 
-def _part(feature: Feature, width: int) -> Key:
+def _part(feature: Feature, width: int) -> CellKey:
     """Which of the equal parts, so many steps wide, a feature lies in."""
     place = Divide(Add(feature.value, Constant(feature.bound)), Constant(width))
-    return Key(place, 2 * feature.bound // width + 1)
+    return CellKey(place, 2 * feature.bound // width + 1)
 
 
 def _edges(counts: Floats, width: float, shares: Floats) -> Floats:

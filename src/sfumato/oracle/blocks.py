@@ -1,7 +1,7 @@
 """What learners ask for: many sums over rows at once, with noise for what one unit moves in all of them.
 
 A learner composes integers of a row from the closed list below; engines compute them, and so does NumPy over
-one's own arrays. How far a row can move a sum follows from declared bounds by `span`, never from data.
+one's own arrays. How far a row can move a sum follows from declared bounds by `value_range`, never from data.
 
 Because : docs/proofs/statistics.md
 """
@@ -17,8 +17,9 @@ from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
-from sfumato.engines.program import Counted, Key, Program, Tallied, Total
+from sfumato.engines.program import CellKey, CellSums, Counted, HistogramCounts, Total
 from sfumato.engines.rows import Bounded
+from sfumato.engines.value_ranges import ValueRanges, value_range
 from sfumato.engines.values import (
     Add,
     Among,
@@ -66,7 +67,7 @@ __all__ = [
     "Among",
     "AtLeast",
     "AtMost",
-    "Block",
+    "CellKey",
     "Choose",
     "Column",
     "Constant",
@@ -74,7 +75,7 @@ __all__ = [
     "Either",
     "Every",
     "Greatest",
-    "Key",
+    "HistogramCounts",
     "Least",
     "Less",
     "Lookup",
@@ -84,14 +85,14 @@ __all__ = [
     "Predicate",
     "Same",
     "Some",
-    "Tallied",
+    "SumBlock",
     "Value",
+    "build_step",
     "limit_rows",
     "price_blocks",
     "price_histograms",
     "share_of",
     "split_histograms",
-    "step",
     "value_range",
 ]
 
@@ -99,61 +100,11 @@ COUNT = Constant(1)
 """What a row adds to the number of rows."""
 
 
-# ---- what one row can reach --------------------------------------------------------------------------------
-
-
-def value_range(
-    value: Value, spans: Spans, known: dict[int, tuple[int, int]] | None = None
-) -> tuple[int, int]:
-    """Between which integers a value lies, whatever the row. `known` is for parts that are held elsewhere."""
-    return _span(value, spans, {} if known is None else known)
-
-
-def _span(value: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Each part once: parts are shared, and `known` is by identity while the whole is held."""
-    if id(value) not in known:
-        known[id(value)] = _ends(value, spans, known)
-    return known[id(value)]
-
-
-def _ends(value: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    match value:
-        case Column():
-            return spans[value]
-        case Constant(int(number)):
-            return number, number
-        case Lookup(_, entries):
-            listed = [entry for entry in entries if entry is not None]
-            return min(listed), max(listed)
-        case Add(left, right):
-            one, other = _span(left, spans, known), _span(right, spans, known)
-            return one[0] + other[0], one[1] + other[1]
-        case Multiply(left, right):
-            return _product(left, right, spans, known)
-        case Divide(left, Constant(int(number))) if number > 0:
-            low, high = _span(left, spans, known)
-            return low // number, high // number
-        case Choose(_, one, other) | Either(one, other):
-            first, second = _span(one, spans, known), _span(other, spans, known)
-            return min(first[0], second[0]), max(first[1], second[1])
-        case Least(left, right) | Greatest(left, right):
-            end = min if isinstance(value, Least) else max
-            first, second = _span(left, spans, known), _span(right, spans, known)
-            return end(first[0], second[0]), end(first[1], second[1])
-    raise TypeError(type(value).__name__)
-
-
-def _product(left: Value, right: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    one, other = _span(left, spans, known), _span(right, spans, known)
-    corners = [a * b for a in one for b in other]
-    return (max(0, min(corners)) if left is right else min(corners)), max(corners)
-
-
 # ---- sums that share one noise -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SumBlock:
     """Terms that share one noise. In all of them together a row adds at most `l1`, and `l2_squared`."""
 
     terms: tuple[Value, ...]
@@ -165,19 +116,19 @@ class Block:
     """What it is paid for with, where that is not the spend of the question."""
 
     @classmethod
-    def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> Block:
+    def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> SumBlock:
         """Bounded by the reach of each term on its own."""
-        known: dict[int, tuple[int, int]] = {}
-        reach = [max(map(abs, _span(term, spans, known))) for term in terms]
+        ranges = ValueRanges(spans)
+        reach = [ranges.reach(term) for term in terms]
         return cls(tuple(terms), sum(reach), sum(each * each for each in reach), share)
 
 
 @tagged("Joint", "program", "blocks")
 @dataclass(frozen=True, slots=True)
-class Joint:
+class SumStep:
     """Noisy sums over listed cells, block by block, from one scan."""
 
-    program: Program
+    program: CellSums
     blocks: tuple[NoisySum[int], ...]
 
     def event(self) -> Event:
@@ -199,7 +150,7 @@ def share_of(spend: Spend, share: Fraction) -> Spend:
     return GaussianSpend(root_up(spend.multiplier**2 / share), spend.words)
 
 
-def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> NoisySum[int]:
+def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) -> NoisySum[int]:
     """A unit of so many rows moves a block by all of them; replacing it takes one away and adds another."""
     times = rows * (2 if replaced else 1)
     sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2)
@@ -223,16 +174,20 @@ def limit_rows(source: RowSource, rows_per_unit: int) -> tuple[RowSource, int]:
     return replace(source, rows=bounded, where=Every(), max_rows=rows_per_unit), rows_per_unit
 
 
-def step(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
+def build_step(
+    source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
+) -> SumStep:
     replaced = source.table.neighbours is Neighbours.REPLACE_ONE
     terms = tuple(Counted() if term is COUNT else Total(term) for block in blocks for term in block.terms)
-    program = Program(source.rows, source.where, tuple(keys), terms)
-    return Joint(program, tuple(noisy(block, spend, source.max_rows, replaced) for block in blocks))
+    program = CellSums(source.rows, source.where, tuple(keys), terms)
+    return SumStep(
+        program, tuple(calibrate_noise(block, spend, source.max_rows, replaced) for block in blocks)
+    )
 
 
 def price_blocks(
-    source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend
-) -> Plan[Joint, None]:
+    source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
+) -> Plan[SumStep, None]:
     """Sums of blocks in every cell, to be charged and then read in one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
@@ -240,16 +195,16 @@ def price_blocks(
         *describe_truncation(source.table),
         "Numbers outside their declared bounds count as the nearer bound",
     )
-    return Plan(source.table, spend, (step(source, keys, blocks, spend),), None, bias)
+    return Plan(source.table, spend, (build_step(source, keys, blocks, spend),), None, bias)
 
 
 def price_histograms(
     source: RowSource,
-    groupings: Sequence[Sequence[Key]],
-    keys: Sequence[Key],
-    blocks: Sequence[Block],
+    groupings: Sequence[Sequence[CellKey]],
+    keys: Sequence[CellKey],
+    blocks: Sequence[SumBlock],
     spend: Spend,
-) -> Plan[Joint, None]:
+) -> Plan[SumStep, None]:
     """Each block's one term by several groupings at once: a sum for each of their cells, all in one scan."""
     if len(groupings) == 1:
         return price_blocks(source, (*groupings[0], *keys), blocks, spend)
@@ -261,7 +216,7 @@ def price_histograms(
     return price_blocks(source, keys, wide, spend)
 
 
-def _cells(grouping: Sequence[Key]) -> list[Every]:
+def _cells(grouping: Sequence[CellKey]) -> list[Every]:
     """A condition for each cell, the last key fastest."""
     found: list[tuple[Predicate, ...]] = [()]
     for key in grouping:
@@ -270,7 +225,10 @@ def _cells(grouping: Sequence[Key]) -> list[Every]:
 
 
 def split_histograms(
-    answer: Sequence[Sequence[int]], groupings: Sequence[Sequence[Key]], keys: Sequence[Key], blocks: int
+    answer: Sequence[Sequence[int]],
+    groupings: Sequence[Sequence[CellKey]],
+    keys: Sequence[CellKey],
+    blocks: int,
 ) -> list[list[Any]]:
     """What `tabled` answers, as an array for each block of each grouping: its cells by those of the keys."""
     import numpy as np

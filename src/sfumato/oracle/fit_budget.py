@@ -79,7 +79,7 @@ class FitBudget:
     def sums(self) -> tuple[events.Event, ...]:
         """The price of the whole if it is spent on sums, `main` as such."""
         first = () if self.aside is None else (events.Pure(self.aside.epsilon),)
-        return (*first, event_of(self.main))
+        return (*first, to_event(self.main))
 
     @property
     def events(self) -> tuple[events.Event, ...]:
@@ -90,7 +90,7 @@ class FitBudget:
         return self.words or (f"ε = {shown(self.epsilon)}" if self.epsilon else "")
 
 
-def event_of(amount: Spend) -> events.Event:
+def to_event(amount: Spend) -> events.Event:
     if isinstance(amount, GaussianSpend):
         return events.Gaussian(amount.multiplier)
     return events.Pure(amount.epsilon)
@@ -100,7 +100,7 @@ def _spent(main: Spend, share: Fraction, delta: Fraction) -> Fraction:
     """The ε of a share of a spend, at this δ."""
     if isinstance(main, PureSpend) or not share:
         return main.epsilon * share if isinstance(main, PureSpend) else Fraction(0)
-    return raised(composition.epsilon([event_of(share_of(main, share))], delta))
+    return raised(composition.epsilon([to_event(share_of(main, share))], delta))
 
 
 def _root_down(square: Fraction) -> Fraction:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import viz
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.oracle.blocks import share_of
-from sfumato.oracle.fit_budget import FitBudget, event_of
+from sfumato.oracle.fit_budget import FitBudget, to_event
 from sfumato.privacy import composition, events
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import Repeated, Sequential
@@ -80,7 +80,7 @@ class Guarantee:
         return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {self.rho:.4g}"
 
 
-def together(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
+def describe_fits(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
     """Several fits on the same rows, in words; nothing where there was one."""
     if fits.total() == 1:
         return ""
@@ -108,7 +108,7 @@ def _replaced(budget: FitBudget) -> str:
     instead = 2 * float(budget.alone.epsilon)
     if budget.first:
         before = GaussianSpend(budget.main.multiplier / 2, "")
-        instead += composition.epsilon([event_of(share_of(before, budget.first))], delta)
+        instead += composition.epsilon([to_event(share_of(before, budget.first))], delta)
     first = 0.0 if budget.aside is None else 2 * float(budget.aside.epsilon)
     return _words(first + max(doubled, instead), float(budget.delta))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.oracle.blocks import Block, Constant, Multiply
+from sfumato.oracle.blocks import Constant, Multiply, SumBlock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.declared import Feature
-    from sfumato.oracle.protocol import Answer
+    from sfumato.oracle.protocol import SumAnswer
 
     Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ _SQUARE, _MIXED = 5, 7
 """A mixed product stands for two entries of the matrix, so it may weigh up to √2 times a square."""
 
 
-def gram(features: Sequence[Feature], norm: int | None, share: Fraction) -> Block:
+def build_gram_block(features: Sequence[Feature], norm: int | None, share: Fraction) -> SumBlock:
     """Σ v vᵀ: squares and mixed products, the upper triangle row by row.
 
     With ‖v‖ ≤ N: 5²·Σ vᵢ⁴ + 7²·Σ_{i<j} vᵢ²vⱼ² ≤ 5²·(Σ vᵢ²)² = (5N²)², as 7² < 2·5².
@@ -43,10 +43,10 @@ def gram(features: Sequence[Feature], norm: int | None, share: Fraction) -> Bloc
     if norm is not None:
         l1 = min(l1, _SQUARE * norm**2 + _MIXED * (len(features) - 1) * norm**2 // 2 + 1)
         l2_squared = min(l2_squared, (_SQUARE * norm**2) ** 2)
-    return Block(tuple(terms), l1, l2_squared, share)
+    return SumBlock(tuple(terms), l1, l2_squared, share)
 
 
-def matrix(answer: Answer, features: Sequence[Feature]) -> tuple[Floats, float]:
+def read_gram_matrix(answer: SumAnswer, features: Sequence[Feature]) -> tuple[Floats, float]:
     """The symmetric matrix of Σ z zᵀ, z in bounds, and the deviation of the noise of its mixed entries."""
     size = len(features)
     bounds = np.array([float(each.bound) for each in features])
@@ -58,7 +58,9 @@ def matrix(answer: Answer, features: Sequence[Feature]) -> tuple[Floats, float]:
     return found / np.outer(bounds, bounds), answer.deviation / _MIXED / float(np.min(bounds)) ** 2
 
 
-def cross(features: Sequence[Feature], target: Feature, norm: int | None, share: Fraction) -> Block:
+def build_cross_block(
+    features: Sequence[Feature], target: Feature, norm: int | None, share: Fraction
+) -> SumBlock:
     """Σ v·y: ‖v·y‖ = ‖v‖·|y|."""
     terms = tuple(Multiply(each.value, target.value) for each in features)
     reach = [each.bound * target.bound for each in features]
@@ -66,17 +68,17 @@ def cross(features: Sequence[Feature], target: Feature, norm: int | None, share:
     if norm is not None:
         l2_squared = min(l2_squared, norm**2 * target.bound**2)
         l1 = min(l1, _root_up(len(features) * l2_squared))
-    return Block(terms, l1, l2_squared, share)
+    return SumBlock(terms, l1, l2_squared, share)
 
 
-def plain(features: Sequence[Feature], norm: int | None, share: Fraction) -> Block:
+def build_sum_block(features: Sequence[Feature], norm: int | None, share: Fraction) -> SumBlock:
     """Σ v."""
     reach = [each.bound for each in features]
     l1, l2_squared = sum(reach), sum(each * each for each in reach)
     if norm is not None:
         l2_squared = min(l2_squared, norm**2)
         l1 = min(l1, _root_up(len(features) * l2_squared))
-    return Block(tuple(each.value for each in features), l1, l2_squared, share)
+    return SumBlock(tuple(each.value for each in features), l1, l2_squared, share)
 
 
 def _pairs(size: int) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ _PLACES = 2**8
 """So many rows are computed of at a time, never more and never fewer."""
 
 
-def one_by_one(compute: Callable[[Any], Any], rows: Any) -> NDArray[Any]:
+def compute_row_by_row(compute: Callable[[Any], Any], rows: Any) -> NDArray[Any]:
     """What a function says of each row of an array or a frame; it has one answer a row."""
     count: int = len(rows)
     if not count:

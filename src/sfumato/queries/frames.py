@@ -91,7 +91,7 @@ class Frame(Generic[AskedQuestion, Parts]):
     steps: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: str, asks: QuestionMaker[AskedQuestion, Parts]) -> Frame[AskedQuestion, Parts]:
+    def from_table(cls, table: str, asks: QuestionMaker[AskedQuestion, Parts]) -> Frame[AskedQuestion, Parts]:
         return cls(Alias(BaseTable(table), table), asks, steps=(f"table({table!r})",))
 
     def units(self) -> Frame[AskedQuestion, Parts]:

@@ -34,7 +34,7 @@ SPEND = PureSpend(Fraction(1), Fraction(1, 10**6))
 @pytest.fixture
 def tables(catalog: Catalog, file: Path) -> Tables:
     """One table, of which most is asked; or many."""
-    return catalog.table if file.stem == "one" else TABLES.__getitem__
+    return catalog.find_table if file.stem == "one" else TABLES.__getitem__
 
 
 def _blocks(file: Path) -> list[tuple[str, str]]:

@@ -169,13 +169,13 @@ def key_columns(plan: QuestionPlan, noisy: NoisyAnswer) -> list[list[Any]]:
         return [[_told(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
     shape = [each.size for each in domains if not isinstance(each, FreeTexts)]
     places = np.unravel_index(np.arange(noisy.cells), shape) if shape else ()
-    shown = [each.shown() for each in domains if not isinstance(each, FreeTexts)]
+    shown = [each.show_values() for each in domains if not isinstance(each, FreeTexts)]
     return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
 
 
 def _told(domain: Domain, raw: Any) -> Any:
     """What a bought key stands for, as people see it."""
-    return raw if isinstance(domain, FreeTexts) else domain.show(raw)
+    return raw if isinstance(domain, FreeTexts) else domain.show_value(raw)
 
 
 def decode_places(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:

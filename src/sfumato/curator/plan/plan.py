@@ -106,7 +106,7 @@ def _steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...]
         return (_discovered_keys(resolved, measured, spend, split.other),)
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
-    sums = engine.Program(rows, where, keys, tuple(each.of.term for each in measured))
+    sums = engine.CellSums(rows, where, keys, tuple(each.of.term for each in measured))
     choices = tuple(
         _choices(resolved, part, quantiles, spend.choice(split.other))
         for part, quantiles in resolved.quantiles
@@ -135,7 +135,7 @@ def _choices(
     mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
         mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
-    return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
+    return Choices(engine.CellHistogram(rows, where, keys, value, domain.size), mechanism, count)
 
 
 def _discovered_keys(
@@ -145,7 +145,7 @@ def _discovered_keys(
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
-    program = engine.Keyed(rows, where, keys, tuple(each.of.term for each in measured))
+    program = engine.KeyedSums(rows, where, keys, tuple(each.of.term for each in measured))
     return DiscoveredKeys(
         program, _key_mechanism(spend.choice(part), spend.delta, resolved.contribution.keys), measured
     )
@@ -175,6 +175,6 @@ def _bias(resolved: ResolvedQuestion) -> list[str]:
         )
     if resolved.discovers_keys:
         found.append("Groups with few units are not shown")
-    if question.chooses:
-        found.append("Groups were chosen by noisy numbers, which favours those that the noise raised")
+    if question.chooses_groups:
+        found.append("Groups were chosen by noisy numbers, so luck may have favoured those that are shown")
     return found

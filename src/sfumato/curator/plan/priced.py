@@ -14,14 +14,14 @@ from sfumato.privacy.events import Event, Sequential
 if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.plan.spend import Spend
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import EngineProgram
 
 
 class Step(Protocol):
     """A program for the engine, its price, and the one function that adds noise to what it answers."""
 
     @property
-    def program(self) -> Asked: ...
+    def program(self) -> EngineProgram: ...
 
     def event(self) -> Event: ...
 

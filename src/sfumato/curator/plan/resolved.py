@@ -60,11 +60,11 @@ class Grouping:
         """Whether every group is known beforehand."""
         return countable(self.domain)
 
-    def engine_key(self) -> engine.Key:
+    def engine_key(self) -> engine.CellKey:
         """Return the key as engines group by it: places from 0 on."""
         if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
-        return engine.Key(add_integer(self.part.value, -self.domain.low), self.domain.size)
+        return engine.CellKey(add_integer(self.part.value, -self.domain.low), self.domain.size)
 
 
 class ResolvedQuestion:

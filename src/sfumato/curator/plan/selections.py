@@ -17,9 +17,17 @@ from sfumato.curator.plan.aggregates import aggregate_range, compute_aggregate
 from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.curator.plan.summands import Summand, list_summands
 from sfumato.curator.question.measurement import Aggregate, CovarianceOf, MeanOf, QuantileOf, VarianceOf
-from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total, Units
+from sfumato.engines.program import (
+    CellHistogram,
+    CellHistograms,
+    CellKey,
+    CellSums,
+    Counted,
+    CountedUnits,
+    Total,
+)
 from sfumato.engines.rows import Scan
-from sfumato.engines.values import Block
+from sfumato.engines.values import UnitBlock
 from sfumato.errors import PolicyError
 from sfumato.noise import BlockMedian, QuantilesMechanism, TopK
 from sfumato.noise.histograms import Histograms
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.question.relation import Expression
-    from sfumato.engines.program import Tallied
+    from sfumato.engines.program import HistogramCounts
     from sfumato.engines.values import Value
     from sfumato.privacy.events import Event
 
@@ -51,7 +59,7 @@ _FINEST = 20
 class Top:
     """The places of the greatest sums: one sum in many cells, or many sums in one."""
 
-    program: Program
+    program: CellSums
     mechanism: TopK
 
     def event(self) -> Event:
@@ -63,7 +71,7 @@ class Top:
 
 def plan_choice(source: RowSource, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Plan[Top, None]:
     """Return the plan for the places of the greatest sums; the mechanism knows what a row adds at most."""
-    program = Program(source.rows, source.where, (), tuple(map(Total, terms)))
+    program = CellSums(source.rows, source.where, (), tuple(map(Total, terms)))
     return Plan(source.table, spend, (Top(program, mechanism),), None, describe_truncation(source.table))
 
 
@@ -85,10 +93,10 @@ def plan_top(
 ) -> Plan[Top, Listed | Numbers | Periods]:
     """Return the plan for the k most frequent values. One unit moves a count by its rows, or by one."""
     part, domain = require_listed(source, column)
-    key = Key(add_integer(part.value, -domain.low), domain.size)
+    key = CellKey(add_integer(part.value, -domain.low), domain.size)
     if k > domain.size:
         raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
-    program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
+    program = CellSums(source.rows, source.where, (key,), (CountedUnits() if by_units else Counted(),))
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
     mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
     return Plan(source.table, spend, (Top(program, mechanism),), domain, describe_truncation(source.table))
@@ -114,7 +122,7 @@ class Ranked:
     def event(self) -> Event:
         return Repeated(self.mechanism.event(self.rows), self.values)
 
-    def release(self, exact: Tallied) -> list[list[list[int]]]:
+    def release(self, exact: HistogramCounts) -> list[list[list[int]]]:
         """Return a table for each value: one row a share, one column a cell."""
         cells, places, counts = exact.triplets()
         return [
@@ -133,21 +141,21 @@ class Ranked:
 class Ranks:
     """Quantiles of several values of a table's rows, from one scan."""
 
-    program: Tallies
+    program: CellHistograms
     ranked: Ranked
 
     def event(self) -> Event:
         return self.ranked.event()
 
-    def release(self, exact: Tallied) -> list[list[list[int]]]:
+    def release(self, exact: HistogramCounts) -> list[list[list[int]]]:
         return self.ranked.release(exact)
 
 
 def plan_ranks(
-    source: RowSource, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
+    source: RowSource, keys: Sequence[CellKey], values: Sequence[Value], ranked: Ranked, spend: Spend
 ) -> Plan[Ranks, None]:
     """Return the plan for quantiles of values that lie from 0 on, read in one scan."""
-    program = Tallies(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
+    program = CellHistograms(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
     return Plan(source.table, spend, (Ranks(program, ranked),), None, describe_truncation(source.table))
 
 
@@ -159,7 +167,7 @@ def plan_ranks(
 class BlockQuantiles:
     """The middle of a quantile of every block. A unit is in one block, whatever its rows."""
 
-    program: Tally
+    program: CellHistogram
     mechanism: BlockMedian
     share: Fraction
     changed: int
@@ -167,7 +175,7 @@ class BlockQuantiles:
     def event(self) -> Event:
         return self.mechanism.event(self.changed)
 
-    def release(self, exact: Tallied) -> int:
+    def release(self, exact: HistogramCounts) -> int:
         middle = _middle(self.mechanism)
         cells, places, counts = exact.triplets()
         ends = np.searchsorted(cells, np.arange(self.mechanism.blocks + 1))
@@ -200,7 +208,7 @@ class BlockEstimates:
     Doubles do no harm here: a block's number may be any function of its rows.
     """
 
-    program: Program
+    program: CellSums
     mechanism: BlockMedian
     aggregate: MeanOf | VarianceOf | CovarianceOf
     of: tuple[Summand, ...]
@@ -233,20 +241,20 @@ def plan_subsample(
         raise PolicyError(
             "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without JOIN or units()"
         )
-    key = Key(Block(source.rows.at, blocks), blocks)
+    key = CellKey(UnitBlock(source.rows.at, blocks), blocks)
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
     step: BlockQuantiles | BlockEstimates
     domain: Numbers | Periods
     if isinstance(aggregate, QuantileOf):
         part, domain = _fit(lower_expression(aggregate.of, source.scope))
         value: Any = add_integer(part.value, -domain.low)
-        program = Tally(source.rows, source.where, (key,), value, domain.size)
+        program = CellHistogram(source.rows, source.where, (key,), value, domain.size)
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockQuantiles(program, mechanism, aggregate.share, changed)
     else:
         of = list_summands(aggregate, source)
         domain = _grid(*aggregate_range(aggregate, of))
-        sums = Program(source.rows, source.where, (key,), tuple(each.term for each in of))
+        sums = CellSums(source.rows, source.where, (key,), tuple(each.term for each in of))
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockEstimates(sums, mechanism, aggregate, of, domain, changed)
     return Plan(source.table, spend, (step,), domain, describe_truncation(source.table))

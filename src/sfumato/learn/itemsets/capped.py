@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.oracle.blocks import COUNT, Block, Key, Lookup, share_of
+from sfumato.oracle.blocks import COUNT, CellKey, Lookup, SumBlock, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,8 +99,8 @@ def sizes(oracle: Oracle, size: Size, share: Fraction) -> Sizes:
     spend = oracle.budget.aside
     if spend is None:
         raise AssertionError("a histogram of sizes is paid for aside")
-    key = Key(Lookup(size.value, size.bars), len(_CAPS) + 2)
-    (answer,) = oracle.sums([Block((COUNT,), 1, 1)], [key], share=share, out_of=spend)
+    key = CellKey(Lookup(size.value, size.bars), len(_CAPS) + 2)
+    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [key], share=share, out_of=spend)
     bars = answer.values[0]
     kept = np.where(bars < _SURE * answer.deviation, 0.0, bars)
     kept[0] = max(0.0, bars[0])
@@ -120,12 +120,12 @@ class Cap:
     lost: float
     """Of all that would be counted, this share is not, about."""
 
-    def block(self, terms: Sequence[Value], share: Fraction = Fraction(1)) -> Block:
+    def block(self, terms: Sequence[Value], share: Fraction = Fraction(1)) -> SumBlock:
         """The most that a transaction of any size adds."""
         pairs = list(zip(self.size.meets, self.weights, strict=True))
         l1 = max(meets * weight for meets, weight in pairs)
         l2_squared = max(meets * weight * weight for meets, weight in pairs)
-        return Block(tuple(terms), max(1, l1), max(1, l2_squared), share)
+        return SumBlock(tuple(terms), max(1, l1), max(1, l2_squared), share)
 
     @property
     def weight(self) -> Value:

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Private
+from sfumato.learn.base.estimator import PrivateEstimator
 from sfumato.learn.itemsets.capped import Estimate
 from sfumato.learn.itemsets.mining import ASIDE, Mined, mined
 from sfumato.learn.itemsets.tails import half_width
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.itemsets.bases import Items
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 
 
-class FrequentItemsets(Private):
+class FrequentItemsets(PrivateEstimator):
     """The k itemsets that most transactions hold, with how many those are.
 
     A transaction is a list of items, or a row with a number above 0 for each item that it holds. Items are
@@ -88,11 +89,11 @@ class FrequentItemsets(Private):
             )
         return names
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         self.items_ = list(target)
         return given_sets(rows, target)
 
-    def begin(self, features: Sequence[Any], declared: Declared) -> None:
+    def begin_fit(self, features: Sequence[Any], declared: Declared) -> None:
         """Behind the curator, items are named as they are listed."""
         self.n_features_in_ = len(features)
         self.items_ = list(features)

@@ -19,7 +19,17 @@ from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.itemsets.bases import LONGEST, bases, subsets
 from sfumato.learn.itemsets.capped import Counts, Estimate, Size, blended, cap, counts, sizes, step
-from sfumato.oracle.blocks import COUNT, Among, Block, Choose, Constant, Key, Lookup, Multiply, share_of
+from sfumato.oracle.blocks import (
+    COUNT,
+    Among,
+    CellKey,
+    Choose,
+    Constant,
+    Lookup,
+    Multiply,
+    SumBlock,
+    share_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +56,7 @@ _SLACK = 1.0
 _CLOSE = 3.0
 """And items within so many of it."""
 _MOST_BINS = 2**10
-_ONE = Block((COUNT,), 1, 1)
+_ONE = SumBlock((COUNT,), 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,7 @@ class Mined:
 
 def mined(oracle: Oracle, k: int) -> Mined:
     items = [feature.value for feature in oracle.declared.features]
-    oracle, (many,) = oracle.remember([sum_values(items)])
+    oracle, (many,) = oracle.with_columns([sum_values(items)])
     held = Size(many, tuple(range(len(items) + 1)))
     seen = sizes(oracle, held, _THIRD)
     if seen.mean >= _DENSE and len(items) > 1:
@@ -87,7 +97,7 @@ def _items(oracle: Oracle, items: Sequence[Value], held: Size, seen: Sizes, amon
     """Every item, counted. A typical one is as frequent as if what is held were spread among so many."""
     typical = seen.rows.count * seen.mean / among
     chosen = cap(oracle, held, seen, typical, _ITEMS)
-    oracle, (weight,) = oracle.remember([chosen.weight])
+    oracle, (weight,) = oracle.with_columns([chosen.weight])
     return counts(oracle, [Multiply(each, weight) for each in items], chosen, _ITEMS)
 
 
@@ -96,12 +106,12 @@ def _pairs(
 ) -> tuple[dict[Items, Estimate], Estimate]:
     """All pairs of the leading items; and how many transactions there are, once more."""
     columns = [items[place] for place in leading]
-    oracle, (many,) = oracle.remember([sum_values(columns)])
+    oracle, (many,) = oracle.with_columns([sum_values(columns)])
     held = Size(many, tuple(math.comb(size, 2) for size in range(len(columns) + 1)))
     typical = max(1.0, found.known[leading[-1],].count)
     seen = sizes(oracle, held, _THIRD)
     chosen = cap(oracle, held, seen, typical, _PAIRS)
-    oracle, (weight,) = oracle.remember([chosen.weight])
+    oracle, (weight,) = oracle.with_columns([chosen.weight])
     weighted = [Multiply(each, weight) for each in columns]
     both = list(combinations(range(len(leading)), 2))
     got = counts(oracle, [Multiply(weighted[i], columns[j]) for i, j in both], chosen, _PAIRS)
@@ -151,14 +161,14 @@ class _Bins:
         self, oracle: Oracle, items: Sequence[Value], typical: float
     ) -> tuple[dict[Items, list[Estimate]], Estimate]:
         numbers = [_number([items[each] for each in basis]) for basis in self.bases]
-        oracle, places = oracle.remember(numbers)
+        oracle, places = oracle.with_columns(numbers)
         single = [items[each] for each in self.alone]
         touched = [Lookup(at, _two_or_more(basis)) for at, basis in zip(places, self.bases, strict=True)]
-        oracle, (met,) = oracle.remember([sum_values([*touched, *single])])
+        oracle, (met,) = oracle.with_columns([sum_values([*touched, *single])])
         held = Size(met, tuple(range(len(touched) + len(single) + 1)))
         seen = sizes(oracle, held, _THIRD)
         chosen = cap(oracle, held, seen, typical, _BINS)
-        oracle, (weight,) = oracle.remember([chosen.weight])
+        oracle, (weight,) = oracle.with_columns([chosen.weight])
         terms = [
             *(
                 term
@@ -230,7 +240,7 @@ def _one_basis(
     spend = _sharper(oracle)
     basis = tuple(sorted(_most_frequent(oracle, items, held, seen, length, spend)))
     number = _number([items[each] for each in basis])
-    (answer,) = oracle.sums([_ONE], [Key(number, 2**length)], share=_BASIS, out_of=spend)
+    (answer,) = oracle.sums([_ONE], [CellKey(number, 2**length)], share=_BASIS, out_of=spend)
     bins, deviation = answer.values[0], answer.deviation
     return _of_basis(basis, bins, Counts(bins, deviation, step(spend, deviation), 0.0))
 
@@ -250,7 +260,7 @@ def _most_frequent(
     if isinstance(spend, PureSpend):
         return oracle.select(items, length, _LEADING, spend)
     chosen = cap(oracle, held, seen, seen.rows.count * seen.mean / len(items), _LEADING)
-    oracle, (weight,) = oracle.remember([chosen.weight])
+    oracle, (weight,) = oracle.with_columns([chosen.weight])
     got = counts(oracle, [Multiply(each, weight) for each in items], chosen, _LEADING)
     found: list[int] = np.argsort(-got.values, kind="stable")[:length].tolist()
     return found

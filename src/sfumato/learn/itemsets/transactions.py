@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.array_features import ArrayInput
+from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import Column
-from sfumato.oracle.declared import Given, declare_items
+from sfumato.oracle.declared import declare_items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,10 +61,10 @@ def _places(transaction: Any, places: dict[Any, int]) -> list[int]:
     return sorted({places[item] for item in transaction if isinstance(item, Hashable) and item in places})
 
 
-def given_sets(rows: NDArray[np.float64], names: Sequence[Any]) -> Given:
+def given_sets(rows: NDArray[np.float64], names: Sequence[Any]) -> ArrayInput:
     """An item is there where its number is above 0; a missing number is none."""
     columns = [Column(0, f"x{place}") for place in range(rows.shape[1])]
     with np.errstate(invalid="ignore"):
         bits = np.ascontiguousarray((rows > 0).T).astype(np.float64)
     found = declare_items(names, columns)
-    return Given(found, Arrays(dict(zip(columns, bits, strict=True)), found.spans))
+    return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.spans))

@@ -14,16 +14,17 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateRegressor
-from sfumato.oracle.blocks import Add, Block, Constant, Greatest, Least, Multiply, share_of
-from sfumato.oracle.declared import ONE, Feature, View
-from sfumato.oracle.moments import cross, gram, matrix
+from sfumato.oracle.blocks import Add, Constant, Greatest, Least, Multiply, SumBlock, share_of
+from sfumato.oracle.declared import Feature
+from sfumato.oracle.integer_rows import ONE, RowTransform
+from sfumato.oracle.moments import build_cross_block, build_gram_block, read_gram_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import PureSpend
-    from sfumato.oracle.protocol import Answer, Oracle
+    from sfumato.oracle.protocol import Oracle, SumAnswer
 
     Floats = NDArray[np.float64]
 
@@ -150,15 +151,15 @@ def _steps(target: Feature, cut: float) -> int:
     return max(1, math.floor(cut * target.bound))
 
 
-def _sides(target: Feature, amount: PureSpend, cut: float) -> Block:
+def _sides(target: Feature, amount: PureSpend, cut: float) -> SumBlock:
     """Σ (1 + y)/2 and Σ (1 − y)/2, y in its bounds: a row adds 1 to both together."""
     reach = _steps(target, cut)
     kept = Greatest(Least(target.value, Constant(reach)), Constant(-reach))
     terms = (Add(kept, Constant(reach)), Add(Multiply(kept, Constant(-1)), Constant(reach)))
-    return Block(terms, 2 * reach, (2 * reach) ** 2, out_of=amount)
+    return SumBlock(terms, 2 * reach, (2 * reach) ** 2, out_of=amount)
 
 
-def _middle_of(answer: Answer, target: Feature, cut: float) -> _Middle:
+def _middle_of(answer: SumAnswer, target: Feature, cut: float) -> _Middle:
     whole = 2 * _steps(target, cut)
     upper, lower = (answer.values[:, 0] / whole).tolist()
     return _Middle(upper, lower, (answer.deviation / whole) ** 2, cut)
@@ -215,16 +216,19 @@ class _View:
     @classmethod
     def of(cls, oracle: Oracle, centre: float, reach: float) -> _View:
         one = _ONE * math.sqrt(len(oracle.declared.features))
-        rows = oracle.around(View(one, one=one, target_centre=centre, target_reach=reach))
+        rows = oracle.transform_rows(RowTransform(one, one=one, target_centre=centre, target_reach=reach))
         declared, target = rows.declared, rows.declared.target
         if declared.one is None or not isinstance(target, Feature):
             raise AssertionError(declared)
         return cls(rows, one, [declared.one, *declared.features], target)
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[SumBlock]:
         norm = self.rows.declared.norm
-        return [gram(self.vector, norm, _PRODUCTS), cross(self.vector, self.target, norm, _CROSS)]
+        return [
+            build_gram_block(self.vector, norm, _PRODUCTS),
+            build_cross_block(self.vector, self.target, norm, _CROSS),
+        ]
 
     def noise(self, share: Fraction) -> NoisySum[int]:
         """Of the products."""
@@ -242,8 +246,8 @@ class _View:
         deviation = self.noise(share).deviation / (7 * self.one**2 * ONE**2)
         return _FEW * deviation * math.sqrt(len(self.vector))
 
-    def system(self, products: Answer, crossed: Answer) -> _System:
-        squares, noise = matrix(products, self.vector)
+    def system(self, products: SumAnswer, crossed: SumAnswer) -> _System:
+        squares, noise = read_gram_matrix(products, self.vector)
         unit = np.array([float(each.bound) for each in self.vector]) * self.target.bound
         return _System(squares, noise, crossed.values[:, 0] / unit, crossed.deviation / float(unit.min()))
 

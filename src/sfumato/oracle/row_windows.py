@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.engines.value_ranges import ValueRanges
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -31,7 +32,6 @@ from sfumato.oracle.blocks import (
     Same,
     Some,
     Value,
-    value_range,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _OF_TWO: dict[type[Any], Any] = {
 }
 
 
-class Columns:
+class ColumnFacts:
     """The columns of own arrays, and what is public of values over them: it is worked out once a scan.
 
     Values are known by their identity, so who asks holds them until the scan is done.
@@ -65,8 +65,7 @@ class Columns:
 
     def __init__(self, column: Callable[[Column], Doubles], spans: Mapping[Column, tuple[int, int]]) -> None:
         self.column = column
-        self._spans = spans
-        self._known: dict[int, tuple[int, int]] = {}
+        self._ranges = ValueRanges(spans)
         self._reaches: dict[int, int] = {}
         self._doubled: dict[int, bool] = {}
         self._sums: dict[int, tuple[int, Doubles, Doubles] | None] = {}
@@ -76,7 +75,7 @@ class Columns:
         """No row's value lies further from 0."""
         if id(value) in self._reaches:
             return self._reaches[id(value)]
-        reach = max(map(abs, value_range(value, self._spans, self._known)))
+        reach = self._ranges.reach(value)
         if reach > LARGEST:
             raise OverflowError("a value lies beyond 2^62")
         self._reaches[id(value)] = reach
@@ -109,14 +108,14 @@ class Columns:
         if sum(abs(weights[name]) * self.reach(name) for name in names) + abs(constant) >= EXACT:
             return None
         if names not in self._stacks:
-            self._stacks[names] = stacked([self.column(name) for name in names])
+            self._stacks[names] = stack_rows([self.column(name) for name in names])
         return constant, np.array([float(weights[name]) for name in names]), self._stacks[names]
 
 
-class Window:
+class RowWindow:
     """Some rows: parts that several values share are computed once."""
 
-    def __init__(self, columns: Columns, rows: slice) -> None:
+    def __init__(self, columns: ColumnFacts, rows: slice) -> None:
         self._columns = columns
         self._values: dict[int, Any] = {}
         self.rows = rows
@@ -232,7 +231,7 @@ def _weights(value: Value) -> dict[Column | None, int] | None:
     return found
 
 
-def stacked(rows: Sequence[Doubles]) -> Doubles:
+def stack_rows(rows: Sequence[Doubles]) -> Doubles:
     """As one matrix; rows of one that lie there in this order are not copied."""
     base: Any = rows[0].base
     if (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Multiply
-from sfumato.oracle.moments import plain
+from sfumato.oracle.blocks import COUNT, Add, Constant, Multiply, SumBlock
+from sfumato.oracle.moments import build_sum_block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ _USUAL = 0.35
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class FeatureSpread:
     """In bounds. Where noise drowns a number, it is drawn to the middle, or to what is usual."""
 
     rows: float
@@ -31,15 +31,15 @@ class Spread:
     deviation: Floats
 
 
-def spread(oracle: Oracle, share: Fraction) -> Spread:
+def measure_spread(oracle: Oracle, share: Fraction) -> FeatureSpread:
     declared = oracle.declared
     squares = [
         Add(Multiply(each.value, each.value), Constant(-(each.bound**2 // 2))) for each in declared.features
     ]
     blocks = [
-        Block((COUNT,), 1, 1, Fraction(1, 10)),
-        plain(declared.features, declared.norm, Fraction(5, 10)),
-        Block.within(squares, declared.spans, Fraction(4, 10)),
+        SumBlock((COUNT,), 1, 1, Fraction(1, 10)),
+        build_sum_block(declared.features, declared.norm, Fraction(5, 10)),
+        SumBlock.within(squares, declared.spans, Fraction(4, 10)),
     ]
     counts, sums, second = oracle.sums(blocks, share=share)
     rows = max(1.0, float(counts.values[0, 0]))
@@ -50,4 +50,4 @@ def spread(oracle: Oracle, share: Fraction) -> Spread:
     square = second.values[:, 0] / declared.bounds**2 / rows + 0.5 - mean**2
     unsure = (second.deviation / smallest**2 / rows) ** 2
     square = (square * _USUAL**4 + _USUAL**2 * unsure) / (_USUAL**4 + unsure)
-    return Spread(rows, mean, np.sqrt(np.clip(square, 1e-4, 1.0)))
+    return FeatureSpread(rows, mean, np.sqrt(np.clip(square, 1e-4, 1.0)))
