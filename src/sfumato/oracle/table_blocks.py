@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.plan.priced import Priced, truncation
+from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.engines.program import CellSums, Counted, Total
 from sfumato.engines.rows import Bounded
 from sfumato.oracle.blocks import COUNT, Among, Choose, Constant, Every, calibrate_noise
@@ -71,12 +71,15 @@ def _build_step(
 
 def price_blocks(
     source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
-) -> Priced:
+) -> Plan[SumStep, None]:
     """Return what is charged for the sums of blocks in every cell of the keys, from one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
-    bias = (*truncation(source.table), "numbers outside their declared bounds count as the nearer bound")
-    return Priced(source.table, spend, (_build_step(source, keys, blocks, spend),), bias)
+    bias = (
+        *describe_truncation(source.table),
+        "Numbers outside their declared bounds count as the nearer bound",
+    )
+    return Plan(source.table, spend, (_build_step(source, keys, blocks, spend),), None, bias)
 
 
 def price_histograms(
@@ -85,7 +88,7 @@ def price_histograms(
     keys: Sequence[CellKey],
     blocks: Sequence[SumBlock],
     spend: Spend,
-) -> Priced:
+) -> Plan[SumStep, None]:
     """Return what is charged for each block's one term, summed in the cells of several groupings.
 
     One scan computes them all, so several groupings are asked for as one sum for each of their cells.
