@@ -42,7 +42,7 @@ from sfumato.learn.convex.perturbation import (
     perturb_objective_gaussian,
 )
 from sfumato.learn.convex.problems import ConvexProblem, MarginLoss, SoftmaxLoss
-from sfumato.oracle.blocks import Block
+from sfumato.oracle.blocks import SumBlock
 from sfumato.oracle.gradients import GradientQuestion
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE, Neighbours
@@ -100,13 +100,13 @@ def test_descent_keeps_its_price(make: Callable[..., Any], classes: int, spend: 
 
 
 def test_gradients_priced_for_half_their_norm_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = GradientQuestion.block
+    honest = GradientQuestion.build_block
 
-    def planted(self: GradientQuestion, *given: Any) -> Block:
+    def planted(self: GradientQuestion, *given: Any) -> SumBlock:
         block = honest(self, *given)
-        return Block(block.terms, block.l1 // 2, block.l2_squared // 4)
+        return SumBlock(block.terms, block.l1 // 2, block.l2_squared // 4)
 
-    monkeypatch.setattr(GradientQuestion, "block", planted)
+    monkeypatch.setattr(GradientQuestion, "build_block", planted)
     assert descended(MAKERS[0], 2, SPENDS[1]).violates
 
 

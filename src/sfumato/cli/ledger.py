@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, show_json, show_table
+from sfumato.cli.output import as_json
+from sfumato.cli.output import show_json
+from sfumato.cli.output import show_table
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
-from sfumato.ledger import SqliteLedger, backup, place, receipts
+from sfumato.ledger import SqliteLedger
+from sfumato.ledger import receipts
+from sfumato.ledger.location import find_sqlite_file
+from sfumato.ledger.sqlite.backup import back_up_ledger
+from sfumato.ledger.sqlite.backup import restore_ledger
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -32,11 +38,11 @@ def ledger() -> None:
 @as_json
 def list_(folder: str, last: int, as_json: bool) -> None:
     """Show the newest entries."""
-    entries = list(sf.open(folder).ledger.entries())[-last:]
+    entries = list(sf.open(folder).ledger.read_entries())[-last:]
     if as_json:
         show_json([entry.to_dict() for entry in entries])
     else:
-        rows = [(entry.seq, entry.kind, entry.summary(), entry.hash[:12]) for entry in entries]
+        rows = [(entry.seq, entry.kind, entry.summarize(), entry.hash[:12]) for entry in entries]
         show_table(["entry", "kind", "about", "hash"], rows)
 
 
@@ -66,7 +72,7 @@ def export(folder: str, output: str | None) -> None:
 def _export(entries: Ledger, to: TextIO) -> int:
     count = entries.export(to)
     try:
-        to.write(entries.receipt(count).to_json() + "\n" if count else "")
+        to.write(entries.sign_receipt(count).to_json() + "\n" if count else "")
     except UsageError as missing:
         print(f"The export is not signed. {missing}", file=sys.stderr)
     return count
@@ -77,7 +83,7 @@ def _export(entries: Ledger, to: TextIO) -> int:
 @as_json
 def key(folder: str, as_json: bool) -> None:
     """Print the public key that receipts are signed with. Give it to whoever keeps receipts."""
-    public = sf.open(folder).ledger.public_key()
+    public = sf.open(folder).ledger.read_public_key()
     show_json({"public_key": public}) if as_json else print(public)
 
 
@@ -86,7 +92,7 @@ def key(folder: str, as_json: bool) -> None:
 @as_json
 def new_key(folder: str, as_json: bool) -> None:
     """Make a new signing key after the old one was lost. Publish it: older receipts name another key."""
-    public = sf.open(folder).ledger.make_key()
+    public = sf.open(folder).ledger.create_key()
     show_json({"public_key": public}) if as_json else print(public)
 
 
@@ -96,7 +102,7 @@ def new_key(folder: str, as_json: bool) -> None:
 @click.option("--output", help="File to write; without it, standard output.")
 def receipt(folder: str, entry: int | None, output: str | None) -> None:
     """Print a signed receipt of the ledger. Whoever keeps it can tell when an old copy was restored."""
-    signed = sf.open(folder).ledger.receipt(entry)
+    signed = sf.open(folder).ledger.sign_receipt(entry)
     if output is None:
         show_json(signed.to_dict())
         return
@@ -110,7 +116,7 @@ def receipt(folder: str, entry: int | None, output: str | None) -> None:
 @as_json
 def check_receipt(file: str, folder: str, as_json: bool) -> None:
     """Check that the ledger still contains what a receipt says."""
-    checked = receipts.check(sf.open(folder).ledger, Path(file).read_text(encoding="utf-8"))
+    checked = receipts.check_receipt(sf.open(folder).ledger, Path(file).read_text(encoding="utf-8"))
     show_json(checked.to_dict()) if as_json else print(checked)
 
 
@@ -119,8 +125,8 @@ def check_receipt(file: str, folder: str, as_json: bool) -> None:
 @lab_option
 def backup_(file: str, folder: str) -> None:
     """Copy the ledger to a new FILE while it is in use. The copy holds answers: protect it like the lab."""
-    with closing(SqliteLedger.open(place.file(Path(folder)))) as entries:
-        print(f"{backup.backup(entries, file)}\nCopied to {file}.")
+    with closing(SqliteLedger.open(find_sqlite_file(Path(folder)))) as entries:
+        print(f"{back_up_ledger(entries, file)}\nCopied to {file}.")
 
 
 @ledger.command("restore")
@@ -130,7 +136,7 @@ def backup_(file: str, folder: str) -> None:
 def restore_(file: str, held: tuple[str, ...], folder: str) -> None:
     """Restore a copy from FILE if it forgets nothing that was spent. Stop every process of the lab first."""
     texts = [Path(name).read_text(encoding="utf-8") for name in held]
-    print(f"{backup.restore(place.file(Path(folder)), file, texts)}\nRestored from {file}.")
+    print(f"{restore_ledger(find_sqlite_file(Path(folder)), file, texts)}\nRestored from {file}.")
 
 
 @ledger.command()

@@ -154,7 +154,7 @@ class Perceptron(LinearClassifier):
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        clipped = oracle.short(choose_row_norm(declared))
+        clipped = oracle.clip_rows(choose_row_norm(declared))
         norm = clipped.declared.norm or 1
         usual = _ROUNDS_PURE if isinstance(oracle.budget.main, PureSpend) else _ROUNDS
         rounds = usual if self.rounds is None else whole(self.rounds, "rounds")
@@ -170,7 +170,7 @@ def _run_rounds(oracle: Oracle, gradient: PerceptronGradient, constant: int, rou
     """
     shape = gradient.outputs, len(oracle.declared.features) + 1
     weights, average = np.zeros(shape), np.zeros(shape)
-    for done in progress.rounds(rounds, "perceptron"):
+    for done in progress.show_rounds(rounds, "perceptron"):
         integers = np.rint(_direction(weights) * _WEIGHT_STEPS).astype(np.int64)
         answer = oracle.gradients(GradientQuestion(integers, gradient, constant), Fraction(1, rounds))
         weights = weights - answer.values / (done + 1)

@@ -55,7 +55,8 @@ def laplace_moments(scale: Fraction) -> NoiseMoments:
     # With r = e^(−1/scale): E x² = 2r/(1 − r)² and E x⁴ = 2r(1 + 10r + r²)/(1 − r)⁴.
     r, gap = math.exp(-1 / float(scale)), -math.expm1(-1 / float(scale))
     variance, fourth = 2 * r / gap**2, 2 * r * (1 + 10 * r + r * r) / gap**4
-    return NoiseMoments(variance, fourth / variance**2 - 3 if variance else 0.0)
+    square = variance**2  # 0 in doubles where noise is all but never drawn
+    return NoiseMoments(variance, fourth / square - 3 if square else 0.0)
 
 
 @lru_cache(maxsize=256)

@@ -11,9 +11,9 @@ import pytest
 from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm, grid_factor, sum_values
 from sfumato.curator.lower.row_source import RowSource
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import Counted, Program, Total
+from sfumato.engines.program import CellSums, Counted, Total
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.snapshot import Grid, Preparation
+from sfumato.engines.snapshot import Preparation, StoredGrid
 from sfumato.engines.values import AtLeast, Column, Multiply
 from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.score_gradients import (
@@ -22,9 +22,10 @@ from sfumato.learn.convex.score_gradients import (
     ScoreGrid,
     SoftmaxGradient,
 )
-from sfumato.oracle.arrays import Arrays
-from sfumato.oracle.declared import ONE, Declared, Feature, Labels
+from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion, ScoreGradient
+from sfumato.oracle.integer_rows import ONE
 
 FEATURES, ROWS = 5, 400
 NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]
@@ -53,7 +54,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> DuckDBEngine:
     engine = DuckDBEngine(tmp_path_factory.mktemp("lab"))
     columns: dict[str, Any] = {name.name: X[:, place] for place, name in enumerate(NAMES)}
     columns["y"] = pa.array([None if label == 4 else int(label) for label in y], pa.int64())
-    grids = (*(Grid(name.name, -ONE, ONE, 0) for name in NAMES), Grid("y", -1, 4, 0))
+    grids = (*(StoredGrid(name.name, -ONE, ONE, 0) for name in NAMES), StoredGrid("y", -1, 4, 0))
     engine.prepare(pa.table(columns), Preparation(None, 1, grids, b"k"), "t")
     return engine
 
@@ -64,7 +65,7 @@ def layers() -> ComputedColumns:
 
 
 def told(engine: DuckDBEngine, grown: ComputedColumns, terms: list[Any]) -> np.ndarray:
-    found = engine.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
+    found = engine.run(CellSums(grown.source.rows, ALL, (), tuple(map(Total, terms))))
     return np.array(found.tolist(), dtype=np.int64)[:, 0]
 
 
@@ -73,9 +74,9 @@ def declared(bound: int, norm: int, classes: int) -> Declared:
     return Declared(features, Labels(LABEL, tuple(range(classes))), {}, norm)
 
 
-def arrays(X: np.ndarray, y: np.ndarray) -> Arrays:
+def arrays(X: np.ndarray, y: np.ndarray) -> ArrayTable:
     columns = {name: X[:, place].astype(float) for place, name in enumerate(NAMES)}
-    return Arrays({**columns, LABEL: y.astype(float)}, {})
+    return ArrayTable({**columns, LABEL: y.astype(float)}, {})
 
 
 def asked(gradient: ScoreGradient, seed: int = 5) -> GradientQuestion:
@@ -90,8 +91,8 @@ def test_an_engine_and_numpy_agree(engine: DuckDBEngine, gradient: Any) -> None:
     known = declared(ONE, 3 * ONE, gradient.classes)
     question = asked(gradient)
     grown = layers()
-    terms = question.lowered(known, grown.add_columns)
-    expected = question.exact(FeatureMatrix.of(known, arrays(X, y), question))
+    terms = question.lower_terms(known, grown.add_columns)
+    expected = question.sum_rows(FeatureMatrix.of(known, arrays(X, y), question))
     assert told(engine, grown, terms).tolist() == expected.ravel().tolist()
     assert np.abs(expected).sum() > 0
 
@@ -110,7 +111,7 @@ def test_no_row_adds_more_than_priced(gradient: Any) -> None:
             longest = max(longest, float(parts.max()))
             assert label >= 0 or not found.any()
             assert np.array_equal(found, np.rint(found))
-    block = question.block(known)
+    block = question.build_block(known)
     assert longest**2 <= block.l2_squared
     assert block.l1**2 >= block.l2_squared * question.weights.size
     reached = gradient.norm_bound if gradient.norm_bound < STEPS else STEPS
@@ -124,7 +125,7 @@ def test_rows_are_shortened_to_what_is_priced(engine: DuckDBEngine) -> None:
         grown = layers()
         columns = clip_to_norm(grown, NAMES, [ONE, ONE, ONE, ONE, ONE], norm, ONE)
         (squared,) = grown.add_columns([sum_values([Multiply(each, each) for each in columns])])
-        longer = Program(grown.source.rows, AtLeast(squared, norm * norm + 1), (), (Counted(),))
+        longer = CellSums(grown.source.rows, AtLeast(squared, norm * norm + 1), (), (Counted(),))
         assert engine.run(longer).tolist() == [[0]]
         squares.append(told(engine, grown, [squared])[0])
     lengths = (X.astype(float) ** 2).sum(axis=1)

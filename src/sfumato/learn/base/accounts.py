@@ -52,7 +52,7 @@ class Account:
 
     def require(self, events: Sequence[Event]) -> None:
         """Refuse a fit that the budget does not hold as a whole, before anything is charged."""
-        if not caps(self.budget).admits(self._ledger.spent(_NAME), price(Sequential(tuple(events)))):
+        if not caps(self.budget).admits(self._ledger.read_spent(_NAME), price(Sequential(tuple(events)))):
             raise BudgetError(
                 "SF-B101",
                 "Not enough privacy budget for this fit.",
@@ -62,12 +62,12 @@ class Account:
 
     @property
     def budget(self) -> Budget:
-        return self._ledger.budget(_NAME)
+        return self._ledger.read_budget(_NAME)
 
     @property
     def left(self) -> Fraction:
         """The largest pure ε that a fit may still cost."""
-        return left(caps(self.budget), self._ledger.spent(_NAME)).epsilon
+        return left(caps(self.budget), self._ledger.read_spent(_NAME)).epsilon
 
     def __copy__(self) -> Account:
         return self
@@ -83,7 +83,7 @@ class Account:
         return f"Account({self._path.name!r}, ε = {left} left of {total})"
 
 
-class Tally:
+class FitTally:
     """How often an estimator and its clones were fitted, and for how much."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Tally:
             return self._fits.copy()
 
 
-def travelled() -> PolicyError:
+def unaccounted_copy() -> PolicyError:
     """An estimator that came out of a pickle cannot tell how often others like it were fitted."""
     return PolicyError(
         "SF-E107",

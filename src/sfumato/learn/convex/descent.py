@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
 from sfumato.learn.convex.score_gradients import STEPS
-from sfumato.oracle.blocks import COUNT, Block
+from sfumato.oracle.blocks import COUNT, SumBlock
 from sfumato.oracle.gradients import GradientQuestion
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class NoisyDescent:
 
 
 def _count_rows(oracle: Oracle) -> float:
-    (answer,) = oracle.sums([Block((COUNT,), 1, 1)], share=_COUNT_SHARE)
+    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], share=_COUNT_SHARE)
     return max(1.0, float(answer.values[0, 0]))
 
 
@@ -109,7 +109,7 @@ class _DescentPath:
     def noise(self) -> float:
         """Deviation of a gradient for which the whole share is spent at once, in gradients of one row."""
         spend = self.oracle.budget.main
-        (whole,) = self.oracle.noise([self.start.block(self.oracle.declared)], spend)
+        (whole,) = self.oracle.noise([self.start.build_block(self.oracle.declared)], spend)
         bound = self.start.score_gradient.norm_bound
         return whole.deviation / (bound * self.norm * math.sqrt(float(self.share)))
 
@@ -153,7 +153,7 @@ class _DescentPath:
         step_size = self.step_size(rows) * clear / rows
         momentum = (_MOMENTUM_ONE if len(weights) == 1 else _MOMENTUM) * clear**4
         scale = step_size / (STEPS * self.norm)
-        for step in progress.rounds(steps, "descent"):
+        for step in progress.show_rounds(steps, "descent"):
             ahead = weights - momentum * velocity  # Nesterov: the gradient is taken where momentum leads
             gradients = self.oracle.gradients(self._ask_at(ahead), self.share / steps)
             velocity = momentum * velocity + gradients.values * scale + step_size * penalty * ahead

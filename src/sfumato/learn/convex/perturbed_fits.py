@@ -16,9 +16,9 @@ from sfumato.learn.convex.convergence import ROW_NORM
 from sfumato.learn.convex.descent import CONSTANT, LearnedWeights
 from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, bound_count_error
 from sfumato.learn.convex.problems import ConvexProblem
-from sfumato.oracle.blocks import COUNT, Block
+from sfumato.oracle.blocks import COUNT, SumBlock
+from sfumato.oracle.declared import require_labels
 from sfumato.oracle.fit_budget import FitBudget
-from sfumato.oracle.gradients import labels
 from sfumato.privacy.events import ApproxDP, Pure
 from sfumato.privacy.exact import exact, positive
 
@@ -65,7 +65,7 @@ def fit_own_rows(oracle: ArrayOracle, loss: ScoreLoss, method: str, penalty: flo
     if norm is None:
         raise AssertionError("rows are clipped before")
     (event,) = oracle.budget.events
-    features, codes = oracle.plain(event)
+    features, codes = oracle.read_rows(event)
     rows = np.hstack([features / norm, np.full((len(features), 1), CONSTANT)])
     strength = penalty or _choose_penalty(oracle.budget, loss, method, rows.shape[1])
     problem = ConvexProblem(loss, rows, loss.encode_labels(codes), strength, ROW_NORM)
@@ -111,7 +111,7 @@ def plan_release(oracle: Oracle, loss: str, width: Any, penalty: float | None) -
     return ObjectiveRelease(
         loss,
         positive(width, "width"),
-        len(labels(declared).classes),
+        len(require_labels(declared).classes),
         len(declared.features) + 1,
         declared.norm,
         exact(penalty or _PENALTY, "penalty"),
@@ -123,7 +123,7 @@ def plan_release(oracle: Oracle, loss: str, width: Any, penalty: float | None) -
 
 def count_rows(oracle: Oracle, asked: ObjectiveRelease) -> tuple[ObjectiveRelease, float]:
     """Return the release for as many rows as there almost surely are, and their noisy number."""
-    budget, block = oracle.budget, Block((COUNT,), 1, 1)
+    budget, block = oracle.budget, SumBlock((COUNT,), 1, 1)
     if budget.aside is None:
         raise AssertionError("rows are counted by a part of ε")
     (answer,) = oracle.sums([block], out_of=budget.aside)

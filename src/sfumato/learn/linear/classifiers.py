@@ -101,9 +101,9 @@ class ConvexClassifier(LinearClassifier):
         self.method_ = self._choose_method()
         return super()._checked(X, y)
 
-    def begin(self, features: Any, declared: Declared) -> None:
+    def begin_fit(self, features: Any, declared: Declared) -> None:
         """Choose the method behind the curator: descent, or the exact form of Gaussian perturbation."""
-        super().begin(features, declared)
+        super().begin_fit(features, declared)
         self.method_ = "minima" if self.method == "gaussian" else "gradient"
         if self.method not in ("auto", "gradient", "gaussian"):
             raise PolicyError(
@@ -117,7 +117,7 @@ class ConvexClassifier(LinearClassifier):
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        clipped = oracle.short(choose_row_norm(declared))
+        clipped = oracle.clip_rows(choose_row_norm(declared))
         if isinstance(clipped, ArrayOracle) and self.method_ != "gradient":
             found = perturbed_fits.fit_own_rows(
                 clipped, self._score_loss(), self.method_, self._penalty() or None

@@ -57,7 +57,7 @@ _OF_TWO: dict[type[Any], Any] = {
 }
 
 
-class Columns:
+class ColumnFacts:
     """The columns of own arrays, and what is public of values over them: it is worked out once a scan.
 
     Values are known by their identity, so who asks holds them until the scan is done.
@@ -108,14 +108,14 @@ class Columns:
         if sum(abs(weights[name]) * self.reach(name) for name in names) + abs(constant) >= EXACT:
             return None
         if names not in self._stacks:
-            self._stacks[names] = stacked([self.column(name) for name in names])
+            self._stacks[names] = stack_rows([self.column(name) for name in names])
         return constant, np.array([float(weights[name]) for name in names]), self._stacks[names]
 
 
-class Window:
+class RowWindow:
     """Some rows: parts that several values share are computed once."""
 
-    def __init__(self, columns: Columns, rows: slice) -> None:
+    def __init__(self, columns: ColumnFacts, rows: slice) -> None:
         self._columns = columns
         self._values: dict[int, Any] = {}
         self.rows = rows
@@ -231,7 +231,7 @@ def _weights(value: Value) -> dict[Column | None, int] | None:
     return found
 
 
-def stacked(rows: Sequence[Doubles]) -> Doubles:
+def stack_rows(rows: Sequence[Doubles]) -> Doubles:
     """As one matrix; rows of one that lie there in this order are not copied."""
     base: Any = rows[0].base
     if (

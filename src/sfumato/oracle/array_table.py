@@ -15,16 +15,16 @@ import numpy as np
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
+    CellKey,
     Column,
     Constant,
-    Key,
+    HistogramCounts,
     Multiply,
-    Tallied,
     Value,
     value_range,
 )
-from sfumato.oracle.own_rows import Matrix
-from sfumato.oracle.windows import EXACT, LARGEST, Columns, Window, stacked
+from sfumato.oracle.integer_matrix import IntegerMatrix
+from sfumato.oracle.row_windows import EXACT, LARGEST, ColumnFacts, RowWindow, stack_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,25 +39,27 @@ _ROWS = 2**13
 """So many rows at a time, so that what is computed of them stays near."""
 
 
-class Arrays:
+class ArrayTable:
     """Columns of whole numbers, held in doubles, with the bounds they were clipped to; and sums over them."""
 
     def __init__(
         self,
         columns: Mapping[Column, Doubles],
         spans: Mapping[Column, tuple[int, int]],
-        matrices: Sequence[Matrix] = (),
+        matrices: Sequence[IntegerMatrix] = (),
     ) -> None:
         self._columns = columns
         self._matrices = tuple(matrices)
         self.spans = spans
         self.rows = matrices[0].rows if matrices else len(next(iter(columns.values())))
 
-    def sums(self, keys: Sequence[Key], terms: Sequence[Value]) -> NDArray[Any]:
+    def sums(self, keys: Sequence[CellKey], terms: Sequence[Value]) -> NDArray[Any]:
         """One row a term, one column a cell; rows whose key is outside its cells belong to none."""
         return self.histograms([keys], terms)[0] if keys else _Whole(self, self._fresh()).totals(terms)
 
-    def histograms(self, groupings: Sequence[Sequence[Key]], terms: Sequence[Value]) -> list[NDArray[Any]]:
+    def histograms(
+        self, groupings: Sequence[Sequence[CellKey]], terms: Sequence[Value]
+    ) -> list[NDArray[Any]]:
         """The same by each of several groupings; what they share is computed once."""
         columns, found = self._fresh(), [_Totals(keys, len(terms)) for keys in groupings]
         for window in self._windows(columns):
@@ -65,18 +67,18 @@ class Arrays:
                 each.add(window, columns, terms, self.rows)
         return [_narrow(each.sums) for each in found]
 
-    def tallied(self, keys: Sequence[Key], values: Sequence[Value], size: int) -> Tallied:
+    def tallied(self, keys: Sequence[CellKey], values: Sequence[Value], size: int) -> HistogramCounts:
         """How often each integer below `size` occurs in each cell, for each value: as an engine answers."""
-        window = Window(self._fresh(), slice(0, self.rows))
+        window = RowWindow(self._fresh(), slice(0, self.rows))
         cell, cells = _cells(window, keys), math.prod(key.size for key in keys)
         places = []
         for at, value in enumerate(values):
             found = window.whole(value)
             inside = (cell < cells) & (found >= 0) & (found < size)
             places.append((cell[inside] * len(values) + at) * size + found[inside])
-        return Tallied(*np.unique(np.concatenate(places), return_counts=True), size)
+        return HistogramCounts(*np.unique(np.concatenate(places), return_counts=True), size)
 
-    def with_values(self, values: Sequence[Value]) -> tuple[Arrays, list[Value]]:
+    def with_values(self, values: Sequence[Value]) -> tuple[ArrayTable, list[Value]]:
         """The same columns, and these values as further ones."""
         first, found = len(self._columns), np.empty((len(values), self.rows))
         for window in self._windows(self._fresh()):
@@ -85,13 +87,16 @@ class Arrays:
         names = [Column(3, f"v{first + place}") for place in range(len(values))]
         columns = dict(zip(names, found, strict=True))
         spans = {name: value_range(value, self.spans) for name, value in zip(names, values, strict=True)}
-        return Arrays({**self._columns, **columns}, {**self.spans, **spans}, self._matrices), list(names)
+        return ArrayTable({**self._columns, **columns}, {**self.spans, **spans}, self._matrices), list(names)
 
     def beside(
-        self, columns: Mapping[Column, Doubles], spans: Mapping[Column, tuple[int, int]], matrix: Matrix
-    ) -> Arrays:
+        self,
+        columns: Mapping[Column, Doubles],
+        spans: Mapping[Column, tuple[int, int]],
+        matrix: IntegerMatrix,
+    ) -> ArrayTable:
         """The same columns, and these."""
-        return Arrays({**self._columns, **columns}, spans, (*self._matrices, matrix))
+        return ArrayTable({**self._columns, **columns}, spans, (*self._matrices, matrix))
 
     def column(self, column: Column) -> Doubles:
         for matrix in self._matrices:
@@ -99,31 +104,31 @@ class Arrays:
                 return matrix.column(column)
         return self._columns[column]
 
-    def streamed(self, columns: Iterable[Any]) -> Matrix | None:
+    def streamed(self, columns: Iterable[Any]) -> IntegerMatrix | None:
         """What holds all of these, where it is not laid out column by column."""
         wanted = list(columns)
         for matrix in self._matrices:
-            if not matrix.is_laid and all(column in matrix.places for column in wanted):
+            if not matrix.has_columns and all(column in matrix.places for column in wanted):
                 return matrix
         return None
 
-    def matrix(self, columns: Sequence[Column]) -> Matrix:
+    def matrix(self, columns: Sequence[Column]) -> IntegerMatrix:
         """These columns, in this order."""
         for matrix in self._matrices:
             if list(matrix.places) == list(columns):
                 return matrix
-        stack = stacked([self.column(each) for each in columns])
-        return Matrix(columns, self.rows, lambda rows, out: np.copyto(out, stack[:, rows].T))
+        stack = stack_rows([self.column(each) for each in columns])
+        return IntegerMatrix(columns, self.rows, lambda rows, out: np.copyto(out, stack[:, rows].T))
 
-    def _fresh(self) -> Columns:
-        return Columns(self.column, self.spans)
+    def _fresh(self) -> ColumnFacts:
+        return ColumnFacts(self.column, self.spans)
 
-    def _windows(self, columns: Columns) -> Iterator[Window]:
+    def _windows(self, columns: ColumnFacts) -> Iterator[RowWindow]:
         for at in range(0, self.rows, _ROWS):
-            yield Window(columns, slice(at, min(self.rows, at + _ROWS)))
+            yield RowWindow(columns, slice(at, min(self.rows, at + _ROWS)))
 
 
-def _cells(window: Window, keys: Sequence[Key]) -> Ints:
+def _cells(window: RowWindow, keys: Sequence[CellKey]) -> Ints:
     """The number of each row's cell, and one past the last for rows that are in none."""
     cell, inside = np.zeros(window.count, dtype=np.int64), np.ones(window.count, dtype=bool)
     for key in keys:
@@ -136,12 +141,12 @@ def _cells(window: Window, keys: Sequence[Key]) -> Ints:
 class _Totals:
     """The sums of terms in every cell, of the rows that were added so far."""
 
-    def __init__(self, keys: Sequence[Key], terms: int) -> None:
+    def __init__(self, keys: Sequence[CellKey], terms: int) -> None:
         self._keys = keys
         self._cells = math.prod(key.size for key in keys)
         self.sums: list[Any] = [np.zeros(self._cells, dtype=np.int64) for _ in range(terms)]
 
-    def add(self, window: Window, columns: Columns, terms: Sequence[Value], rows: int) -> None:
+    def add(self, window: RowWindow, columns: ColumnFacts, terms: Sequence[Value], rows: int) -> None:
         """Rows of which there are so many in all."""
         cell = _cells(window, self._keys)
         for at, term in enumerate(terms):
@@ -150,12 +155,12 @@ class _Totals:
                 self._counted(window, cell, term) if exact else self._wide(window, cell, term, columns)
             )
 
-    def _counted(self, window: Window, cell: Ints, term: Value) -> Ints:
+    def _counted(self, window: RowWindow, cell: Ints, term: Value) -> Ints:
         weights = None if term is COUNT else window.value(term)
         found = np.bincount(cell, weights=weights, minlength=self._cells + 1)
         return found[: self._cells].astype(np.int64)
 
-    def _wide(self, window: Window, cell: Ints, term: Value, columns: Columns) -> NDArray[Any]:
+    def _wide(self, window: RowWindow, cell: Ints, term: Value, columns: ColumnFacts) -> NDArray[Any]:
         """In Python's own integers."""
         values, reach = window.whole(term), columns.reach(term)
         return np.array([_sum(values[cell == each], reach) for each in range(self._cells)], dtype=object)
@@ -164,13 +169,13 @@ class _Totals:
 class _Whole:
     """Sums over all rows: products of two parts as one product of matrices."""
 
-    def __init__(self, arrays: Arrays, columns: Columns) -> None:
+    def __init__(self, arrays: ArrayTable, columns: ColumnFacts) -> None:
         self._arrays = arrays
         self._columns = columns
         self._rows = arrays.rows
-        self._window = Window(columns, slice(0, arrays.rows))
+        self._window = RowWindow(columns, slice(0, arrays.rows))
         self._parts: dict[int, tuple[Factor, int]] = {}
-        self._streamed: dict[Matrix, list[float]] = {}
+        self._streamed: dict[IntegerMatrix, list[float]] = {}
 
     def totals(self, terms: Sequence[Value]) -> NDArray[Any]:
         moved = [_moved(term) for term in terms]
@@ -233,7 +238,7 @@ class _Whole:
             return {id(part): matrix.places[part] for part in parts}, matrix.products().tolist()
         places, rows = (
             {id(part): at for at, part in enumerate(parts)},
-            stacked(list(map(self._double, parts))),
+            stack_rows(list(map(self._double, parts))),
         )
         if len(right) > 1:
             return places, (rows @ rows.T).tolist()
