@@ -13,9 +13,9 @@ from conformance.both_engines import Both
 from conformance.with_spark import Beside
 from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm
 from sfumato.curator.lower.row_source import RowSource
-from sfumato.engines.program import Program, Total
+from sfumato.engines.program import CellSums, Total
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.snapshot import Grid, Preparation
+from sfumato.engines.snapshot import Preparation, StoredGrid
 from sfumato.engines.values import Column
 from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
@@ -46,7 +46,7 @@ def prepared(engines: Any, rows: tuple[np.ndarray, np.ndarray]) -> Any:
     X, y = rows
     columns: dict[str, Any] = {name.name: X[:, place] for place, name in enumerate(NAMES)}
     columns["y"] = pa.array([None if label == 3 else int(label) for label in y], pa.int64())
-    grids = (*(Grid(name.name, -ONE, ONE, 0) for name in NAMES), Grid("y", -1, 4, 0))
+    grids = (*(StoredGrid(name.name, -ONE, ONE, 0) for name in NAMES), StoredGrid("y", -1, 4, 0))
     engines.prepare(pa.table(columns), Preparation(None, 1, grids, b"k"), "t")
     return engines
 
@@ -76,7 +76,7 @@ def compare(engines: Any, rows: tuple[np.ndarray, np.ndarray], gradient: Any) ->
     question = GradientQuestion(np.rint(weights).astype(np.int64), gradient, 400)
     grown = layers()
     terms = question.lower_terms(known, grown.add_columns)
-    duck, other = engines.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
+    duck, other = engines.run(CellSums(grown.source.rows, ALL, (), tuple(map(Total, terms))))
     expected = question.sum_rows(
         FeatureMatrix.of(known, ArrayTable({**columns, LABEL: labels}, {}), question)
     )
@@ -101,5 +101,5 @@ def test_rows_are_shortened_alike(both: Both) -> None:
     for norm in (100, ONE, 3 * ONE):
         grown = layers()
         columns = clip_to_norm(grown, NAMES, [ONE] * 3, norm, ONE)
-        duck, postgres = both.run(Program(grown.source.rows, ALL, (), tuple(map(Total, columns))))
+        duck, postgres = both.run(CellSums(grown.source.rows, ALL, (), tuple(map(Total, columns))))
         assert duck == postgres

@@ -38,7 +38,7 @@ from sfumato.curator.question.measurement import (
     SumOf,
     VarianceOf,
 )
-from sfumato.engines.program import Tallied
+from sfumato.engines.program import HistogramCounts
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.errors import PolicyError
 
@@ -93,7 +93,7 @@ def _answered(found: Any) -> Any:
     """What an engine answers, as the reference says it."""
     if isinstance(found, np.ndarray):
         return found.tolist()
-    if isinstance(found, Tallied):
+    if isinstance(found, HistogramCounts):
         return found.triplets().tolist()
     sums = zip(found.keys, found.units.tolist(), *found.sums.tolist(), strict=True)
     return {key: tuple(numbers) for key, *numbers in sums}
@@ -271,7 +271,7 @@ def _answers(read: Read, plan: Plan) -> tuple[np.ndarray, list[dict[int, dict[in
     return sums, tallies
 
 
-def _tally(exact: Tallied) -> dict[int, dict[int, int]]:
+def _tally(exact: HistogramCounts) -> dict[int, dict[int, int]]:
     found: dict[int, dict[int, int]] = {}
     for cell, place, n in exact.triplets().T.tolist():
         found.setdefault(cell, {})[place] = n

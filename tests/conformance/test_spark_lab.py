@@ -20,7 +20,7 @@ from sfumato.cli.main import main
 from sfumato.curator.plan.plan import plan
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines import spark as engine
-from sfumato.engines.program import Counted, Program
+from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.spark import SparkEngine, connection
 from sfumato.engines.spark.connection import own_session
@@ -35,7 +35,7 @@ SAID: dict[str, Any] = {
     "columns": {"cost": sf.between(0, 10), "ward": sf.one_of("A", "B")},
     "budget": sf.Budget(epsilon=1000),
 }
-COUNT = Program(Scan("visits-1"), ALL, (), (Counted(),))
+COUNT = CellSums(Scan("visits-1"), ALL, (), (Counted(),))
 
 
 @pytest.fixture

@@ -172,7 +172,7 @@ def test_a_matrix_priced_for_half_its_reach_is_found(monkeypatch: pytest.MonkeyP
 
 
 def test_a_centre_whose_deviations_are_not_cut_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.learn.trees.cells.clipped", lambda value, reach: value)
+    monkeypatch.setattr("sfumato.learn.cells.clip_value", lambda value, reach: value)
     program = lambda data: learned(KMeans(2, bounds=BOUNDS, epsilon=1.0, delta=1e-6).fit(*data))  # noqa: E731
     claim = Sequential(KMeans(epsilon=1.0, delta=1e-6).fit_budget().events)
     assert audit.replay(program, neighbours([0.0]), claim=claim).violates
@@ -181,7 +181,7 @@ def test_a_centre_whose_deviations_are_not_cut_off_is_found(monkeypatch: pytest.
 def test_shares_that_were_swapped_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a library whose k-means gave its sums the part that was meant for its counts."""
     swapped = Fraction(1, 2), Fraction(25, 100), Fraction(25, 100), Fraction(35, 100)
-    for name, share in zip(("_START", "_CELLS", "_INSIDE", "_LLOYD"), swapped, strict=True):
+    for name, share in zip(("_SPREAD", "_CELLS", "_MOMENTS", "_LLOYD"), swapped, strict=True):
         monkeypatch.setattr(f"sfumato.learn.cluster.{name}", share)
     program = lambda data: learned(KMeans(2, bounds=BOUNDS, epsilon=1.0).fit(*data))  # noqa: E731
     assert audit.replay(program, neighbours([0.0], rows=4000), claim=1.0).violates

@@ -19,7 +19,7 @@ from conformance.beside import beside, together
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.worlds import REMOVALS, World, make
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Sums
-from sfumato.engines.rows import Sizes
+from sfumato.engines.rows import UnitSizes
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Beside:
     def answers(self, step: Step, people: str) -> list[Any]:
         """What the world says, and then what each neighbour does."""
         parts = REMOVALS + 1
-        if isinstance(step.program.rows, Sizes):
+        if isinstance(step.program.rows, UnitSizes):
             each = [self.world.engine, *self.world.neighbours[people]]
             return [_plain(step, engine.run(step.program)) for engine in each]
         found = self.engines[people].run(beside(step.program, parts))

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SealedError
-from sfumato.ledger import Released, steps
+from sfumato.ledger import Released, failpoints
 
 if TYPE_CHECKING:
     from sfumato.curator.incidents import Incidents
@@ -39,9 +39,9 @@ def _attempt(
         answers = []
         for step in plan.steps:
             exact = engine.run(step.program)
-            steps.step("data:read")
+            failpoints.reach("data:read")
             answers.append(step.release(exact))
-            steps.step("noise:drawn")
+            failpoints.reach("noise:drawn")
         return ledger.release(charged, encode(answers))
     except Exception:
         return incidents.record()

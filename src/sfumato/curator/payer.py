@@ -14,7 +14,7 @@ from sfumato.engines.rows import scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,11 +65,11 @@ class Payer:
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """What was typed, as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
-        budgets = [self.lab.ledger.budget(account) for account in self.accounts(table)]
+        budgets = [self.lab.ledger.read_budget(account) for account in self.accounts(table)]
         return spend(budget=min(budgets, key=lambda each: each.epsilon), needs=needs, amounts=amounts)
 
     def standing(self, plan: Payable) -> Standing:
-        free = self.lab.ledger.find(plan.request) is not None
+        free = self.lab.ledger.find_release(plan.request) is not None
         states = self._states(plan.table)
         after = [(cap, spent if free else spent + plan.cost) for cap, spent in states]
         admitted = all(cap.holds(total) for cap, total in after)
@@ -102,7 +102,7 @@ class Payer:
 
     def _states(self, table: Table) -> list[tuple[Caps, Cost]]:
         ledger = self.lab.ledger
-        return [(caps(ledger.budget(name)), ledger.spent(name)) for name in self.accounts(table)]
+        return [(caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in self.accounts(table)]
 
     def _about(self, plan: Payable, text: str) -> dict[str, Any]:
         return {
@@ -156,8 +156,8 @@ class Price:
         )
         return [
             ("price", "nothing: it was answered before" if self.standing.free else cost),
-            ("left before", f"ε = {shown(self.standing.left)}"),
-            ("left after", "refused: not enough is left" if rest is None else f"ε = {shown(rest)}"),
+            ("left before", f"ε = {format_short(self.standing.left)}"),
+            ("left after", "refused: not enough is left" if rest is None else f"ε = {format_short(rest)}"),
             ("expected error", self.error),
             *(("not in it", text) for text in self.plan.bias),
         ]

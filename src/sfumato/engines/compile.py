@@ -11,24 +11,31 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.expressions import BLOCK, joined
-from sfumato.engines.program import Keyed, People, Program, Tallies, Tally, Units
+from sfumato.engines.program import (
+    CellHistogram,
+    CellHistograms,
+    CellSums,
+    CountedUnits,
+    KeyedSums,
+    UnitFigures,
+)
 from sfumato.engines.relations import Layout, RelationWriter
-from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, Sizes, scans
+from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, scans
 from sfumato.engines.value_ranges import ValueRanges
-from sfumato.engines.values import WIDEST, Add, Block, Column, Constant, Lookup
+from sfumato.engines.values import WIDEST, Add, Column, Constant, Lookup, UnitBlock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.engines.dialect import Dialect
-    from sfumato.engines.program import Asked, Key, Term
+    from sfumato.engines.program import CellKey, EngineProgram, Term
     from sfumato.engines.rows import Rows
     from sfumato.engines.values import Value
 
 __all__ = ["Layout", "compile_program"]
 
 
-def compile_program(program: Asked, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
+def compile_program(program: EngineProgram, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """Return one SELECT. `layouts` knows every snapshot that is read."""
     _require_distinct(program.rows)
     stored = frozenset(scan.at for scan in scans(program.rows) if isinstance(scan, Scan))
@@ -56,7 +63,7 @@ def _numbers(rows: Rows) -> list[int]:
             return _numbers(inner)
         case PerUnit(inner) | Computed(inner):
             return [*_numbers(inner), rows.at]
-        case Scan() | Sizes():
+        case Scan() | UnitSizes():
             return [rows.at]
 
 
@@ -89,7 +96,7 @@ def _layers(rows: Rows) -> list[Computed]:
     return []
 
 
-def _used_columns(program: Asked) -> dict[int, set[str]]:
+def _used_columns(program: EngineProgram) -> dict[int, set[str]]:
     """Return the declared columns, and the block, that anything in the program looks at, by source."""
     used: dict[int, set[str]] = defaultdict(set)
     waiting: list[Any] = [program]
@@ -100,7 +107,7 @@ def _used_columns(program: Asked) -> dict[int, set[str]]:
             waiting += node
         elif isinstance(node, Column):
             used[node.at].add(node.name)
-        elif isinstance(node, Block):
+        elif isinstance(node, UnitBlock):
             used[node.at].add(BLOCK)
         elif isinstance(node, Lookup):
             waiting.append(node.part)  # not the entries: there are thousands, and none of them is a column
@@ -122,17 +129,17 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 class _ProgramWriter:
     relations: RelationWriter
 
-    def write_program(self, program: Asked) -> str:
+    def write_program(self, program: EngineProgram) -> str:
         match program:
-            case Program():
+            case CellSums():
                 return self._write_sums(program)
-            case Tally():
+            case CellHistogram():
                 return self._write_tally(program)
-            case Tallies():
+            case CellHistograms():
                 return self._write_tallies(program)
-            case Keyed():
+            case KeyedSums():
                 return self._write_keyed(program)
-            case People():
+            case UnitFigures():
                 figures = ", ".join(
                     self._wide(self.relations.write_aggregate(each)) for each in program.figures
                 )
@@ -140,21 +147,21 @@ class _ProgramWriter:
                 where = self.relations.expressions.condition(program.where)
                 return f"SELECT {figures} FROM {source} WHERE {where} GROUP BY unit"  # noqa: S608
 
-    def _write_sums(self, program: Program) -> str:
+    def _write_sums(self, program: CellSums) -> str:
         """Select cells that have any row: the cell's number, then the sum of each term as a wide integer."""
         source = self.relations.write_source(program.rows)
         sums = [self._wide(self._write_term(term)) for term in program.terms]
         chosen = ", ".join([self._cell(program.keys), *sums])
         return f"SELECT {chosen} FROM {source} {self._inside(program)} {self._grouped(program.keys)}"  # noqa: S608
 
-    def _write_tally(self, program: Tally) -> str:
+    def _write_tally(self, program: CellHistogram) -> str:
         source, value = self.relations.write_source(program.rows), self._value(program.value)
         inside = self._inside(program, self._below(program.value, program.size))
         place = f"{self._cell(program.keys)} * {program.size} + {value}"
         chosen, grouped = self.relations.dialect.tally(place, program.span)
         return f"SELECT {chosen} FROM {source} {inside} {grouped}".rstrip()  # noqa: S608
 
-    def _write_tallies(self, program: Tallies) -> str:
+    def _write_tallies(self, program: CellHistograms) -> str:
         """Make of a row a list of places, one a value, of which those that are missing fall out."""
         source, cell = self.relations.write_source(program.rows), self._cell(program.keys)
         many = len(program.values)
@@ -166,23 +173,23 @@ class _ProgramWriter:
         each = f"SELECT {self.relations.dialect.each(places)} AS place FROM {source} {self._inside(program)}"  # noqa: S608
         return f"SELECT place, count(*) FROM ({each}) AS places WHERE place IS NOT NULL GROUP BY place"  # noqa: S608
 
-    def _write_keyed(self, program: Keyed) -> str:
+    def _write_keyed(self, program: KeyedSums) -> str:
         """Select each combination of keys, its units, and the sum of each term as a wide integer."""
         source, keys = self.relations.write_source(program.rows), [self._value(key) for key in program.keys]
-        sums = [self._wide(self._write_term(term)) for term in (Units(), *program.terms)]
+        sums = [self._wide(self._write_term(term)) for term in (CountedUnits(), *program.terms)]
         where = self.relations.expressions.condition(program.where)
         known = joined("AND", [where, *(f"{key} IS NOT NULL" for key in keys)])
         group = ", ".join(str(i + 1) for i in range(len(keys)))
         return f"SELECT {', '.join([*keys, *sums])} FROM {source} WHERE {known} GROUP BY {group}"  # noqa: S608
 
     def _write_term(self, term: Term) -> str:
-        if isinstance(term, Units):
+        if isinstance(term, CountedUnits):
             return "count(DISTINCT unit)"
         return self.relations.write_aggregate(term)
 
     # ---- cells ----
 
-    def _inside(self, program: Program | Tally | Tallies, *more: str) -> str:
+    def _inside(self, program: CellSums | CellHistogram | CellHistograms, *more: str) -> str:
         """Keep rows whose keys are neither missing nor outside: no stored code makes a cell of its own."""
         where = self.relations.expressions.condition(program.where)
         keys = [self._below(key.value, key.size) for key in program.keys]
@@ -193,14 +200,14 @@ class _ProgramWriter:
         part, shift = _shifted(value)
         return f"{self._value(part)} BETWEEN {-shift} AND {size - 1 - shift}"
 
-    def _cell(self, keys: Sequence[Key]) -> str:
+    def _cell(self, keys: Sequence[CellKey]) -> str:
         """The position in the product of the keys, the last fastest."""
         cell = "CAST(0 AS BIGINT)"
         for key in keys:
             cell = f"({cell} * {key.size} + {self._value(key.value)})"
         return cell if all(map(self._is_stored, keys)) else f"CAST({cell} AS BIGINT)"
 
-    def _grouped(self, keys: Sequence[Key]) -> str:
+    def _grouped(self, keys: Sequence[CellKey]) -> str:
         """By stored columns where keys are columns, shifted or not: their small integers group fastest."""
         if not keys:
             return self.relations.dialect.everything
@@ -209,7 +216,7 @@ class _ProgramWriter:
             return "GROUP BY " + ", ".join(map(self._value, parts))
         return "GROUP BY 1"
 
-    def _is_stored(self, key: Key) -> bool:
+    def _is_stored(self, key: CellKey) -> bool:
         """Computed columns are wide, and a cell's number is not."""
         return isinstance(key.value, Column) and key.value.at in self.relations.stored
 

@@ -13,7 +13,6 @@ from sfumato.engines.values import (
     Among,
     AtLeast,
     AtMost,
-    Block,
     Calendar,
     Choose,
     Column,
@@ -35,6 +34,7 @@ from sfumato.engines.values import (
     Same,
     Some,
     Spelled,
+    UnitBlock,
     Value,
     compared,
 )
@@ -85,7 +85,7 @@ class Expressions:
                 one, other = (self._as(each, self._kind(part)) for each in (then, otherwise))
                 chosen = f"THEN {one} ELSE {other}"
                 return f"CASE WHEN {self.condition(when)} {chosen} END"
-            case Block(at, count):
+            case UnitBlock(at, count):
                 return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {_bounded(count)}) >> 16)"
             case Calendar() | Length() | Folded():
                 return self._of_one(part)

@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64] | NDArray[np.object_]
 
 __all__ = [
+    "CellHistogram",
+    "CellHistograms",
+    "CellKey",
+    "CellSums",
     "Counted",
+    "CountedUnits",
     "Engine",
-    "Found",
-    "Key",
-    "Keyed",
-    "People",
+    "HistogramCounts",
+    "KeyedSums",
     "Present",
-    "Program",
-    "Tallied",
-    "Tallies",
-    "Tally",
+    "SumsByKey",
     "Term",
     "Total",
-    "Units",
+    "UnitFigures",
 ]
 
 
 @tagged("Units")
 @dataclass(frozen=True, slots=True)
-class Units:
+class CountedUnits:
     """Not a sum over rows: how many different units the rows are of. Without a unit column, as Counted."""
 
 
-Term = Counted | Present | Total | Units
+Term = Counted | Present | Total | CountedUnits
 
 
 @tagged("Key", "value", "size")
 @dataclass(frozen=True, slots=True)
-class Key:
+class CellKey:
     """Group by an integer from 0 to size − 1; rows where it is missing or outside belong to no cell."""
 
     value: Value
@@ -57,7 +57,7 @@ class Key:
 
 @tagged("Program", "rows", "where", "keys", "terms")
 @dataclass(frozen=True, slots=True)
-class Program:
+class CellSums:
     """Each term over the rows of each cell. Cells are the product of the keys, the last fastest.
 
     Answered by one row a term, one column a cell; every cell is there.
@@ -65,7 +65,7 @@ class Program:
 
     rows: Rows
     where: Predicate
-    keys: tuple[Key, ...]
+    keys: tuple[CellKey, ...]
     terms: tuple[Term, ...]
 
     @property
@@ -75,12 +75,12 @@ class Program:
 
 @tagged("Tally", "rows", "where", "keys", "value", "size")
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CellHistogram:
     """How often each integer from 0 to size − 1 occurs in each cell. Answered by `Tallied`."""
 
     rows: Rows
     where: Predicate
-    keys: tuple[Key, ...]
+    keys: tuple[CellKey, ...]
     value: Value
     size: int
 
@@ -96,13 +96,13 @@ class Tally:
 
 @tagged("Tallies", "rows", "where", "keys", "values", "size")
 @dataclass(frozen=True, slots=True)
-class Tallies:
+class CellHistograms:
     """The same of several values at once, from one scan. Answered by `Tallied`, for which value v of cell c
     is the cell c · values + v. Where a value is missing or outside, the row is not counted for it."""
 
     rows: Rows
     where: Predicate
-    keys: tuple[Key, ...]
+    keys: tuple[CellKey, ...]
     values: tuple[Value, ...]
     size: int
 
@@ -112,7 +112,7 @@ class Tallies:
 
 
 @dataclass(frozen=True, slots=True)
-class Tallied:
+class HistogramCounts:
     """The answer to `Tally`: ascending places, which are cell · size + integer.
 
     With `counts` each place that occurs is there once; without, once for every row.
@@ -133,7 +133,7 @@ class Tallied:
 
 @tagged("Keyed", "rows", "where", "keys", "terms")
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedSums:
     """Each term over the rows of each combination of keys that occurs, and how many units it has.
 
     What is answered is not public: only keys that were bought may be shown. Missing keys belong to no cell.
@@ -146,7 +146,7 @@ class Keyed:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SumsByKey:
     """The answer to `Keyed`, in no particular order: a tuple of keys, the units, and a row a term."""
 
     keys: list[tuple[Any, ...]]
@@ -156,7 +156,7 @@ class Found:
 
 @tagged("People", "rows", "where", "figures")
 @dataclass(frozen=True, slots=True)
-class People:
+class UnitFigures:
     """Figures of each unit: one row a figure, one column a unit with any row, in no particular order."""
 
     rows: Rows
@@ -164,7 +164,7 @@ class People:
     figures: tuple[Figure, ...]
 
 
-Asked = Program | Tally | Tallies | Keyed | People
+EngineProgram = CellSums | CellHistogram | CellHistograms | KeyedSums | UnitFigures
 
 
 class Engine(Protocol):
@@ -173,7 +173,7 @@ class Engine(Protocol):
     def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind."""
 
-    def run(self, program: Asked) -> Any:
+    def run(self, program: EngineProgram) -> Any:
         """Exact integers, in the shape that the program says."""
 
     def erase(self, snapshot: str) -> None:

@@ -21,9 +21,9 @@ from sfumato.engines.rows import (
     PerUnit,
     Present,
     Scan,
-    Sizes,
     Smallest,
     Total,
+    UnitSizes,
 )
 from sfumato.engines.value_ranges import NARROW
 from sfumato.engines.values import Add, Column, Constant
@@ -123,7 +123,7 @@ class RelationWriter:
         match rows:
             case Scan():
                 return self._write_scan(rows)
-            case Sizes():
+            case UnitSizes():
                 counted = f"least(rows, {MOST_COUNTED}) AS {self._name(rows.at, _ROWS)}"
                 return f"SELECT unit, {counted} FROM {self.layouts[rows.snapshot].units}"  # noqa: S608
             case Joined():
@@ -228,7 +228,7 @@ class RelationWriter:
     def _columns(self, rows: Rows) -> list[str]:
         """Return the columns of a source that the program uses, besides unit and place."""
         match rows:
-            case Scan(_, at) | Sizes(_, at):
+            case Scan(_, at) | UnitSizes(_, at):
                 return [self._name(at, name) for name in sorted(self.used.get(at, set()))]
             case Joined(left, right):
                 return self._columns(left) + self._columns(right)
@@ -245,7 +245,7 @@ class RelationWriter:
         match rows:
             case Scan(snapshot):
                 return self.layouts[snapshot].has_places
-            case Sizes():
+            case UnitSizes():
                 return False
             case Joined(inner) | PerUnit(inner) | Bounded(inner) | Computed(inner):
                 return self._has_places(inner)
@@ -260,14 +260,14 @@ def _number(rows: Rows) -> int:
     match rows:
         case Joined(inner) | Bounded(inner):
             return _number(inner)
-        case Scan() | Sizes() | PerUnit() | Computed():
+        case Scan() | UnitSizes() | PerUnit() | Computed():
             return rows.at
 
 
 def _home(rows: Rows) -> str:
     """Return the snapshot whose numbers the units of these rows have."""
     match rows:
-        case Scan(snapshot) | Sizes(snapshot):
+        case Scan(snapshot) | UnitSizes(snapshot):
             return snapshot
         case Joined(left) | PerUnit(left) | Bounded(left) | Computed(left):
             return _home(left)

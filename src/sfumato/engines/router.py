@@ -15,14 +15,14 @@ from sfumato.files.durable import replace_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.engines.program import Asked, Engine
+    from sfumato.engines.program import Engine, EngineProgram
     from sfumato.engines.snapshot import GraphPreparation, Preparation
 
 HERE = "duckdb"
 """The home of snapshots in the lab's own folder."""
 
 
-class Engines:
+class EngineRouter:
     """An engine made of others. Only snapshots of one home are read together.
 
     Addresses of databases hold passwords. They are in one file that only its owner may read, by snapshot.
@@ -55,7 +55,7 @@ class Engines:
             self._forget(snapshot)  # it was refused, so there is nothing to be found
             raise
 
-    def run(self, program: Asked) -> Any:
+    def run(self, program: EngineProgram) -> Any:
         """Exact integers, in the shape that the program says."""
         known = self._known()
         addresses = [known.get(scan.snapshot) for scan in scans(program.rows)]

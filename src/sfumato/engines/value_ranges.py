@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from sfumato.engines.values import (
     WIDEST,
     Add,
-    Block,
     Calendar,
     Choose,
     Column,
@@ -27,6 +26,7 @@ from sfumato.engines.values import (
     Length,
     Lookup,
     Multiply,
+    UnitBlock,
     Value,
 )
 
@@ -88,7 +88,7 @@ class ValueRanges:
                 return number or 0, number or 0
             case Lookup(_, entries):
                 return _range_of_entries(entries)
-            case Block(_, count):
+            case UnitBlock(_, count):
                 return 0, count
             case Calendar() | Length():
                 return -_SMALL, _SMALL

@@ -130,7 +130,7 @@ class Length:
 
 @tagged("Block", "at", "count")
 @dataclass(frozen=True, slots=True)
-class Block:
+class UnitBlock:
     """Which of so many blocks the row's unit is in. It depends on a secret key and the unit alone."""
 
     at: int
@@ -163,7 +163,7 @@ Value = (
     | Choose
     | Calendar
     | Length
-    | Block
+    | UnitBlock
 )
 """An integer, or a text where a column holds texts; which of the two, its domain says."""
 

@@ -20,7 +20,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.files.durable import create_private_file
 from sfumato.lab.published import Published
 from sfumato.lab.session import AccountView, BudgetView, Session
-from sfumato.ledger import place
+from sfumato.ledger.location import create_ledger, open_ledger
 from sfumato.privacy.account import caps, left
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import Spending
-    from sfumato.engines.router import Engines
-    from sfumato.privacy.ends import Protected
+    from sfumato.engines.router import EngineRouter
     from sfumato.privacy.exact import Number
+    from sfumato.privacy.graph_units import Protected
 
 _KEY = "ranking.key"
 _UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
@@ -50,7 +50,7 @@ class Lab:
     def __init__(self, folder: Path, ledger: str | None = None) -> None:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
-        self.ledger = place.open(folder, ledger)
+        self.ledger = open_ledger(folder, ledger)
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -194,15 +194,15 @@ class Lab:
         names = [
             account for population in self.populations() for account in self.accounts(population, analyst)
         ]
-        known = self.ledger.accounts()
+        known = self.ledger.list_accounts()
         return BudgetView(tuple(self._view(name) for name in names if name in known))
 
     @cached_property
-    def engine(self) -> Engines:
-        from sfumato.engines.router import Engines
+    def engine(self) -> EngineRouter:
+        from sfumato.engines.router import EngineRouter
 
         own = hmac.new(self._ranking_key(), b"schema", "sha256").hexdigest()[:16]
-        return Engines(self.folder, f"sfumato_{own}")
+        return EngineRouter(self.folder, f"sfumato_{own}")
 
     def __repr__(self) -> str:
         return f"Lab({self.folder.name!r}, tables={[table.name for table in self.tables()]})"
@@ -210,7 +210,7 @@ class Lab:
     # ---- parts ----
 
     def _granted(self, analyst: str) -> bool:
-        accounts = self.ledger.accounts()
+        accounts = self.ledger.list_accounts()
         named = isinstance(analyst, str) and ":" not in analyst
         return named and any(
             quota_account(population, analyst) in accounts for population in self.populations()
@@ -265,7 +265,7 @@ class Lab:
             _require_no_budget(table, budget)
             return None
         account = population_account(table.population)
-        if account in self.ledger.accounts():
+        if account in self.ledger.list_accounts():
             return self._same_budget(account, budget)
         if not isinstance(budget, Budget):
             raise UsageError(
@@ -277,7 +277,7 @@ class Lab:
 
     def _same_budget(self, account: str, budget: Budget | None) -> Budget:
         """A later table of a population shares its budget, whether or not it is named again."""
-        agreed = self.ledger.budget(account)
+        agreed = self.ledger.read_budget(account)
         if budget not in (None, agreed):
             raise PolicyError(
                 "SF-C120",
@@ -292,8 +292,8 @@ class Lab:
         return (self.folder / _KEY).read_bytes()
 
     def _view(self, account: str) -> AccountView:
-        budget = self.ledger.budget(account)
-        rest = left(caps(budget), self.ledger.spent(account))
+        budget = self.ledger.read_budget(account)
+        rest = left(caps(budget), self.ledger.read_spent(account))
         return AccountView(
             account, float(budget.epsilon), float(budget.delta), rest.share, float(rest.epsilon)
         )
@@ -309,7 +309,7 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
     if folder.exists() and any(folder.iterdir()):
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    place.create(folder, ledger)
+    create_ledger(folder, ledger)
     create_private_file(folder / _KEY, secrets.token_bytes(32))
     return Lab(folder)
 

@@ -33,7 +33,7 @@ class Published:
     def read(self) -> Release:
         """The kept answer. Nothing here can charge: it is looked up, or it is refused."""
         plan = self.lab.session().sql(self.text).quote(**self.spend).plan
-        kept = self.lab.ledger.find(self.publication.request)
+        kept = self.lab.ledger.find_release(self.publication.request)
         if kept is None or plan.request != self.publication.request:
             raise PolicyError(
                 "SF-C134",

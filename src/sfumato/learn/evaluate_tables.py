@@ -18,10 +18,10 @@ from sfumato.oracle.blocks import (
     COUNT,
     Add,
     AtLeast,
+    CellKey,
     Choose,
     Constant,
     Greatest,
-    Key,
     Less,
     Multiply,
     SumBlock,
@@ -74,11 +74,11 @@ def evaluate_table(
     cells = _Cells(FitRounds(payer, type(model).__name__, "evaluate"), layers.source, budget)
     first, second = measure.shares
     label, size = require_labels(declared).value, len(measure.classes)
-    confusion = cells.counted(Key(label, size), Key(_guessed(scores, layers), size), layers, first)
+    confusion = cells.counted(CellKey(label, size), CellKey(_guessed(scores, layers), size), layers, first)
     scored = None
     if second:
-        place = Key(_binned(scores[0], measure.bins, layers), measure.bins)
-        scored = cells.counted(Key(label, 2), place, layers, second)
+        place = CellKey(_binned(scores[0], measure.bins, layers), measure.bins)
+        scored = cells.counted(CellKey(label, 2), place, layers, second)
     promised = Guarantee.of(budget, unit=describe_unit(rows, each), neighbours=rows.table.neighbours)
     return measure.read(confusion, scored, promised)
 
@@ -98,7 +98,7 @@ class _Cells:
         self._rounds, self._budget = rounds, budget
         self._replaced = source.table.neighbours is Neighbours.REPLACE_ONE
 
-    def counted(self, label: Key, other: Key, layers: ComputedColumns, share: Any) -> NoisyCounts:
+    def counted(self, label: CellKey, other: CellKey, layers: ComputedColumns, share: Any) -> NoisyCounts:
         spend: Spend = share_of(self._budget.main, share)
         block = SumBlock((COUNT,), 1, 1)
         (answer,) = self._rounds.pay(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.learn.base.estimator import check_classes
 from sfumato.learn.base.supervised import PrivateClassifier, check_target
 from sfumato.oracle.array_features import check_categories, encode_labels, read_listed_arrays
-from sfumato.oracle.blocks import COUNT, Add, Constant, Key, Multiply, SumBlock
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Multiply, SumBlock
 from sfumato.oracle.declared import Labels
 from sfumato.oracle.moments import build_sum_block
 
@@ -86,10 +86,10 @@ class GaussianNB(PrivateClassifier):
         return found
 
 
-def _by_class(declared: Declared) -> Key:
+def _by_class(declared: Declared) -> CellKey:
     if not isinstance(declared.target, Labels):
         raise AssertionError(declared.target)
-    return Key(declared.target.value, len(declared.target.classes))
+    return CellKey(declared.target.value, len(declared.target.classes))
 
 
 def _blocks(declared: Declared) -> list[SumBlock]:
@@ -170,7 +170,7 @@ class CategoricalNB(PrivateClassifier):
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        groupings = [[Key(each.value, len(each.categories))] for each in declared.features]
+        groupings = [[CellKey(each.value, len(each.categories))] for each in declared.features]
         found = [each[0].values for each in oracle.histograms(groupings, [COUNT], [_by_class(declared)])]
         rows = np.maximum(np.mean([each.sum(axis=0) for each in found], axis=0), 1.0)
         smooth = float(self.alpha)

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
-from sfumato.oracle.blocks import Add, Constant, Divide, Key, Lookup, Multiply, SumBlock
+from sfumato.oracle.blocks import Add, CellKey, Constant, Divide, Lookup, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import positive, whole
@@ -159,7 +159,7 @@ class NearestNeighbors(PrivateClassifier):
         oracle, places = waves.places(oracle)
         terms = tuple(Lookup(place, table) for table in (_COSINES, _SINES) for place in places)
         of = require_labels(declared)
-        (answer,) = oracle.sums([waves.block(terms)], [Key(of.value, len(of.classes))], share=left)
+        (answer,) = oracle.sums([waves.block(terms)], [CellKey(of.value, len(of.classes))], share=left)
         self.prototypes_ = answer.values.T / _HEIGHT
         self.width_ = width
         self.slopes_ = waves.slopes

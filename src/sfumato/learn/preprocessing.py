@@ -13,7 +13,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
-from sfumato.oracle.blocks import COUNT, Add, Constant, Divide, Key, Multiply, SumBlock
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock
 from sfumato.oracle.moments import build_sum_block
 from sfumato.privacy.exact import exact, whole
 
@@ -196,10 +196,10 @@ class Bins(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         return np.column_stack(columns).astype(np.float64)
 
 
-def _part(feature: Feature, width: int) -> Key:
+def _part(feature: Feature, width: int) -> CellKey:
     """Which of the equal parts, so many steps wide, a feature lies in."""
     place = Divide(Add(feature.value, Constant(feature.bound)), Constant(width))
-    return Key(place, 2 * feature.bound // width + 1)
+    return CellKey(place, 2 * feature.bound // width + 1)
 
 
 def _edges(counts: Floats, width: float, shares: Floats) -> Floats:

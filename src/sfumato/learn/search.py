@@ -18,7 +18,7 @@ from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PaidEstimator
 from sfumato.learn.search_scores import draw_test_rows, release_score, score_own_rows
-from sfumato.noise.sampling.bits import OS, below
+from sfumato.noise.sampling.bits import OS, draw_below
 from sfumato.oracle.fit_budget import FitBudget, to_event
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
@@ -213,9 +213,9 @@ def draw_runs(stop: Fraction) -> int:
     """
     runs = 1
     for _ in range(200 * (stop.denominator // stop.numerator + 1) ** 2):
-        if below(stop.denominator, OS) >= stop.numerator:
+        if draw_below(stop.denominator, OS) >= stop.numerator:
             runs += 1
-        elif below(runs, OS) == 0:
+        elif draw_below(runs, OS) == 0:
             return runs
         else:
             runs = 1
@@ -245,7 +245,7 @@ def run_best_of(
     counted = draw_runs(stop) if always is None else draw_runs_within(stop, always)
     kept: tuple[Setting, Found, float] | None = None
     for turn in range(always or counted):
-        setting = settings[below(len(settings), OS)]
+        setting = settings[draw_below(len(settings), OS)]
         found, score = run(setting)
         if turn < counted and (kept is None or score > kept[2]):
             kept = setting, found, score

@@ -15,11 +15,11 @@ import numpy as np
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
+    CellKey,
     Column,
     Constant,
-    Key,
+    HistogramCounts,
     Multiply,
-    Tallied,
     Value,
     value_range,
 )
@@ -53,11 +53,13 @@ class ArrayTable:
         self.spans = spans
         self.rows = matrices[0].rows if matrices else len(next(iter(columns.values())))
 
-    def sums(self, keys: Sequence[Key], terms: Sequence[Value]) -> NDArray[Any]:
+    def sums(self, keys: Sequence[CellKey], terms: Sequence[Value]) -> NDArray[Any]:
         """One row a term, one column a cell; rows whose key is outside its cells belong to none."""
         return self.histograms([keys], terms)[0] if keys else _Whole(self, self._fresh()).totals(terms)
 
-    def histograms(self, groupings: Sequence[Sequence[Key]], terms: Sequence[Value]) -> list[NDArray[Any]]:
+    def histograms(
+        self, groupings: Sequence[Sequence[CellKey]], terms: Sequence[Value]
+    ) -> list[NDArray[Any]]:
         """The same by each of several groupings; what they share is computed once."""
         columns, found = self._fresh(), [_Totals(keys, len(terms)) for keys in groupings]
         for window in self._windows(columns):
@@ -65,7 +67,7 @@ class ArrayTable:
                 each.add(window, columns, terms, self.rows)
         return [_narrow(each.sums) for each in found]
 
-    def tallied(self, keys: Sequence[Key], values: Sequence[Value], size: int) -> Tallied:
+    def tallied(self, keys: Sequence[CellKey], values: Sequence[Value], size: int) -> HistogramCounts:
         """How often each integer below `size` occurs in each cell, for each value: as an engine answers."""
         window = RowWindow(self._fresh(), slice(0, self.rows))
         cell, cells = _cells(window, keys), math.prod(key.size for key in keys)
@@ -74,7 +76,7 @@ class ArrayTable:
             found = window.whole(value)
             inside = (cell < cells) & (found >= 0) & (found < size)
             places.append((cell[inside] * len(values) + at) * size + found[inside])
-        return Tallied(*np.unique(np.concatenate(places), return_counts=True), size)
+        return HistogramCounts(*np.unique(np.concatenate(places), return_counts=True), size)
 
     def with_values(self, values: Sequence[Value]) -> tuple[ArrayTable, list[Value]]:
         """The same columns, and these values as further ones."""
@@ -126,7 +128,7 @@ class ArrayTable:
             yield RowWindow(columns, slice(at, min(self.rows, at + _ROWS)))
 
 
-def _cells(window: RowWindow, keys: Sequence[Key]) -> Ints:
+def _cells(window: RowWindow, keys: Sequence[CellKey]) -> Ints:
     """The number of each row's cell, and one past the last for rows that are in none."""
     cell, inside = np.zeros(window.count, dtype=np.int64), np.ones(window.count, dtype=bool)
     for key in keys:
@@ -139,7 +141,7 @@ def _cells(window: RowWindow, keys: Sequence[Key]) -> Ints:
 class _Totals:
     """The sums of terms in every cell, of the rows that were added so far."""
 
-    def __init__(self, keys: Sequence[Key], terms: int) -> None:
+    def __init__(self, keys: Sequence[CellKey], terms: int) -> None:
         self._keys = keys
         self._cells = math.prod(key.size for key in keys)
         self.sums: list[Any] = [np.zeros(self._cells, dtype=np.int64) for _ in range(terms)]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
-from sfumato.engines.program import Key, Tallied
+from sfumato.engines.program import CellKey, HistogramCounts
 from sfumato.engines.value_ranges import ValueRanges, value_range
 from sfumato.engines.values import (
     Add,
@@ -42,7 +42,7 @@ from sfumato.engines.values import (
     Value,
 )
 from sfumato.noise import GaussianNoise, LaplaceNoise
-from sfumato.noise.scales import SMALLEST
+from sfumato.noise.additive import SMALLEST
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ __all__ = [
     "Among",
     "AtLeast",
     "AtMost",
+    "CellKey",
     "Choose",
     "Column",
     "Constant",
@@ -66,7 +67,7 @@ __all__ = [
     "Either",
     "Every",
     "Greatest",
-    "Key",
+    "HistogramCounts",
     "Least",
     "Less",
     "Lookup",
@@ -77,7 +78,6 @@ __all__ = [
     "Same",
     "Some",
     "SumBlock",
-    "Tallied",
     "Value",
     "calibrate_noise",
     "share_of",

@@ -13,7 +13,7 @@ from sfumato.errors import UsageError
 from sfumato.oracle.blocks import share_of
 from sfumato.privacy import composition, events
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import exact, positive, raised, shown
+from sfumato.privacy.exact import exact, format_short, positive, round_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ class FitBudget:
         return self.sums if self.whole is None else (self.whole,)
 
     def __str__(self) -> str:
-        return self.words or (f"ε = {shown(self.epsilon)}" if self.epsilon else "")
+        return self.words or (f"ε = {format_short(self.epsilon)}" if self.epsilon else "")
 
 
 def to_event(amount: Spend) -> events.Event:
@@ -99,7 +99,7 @@ def _spent(main: Spend, share: Fraction, delta: Fraction) -> Fraction:
     """Return the ε that a share of a spend costs at this δ."""
     if isinstance(main, PureSpend) or not share:
         return main.epsilon * share if isinstance(main, PureSpend) else Fraction(0)
-    return raised(composition.epsilon([to_event(share_of(main, share))], delta))
+    return round_up(composition.epsilon([to_event(share_of(main, share))], delta))
 
 
 def _root_down(square: Fraction) -> Fraction:

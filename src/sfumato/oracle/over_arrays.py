@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
     from sfumato.oracle.array_table import ArrayTable
-    from sfumato.oracle.blocks import Key, SumBlock, Value
+    from sfumato.oracle.blocks import CellKey, SumBlock, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
@@ -61,7 +61,7 @@ class ArrayOracle(Oracle):
         """Return an oracle with the same budget over other columns of the same rows."""
         return type(self)(declared, self.budget, arrays, self._pay)
 
-    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
         noise = self._paid(blocks, spend)
         exact = self._arrays.sums(keys, [term for block in blocks for term in block.terms])
         ends = np.cumsum([each.of for each in noise])[:-1]
@@ -69,9 +69,9 @@ class ArrayOracle(Oracle):
 
     def _histograms(
         self,
-        groupings: tuple[tuple[Key, ...], ...],
+        groupings: tuple[tuple[CellKey, ...], ...],
         blocks: tuple[SumBlock, ...],
-        keys: tuple[Key, ...],
+        keys: tuple[CellKey, ...],
         spend: Spend,
     ) -> list[list[Any]]:
         # All cells of all groupings are one vector to the noise of a term.
@@ -91,7 +91,7 @@ class ArrayOracle(Oracle):
         return noise.release(asked.sum_rows(self._matrix))
 
     def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+        self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
         self._pay(ranked.event())
         return ranked.release(self._arrays.tallied(keys, values, ranked.size))

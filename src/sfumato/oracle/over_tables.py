@@ -25,7 +25,7 @@ from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_hi
 from sfumato.oracle.table_features import centre_features, clip_source_rows
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
-    from sfumato.oracle.blocks import Key, SumBlock, Value
+    from sfumato.oracle.blocks import CellKey, SumBlock, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
@@ -105,7 +105,7 @@ class TableOracle(Oracle):
         return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
 
     def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+        self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
         (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.budget)
         found: list[list[list[int]]] = answer
@@ -130,16 +130,16 @@ class TableOracle(Oracle):
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
         return np.array(answer, dtype=object)
 
-    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
         (answer,) = self._rounds.pay(price_blocks(self._rows, keys, blocks, spend), self.budget)
         ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
         return np.split(np.array(answer, dtype=object), ends)
 
     def _histograms(
         self,
-        groupings: tuple[tuple[Key, ...], ...],
+        groupings: tuple[tuple[CellKey, ...], ...],
         blocks: tuple[SumBlock, ...],
-        keys: tuple[Key, ...],
+        keys: tuple[CellKey, ...],
         spend: Spend,
     ) -> list[list[Any]]:
         plan = price_histograms(self._rows, groupings, keys, blocks, spend)
@@ -174,7 +174,7 @@ class FitRounds:
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                     asked=str(budget),
-                    left=f"one question of up to ε = {shown(standing.left)}",
+                    left=f"one question of up to ε = {format_short(standing.left)}",
                     why="all rounds of a fit are to be paid for, and none is begun in vain",
                 )
 

@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.noise import QuantilesMechanism, TopK
-from sfumato.oracle.blocks import Add, Constant, Key, SumBlock, calibrate_noise, share_of, value_range
+from sfumato.oracle.blocks import Add, CellKey, Constant, SumBlock, calibrate_noise, share_of, value_range
 from sfumato.oracle.integer_rows import RowTransform
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Oracle(ABC):
     def sums(
         self,
         blocks: Sequence[SumBlock],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
     ) -> list[SumAnswer]:
@@ -79,9 +79,9 @@ class Oracle(ABC):
 
     def histograms(
         self,
-        groupings: Sequence[Sequence[Key]],
+        groupings: Sequence[Sequence[CellKey]],
         terms: Sequence[Value],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         shares: Sequence[Fraction] | None = None,
     ) -> list[list[SumAnswer]]:
@@ -131,7 +131,7 @@ class Oracle(ABC):
         self,
         values: Sequence[Value],
         shares: Sequence[Any],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
     ) -> list[NDArray[np.int64]]:
@@ -153,7 +153,7 @@ class Oracle(ABC):
 
     @abstractmethod
     def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+        self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
         """Return quantiles of values that lie from 0 on."""
 
@@ -188,15 +188,15 @@ class Oracle(ABC):
         return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
 
     @abstractmethod
-    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
         """Return the noisy integers of each block."""
 
     @abstractmethod
     def _histograms(
         self,
-        groupings: tuple[tuple[Key, ...], ...],
+        groupings: tuple[tuple[CellKey, ...], ...],
         blocks: tuple[SumBlock, ...],
-        keys: tuple[Key, ...],
+        keys: tuple[CellKey, ...],
         spend: Spend,
     ) -> list[list[Any]]:
         """Return the noisy integers of each block's term for each grouping."""

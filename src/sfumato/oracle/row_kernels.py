@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.engines.program import People, Total
+from sfumato.engines.program import Total, UnitFigures
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class RowKernel(Protocol):
 class KernelStep:
     """One step of a charge: the rows an engine reads, and the kernel that releases something about them."""
 
-    program: People
+    program: UnitFigures
     kernel: RowKernel
 
     def event(self) -> Event:
@@ -47,5 +47,5 @@ class KernelStep:
 
 def price_kernel(source: RowSource, figures: Sequence[Value], kernel: RowKernel, spend: Spend) -> Priced:
     """Return what is charged for a kernel over these figures of each unit's row."""
-    program = People(source.rows, source.where, tuple(map(Total, figures)))
+    program = UnitFigures(source.rows, source.where, tuple(map(Total, figures)))
     return Priced(source.table, spend, (KernelStep(program, kernel),), truncation(source.table))

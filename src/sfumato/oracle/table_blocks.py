@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.engines.program import Counted, Program, Total
+from sfumato.engines.program import CellSums, Counted, Total
 from sfumato.engines.rows import Bounded
 from sfumato.oracle.blocks import COUNT, Among, Choose, Constant, Every, calibrate_noise
 from sfumato.privacy.canonical import tagged
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
-    from sfumato.oracle.blocks import Key, Predicate, SumBlock
+    from sfumato.oracle.blocks import CellKey, Predicate, SumBlock
 
 
 @tagged("Joint", "program", "blocks")
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class SumStep:
     """One step of a charge: a scan that sums blocks over listed cells, and the noise of each block."""
 
-    program: Program
+    program: CellSums
     blocks: tuple[NoisySum[int], ...]
 
     def event(self) -> Event:
@@ -58,16 +58,20 @@ def limit_rows(source: RowSource, rows_per_unit: int) -> tuple[RowSource, int]:
     return replace(source, rows=bounded, where=Every(), max_rows=rows_per_unit), rows_per_unit
 
 
-def _build_step(source: RowSource, keys: Sequence[Key], blocks: Sequence[SumBlock], spend: Spend) -> SumStep:
+def _build_step(
+    source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
+) -> SumStep:
     replaced = source.table.neighbours is Neighbours.REPLACE_ONE
     terms = tuple(Counted() if term is COUNT else Total(term) for block in blocks for term in block.terms)
-    program = Program(source.rows, source.where, tuple(keys), terms)
+    program = CellSums(source.rows, source.where, tuple(keys), terms)
     return SumStep(
         program, tuple(calibrate_noise(block, spend, source.max_rows, replaced) for block in blocks)
     )
 
 
-def price_blocks(source: RowSource, keys: Sequence[Key], blocks: Sequence[SumBlock], spend: Spend) -> Priced:
+def price_blocks(
+    source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
+) -> Priced:
     """Return what is charged for the sums of blocks in every cell of the keys, from one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
@@ -77,8 +81,8 @@ def price_blocks(source: RowSource, keys: Sequence[Key], blocks: Sequence[SumBlo
 
 def price_histograms(
     source: RowSource,
-    groupings: Sequence[Sequence[Key]],
-    keys: Sequence[Key],
+    groupings: Sequence[Sequence[CellKey]],
+    keys: Sequence[CellKey],
     blocks: Sequence[SumBlock],
     spend: Spend,
 ) -> Priced:
@@ -96,7 +100,7 @@ def price_histograms(
     return price_blocks(source, keys, wide, spend)
 
 
-def _cells(grouping: Sequence[Key]) -> list[Every]:
+def _cells(grouping: Sequence[CellKey]) -> list[Every]:
     """Return a condition for each cell, the last key fastest."""
     found: list[tuple[Predicate, ...]] = [()]
     for key in grouping:
@@ -105,7 +109,10 @@ def _cells(grouping: Sequence[Key]) -> list[Every]:
 
 
 def split_histograms(
-    answer: Sequence[Sequence[int]], groupings: Sequence[Sequence[Key]], keys: Sequence[Key], blocks: int
+    answer: Sequence[Sequence[int]],
+    groupings: Sequence[Sequence[CellKey]],
+    keys: Sequence[CellKey],
+    blocks: int,
 ) -> list[list[NDArray[Any]]]:
     """Return the answer to `price_histograms` as an array for each block of each grouping.
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sfumato.curator.plan.plan import Plan
-from sfumato.engines.program import Counted, Present, Total, Units
+from sfumato.engines.program import Counted, CountedUnits, Present, Total
 from sfumato.engines.values import Add, Choose, Column, Constant, Divide, Lookup, Missing, Multiply
 
 Row = dict[str, int | None]
@@ -37,7 +37,7 @@ def _sum(term: Any, rows: list[Row]) -> int:
             return sum(_value(value, row) is not None for row in rows)
         case Counted():
             return len(rows)
-        case Units():
+        case CountedUnits():
             return len(rows) - len(rows) // 3
     raise AssertionError(term)
 

@@ -19,7 +19,7 @@ from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.plan.summands import Summand, _deviations, _product
 from sfumato.curator.question.measurement import ContributionLimits
-from sfumato.engines.program import Counted, Present, Total, Units
+from sfumato.engines.program import Counted, CountedUnits, Present, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
     Add,
@@ -81,8 +81,8 @@ def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = N
         ("SUM(age)", {Total(AGE)}),
         ("AVG(age)", {Total(CENTRED), Present(AGE)}),
         ("SUM(flag)", {Total(Lookup(FLAG, (0, 1)))}),
-        ("COUNT(DISTINCT who)", {Units()}),
-        ("COUNT(DISTINCT WHO)", {Units()}),
+        ("COUNT(DISTINCT who)", {CountedUnits()}),
+        ("COUNT(DISTINCT WHO)", {CountedUnits()}),
         ("VARIANCE(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
         ("STDDEV(age), AVG(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
         ("VAR_POP(flag)", {Total(Lookup(FLAG, (1, 1))), Total(Lookup(FLAG, (-1, 1))), Present(FLAG)}),

@@ -35,7 +35,7 @@ from sfumato.curator.question.measurement import (
     VarianceOf,
 )
 from sfumato.curator.question.relation import BaseTable, FunctionCall, Name
-from sfumato.engines.program import Counted, Found, Present
+from sfumato.engines.program import Counted, Present, SumsByKey
 from sfumato.errors import PolicyError, UsageError
 from sfumato.ledger import Released
 
@@ -188,7 +188,7 @@ def test_what_a_step_releases_can_be_read() -> None:
     asked = _plan(("name", GroupKey(0)), ("n", N), ("s", S), keys=(Name("name"),), spend=BOUGHT)
     (step,) = asked.steps
     assert isinstance(step, DiscoveredKeys)
-    found = Found(
+    found = SumsByKey(
         [("Bo",), ("Ann",), ("Cy",)], np.array([900, 800, 1]), np.array([[900, 800, 1], [90, 80, 7]])
     )
     table = _given(asked, step.release(found)).to_arrow().to_pydict()

@@ -13,7 +13,6 @@ from sfumato.engines.values import (
     WIDEST,
     Add,
     AtLeast,
-    Block,
     Calendar,
     Choose,
     Column,
@@ -24,6 +23,7 @@ from sfumato.engines.values import (
     Least,
     Lookup,
     Multiply,
+    UnitBlock,
     Value,
 )
 
@@ -119,7 +119,7 @@ def test_no_row_leaves_the_range() -> None:
         (Greatest(A, B), (0, 2**20)),
         (Lookup(A, (None, 3, -2)), (-2, 3)),
         (Lookup(A, (None,)), (0, 0)),
-        (Block(0, 8), (0, 8)),
+        (UnitBlock(0, 8), (0, 8)),
         (Calendar(A, "year"), (-(2**32), 2**32)),
     ],
 )

@@ -8,21 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.learn.trees.cells import clipped, deviation, nearest
+from sfumato.learn.cells import clip_deviation, clip_value, locate_nearest
 from sfumato.oracle.array_features import read_arrays, transform_arrays
 from sfumato.oracle.array_table import ArrayTable
-from sfumato.oracle.blocks import (
-    COUNT,
-    Add,
-    Choose,
-    Column,
-    Constant,
-    Divide,
-    Key,
-    Least,
-    Less,
-    Multiply,
-)
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Choose, Column, Constant, Divide, Least, Less, Multiply
 from sfumato.oracle.declared import Feature
 from sfumato.oracle.integer_rows import ONE, ArrayBounds, RowTransform
 from sfumato.oracle.moments import build_gram_block, build_sum_block
@@ -78,7 +67,7 @@ def test_sums_over_all_rows_are_exact(rows: dict[Column, Any], arrays: ArrayTabl
 
 def test_sums_by_cell_are_exact(rows: dict[Column, Any], arrays: ArrayTable) -> None:
     wanted, cells = expected(rows), listed(rows, C)
-    found = arrays.sums([Key(C, 2)], list(wanted))
+    found = arrays.sums([CellKey(C, 2)], list(wanted))
     for sums, values in zip(found, wanted.values(), strict=True):
         here = [sum(v for v, c in zip(values, cells, strict=True) if c == cell) for cell in range(2)]
         assert [int(each) for each in sums] == here
@@ -88,15 +77,15 @@ def test_the_nearest_is_the_first_of_equals(rows: dict[Column, Any], arrays: Arr
     features = [Feature("a", A, ONE, 0.0, 1.0), Feature("b", B, ONE, 0.0, 1.0)]
     centres = np.array([[0.5, 0.5], [-0.5, 0.25], [0.5, 0.5], [0.0, -0.75]])
     points = np.rint(centres * ONE)
-    found = arrays.with_values([nearest(features, centres)])[0].column(Column(3, "v4"))
+    found = arrays.with_values([locate_nearest(features, centres)])[0].column(Column(3, "v4"))
     every = np.column_stack([rows[A], rows[B]])[:, None, :] - points
     assert np.array_equal(found, (every**2).sum(axis=2).argmin(axis=1))
     assert set(found.tolist()) == {0.0, 1.0, 3.0}
 
 
 def test_one_centre_needs_no_cell(arrays: ArrayTable, rows: dict[Column, Any]) -> None:
-    away = deviation(Feature("a", A, ONE, 0.0, 1.0), Constant(0), [0.25], 100)
-    assert away == clipped(Add(A, Constant(-ONE // 4)), 100)
+    away = clip_deviation(Feature("a", A, ONE, 0.0, 1.0), Constant(0), [0.25], 100)
+    assert away == clip_value(Add(A, Constant(-ONE // 4)), 100)
 
 
 # ---- rows that are never laid out ----

@@ -17,18 +17,25 @@ from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.payer import Payer
 from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.curator.question.relation import Alias, BaseTable
-from sfumato.engines.program import Tallies
+from sfumato.engines.program import CellHistograms
 from sfumato.engines.rows import ALL
 from sfumato.errors import BudgetError, PolicyError
-from sfumato.learn.trees.cells import bins, bit, clipped, corner, deviation, nearest
+from sfumato.learn.cells import (
+    clip_deviation,
+    clip_value,
+    locate_bin,
+    locate_nearest,
+    locate_orthant,
+    reaches_threshold,
+)
 from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
+    CellKey,
     Column,
     Constant,
     Divide,
-    Key,
     Lookup,
     Multiply,
     SumBlock,
@@ -57,18 +64,18 @@ TERMS = [
     Add(Multiply(A, A), Constant(-40)),
     Divide(Add(A, Constant(9)), Constant(4)),
     Lookup(C, (5, -3, 11)),
-    corner(FEATURES, [0.1, -0.3]),
-    bins(A, [-4, 0, 3]),
-    nearest(FEATURES, CENTRES),
-    deviation(FEATURES[0], C, [0.5, 0.0, -0.5], 6),
-    clipped(Multiply(A, B), 20),
+    locate_orthant(FEATURES, [0.1, -0.3]),
+    locate_bin(A, [-4, 0, 3]),
+    locate_nearest(FEATURES, CENTRES),
+    clip_deviation(FEATURES[0], C, [0.5, 0.0, -0.5], 6),
+    clip_value(Multiply(A, B), 20),
     *build_gram_block(FEATURES, None, Fraction(1)).terms,
 ]
-KEYS: list[list[Key]] = [
+KEYS: list[list[CellKey]] = [
     [],
-    [Key(C, 3)],
-    [Key(nearest(FEATURES, CENTRES), 3), Key(C, 2)],
-    [Key(Add(A, Constant(3)), 5)],
+    [CellKey(C, 3)],
+    [CellKey(locate_nearest(FEATURES, CENTRES), 3), CellKey(C, 2)],
+    [CellKey(Add(A, Constant(3)), 5)],
 ]
 
 
@@ -104,15 +111,15 @@ def table(lab: sf.Lab, name: str) -> Any:
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=len)
-def test_arrays_and_engines_agree(lab: sf.Lab, arrays: ArrayTable, keys: list[Key]) -> None:
+def test_arrays_and_engines_agree(lab: sf.Lab, arrays: ArrayTable, keys: list[CellKey]) -> None:
     plan = price_blocks(table(lab, "all"), keys, [SumBlock.within(TERMS, SPANS)], SPEND)
     found = lab.engine.run(plan.steps[0].program)
     assert np.array_equal(found.astype(int), arrays.sums(keys, TERMS).astype(int))
 
 
 def test_histograms_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
-    groupings = [[Key(C, 3)], [Key(bins(A, [-4, 0, 3]), 4), Key(C, 2)]]
-    terms, keys = [COUNT, B], [Key(corner(FEATURES, [0.0, 0.0]), 4)]
+    groupings = [[CellKey(C, 3)], [CellKey(locate_bin(A, [-4, 0, 3]), 4), CellKey(C, 2)]]
+    terms, keys = [COUNT, B], [CellKey(locate_orthant(FEATURES, [0.0, 0.0]), 4)]
     plan = price_histograms(
         table(lab, "all"),
         groupings,
@@ -129,8 +136,8 @@ def test_histograms_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
 
 
 def test_tallies_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
-    values, keys = [Add(A, Constant(4)), Multiply(C, C), Add(B, Constant(9))], [Key(C, 2)]
-    program = Tallies(table(lab, "all").rows, ALL, tuple(keys), tuple(values), 12)
+    values, keys = [Add(A, Constant(4)), Multiply(C, C), Add(B, Constant(9))], [CellKey(C, 2)]
+    program = CellHistograms(table(lab, "all").rows, ALL, tuple(keys), tuple(values), 12)
     found, wanted = lab.engine.run(program), arrays.tallied(keys, values, 12)
     assert np.array_equal(found.triplets(), wanted.triplets())
     assert found.counts.sum() > 500
@@ -155,7 +162,9 @@ def test_quantiles_are_those_of_the_rows(
 ) -> None:
     """At this ε a choice is off by a row with a chance below e^−40."""
     for oracle in oracles(lab, arrays, "rich", 1000.0):
-        found = oracle.quantiles([A, Multiply(B, Constant(2))], (Fraction(1, 4), Fraction(1, 2)), [Key(C, 3)])
+        found = oracle.quantiles(
+            [A, Multiply(B, Constant(2))], (Fraction(1, 4), Fraction(1, 2)), [CellKey(C, 3)]
+        )
         for values, got in zip([rows["a"], 2 * rows["b"]], found, strict=True):
             for cell in range(3):
                 inside = np.sort(values[rows["c"] == cell])
@@ -165,7 +174,7 @@ def test_quantiles_are_those_of_the_rows(
 
 
 def test_the_greatest_sums_are_chosen(lab: sf.Lab, arrays: ArrayTable, rows: dict[str, np.ndarray]) -> None:
-    terms = [bit(A, at) for at in (-3, 5, -9, 9)]
+    terms = [reaches_threshold(A, at) for at in (-3, 5, -9, 9)]
     for oracle in oracles(lab, arrays, "rich", 1000.0):
         assert oracle.select(terms, 2) == [2, 0]
 
@@ -305,10 +314,10 @@ def test_a_fit_is_charged_and_the_same_again_is_free(tmp_path: Path, rows: dict[
     assert left == pytest.approx(1)
     assert np.array_equal(fit().cluster_centers_, first.cluster_centers_)
     assert s.budget.accounts[0].left_epsilon == left
-    entries = len(list(lab.ledger.entries()))
+    entries = len(list(lab.ledger.read_entries()))
     with pytest.raises(BudgetError):
         s.fit(sf.learn.KMeans(2, epsilon=2.5), table="all", features=["a", "b"])
-    assert len(list(lab.ledger.entries())) == entries
+    assert len(list(lab.ledger.read_entries())) == entries
 
 
 FITS = [

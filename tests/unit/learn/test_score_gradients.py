@@ -11,9 +11,9 @@ import pytest
 from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm, grid_factor, sum_values
 from sfumato.curator.lower.row_source import RowSource
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import Counted, Program, Total
+from sfumato.engines.program import CellSums, Counted, Total
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.snapshot import Grid, Preparation
+from sfumato.engines.snapshot import Preparation, StoredGrid
 from sfumato.engines.values import AtLeast, Column, Multiply
 from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.score_gradients import (
@@ -54,7 +54,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> DuckDBEngine:
     engine = DuckDBEngine(tmp_path_factory.mktemp("lab"))
     columns: dict[str, Any] = {name.name: X[:, place] for place, name in enumerate(NAMES)}
     columns["y"] = pa.array([None if label == 4 else int(label) for label in y], pa.int64())
-    grids = (*(Grid(name.name, -ONE, ONE, 0) for name in NAMES), Grid("y", -1, 4, 0))
+    grids = (*(StoredGrid(name.name, -ONE, ONE, 0) for name in NAMES), StoredGrid("y", -1, 4, 0))
     engine.prepare(pa.table(columns), Preparation(None, 1, grids, b"k"), "t")
     return engine
 
@@ -65,7 +65,7 @@ def layers() -> ComputedColumns:
 
 
 def told(engine: DuckDBEngine, grown: ComputedColumns, terms: list[Any]) -> np.ndarray:
-    found = engine.run(Program(grown.source.rows, ALL, (), tuple(map(Total, terms))))
+    found = engine.run(CellSums(grown.source.rows, ALL, (), tuple(map(Total, terms))))
     return np.array(found.tolist(), dtype=np.int64)[:, 0]
 
 
@@ -125,7 +125,7 @@ def test_rows_are_shortened_to_what_is_priced(engine: DuckDBEngine) -> None:
         grown = layers()
         columns = clip_to_norm(grown, NAMES, [ONE, ONE, ONE, ONE, ONE], norm, ONE)
         (squared,) = grown.add_columns([sum_values([Multiply(each, each) for each in columns])])
-        longer = Program(grown.source.rows, AtLeast(squared, norm * norm + 1), (), (Counted(),))
+        longer = CellSums(grown.source.rows, AtLeast(squared, norm * norm + 1), (), (Counted(),))
         assert engine.run(longer).tolist() == [[0]]
         squares.append(told(engine, grown, [squared])[0])
     lengths = (X.astype(float) ** 2).sum(axis=1)

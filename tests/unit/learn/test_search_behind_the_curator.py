@@ -17,7 +17,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.gate import decode
-from sfumato.engines.program import People, Total
+from sfumato.engines.program import Total, UnitFigures
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn import Search
 from sfumato.learn import search_tables as searches
@@ -79,7 +79,7 @@ def logistic(**more: Any) -> Search:
 
 
 def kinds(lab: sf.Lab) -> list[str]:
-    return [entry.kind for entry in lab.ledger.entries() if entry.kind in ("charge", "release")]
+    return [entry.kind for entry in lab.ledger.read_entries() if entry.kind in ("charge", "release")]
 
 
 SEARCHES: list[tuple[Any, dict[str, list[Any]], str]] = [
@@ -160,7 +160,7 @@ def test_all_runs_are_one_charge_of_what_was_typed(lab: sf.Lab) -> None:
     found = fitted(lab, logistic(epsilon=4.0, runs=30))
     assert kinds(lab) == ["charge", "release"]
     assert lab.session().budget.accounts[0].left_epsilon == pytest.approx(96, abs=1e-9)
-    (charge,) = [json.loads(entry.body) for entry in lab.ledger.entries() if entry.kind == "charge"]
+    (charge,) = [json.loads(entry.body) for entry in lab.ledger.read_entries() if entry.kind == "charge"]
     event = sf.privacy.from_dict(charge["about"]["event"])
     assert event.pure() == 4
     assert sf.privacy.price(event).to_dict() == charge["cost"]
@@ -203,8 +203,8 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
     found = fitted(lab, logistic(runs=4))
     assert len(told_apart) == 20
     assert found.best_score_ == max(told_apart[:7])
-    (charge,) = [json.loads(entry.body) for entry in lab.ledger.entries() if entry.kind == "charge"]
-    kept = lab.ledger.find(charge["request"])
+    (charge,) = [json.loads(entry.body) for entry in lab.ledger.read_entries() if entry.kind == "charge"]
+    kept = lab.ledger.find_release(charge["request"])
     assert kept is not None
     (answer,) = decode(kept.answer)
     assert set(answer) == {"setting", "score", "learned"}
@@ -221,7 +221,9 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
 def test_the_verifier_that_stands_alone_takes_it(lab: sf.Lab, tmp_path: Path) -> None:
     fitted(lab, logistic(delta=1e-6))
     export = tmp_path / "export.jsonl"
-    export.write_text("".join(entry.to_json() + "\n" for entry in lab.ledger.entries()), encoding="utf-8")
+    export.write_text(
+        "".join(entry.to_json() + "\n" for entry in lab.ledger.read_entries()), encoding="utf-8"
+    )
     command = [sys.executable, str(ROOT / "tools" / "verify_ledger.py"), str(export)]
     assert subprocess.run(command, check=False).returncode == 0
 
@@ -368,7 +370,7 @@ def test_a_run_asks_for_what_a_fit_asks_for_and_has_the_same_numbers(
     with recording(scan):
         lab.session().fit(one, table="t", features=names_of(model), target=target)
     rows, declared = declared_of(lab, model, target)
-    program = People(rows.rows, rows.where, tuple(map(Total, list_figures(declared))))
+    program = UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared))))
     layout = RowLayout.of(declared)
     other.begin_fit(names_of(model), layout.declare())
     with recording(held):
@@ -396,7 +398,7 @@ def test_no_row_changes_what_another_adds_to_a_score(
     made = type(model)(**{**model.get_params(deep=False), **setting, "epsilon": 1})
     made.begin_fit([each.name for each in declared.features], layout.declare())
     del made.feature_names_in_
-    exact = lab.engine.run(People(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
+    exact = lab.engine.run(UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
     made._learn(HeldRowsOracle.over(layout.declare(), made.fit_budget(), exact))
     block = ScoredRows.of(layout, exact).rows[:256]
     found = made.predict(block)

@@ -19,8 +19,8 @@ import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import Charged, SqliteLedger
-from sfumato.ledger import backup as module
-from sfumato.ledger.backup import backup, restore
+from sfumato.ledger.sqlite import backup as module
+from sfumato.ledger.sqlite.backup import back_up_ledger, restore_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.fixture
 def copy(filled: SqliteLedger, tmp_path: Path) -> Path:
     """Of the first seven entries; one more comes after it."""
-    assert backup(filled, tmp_path / "copy") == filled.verify()
+    assert back_up_ledger(filled, tmp_path / "copy") == filled.verify()
     return tmp_path / "copy"
 
 
@@ -48,7 +48,7 @@ def test_a_copy_is_one_file_of_its_owners(copy: Path, filled: SqliteLedger) -> N
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert [path.name for path in copy.parent.glob("copy*")] == ["copy"]
     with pytest.raises(UsageError, match="SF-L304"):
-        backup(filled, copy)
+        back_up_ledger(filled, copy)
 
 
 def test_a_copy_taken_under_load_is_sound(ledger: SqliteLedger, ask: Ask, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_copy_taken_under_load_is_sound(ledger: SqliteLedger, ask: Ask, tmp_pa
 
     worker = threading.Thread(target=work)
     worker.start()
-    copies = [backup(ledger, tmp_path / f"copy {number}").entries for number in range(5)]
+    copies = [back_up_ledger(ledger, tmp_path / f"copy {number}").entries for number in range(5)]
     done.set()
     worker.join()
     assert copies == sorted(copies)
@@ -75,7 +75,7 @@ def test_a_copy_that_lacks_what_the_ledger_holds_is_not_put_back(
     filled.charge(ask("after the copy"))
     filled.close()
     with pytest.raises(LedgerError, match="SF-L116"):
-        restore(path, copy)
+        restore_ledger(path, copy)
     with closing(SqliteLedger.open(path)) as ledger:
         assert ledger.verify().entries == 8
     assert not list(path.parent.glob("*.new*"))
@@ -85,7 +85,7 @@ def test_a_copy_that_lacks_nothing_is_put_back(
     path: Path, filled: SqliteLedger, ask: Ask, copy: Path
 ) -> None:
     filled.close()
-    assert restore(path, copy).entries == 7
+    assert restore_ledger(path, copy).entries == 7
     with closing(SqliteLedger.open(path)) as ledger:
         assert isinstance(ledger.charge(ask("on the new one")), Charged)
     (aside,) = path.parent.glob("*.old")
@@ -96,7 +96,7 @@ def test_a_copy_that_lacks_nothing_is_put_back(
 def test_a_ledger_in_use_is_not_exchanged(path: Path, filled: SqliteLedger, ask: Ask, copy: Path) -> None:
     """Neither under an idle thread of this process, nor under another process that charges meanwhile."""
     with pytest.raises(LedgerError, match="SF-L122"):
-        restore(path, copy)
+        restore_ledger(path, copy)
     filled.charge(ask("goes on"))
     filled.close()
     reads, writes = os.pipe()
@@ -109,14 +109,14 @@ def test_a_ledger_in_use_is_not_exchanged(path: Path, filled: SqliteLedger, ask:
     told = len(os.read(reads, 1))
     for _ in range(5):
         with pytest.raises(LedgerError, match="SF-L122"):
-            restore(path, copy)
+            restore_ledger(path, copy)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     os.close(writes)
     with open(reads, "rb") as rest:
         told += len(rest.read())
     with pytest.raises(LedgerError, match="SF-L116"):
-        restore(path, copy)
+        restore_ledger(path, copy)
     with closing(SqliteLedger.open(path)) as ledger:
         assert told <= ledger.verify().charges - 4 <= told + 1
 
@@ -136,7 +136,7 @@ def test_charges_made_while_a_copy_is_checked_are_not_forgotten(
 
     monkeypatch.setattr(module, "_is_sound", and_then_someone_charges)
     with pytest.raises(LedgerError, match="SF-L116"):
-        restore(path, copy)
+        restore_ledger(path, copy)
 
 
 def test_over_a_damaged_ledger_a_receipt_must_speak_for_the_copy(
@@ -148,10 +148,10 @@ def test_over_a_damaged_ledger_a_receipt_must_speak_for_the_copy(
     filled.close()
     path.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(LedgerError, match="SF-L117"):
-        restore(path, copy)
+        restore_ledger(path, copy)
     with pytest.raises(LedgerError, match="SF-L113"):
-        restore(path, copy, [old, new])
-    assert restore(path, copy, [old]).entries == 7
+        restore_ledger(path, copy, [old, new])
+    assert restore_ledger(path, copy, [old]).entries == 7
     assert len(list(path.parent.glob("*.old"))) == 1
 
 
@@ -160,7 +160,7 @@ def test_a_damaged_copy_is_not_put_back(path: Path, filled: SqliteLedger, copy: 
     copy.write_bytes(copy.read_bytes()[:-4096])
     before = path.read_bytes()
     with pytest.raises(LedgerError, match="SF-L10"):
-        restore(path, copy)
+        restore_ledger(path, copy)
     assert path.read_bytes() == before
 
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import Books, Charged, SqliteLedger, steps
-from sfumato.ledger.sqlite import database
+from sfumato.ledger import Books, Charged, SqliteLedger, failpoints
+from sfumato.ledger.sqlite import connection
 from sfumato.privacy import Pure, price
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.ledger import Charge
-    from sfumato.ledger.books import Account
+    from sfumato.ledger.books import AccountState
 
     Fork = Callable[[Callable[[], object]], Callable[[], int]]
 
@@ -45,7 +45,7 @@ def test_a_full_disk_answers_nothing_and_loses_nothing(
     path: Path, ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.close()
-    monkeypatch.setattr(database, "SETTINGS", (*database.SETTINGS, "PRAGMA max_page_count = 60"))
+    monkeypatch.setattr(connection, "SETTINGS", (*connection.SETTINGS, "PRAGMA max_page_count = 60"))
     kept: list[str] = []
     with closing(SqliteLedger.open(path)) as full, pytest.raises(LedgerError, match="SF-L105"):
         answer_for_ever(full, ask, kept.append)
@@ -53,7 +53,7 @@ def test_a_full_disk_answers_nothing_and_loses_nothing(
     with closing(SqliteLedger.open(path)) as roomy:
         verified = roomy.verify()
         assert 10 < len(kept) == verified.releases <= verified.charges <= len(kept) + 1
-        assert set(kept) <= {entry.hash for entry in roomy.entries()}
+        assert set(kept) <= {entry.hash for entry in roomy.read_entries()}
         assert isinstance(roomy.charge(ask("with room again")), Charged)
 
 
@@ -118,7 +118,7 @@ def test_a_commit_the_disk_did_not_confirm_is_spent_and_answers_nothing(
         with pytest.raises(LedgerError, match="SF-L108"):
             ledger.charge(ask("doubtful"))
     with closing(SqliteLedger.open(path)) as anew:
-        assert (anew.verify().charges, anew.spent(PEOPLE)) == (1, TENTH)
+        assert (anew.verify().charges, anew.read_spent(PEOPLE)) == (1, TENTH)
 
 
 def test_an_answer_the_disk_did_not_confirm_can_be_had_later(
@@ -166,7 +166,7 @@ def test_a_step_that_fails_before_the_commit_undoes_all_of_it(
         if name.endswith(":written"):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(steps, "step", interrupt)
+    monkeypatch.setattr(failpoints, "reach", interrupt)
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(ask("interrupted"))
     monkeypatch.undo()
@@ -220,16 +220,16 @@ def test_who_is_interrupted_while_taking_over_reads_all_of_it_anew(
 ) -> None:
     """Half of a charge in the books would be a charge too few, or the same one twice."""
 
-    def half(self: Books, request: str, paid_by: str, key: str | None, paid: dict[str, Account]) -> None:
+    def half(self: Books, request: str, paid_by: str, key: str | None, paid: dict[str, AccountState]) -> None:
         self.accounts.update(paid)
         raise KeyboardInterrupt
 
     ledger.charge(ask("before"))
-    monkeypatch.setattr(Books, "charged", half)
+    monkeypatch.setattr(Books, "record_charge", half)
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(ask("interrupted"))
     monkeypatch.undo()
-    spent = ledger.spent(PEOPLE)
+    spent = ledger.read_spent(PEOPLE)
     assert spent.pure == 2 * 10**11
     ledger.charge(ask("after"))
     assert ledger.verify().charges == 3

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError
-from sfumato.ledger import Charged, Released, SqliteLedger, steps
-from sfumato.ledger.group_commit import Batch, Group, Job
+from sfumato.ledger import Charged, Released, SqliteLedger, failpoints
+from sfumato.ledger.group_commit import CommitBatch, CommitQueue, Job
 from sfumato.privacy import Budget
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def together(
     """What each call gave or raised. The first leads, and waits inside its job until the others queue."""
     outcomes: list[object] = [None] * len(calls)
     first, rest = threading.Event(), threading.Event()
-    usual = steps.step
+    usual = failpoints.reach
 
     def step(name: str) -> None:
         usual(name)
@@ -75,13 +75,13 @@ def together(
         except BaseException as error:
             outcomes[place] = error
 
-    monkeypatch.setattr(steps, "step", step)
+    monkeypatch.setattr(failpoints, "reach", step)
     threads = [threading.Thread(target=run, args=(place,)) for place in range(len(calls))]
     threads[0].start()
     assert first.wait(30)
     for waiting, thread in enumerate(threads[1:], start=1):
         thread.start()
-        while len(ledger._database.group._queue) < waiting:
+        while len(ledger._database.queue._queue) < waiting:
             threading.Event().wait(0.001)
     rest.set()
     for thread in threads:
@@ -178,7 +178,7 @@ def test_an_interrupted_leader_undoes_its_commit_and_others_lead_on(
         if name == fatal and next(reached) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(steps, "step", interrupt)
+    monkeypatch.setattr(failpoints, "reach", interrupt)
     calls = [lambda n=n: ledger.charge(ask(f"{n}", "1/1000")) for n in range(6)]
     outcomes = together(ledger, calls, monkeypatch)
     monkeypatch.undo()
@@ -203,7 +203,7 @@ def test_kill_nine_among_threads_that_share_commits(
         os.close(writes)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
         with open(reads, encoding="ascii") as told, closing(SqliteLedger.open(path)) as after:
-            hashes = {entry.hash for entry in after.entries()}
+            hashes = {entry.hash for entry in after.read_entries()}
             assert {line.strip() for line in told if len(line) == 65} <= hashes
 
 
@@ -215,7 +215,7 @@ def die_among_threads(path: Path, ask: Ask, fatal: str, turn: int, tell: int) ->
             os.kill(os.getpid(), signal.SIGKILL)
 
     ledger = SqliteLedger.open(path)
-    steps.step = step
+    failpoints.reach = step
 
     def work(me: int) -> None:
         for number in range(100):
@@ -231,27 +231,27 @@ def die_among_threads(path: Path, ask: Ask, fatal: str, turn: int, tell: int) ->
 
 def test_those_of_the_last_commit_are_waited_for_and_nobody_else() -> None:
     """Without it two halves of a crowd take turns, and every commit is of one half."""
-    group, sizes, ready = Group(), list[int](), threading.Event()
+    group, sizes, ready = CommitQueue(), list[int](), threading.Event()
 
     def lead() -> None:
-        with Batch() as batch:
-            batch.jobs = group.take()
+        with CommitBatch() as batch:
+            batch.jobs = group.take_jobs()
             sizes.append(len(batch.jobs))
 
     def come_back() -> None:
-        group._missing, group._span = {threading.get_ident()}, 120.0
+        group._absent, group._last_duration = {threading.get_ident()}, 120.0
         ready.set()
         while not group._queue:
             threading.Event().wait(0.001)
-        group.run(Job("late", lambda transaction: None), lead)
+        group.run_job(Job("late", lambda transaction: None), lead)
 
     late = threading.Thread(target=come_back)
     late.start()
     assert ready.wait(30)
-    group.run(Job("early", lambda transaction: None), lead)
+    group.run_job(Job("early", lambda transaction: None), lead)
     late.join(30)
     assert not late.is_alive()
     assert sizes == [2]
-    group._missing, group._span = {-1}, 0.04  # someone who does not come back
-    group.run(Job("alone", lambda transaction: None), lead)
+    group._absent, group._last_duration = {-1}, 0.04  # someone who does not come back
+    group.run_job(Job("alone", lambda transaction: None), lead)
     assert sizes == [2, 1]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import Charged, SqliteLedger, files, steps
+from sfumato.ledger import Charged, SqliteLedger, failpoints
+from sfumato.ledger.sqlite import files
 from sfumato.privacy import Budget
 
 if TYPE_CHECKING:
@@ -88,10 +89,12 @@ def test_a_log_is_known_by_the_same_numbers_with_and_without_its_times(
     log.write_bytes(b"frames")
     link.symlink_to(log)
     found = log.stat()
-    assert files.log_identity(os.fsencode(log)) == (found.st_ino, found.st_dev) == files.identity(str(log))
-    assert files.log_identity(os.fsencode(link)) == files.identity(str(log))
+    assert (
+        files.identify_log(os.fsencode(log)) == (found.st_ino, found.st_dev) == files.identify_file(str(log))
+    )
+    assert files.identify_log(os.fsencode(link)) == files.identify_file(str(log))
     log.unlink()
-    assert files.log_identity(os.fsencode(log)) is None
+    assert files.identify_log(os.fsencode(log)) is None
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -109,9 +112,9 @@ def test_nothing_more_is_answered(
         ledger.release(charged, "42")
     for call in (
         lambda: ledger.charge(ask("r")),
-        lambda: ledger.spent(PEOPLE),
-        lambda: ledger.find(charged.request),
-        ledger.accounts,
+        lambda: ledger.read_spent(PEOPLE),
+        lambda: ledger.find_release(charged.request),
+        ledger.list_accounts,
         ledger.verify,
     ):
         with pytest.raises(LedgerError, match="SF-L112"):
@@ -124,7 +127,7 @@ def test_reading_finds_it_too(
 ) -> None:
     change(path, backup)
     with pytest.raises(LedgerError, match="SF-L112"):
-        ledger.spent(PEOPLE)
+        ledger.read_spent(PEOPLE)
 
 
 @pytest.mark.parametrize("change", [restore, remove])
@@ -146,7 +149,7 @@ def test_within_a_transaction(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The commit goes to a file that nobody will see again, so it is no charge."""
-    monkeypatch.setattr(steps, "step", lambda name: restore(path, backup) if name == moment else None)
+    monkeypatch.setattr(failpoints, "reach", lambda name: restore(path, backup) if name == moment else None)
     with pytest.raises(LedgerError, match="SF-L112"):
         ledger.charge(ask("q"))
 
@@ -157,7 +160,7 @@ def test_before_the_first_use(path: Path, ledger: SqliteLedger, backup: Path) ->
     with closing(SqliteLedger.open(path)) as opened:
         restore(path, backup)
         with pytest.raises(LedgerError, match="SF-L112"):
-            opened.spent(PEOPLE)
+            opened.read_spent(PEOPLE)
 
 
 def test_between_two_connections_with_the_same_inode(
@@ -171,7 +174,7 @@ def test_between_two_connections_with_the_same_inode(
         assert path.stat().st_ino == inode
         with pytest.raises(LedgerError, match="its chain lacks an entry"):
             call()
-        ledger._well.ill = None
+        ledger._guard.error = None
 
 
 def test_in_a_child(
@@ -195,7 +198,7 @@ def test_whoever_opens_it_anew_goes_on_and_keeps_what_is_there(
     with closing(SqliteLedger.open(path)) as anew:
         anew.charge(ask("q"))
         with pytest.raises(LedgerError, match="SF-L112"):
-            ledger.spent(PEOPLE)
+            ledger.read_spent(PEOPLE)
         ledger.close()
         anew.charge(ask("r"))
     with closing(SqliteLedger.open(path)) as later:
@@ -227,4 +230,4 @@ def test_a_relative_path_stays_where_it_was(
         there.open_account(PEOPLE, Budget(1))
         assert there.verify().entries == 1
     with closing(SqliteLedger.open("ledger.sqlite")) as here:
-        assert here.accounts() == ()
+        assert here.list_accounts() == ()

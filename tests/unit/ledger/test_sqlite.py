@@ -53,7 +53,7 @@ def test_a_path_with_odd_characters_is_that_path(tmp_path: Path) -> None:
 def test_an_existing_file_is_never_overwritten(path: Path, ledger: SqliteLedger) -> None:
     with pytest.raises(UsageError, match="SF-L304"):
         SqliteLedger.create(path)
-    assert ledger.accounts() == ("population:patient_id", "quota:patient_id:ada")
+    assert ledger.list_accounts() == ("population:patient_id", "quota:patient_id:ada")
 
 
 def test_a_ledger_that_is_gone_is_missed_and_not_begun_anew(path: Path, filled: SqliteLedger) -> None:
@@ -99,7 +99,7 @@ def test_another_writer_makes_us_wait_and_then_say_so(
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="SF-L104"):
             ledger.charge(ask("while busy"))
-        assert ledger.spent(PEOPLE).pure == 0
+        assert ledger.read_spent(PEOPLE).pure == 0
         other.execute("ROLLBACK")
     assert isinstance(ledger.charge(ask("while busy")), Charged)
 
@@ -112,24 +112,24 @@ def test_the_head_is_read_from_the_file_and_not_from_memory(
             (ledger if name < "d" else other).charge(ask(name))
             (other if name < "d" else ledger).charge(ask(name.upper()))
     assert ledger.verify().charges == 12
-    assert ledger.spent(PEOPLE) == times(TENTH, 12)
+    assert ledger.read_spent(PEOPLE) == times(TENTH, 12)
 
 
 def test_verifying_holds_up_no_writer(
     ledger: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A charge made in the middle of a check: neither waits for the other, with no patience at all."""
+    """A charge made in the middle of a check: neither waits for the other, with no waiting at all."""
     from sfumato.ledger import tables
 
-    replay = tables.replay
+    replay_entries = tables.replay_entries
 
     def charging(entries: Any) -> Any:
         worker = threading.Thread(target=lambda: ledger.charge(ask("meanwhile")))
         worker.start()
         worker.join()
-        return replay(entries)
+        return replay_entries(entries)
 
-    monkeypatch.setattr(tables, "replay", charging)
+    monkeypatch.setattr(tables, "replay_entries", charging)
     assert ledger.verify().charges == 0
     monkeypatch.undo()
     assert ledger.verify().charges == 1
@@ -138,4 +138,4 @@ def test_verifying_holds_up_no_writer(
 def test_budgets_of_two_ledgers_are_apart(tmp_path: Path, ledger: SqliteLedger) -> None:
     with closing(SqliteLedger.create(tmp_path / "other.sqlite")) as other:
         other.open_account(PEOPLE, Budget(1))
-        assert (ledger.budget(PEOPLE), other.budget(PEOPLE)) == (Budget(4, 1e-7), Budget(1))
+        assert (ledger.read_budget(PEOPLE), other.read_budget(PEOPLE)) == (Budget(4, 1e-7), Budget(1))

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import GENESIS, Entry, replay
-from sfumato.ledger.books import Books, checked, terms
-from sfumato.ledger.chain import digest, seal
+from sfumato.ledger import GENESIS, Entry, replay_entries
+from sfumato.ledger.books import Books, check_entries, write_terms
+from sfumato.ledger.chain import hash_entry, hash_text
 from sfumato.privacy import Budget, Cost, Pure, price
 
 check = runpy.run_path(str(Path(__file__).parents[3] / "tools" / "verify_ledger.py"))["check"]
@@ -27,11 +27,17 @@ HALF = price(Pure(Fraction(1, 2)))
 
 
 def opened(name: str = A, budget: Budget | None = None, kind: str = "account") -> Told:
-    return kind, terms(name, budget or Budget(1))
+    return kind, write_terms(name, budget or Budget(1))
 
 
 def charged(request: str = "q", cost: Cost = TENTH, **change: Any) -> Told:
-    fields = {"accounts": [A], "cost": cost.to_dict(), "request": digest(request), "about": {}, "key": None}
+    fields = {
+        "accounts": [A],
+        "cost": cost.to_dict(),
+        "request": hash_text(request),
+        "about": {},
+        "key": None,
+    }
     return "charge", {**fields, **change}
 
 
@@ -44,7 +50,7 @@ def moved(kind: str, charge: Any, steps: Any) -> Told:
 
 
 def released(charge: Any, answer: str = "x") -> Told:
-    return "release", {"charge": charge, "commitment": digest(answer)}
+    return "release", {"charge": charge, "commitment": hash_text(answer)}
 
 
 def chain(*told: Told) -> list[Entry]:
@@ -52,7 +58,7 @@ def chain(*told: Told) -> list[Entry]:
     entries: list[Entry] = []
     for seq, (kind, fields) in enumerate(told, start=1):
         body, prev = json.dumps(fields), entries[-1].hash if entries else GENESIS
-        entries.append(Entry(seq, kind, body, prev, seal(seq, kind, body, prev)))  # type: ignore[arg-type]
+        entries.append(Entry(seq, kind, body, prev, hash_entry(seq, kind, body, prev)))  # type: ignore[arg-type]
     return entries
 
 
@@ -64,34 +70,34 @@ def test_the_books_add_up() -> None:
         released(3),
         charged(),
     ]
-    books = replay(chain(*told))
+    books = replay_entries(chain(*told))
     assert books.accounts[A].spent == TENTH + TENTH
     assert books.accounts[B].spent == TENTH
     both, alone = f'["{A}","{B}"]', f'["{A}"]'
-    assert books.charges == {3: (digest("q"), both, "k"), 5: (digest("q"), alone, None)}
-    assert books.releases == {3: (4, digest("x"))}
-    assert books.verified().to_dict() == {"entries": 5, "head": books.head, "charges": 2, "releases": 1}
-    assert str(books.verified()).startswith("5 entries hold, 1 of 2 charges answered, head ")
+    assert books.charges == {3: (hash_text("q"), both, "k"), 5: (hash_text("q"), alone, None)}
+    assert books.releases == {3: (4, hash_text("x"))}
+    assert books.summarize().to_dict() == {"entries": 5, "head": books.head, "charges": 2, "releases": 1}
+    assert str(books.summarize()).startswith("5 entries hold, 1 of 2 charges answered, head ")
 
 
 def test_what_a_reservation_gives_back_can_be_spent_again() -> None:
     told = [opened(), reserved(10), moved("draw", 2, 3), moved("return", 2, 7), charged(cost=HALF)]
-    books = replay(chain(*told))
+    books = replay_entries(chain(*told))
     assert books.accounts[A].spent == TENTH * 3 + HALF
-    assert books.runs[2].state == (10, 3, 7)
+    assert books.reservations[2].counts == (10, 3, 7)
 
 
 def test_other_payers_may_use_the_same_key() -> None:
     told = [opened(), opened(B, kind="grant"), charged(key="k"), charged(key="k", accounts=[A, B])]
-    assert len(replay(chain(*told)).keys) == 2
+    assert len(replay_entries(chain(*told)).keys) == 2
 
 
 def test_an_empty_chain_holds() -> None:
-    assert replay([]).head == GENESIS
+    assert replay_entries([]).head == GENESIS
 
 
 def test_a_new_grant_keeps_what_was_spent() -> None:
-    books = replay(chain(opened(kind="grant"), charged(cost=HALF), opened(A, Budget(3), "grant")))
+    books = replay_entries(chain(opened(kind="grant"), charged(cost=HALF), opened(A, Budget(3), "grant")))
     assert (books.accounts[A].budget, books.accounts[A].spent) == (Budget(3), HALF)
 
 
@@ -99,7 +105,7 @@ def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
     kind, fields = opened()
     fields["caps"]["pure"] = HALF.pure
     with pytest.raises(LedgerError, match="spends more"):
-        replay(chain((kind, fields), charged(cost=HALF), charged()))
+        replay_entries(chain((kind, fields), charged(cost=HALF), charged()))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +134,10 @@ def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
         ("charge is malformed", [opened(), charged(cost=replace(TENTH, pure=True))]),
         ("charge is malformed", [opened(), ("charge", charged()[1] | {"request": "q"})]),
         ("commitment is malformed", [opened(), charged(), ("release", {"charge": 2, "commitment": "x"})]),
-        ("content cannot be read", [opened(), charged(), ("release", {"charge": 2, "answer": digest("x")})]),
+        (
+            "content cannot be read",
+            [opened(), charged(), ("release", {"charge": 2, "answer": hash_text("x")})],
+        ),
         ("content cannot be read", [opened("a")]),
         ("content cannot be read", [opened("population:a:b")]),
         ("content cannot be read", [opened("quota:a", kind="grant")]),
@@ -163,7 +172,7 @@ def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
 def test_a_forged_story_is_refused(why: str, told: list[Told]) -> None:
     entries = chain(*told)
     with pytest.raises(LedgerError, match=why) as caught:
-        replay(entries)
+        replay_entries(entries)
     assert caught.value.code == "SF-L101"
     assert caught.value.facts["at"].startswith("entry ")
     assert check([entry.to_json() for entry in entries], [], None).startswith("BROKEN at line ")
@@ -180,32 +189,32 @@ def test_any_change_of_any_field_is_caught(field: str, seq: int) -> None:
     text = getattr(entries[seq - 1], field)
     entries[seq - 1] = replace(entries[seq - 1], **{field: text[:-1] + chr(ord(text[-1]) ^ 1)})
     with pytest.raises(LedgerError, match=f"SF-L101.*\n.*entry {seq}\n"):
-        replay(entries)
+        replay_entries(entries)
 
 
 def test_a_missing_a_doubled_and_a_moved_entry_are_caught() -> None:
     for order in ([0, 1, 2, 4], [0, 1, 1, 2], [0, 1, 2, 4, 3], [1, 2, 3, 4]):
         with pytest.raises(LedgerError, match="number does not follow"):
-            replay([sound()[position] for position in order])
+            replay_entries([sound()[position] for position in order])
 
 
 def test_an_entry_hashed_anew_breaks_the_link_after_it() -> None:
     entries = sound()
     body = entries[1].body.replace(str(TENTH.pure), "1")
-    entries[1] = replace(entries[1], body=body, hash=seal(2, "charge", body, entries[1].prev))
+    entries[1] = replace(entries[1], body=body, hash=hash_entry(2, "charge", body, entries[1].prev))
     with pytest.raises(LedgerError, match="does not name the entry before it"):
-        replay(entries)
+        replay_entries(entries)
 
 
 def test_half_a_character_in_a_body_is_a_broken_chain() -> None:
     with pytest.raises(LedgerError, match="content cannot be read"):
-        Books().add(Entry(1, "account", "\ud800", GENESIS, "0" * 64))
+        Books().add_entry(Entry(1, "account", "\ud800", GENESIS, "0" * 64))
 
 
 def test_checked_gives_out_nothing_from_the_first_fault_on() -> None:
     entries = sound()
     entries[3] = replace(entries[3], hash="0" * 64)
-    given = checked(entries)
+    given = check_entries(entries)
     assert [next(given).seq for _ in range(3)] == [1, 2, 3]
     with pytest.raises(LedgerError):
         next(given)

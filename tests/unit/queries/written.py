@@ -68,7 +68,7 @@ def term(each: Any) -> str:
     match each:
         case asked.Counted():
             return "count"
-        case asked.Units():
+        case asked.CountedUnits():
             return "units"
         case asked.Present(part):
             return f"count {value(part)}"
@@ -88,7 +88,7 @@ def rows(each: Any) -> str:
     match each:
         case source.Scan(snapshot, at):
             return f"{snapshot}@{at}"
-        case source.Sizes(snapshot, at):
+        case source.UnitSizes(snapshot, at):
             return f"sizes of {snapshot}@{at}"
         case source.Joined(left, right, on, same_unit, optional):
             pairs = [f"{value(a)} = {value(b)}" for a, b in on] + (["unit"] if same_unit else [])

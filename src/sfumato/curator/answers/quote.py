@@ -20,8 +20,8 @@ from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import ExtremeMechanism, QuantilesMechanism, TruncatedGeometric
-from sfumato.noise.scales import LARGEST
-from sfumato.privacy.exact import positive, shown, whole
+from sfumato.noise.additive import LARGEST
+from sfumato.privacy.exact import format_short, positive, whole
 
 if TYPE_CHECKING:
     from sfumato.curator.answers.noise_law import Floats
@@ -92,11 +92,15 @@ class Quote:
     # ---- parts ----
 
     def _lines(self) -> list[tuple[str, str]]:
-        after = "refused: not enough is left" if self.left_after is None else f"ε = {shown(self.left_after)}"
+        after = (
+            "refused: not enough is left"
+            if self.left_after is None
+            else f"ε = {format_short(self.left_after)}"
+        )
         asked = self.plan.question.figures
         return [
             ("price", self._price()),
-            ("left before", f"ε = {shown(self.left)}"),
+            ("left before", f"ε = {format_short(self.left)}"),
             ("left after", after),
             *((f"± {name} (95 %)", self._error_text(figure)) for name, figure in asked.items()),
             *(("groups", text) for text in self._groups()),

@@ -18,8 +18,8 @@ from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, requi
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.durable import replace_json
-from sfumato.privacy.ends import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.exact import whole
+from sfumato.privacy.graph_units import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import ROW, Unit
 

@@ -21,7 +21,7 @@ from sfumato.curator.lower.simplify import simplify_predicate
 from sfumato.curator.plan.priced import Priced, truncation
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.relation import Case, Comparison, Expression, Literal
-from sfumato.engines.program import Counted, Key, People, Program, Total, Units
+from sfumato.engines.program import CellKey, CellSums, Counted, CountedUnits, Total, UnitFigures
 from sfumato.engines.rows import Present
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
@@ -163,7 +163,7 @@ class Single:
 class Distance:
     """A distance with noise. Neighbours are one change apart, or two where a unit is replaced."""
 
-    program: People | Program
+    program: UnitFigures | CellSums
     formula: Linear | Mode | Single
     noise: LaplaceNoise
     changes: int
@@ -176,7 +176,7 @@ class Distance:
         return int(self.noise.release(distance, l1=self.changes)[0])
 
 
-Measured = tuple[People | Program, Linear | Mode | Single]
+Measured = tuple[UnitFigures | CellSums, Linear | Mode | Single]
 
 
 # ---- from a property to a step -----------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def _linear(
     least: int = 0,
 ) -> Measured:
     """For ≤ the signs are turned. `most` and `least` bound a unit's score; no row at all scores 0."""
-    program = People(source.rows, source.where, figures)
+    program = UnitFigures(source.rows, source.where, figures)
     if at_least:
         return program, Linear(weights, goal, max(most, 0))
     return program, Linear(tuple(-weight for weight in weights), -goal, max(-least, 0))
@@ -257,12 +257,12 @@ def _mode(source: RowSource, of: Expression, value: Any) -> Measured:
     part = lower_expression(of, source.scope)
     if not isinstance(part.domain, Listed) or value not in part.domain.values:
         raise PolicyError("SF-Q112", "The mode is one of a column's listed values.", try_="MODE(ward) = 'A'")
-    key = Key(part.value, part.domain.size)
-    program = Program(source.rows, source.where, (key,), (Counted(),))
+    key = CellKey(part.value, part.domain.size)
+    program = CellSums(source.rows, source.where, (key,), (Counted(),))
     return program, Mode(part.domain.values.index(value), source.max_rows)
 
 
 def _single(source: RowSource, of: Expression, value: Any) -> Measured:
     holds = lower_condition(Comparison(of, "=", Literal(value)), source.scope)
     where = simplify_predicate(Every((source.where, holds)))
-    return Program(source.rows, where, (), (Units(),)), Single()
+    return CellSums(source.rows, where, (), (CountedUnits(),)), Single()

@@ -16,13 +16,13 @@ from sfumato.curator.plan.noisy_sum import NoisySum
 from sfumato.curator.plan.priced import Priced
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import Needs
-from sfumato.engines.program import Counted, Key, Program, Total
+from sfumato.engines.program import CellKey, CellSums, Counted, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import DEGREE
 from sfumato.engines.values import Add, Column, Constant, Least
 from sfumato.errors import PolicyError
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.ends import Edge, Node
+from sfumato.privacy.graph_units import Edge, Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ def edge_sensitivity(protects: Node | Edge) -> SumSensitivity:
 class DegreeCounts:
     """Noisy numbers of nodes with at least 1, 2, … edges. The program counts those with exactly so many."""
 
-    program: Program
+    program: CellSums
     numbers: NoisySum[None]
 
     def event(self) -> Event:
@@ -80,7 +80,7 @@ class DegreeCounts:
 class EdgeCount:
     """A noisy number of edges. The program sums the degrees, to which every edge adds two."""
 
-    program: Program
+    program: CellSums
     numbers: NoisySum[None]
 
     def event(self) -> Event:
@@ -109,7 +109,7 @@ def degrees(table: Table, spends: Spends) -> Priced:
     """The priced question for how many nodes have each degree."""
     protects = ends(table)
     place = Add(Least(_COLUMN, Constant(protects.max_degree)), Constant(-1))
-    program = Program(_rows(table), ALL, (Key(place, protects.max_degree),), (Counted(),))
+    program = CellSums(_rows(table), ALL, (CellKey(place, protects.max_degree),), (Counted(),))
     spend, numbers = _paid(table, degree_sensitivity(protects), spends)
     return Priced(table, spend, (DegreeCounts(program, numbers),), bias(protects))
 
@@ -117,7 +117,7 @@ def degrees(table: Table, spends: Spends) -> Priced:
 def edges(table: Table, spends: Spends) -> Priced:
     """The priced question for the number of edges."""
     protects = ends(table)
-    program = Program(_rows(table), ALL, (), (Total(_COLUMN),))
+    program = CellSums(_rows(table), ALL, (), (Total(_COLUMN),))
     spend, numbers = _paid(table, edge_sensitivity(protects), spends)
     left_out = bias(protects)[:1] if isinstance(protects, Node) else ()
     return Priced(table, spend, (EdgeCount(program, numbers),), left_out)

@@ -68,10 +68,10 @@ class Grouping:
         """Whether every group is known beforehand."""
         return countable(self.domain)
 
-    def engine_key(self) -> engine.Key:
+    def engine_key(self) -> engine.CellKey:
         if isinstance(self.domain, FreeTexts):
             raise AssertionError(self)
-        return engine.Key(add_integer(self.part.value, -self.domain.low), self.domain.size)
+        return engine.CellKey(add_integer(self.part.value, -self.domain.low), self.domain.size)
 
 
 class ResolvedQuestion:
@@ -284,7 +284,7 @@ def priced(resolved: ResolvedQuestion, spend: Spend) -> Plan:
         return Plan(resolved, spend, (_bought(resolved, measured, spend, split.other),))
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
-    sums = engine.Program(rows, where, keys, tuple(each.of.term for each in measured))
+    sums = engine.CellSums(rows, where, keys, tuple(each.of.term for each in measured))
     choices = tuple(
         _choices(resolved, part, quantiles, spend.choice(split.other))
         for part, quantiles in resolved.quantiles
@@ -313,7 +313,7 @@ def _choices(
     mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
         mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
-    return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
+    return Choices(engine.CellHistogram(rows, where, keys, value, domain.size), mechanism, count)
 
 
 def _bought(
@@ -323,7 +323,7 @@ def _bought(
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
-    program = engine.Keyed(rows, where, keys, tuple(each.of.term for each in measured))
+    program = engine.KeyedSums(rows, where, keys, tuple(each.of.term for each in measured))
     return DiscoveredKeys(
         program, _keys(spend.choice(part), spend.delta, resolved.contribution.keys), measured
     )

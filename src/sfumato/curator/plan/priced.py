@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Domain
     from sfumato.curator.plan.plan import Plan
     from sfumato.curator.plan.spend import Spend
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import EngineProgram
 
 
 class Step(Protocol):
     """A program for the engine, its price, and the one function that adds noise to what it answers."""
 
     @property
-    def program(self) -> Asked: ...
+    def program(self) -> EngineProgram: ...
 
     def event(self) -> Event: ...
 

@@ -17,9 +17,17 @@ from sfumato.curator.lower.lowered_value import LoweredValue, add_integer, coars
 from sfumato.curator.plan.priced import Priced, truncation
 from sfumato.curator.plan.summands import Summand, summands
 from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
-from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total, Units
+from sfumato.engines.program import (
+    CellHistogram,
+    CellHistograms,
+    CellKey,
+    CellSums,
+    Counted,
+    CountedUnits,
+    Total,
+)
 from sfumato.engines.rows import Scan
-from sfumato.engines.values import Block
+from sfumato.engines.values import UnitBlock
 from sfumato.errors import PolicyError
 from sfumato.noise import BlockMedian, QuantilesMechanism, TopK
 from sfumato.noise.histograms import Histograms
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.question.relation import Expression
-    from sfumato.engines.program import Tallied
+    from sfumato.engines.program import HistogramCounts
     from sfumato.engines.values import Value
     from sfumato.privacy.events import Event
 
@@ -51,7 +59,7 @@ _FINEST = 20
 class Top:
     """The places of the greatest sums: one sum in many cells, or many sums in one."""
 
-    program: Program
+    program: CellSums
     mechanism: TopK
 
     def event(self) -> Event:
@@ -63,7 +71,7 @@ class Top:
 
 def chosen(source: RowSource, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Priced:
     """The places of the greatest sums of terms, to which a row adds no more than the mechanism is told."""
-    program = Program(source.rows, source.where, (), tuple(map(Total, terms)))
+    program = CellSums(source.rows, source.where, (), tuple(map(Total, terms)))
     return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table))
 
 
@@ -83,10 +91,10 @@ def listed(source: RowSource, column: Expression) -> tuple[LoweredValue, Listed 
 def top(source: RowSource, column: Expression, k: int, by_units: bool, spend: Spend) -> Priced:
     """The k most frequent values of a column. One unit moves a count by its rows, or by one."""
     part, domain = listed(source, column)
-    key = Key(add_integer(part.value, -domain.low), domain.size)
+    key = CellKey(add_integer(part.value, -domain.low), domain.size)
     if k > domain.size:
         raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
-    program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
+    program = CellSums(source.rows, source.where, (key,), (CountedUnits() if by_units else Counted(),))
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
     mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
     return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table), domain)
@@ -112,7 +120,7 @@ class Ranked:
     def event(self) -> Event:
         return Repeated(self.mechanism.event(self.rows), self.values)
 
-    def release(self, exact: Tallied) -> list[list[list[int]]]:
+    def release(self, exact: HistogramCounts) -> list[list[list[int]]]:
         """A table a value: one row a share, one column a cell."""
         cells, places, counts = exact.triplets()
         return [
@@ -121,7 +129,7 @@ class Ranked:
         ]
 
     def _of(self, cells: Any, places: Any, counts: Any) -> list[list[int]]:
-        table = Histograms.of(cells, places, counts, groups=self.cells, cells=self.size)
+        table = Histograms.from_triplets(cells, places, counts, groups=self.cells, cells=self.size)
         found: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
         return found
 
@@ -131,21 +139,21 @@ class Ranked:
 class Ranks:
     """The same of the rows of a table, from one scan."""
 
-    program: Tallies
+    program: CellHistograms
     ranked: Ranked
 
     def event(self) -> Event:
         return self.ranked.event()
 
-    def release(self, exact: Tallied) -> list[list[list[int]]]:
+    def release(self, exact: HistogramCounts) -> list[list[list[int]]]:
         return self.ranked.release(exact)
 
 
 def ranks(
-    source: RowSource, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
+    source: RowSource, keys: Sequence[CellKey], values: Sequence[Value], ranked: Ranked, spend: Spend
 ) -> Priced:
     """Quantiles of values that lie from 0 on, to be charged and then read in one scan."""
-    program = Tallies(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
+    program = CellHistograms(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
     return Priced(source.table, spend, (Ranks(program, ranked),), truncation(source.table))
 
 
@@ -157,7 +165,7 @@ def ranks(
 class BlockQuantiles:
     """The middle of a quantile of every block. A unit is in one block, whatever its rows."""
 
-    program: Tally
+    program: CellHistogram
     mechanism: BlockMedian
     share: Fraction
     changed: int
@@ -165,7 +173,7 @@ class BlockQuantiles:
     def event(self) -> Event:
         return self.mechanism.event(self.changed)
 
-    def release(self, exact: Tallied) -> int:
+    def release(self, exact: HistogramCounts) -> int:
         middle = _middle(self.mechanism)
         cells, places, counts = exact.triplets()
         ends = np.searchsorted(cells, np.arange(self.mechanism.blocks + 1))
@@ -198,7 +206,7 @@ class BlockEstimates:
     Doubles do no harm here: a block's number may be any function of its rows.
     """
 
-    program: Program
+    program: CellSums
     mechanism: BlockMedian
     aggregate: MeanOf | VarianceOf | CovarianceOf
     of: tuple[Summand, ...]
@@ -229,20 +237,20 @@ def subsample(source: RowSource, aggregate: Any, blocks: int, spend: Spend) -> P
         raise PolicyError(
             "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without JOIN or units()"
         )
-    key = Key(Block(source.rows.at, blocks), blocks)
+    key = CellKey(UnitBlock(source.rows.at, blocks), blocks)
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
     step: BlockQuantiles | BlockEstimates
     domain: Numbers | Periods
     if isinstance(aggregate, QuantileOf):
         part, domain = _fit(lower_expression(aggregate.of, source.scope))
         value: Any = add_integer(part.value, -domain.low)
-        program = Tally(source.rows, source.where, (key,), value, domain.size)
+        program = CellHistogram(source.rows, source.where, (key,), value, domain.size)
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockQuantiles(program, mechanism, aggregate.share, changed)
     else:
         of = summands(aggregate, source)
         domain = _grid(*ends(aggregate, of))
-        sums = Program(source.rows, source.where, (key,), tuple(each.term for each in of))
+        sums = CellSums(source.rows, source.where, (key,), tuple(each.term for each in of))
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockEstimates(sums, mechanism, aggregate, of, domain, changed)
     return Priced(source.table, spend, (step,), truncation(source.table), domain)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.engines.program import Units
+from sfumato.engines.program import CountedUnits
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.sensitivity import root_up
 
@@ -55,7 +55,7 @@ class ContributionBounds:
 
     def sensitivity(self, summand: Summand) -> SumSensitivity:
         """The norms of what one unit adds to the cells of a sum, and of what replacing it changes."""
-        if isinstance(summand.term, Units):
+        if isinstance(summand.term, CountedUnits):
             cells = min(self.rows, self.cells)
             return self._replaced(SumSensitivity(cells, cells), signed=False)
         bound = summand.bound

@@ -104,7 +104,7 @@ def _units(of: object, source: RowSource) -> Summand:
     if not isinstance(of, asked.Name):
         raise PolicyError("SF-Q105", "COUNT(DISTINCT …) takes the column that says whose row it is.")
     source.scope.require_unit(of)
-    return ROWS if source.max_rows == 1 else Summand(engine.Units(), 1, Fraction(1))
+    return ROWS if source.max_rows == 1 else Summand(engine.CountedUnits(), 1, Fraction(1))
 
 
 def _present(part: LoweredValue) -> Summand:

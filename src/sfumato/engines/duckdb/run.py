@@ -13,7 +13,15 @@ import numpy as np
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.connection import open_reader
 from sfumato.engines.duckdb.dialect import DuckDB
-from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tallies, Tally
+from sfumato.engines.program import (
+    CellHistogram,
+    CellHistograms,
+    CellSums,
+    HistogramCounts,
+    KeyedSums,
+    SumsByKey,
+    UnitFigures,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,11 +30,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import EngineProgram
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenSnapshots:
     """Snapshots open together: how each lies in its file, by name, and which files these are."""
 
     connection: DuckDBPyConnection
@@ -45,14 +53,14 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._turn = Condition(Lock())
-        self._open: dict[tuple[tuple[Path, ...], int | None], Open] = {}
+        self._open: dict[tuple[tuple[Path, ...], int | None], OpenSnapshots] = {}
         self._under_way = 0
         os.register_at_fork(
             before=self._before_fork, after_in_parent=self._turn.release, after_in_child=self._turn.release
         )
 
     @contextmanager
-    def reading(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[Open]:
+    def reading(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[OpenSnapshots]:
         """A cursor of one's own on the files that are there now, which may have taken older ones' places."""
         with self._turn:
             self._under_way += 1
@@ -68,7 +76,7 @@ class Snapshots:
             for key in [key for key in self._open if path in key[0]]:
                 del self._open[key]
 
-    def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> Open:
+    def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> OpenSnapshots:
         inodes = tuple(path.stat().st_ino for path in paths.values())
         key = tuple(paths.values()), threads
         with self._turn:
@@ -86,25 +94,25 @@ class Snapshots:
 SNAPSHOTS = Snapshots()
 
 
-def answer(program: Asked, opened: Open) -> Any:
+def answer(program: EngineProgram, opened: OpenSnapshots) -> Any:
     """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor:
         table = cursor.sql(compile_program(program, opened.layouts, DuckDB())).to_arrow_table()
-    if isinstance(program, Tally):
-        return Tallied(_ascending(table.column(0)), None, program.size)
+    if isinstance(program, CellHistogram):
+        return HistogramCounts(_ascending(table.column(0)), None, program.size)
     columns = [column.combine_chunks() for column in table.columns]
     match program:
-        case Program():
+        case CellSums():
             return _dense(_as_it_lies(columns[0]), [_words(column) for column in columns[1:]], program.cells)
-        case Tallies():
+        case CellHistograms():
             places, counts = map(_as_it_lies, columns)
             order = np.argsort(places)
-            return Tallied(places[order], counts[order], program.size)
-        case Keyed(keys=keys):
+            return HistogramCounts(places[order], counts[order], program.size)
+        case KeyedSums(keys=keys):
             names, (units, *sums) = columns[: len(keys)], map(_words, columns[len(keys) :])
             listed = list(zip(*map(_keys, names), strict=True))
-            return Found(listed, _integers([units])[0], _integers(sums, len(listed)))
-        case People():
+            return SumsByKey(listed, _integers([units])[0], _integers(sums, len(listed)))
+        case UnitFigures():
             return _integers([_words(column) for column in columns])
 
 
@@ -157,10 +165,10 @@ def _words(sums: Any) -> NDArray[np.int64]:
     return words[sums.offset : sums.offset + len(sums)]
 
 
-def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...]) -> Open:
+def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...]) -> OpenSnapshots:
     schemas = {name: f"snapshot{i}" for i, name in enumerate(paths)}
     connection = open_reader({schemas[name]: path for name, path in paths.items()}, threads)
-    return Open(connection, {name: _layout(connection, schemas[name]) for name in paths}, inodes)
+    return OpenSnapshots(connection, {name: _layout(connection, schemas[name]) for name in paths}, inodes)
 
 
 def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:

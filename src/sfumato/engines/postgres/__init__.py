@@ -12,7 +12,7 @@ from sfumato.engines.snapshot import GraphPreparation
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import EngineProgram
     from sfumato.engines.snapshot import Preparation
 
 __all__ = ["PostgresEngine", "is_address", "parse"]
@@ -39,7 +39,7 @@ class PostgresEngine:
             )
         build(source, preparation, self.schema, snapshot)
 
-    def run(self, program: Asked) -> Any:
+    def run(self, program: EngineProgram) -> Any:
         """Exact integers, in the shape that the program says."""
         with reading(self.dsn) as connection:
             return answer(program, connection, self.schema)

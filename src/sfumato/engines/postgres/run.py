@@ -9,7 +9,15 @@ import numpy as np
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.postgres.dialect import PostgreSQL
 from sfumato.engines.postgres.prepare import stem, table
-from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tallies, Tally
+from sfumato.engines.program import (
+    CellHistogram,
+    CellHistograms,
+    CellSums,
+    HistogramCounts,
+    KeyedSums,
+    SumsByKey,
+    UnitFigures,
+)
 from sfumato.engines.rows import scans
 
 if TYPE_CHECKING:
@@ -18,29 +26,29 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import EngineProgram
 
 _SMALL = 2**63
 
 
-def answer(program: Asked, connection: Connection[Any], schema: str) -> Any:
+def answer(program: EngineProgram, connection: Connection[Any], schema: str) -> Any:
     """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     names = {scan.snapshot for scan in scans(program.rows)}
     layouts = {name: _layout(connection, schema, name) for name in names}
     found = connection.execute(compile_program(program, layouts, PostgreSQL()).encode()).fetchall()
     match program:
-        case Program(terms=terms):
+        case CellSums(terms=terms):
             cells = [row[0] for row in found]
             return _dense(cells, _columns(found, len(terms) + 1)[1:], program.cells)
-        case Tally() | Tallies():
+        case CellHistogram() | CellHistograms():
             places, counts = np.array(sorted(found), dtype=np.int64).reshape(-1, 2).T
-            return Tallied(places, counts, program.size)
-        case Keyed(keys=keys, terms=terms):
+            return HistogramCounts(places, counts, program.size)
+        case KeyedSums(keys=keys, terms=terms):
             every = range(len(found))
             units, *sums = _columns([row[len(keys) :] for row in found], len(terms) + 1)
             listed = [tuple(map(_plain, row[: len(keys)])) for row in found]
-            return Found(listed, _dense(every, [units], len(every))[0], _dense(every, sums, len(every)))
-        case People(figures=figures):
+            return SumsByKey(listed, _dense(every, [units], len(every))[0], _dense(every, sums, len(every)))
+        case UnitFigures(figures=figures):
             return _dense(range(len(found)), _columns(found, len(figures)), len(found))
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import EngineProgram
     from sfumato.engines.snapshot import Preparation
-    from sfumato.engines.spark.places import Place
+    from sfumato.engines.spark.places import SnapshotPlace
 
 __all__ = ["Folder", "SparkEngine", "Tables", "is_address", "is_frame", "place_at", "snapshots_of"]
 
@@ -30,7 +30,7 @@ SETTING = "spark.sfumato.snapshots"
 class SparkEngine:
     """Keeps each snapshot in a place that the whole cluster reads, and answers in a session of its own."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: SnapshotPlace) -> None:
         self.place = place
 
     def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
@@ -45,7 +45,7 @@ class SparkEngine:
         base = _session_of(source)
         build(opened(source, base), preparation, own_session(base), self.place, snapshot)
 
-    def run(self, program: Asked) -> Any:
+    def run(self, program: EngineProgram) -> Any:
         """Exact integers, in the shape that the program says."""
         return answer(program, own_session(steward_session()), self.place)
 
@@ -80,7 +80,7 @@ def snapshots_of(source: Any) -> str:
     return f"{SCHEME}{schema or ''}"
 
 
-def place_at(address: str, folder: Path) -> Place:
+def place_at(address: str, folder: Path) -> SnapshotPlace:
     """Where an address of `snapshots_of` leads."""
     schema = address.removeprefix(SCHEME)
     return Tables(schema) if schema else Folder(folder)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.oracle.blocks import COUNT, Key, Lookup, SumBlock, share_of
+from sfumato.oracle.blocks import COUNT, CellKey, Lookup, SumBlock, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ def sizes(oracle: Oracle, size: Size, share: Fraction) -> Sizes:
     spend = oracle.budget.aside
     if spend is None:
         raise AssertionError("a histogram of sizes is paid for aside")
-    key = Key(Lookup(size.value, size.bars), len(_CAPS) + 2)
+    key = CellKey(Lookup(size.value, size.bars), len(_CAPS) + 2)
     (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [key], share=share, out_of=spend)
     bars = answer.values[0]
     kept = np.where(bars < _SURE * answer.deviation, 0.0, bars)

@@ -19,7 +19,17 @@ from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.itemsets.bases import LONGEST, bases, subsets
 from sfumato.learn.itemsets.capped import Counts, Estimate, Size, blended, cap, counts, sizes, step
-from sfumato.oracle.blocks import COUNT, Among, Choose, Constant, Key, Lookup, Multiply, SumBlock, share_of
+from sfumato.oracle.blocks import (
+    COUNT,
+    Among,
+    CellKey,
+    Choose,
+    Constant,
+    Lookup,
+    Multiply,
+    SumBlock,
+    share_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,7 +240,7 @@ def _one_basis(
     spend = _sharper(oracle)
     basis = tuple(sorted(_most_frequent(oracle, items, held, seen, length, spend)))
     number = _number([items[each] for each in basis])
-    (answer,) = oracle.sums([_ONE], [Key(number, 2**length)], share=_BASIS, out_of=spend)
+    (answer,) = oracle.sums([_ONE], [CellKey(number, 2**length)], share=_BASIS, out_of=spend)
     bins, deviation = answer.values[0], answer.deviation
     return _of_basis(basis, bins, Counts(bins, deviation, step(spend, deviation), 0.0))
 

@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 from typing import Any
 
-from sfumato.noise.candidates import share
+from sfumato.privacy.exact import parse_confidence
 
 
 def half_width(deviation: float, step: float, confidence: Any) -> float:
@@ -17,7 +17,7 @@ def half_width(deviation: float, step: float, confidence: Any) -> float:
     function is at most that of variance / step² equal ones, and Chernoff's bound follows. Noise is drawn on a
     grid of whole numbers or finer, for which a twelfth and 1 are added.
     """
-    rare = float(1 - share(confidence))
+    rare = float(1 - parse_confidence(confidence))
     if not step:
         return deviation * NormalDist().inv_cdf(1 - rare / 2)
     parts, scale = (deviation / step) ** 2, math.sqrt(step**2 / 2 + 1 / 12)

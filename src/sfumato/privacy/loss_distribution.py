@@ -19,7 +19,6 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
-from sfumato.privacy.atoms import LossAtoms, approximate, integer_laplace, responses
 from sfumato.privacy.events import (
     ApproxDP,
     DiscreteLaplace,
@@ -36,6 +35,7 @@ from sfumato.privacy.events import (
     Sequential,
     ThresholdedKeys,
 )
+from sfumato.privacy.loss_atoms import LossAtoms, approximate_dp, discrete_laplace, kary_randomized_response
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ class LossGrid:
 
 
 @lru_cache(maxsize=16)
-def losses(event: Event, step: float = STEP, lower: bool = False) -> Losses:
+def loss_distribution(event: Event, step: float = STEP, lower: bool = False) -> Losses:
     """The losses of an event. `lower` bounds the worst mechanism of its kind from below, else from above."""
     grid = LossGrid(step, lower)
     parts = [_repeated(part, times, grid) for part, times in _parts(event, lower).items()]
-    return _composed(parts or [_atoms(approximate(0.0, 0.0), grid)])
+    return _composed(parts or [_atoms(approximate_dp(0.0, 0.0), grid)])
 
 
 def _parts(event: Event, lower: bool) -> Counter[Event]:
@@ -99,7 +99,7 @@ def _counts(event: Event, lower: bool = False) -> Counter[Event]:
             once = _counts(event.event, lower)
             return Counter({part: times * event.times for part, times in once.items()})
         case Grouped():
-            counts = _counts(event.reduced(), lower)
+            counts = _counts(event.reduce_group(), lower)
             _require_attained(counts if lower else ())
             return counts
     return Counter([event])
@@ -159,13 +159,13 @@ def _(event: DiscreteLaplace, grid: LossGrid) -> Losses:
     _require_narrow(event.pure())
     if event.l1 > MOST_STEPS:
         _refuse(event)
-    return _atoms(integer_laplace(float(1 / event.scale), event.l1), grid)
+    return _atoms(discrete_laplace(float(1 / event.scale), event.l1), grid)
 
 
 @_single.register
 def _(event: RandomizedResponse, grid: LossGrid) -> Losses:
     _require_narrow(event.epsilon)
-    return _atoms(responses(float(event.epsilon), event.values), grid)
+    return _atoms(kary_randomized_response(float(event.epsilon), event.values), grid)
 
 
 @_single.register(Pure)
@@ -173,7 +173,7 @@ def _(event: RandomizedResponse, grid: LossGrid) -> Losses:
 @_single.register(ThresholdedKeys)
 def _(event: Pure | ApproxDP | ThresholdedKeys, grid: LossGrid) -> Losses:
     _require_narrow(event.epsilon)
-    return _atoms(approximate(float(event.epsilon), float(event.side_delta())), grid)
+    return _atoms(approximate_dp(float(event.epsilon), float(event.side_delta())), grid)
 
 
 @_single.register
@@ -181,7 +181,7 @@ def _(event: Exponential, grid: LossGrid) -> Losses:
     """Above, the pair that dominates every mechanism of this range; below, the one centred in its range."""
     _require_narrow(event.epsilon)
     if grid.lower or not event.epsilon:
-        return _atoms(approximate(float(event.epsilon) / 2, 0.0), grid)
+        return _atoms(approximate_dp(float(event.epsilon) / 2, 0.0), grid)
     reach = math.ceil(float(event.epsilon) / grid.step)
     at = np.arange(-reach, reach + 1) * grid.step
     return _dots(-reach, bounded_range_profile(float(event.epsilon), at), grid)
@@ -210,8 +210,8 @@ def _(event: Parallel, grid: LossGrid) -> Losses:
     """Above, the pair whose profile is the largest of all; below, one part that is large at order 2."""
     if grid.lower or len(event.events) < 2:
         dearest = max(event.events, key=lambda part: part.renyi(2.0), default=Pure(0))
-        return losses(dearest, grid.step, grid.lower)
-    parts = [losses(part, grid.step) for part in event.events]
+        return loss_distribution(dearest, grid.step, grid.lower)
+    parts = [loss_distribution(part, grid.step) for part in event.events]
     reach = 1 + max(math.ceil(_reach(part) / grid.step) for part in parts)
     at = np.arange(-reach, reach + 1) * grid.step
     largest = np.max([part.get_delta_for_epsilon(at) for part in parts], axis=0)
@@ -271,4 +271,4 @@ def gaussian_mu(event: Event) -> float | None:
     normal = [(part, times) for part, times in counts.items() if isinstance(part, Gaussian)]
     if not normal or len(normal) < len(counts):
         return None
-    return gaussian.mu(normal)
+    return gaussian.compose_mu(normal)

@@ -14,7 +14,9 @@ PRECISION = 1e-12
 _FARTHEST = 2.0**100
 
 
-def smallest(holds: Callable[[float], bool], low: float, step: float, precision: float = PRECISION) -> float:
+def find_smallest(
+    holds: Callable[[float], bool], low: float, step: float, precision: float = PRECISION
+) -> float:
     """Very nearly the smallest number above `low` for which `holds`, where it holds from some number on."""
     high = low + step
     while not holds(high):
@@ -24,7 +26,9 @@ def smallest(holds: Callable[[float], bool], low: float, step: float, precision:
     return _bisect(holds, low, high, precision)
 
 
-def largest(holds: Callable[[float], bool], low: float, step: float, precision: float = PRECISION) -> float:
+def find_largest(
+    holds: Callable[[float], bool], low: float, step: float, precision: float = PRECISION
+) -> float:
     """Very nearly the largest number above `low` for which `holds`, where it holds up to some number."""
     high = low + step
     while holds(high):

@@ -36,20 +36,20 @@ class LossAtoms:
         return np.unique(np.concatenate([np.floor(scaled), np.ceil(scaled)]).astype(np.int64))
 
 
-def approximate(epsilon: float, delta: float) -> LossAtoms:
+def approximate_dp(epsilon: float, delta: float) -> LossAtoms:
     """The pair that dominates all (ε, δ)-DP ones: ±ε, and with chance δ everything."""
     share = (1 - delta) / (1 + math.exp(-epsilon))
     return LossAtoms(np.array([-epsilon, epsilon]), np.array([1 - delta - share, share]), delta)
 
 
-def responses(epsilon: float, values: int) -> LossAtoms:
+def kary_randomized_response(epsilon: float, values: int) -> LossAtoms:
     """Randomized response: the true answer, the other table's true answer, and all others."""
     other = math.exp(-epsilon) / (1 + (values - 1) * math.exp(-epsilon))
     masses = np.array([other, (values - 2) * other, 1 - (values - 1) * other])
     return LossAtoms(np.array([-epsilon, 0.0, epsilon]), masses, 0.0)
 
 
-def integer_laplace(rate: float, steps: int) -> LossAtoms:
+def discrete_laplace(rate: float, steps: int) -> LossAtoms:
     """Integer Laplace noise against itself `steps` away: the loss is (steps − 2x)·rate for 0 ≤ x ≤ steps."""
     x = np.arange(steps, -1, -1)
     r = math.exp(-rate)
