@@ -10,7 +10,7 @@ import click
 import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
 from sfumato.curator.catalog.columns import DateColumn, DeclaredColumn, ListedColumn, NumberColumn, TextColumn
-from sfumato.engines.router import is_address
+from sfumato.engines.registry import is_address
 from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:

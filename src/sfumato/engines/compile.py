@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Layout", "compile_program"]
 
 
-def compile_program(program: EngineProgram, layouts: Mapping[str, Layout], dialect: Dialect) -> str:
+def compile_program(program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """Return one SELECT. `layouts` knows every snapshot that is read."""
     _require_distinct(program.rows)
     stored = frozenset(scan.at for scan in scans(program.rows) if isinstance(scan, Scan))
@@ -96,7 +96,7 @@ def _layers(rows: Rows) -> list[Computed]:
     return []
 
 
-def _used_columns(program: EngineProgram) -> dict[int, set[str]]:
+def _used_columns(program: EngineProgram[Any]) -> dict[int, set[str]]:
     """Return the declared columns, and the block, that anything in the program looks at, by source."""
     used: dict[int, set[str]] = defaultdict(set)
     waiting: list[Any] = [program]
@@ -129,7 +129,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 class _ProgramWriter:
     relations: RelationWriter
 
-    def write_program(self, program: EngineProgram) -> str:
+    def write_program(self, program: EngineProgram[Any]) -> str:
         match program:
             case CellSums():
                 return self._write_sums(program)
@@ -146,6 +146,7 @@ class _ProgramWriter:
                 source = self.relations.write_source(program.rows)
                 where = self.relations.expressions.condition(program.where)
                 return f"SELECT {figures} FROM {source} WHERE {where} GROUP BY unit"  # noqa: S608
+        raise TypeError(type(program).__name__)
 
     def _write_sums(self, program: CellSums) -> str:
         """Select cells that have any row: the cell's number, then the sum of each term as a wide integer."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import learn
-from sfumato.curator.gate import decode
+from sfumato.curator.gate import decode_answer
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.base import progress
 from sfumato.learn.base.estimator import PaidEstimator
@@ -74,7 +74,7 @@ def search_table(
     priced = price_kernel(bounded, list_figures(declared), best, budget.main)
     if not payer.standing(priced).free:
         unobserved(best.rehearse)
-    (answer,) = decode(payer.pay(priced, f"search {best.kind}").answer)
+    (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.make_estimator(answer["setting"])
     winner.begin_fit(names, declared)
     vars(winner).update(from_json(answer["learned"]))

@@ -8,19 +8,24 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
-from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, spend
+from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, parse_spend
 from sfumato.errors import UsageError
 from sfumato.oracle.blocks import share_of
 from sfumato.privacy import composition, events
-from sfumato.privacy.budget import Budget
 from sfumato.privacy.exact import exact, format_short, positive, round_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.curator.plan.spend import Spend
+    from sfumato.privacy.budget import Budget
 
 _NEEDS = Needs((SumSensitivity(1, 1),))
+
+
+def _no_budget() -> Budget:
+    """A fit is not given a share of a budget."""
+    raise AssertionError("share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +58,14 @@ class FitBudget:
                 "SF-E103", "Say how much this fit may cost.", try_="epsilon=1.0, or epsilon=1.0, delta=1e-6"
             )
         # This refuses amounts that contradict each other.
-        whole = spend(budget=Budget(1), needs=_NEEDS, amounts=amounts)
+        whole = parse_spend(amounts, _NEEDS, _no_budget)
         if "rho" in amounts:
             return cls._concentrated(positive(amounts["rho"], "rho"), aside, first, str(whole))
         epsilon, delta = positive(amounts["epsilon"], "epsilon"), exact(amounts.get("delta", 0), "delta")
         rest = dict(amounts, epsilon=epsilon * (1 - aside))
         if delta and first:
             rest["delta"] = delta / 2  # a fit goes on in one of two ways, and each has half of δ
-        main = spend(budget=Budget(1), needs=_NEEDS, amounts=rest) if aside or first else whole
+        main = parse_spend(rest, _NEEDS, _no_budget) if aside or first else whole
         left = epsilon * (1 - aside) - _spent(main, first, delta / 2)
         set_aside = PureSpend(epsilon * aside) if aside else None
         return cls(main, set_aside, PureSpend(left), str(whole), epsilon, delta, None, first=first)
@@ -68,7 +73,7 @@ class FitBudget:
     @classmethod
     def _concentrated(cls, rho: Fraction, aside: Fraction, first: Fraction, words: str) -> FitBudget:
         # Pure ε is ε²/2-zCDP, so a share of ρ buys ε = √(2ρ·share).
-        main = spend(budget=Budget(1), needs=_NEEDS, amounts={"rho": rho * (1 - aside)})
+        main = parse_spend({"rho": rho * (1 - aside)}, _NEEDS, _no_budget)
         one, rest = (_root_down(2 * rho * share) for share in (aside, (1 - aside) * (1 - first)))
         set_aside = PureSpend(one) if aside else None
         return cls(main, set_aside, PureSpend(rest), words, None, Fraction(0), rho, first=first)

@@ -6,17 +6,28 @@ Because : docs/proofs/statistics.md
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.engines.program import CellSums, Counted, Total
+from sfumato.engines.program import CellSums
+from sfumato.curator.plan.priced import Plan
+from sfumato.curator.plan.priced import describe_truncation
+from sfumato.engines.program import Counted
+from sfumato.engines.program import Total
 from sfumato.engines.rows import Bounded
-from sfumato.oracle.blocks import COUNT, Among, Choose, Constant, Every, calibrate_noise
+from sfumato.oracle.blocks import COUNT
+from sfumato.oracle.blocks import Among
+from sfumato.oracle.blocks import Choose
+from sfumato.oracle.blocks import Constant
+from sfumato.oracle.blocks import Every
+from sfumato.oracle.blocks import calibrate_noise
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import Event, Sequential
+from sfumato.privacy.events import Event
+from sfumato.privacy.events import Sequential
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -27,7 +38,9 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
-    from sfumato.oracle.blocks import CellKey, Predicate, SumBlock
+    from sfumato.oracle.blocks import CellKey
+    from sfumato.oracle.blocks import Predicate
+    from sfumato.oracle.blocks import SumBlock
 
 
 @tagged("Joint", "program", "blocks")
@@ -71,12 +84,15 @@ def _build_step(
 
 def price_blocks(
     source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
-) -> Priced:
+) -> Plan[SumStep, None]:
     """Return what is charged for the sums of blocks in every cell of the keys, from one scan."""
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
-    bias = (*truncation(source.table), "numbers outside their declared bounds count as the nearer bound")
-    return Priced(source.table, spend, (_build_step(source, keys, blocks, spend),), bias)
+    bias = (
+        *describe_truncation(source.table),
+        "Numbers outside their declared bounds count as the nearer bound",
+    )
+    return Plan(source.table, spend, (_build_step(source, keys, blocks, spend),), None, bias)
 
 
 def price_histograms(
@@ -85,7 +101,7 @@ def price_histograms(
     keys: Sequence[CellKey],
     blocks: Sequence[SumBlock],
     spend: Spend,
-) -> Priced:
+) -> Plan[SumStep, None]:
     """Return what is charged for each block's one term, summed in the cells of several groupings.
 
     One scan computes them all, so several groupings are asked for as one sum for each of their cells.

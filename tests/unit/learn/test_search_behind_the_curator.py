@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.gate import decode
+from sfumato.curator.gate import decode_answer
 from sfumato.engines.program import Total, UnitFigures
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn import Search
@@ -206,7 +206,7 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
     (charge,) = [json.loads(entry.body) for entry in lab.ledger.read_entries() if entry.kind == "charge"]
     kept = lab.ledger.find_release(charge["request"])
     assert kept is not None
-    (answer,) = decode(kept.answer)
+    (answer,) = decode_answer(kept.answer)
     assert set(answer) == {"setting", "score", "learned"}
     assert set(from_json(answer["learned"])) == {
         "coef_",
