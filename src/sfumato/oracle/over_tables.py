@@ -6,32 +6,23 @@ Because : docs/proofs/statistics.md
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.lower.computed import ComputedColumns
 from sfumato.curator.lower.relations import lower_relation
-from sfumato.curator.plan.selections import plan_choice
-from sfumato.curator.plan.selections import plan_ranks
-from sfumato.curator.question.relation import Alias
-from sfumato.curator.question.relation import BaseTable
+from sfumato.curator.plan.selections import plan_choice, plan_ranks
+from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.value_ranges import ValueRanges
-from sfumato.errors import BudgetError
-from sfumato.errors import PolicyError
-from sfumato.errors import UsageError
-from sfumato.oracle.blocks import Constant
-from sfumato.oracle.blocks import Either
+from sfumato.errors import BudgetError, PolicyError, UsageError
+from sfumato.oracle.blocks import Constant, Either
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.protocol import Oracle
 from sfumato.oracle.row_kernels import price_kernel
-from sfumato.oracle.table_blocks import price_blocks
-from sfumato.oracle.table_blocks import price_histograms
-from sfumato.oracle.table_blocks import split_histograms
-from sfumato.oracle.table_features import centre_features
-from sfumato.oracle.table_features import clip_source_rows
+from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_histograms
+from sfumato.oracle.table_features import centre_features, clip_source_rows
 from sfumato.privacy.account import price
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import format_short
@@ -49,9 +40,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
-    from sfumato.oracle.blocks import CellKey
-    from sfumato.oracle.blocks import SumBlock
-    from sfumato.oracle.blocks import Value
+    from sfumato.oracle.blocks import CellKey, SumBlock, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion

@@ -6,28 +6,17 @@ Because : docs/proofs/statistics.md
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from dataclasses import replace
-from typing import TYPE_CHECKING
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.engines.program import CellSums
-from sfumato.curator.plan.priced import Plan
-from sfumato.curator.plan.priced import describe_truncation
-from sfumato.engines.program import Counted
-from sfumato.engines.program import Total
+from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.engines.program import CellSums, Counted, Total
 from sfumato.engines.rows import Bounded
-from sfumato.oracle.blocks import COUNT
-from sfumato.oracle.blocks import Among
-from sfumato.oracle.blocks import Choose
-from sfumato.oracle.blocks import Constant
-from sfumato.oracle.blocks import Every
-from sfumato.oracle.blocks import calibrate_noise
+from sfumato.oracle.blocks import COUNT, Among, Choose, Constant, Every, calibrate_noise
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import Event
-from sfumato.privacy.events import Sequential
+from sfumato.privacy.events import Event, Sequential
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -38,9 +27,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
-    from sfumato.oracle.blocks import CellKey
-    from sfumato.oracle.blocks import Predicate
-    from sfumato.oracle.blocks import SumBlock
+    from sfumato.oracle.blocks import CellKey, Predicate, SumBlock
 
 
 @tagged("Joint", "program", "blocks")
