@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, countable
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, is_countable
 from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm, grid_factor
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import coarsen_grid, require_number
@@ -66,7 +66,7 @@ class Catalogued:
         """A value by its place in the list; rows where it is missing count nowhere for it."""
         part = self._column(name)
         domain = part.domain
-        if isinstance(domain, FreeTexts) or not countable(domain) or domain.size > _MOST_LISTED:
+        if isinstance(domain, FreeTexts) or not is_countable(domain) or domain.size > _MOST_LISTED:
             raise PolicyError(
                 "SF-E112",
                 f"The values of '{name}' are not listed.",
@@ -161,6 +161,6 @@ def _cut(feature: Feature, reach: float) -> Feature:
 
 
 def _on_common_grid(feature: Feature, column: Column, bound: int = ONE) -> Feature:
-    """ONE steps stand for what 2^16 / (fineness · bound) of a half is; none reaches beyond the bound."""
+    """ONE steps stand for what 2^16 / (grid_factor · bound) of a half is; none reaches beyond the bound."""
     ratio = grid_factor(feature.bound) * feature.bound / 2**16
     return replace(feature, value=column, bound=bound, half=feature.half / ratio * bound / ONE)

@@ -1,7 +1,8 @@
-"""Functions of SQL into aggregates: a closed list."""
+"""Parsing of SQL's aggregate functions: a closed list."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -28,25 +29,26 @@ if TYPE_CHECKING:
 
 
 def parse_aggregate(item: exp.Expression) -> Aggregate:
-    """The aggregate that a function asks for, or a coded refusal."""
-    for kind, read in _AGGREGATES.items():
-        if type(item) is kind:
-            return read(item)
+    """Return the aggregate that a node asks for, or raise a coded refusal."""
+    read = _AGGREGATES.get(type(item))
+    if read is not None:
+        return read(item)
     raise PolicyError(
         "SF-Q104",
-        "An answer is made of COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV, COVAR, CORR, "
-        "arithmetic on them, and what is grouped by.",
-        got=describe_node(item),
+        f"{describe_node(item)} is not supported in an answer.",
+        known="COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV, COVAR, CORR, + - * / on them, "
+        "and the columns of GROUP BY",
         try_="SELECT ward, COUNT(*) AS n … GROUP BY ward",
     )
 
 
 def is_aggregate(item: exp.Expression) -> bool:
+    """Return whether a node is an aggregate of the list."""
     return type(item) in _AGGREGATES
 
 
 def default_name(shown: Aggregate) -> str:
-    """The name of a column of the answer that was given none."""
+    """Return the name of a column of the answer that was given none."""
     if shown == CountOf():
         return "count"
     if not isinstance(shown.of, Name):
@@ -90,8 +92,8 @@ def _argument(node: Any) -> Expression:
     if isinstance(node, exp.Distinct):
         raise PolicyError(
             "SF-Q149",
-            "Only units are taken once each.",
-            try_="COUNT(DISTINCT patient_id), or a subquery by unit",
+            "DISTINCT is only supported in COUNT, to count units.",
+            try_="COUNT(DISTINCT patient_id), or a subquery grouped by the unit",
         )
     return parse_expression(node)
 
@@ -104,7 +106,7 @@ def _count(item: exp.Expression) -> CountOf | DistinctUnits:
 
 
 def _unit(distinct: exp.Distinct) -> Name:
-    """The one name after DISTINCT; whether it names the unit is for the catalog to say."""
+    """Return the one name after DISTINCT; whether it names the unit is checked when it is lowered."""
     refuse_other_parts(distinct, "expressions")
     if len(distinct.expressions) == 1 and isinstance(distinct.expressions[0], exp.Column):
         name = parse_expression(distinct.expressions[0])
@@ -112,7 +114,7 @@ def _unit(distinct: exp.Distinct) -> Name:
             return name
     raise PolicyError(
         "SF-Q105",
-        "COUNT(DISTINCT …) takes the column that says whose row it is.",
+        "COUNT(DISTINCT …) counts units, so it takes the unit's column alone.",
         try_="COUNT(DISTINCT patient_id)",
     )
 
@@ -129,12 +131,14 @@ def _quantile(item: exp.Expression) -> QuantileOf:
 
 
 def _within_group(item: exp.Expression) -> QuantileOf:
-    """PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost)"""
+    """Return the quantile of PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost)."""
     refuse_other_parts(item, "this", "expression")
     order = item.expression
     ordered = order.expressions[0] if isinstance(order, exp.Order) and len(order.expressions) == 1 else None
     if ordered is None or not isinstance(item.this, exp.PercentileCont | exp.PercentileDisc):
-        raise PolicyError("SF-Q104", "WITHIN GROUP follows PERCENTILE_CONT.", try_="MEDIAN(cost)")
+        raise PolicyError(
+            "SF-Q104", "WITHIN GROUP is only supported after PERCENTILE_CONT.", try_="MEDIAN(cost)"
+        )
     refuse_other_parts(item.this, "this")
     refuse_other_parts(ordered, "this", "desc")
     wanted = parse_share(item.this.this)
@@ -142,34 +146,30 @@ def _within_group(item: exp.Expression) -> QuantileOf:
 
 
 def parse_share(node: Any) -> Fraction:
+    """Return the share of a quantile that was typed."""
     typed = parse_number(node) if isinstance(node, exp.Literal) and not node.is_string else Fraction(-1)
     return check_share(typed)
 
 
 def check_share(share: Fraction) -> Fraction:
-    """The ends mean the least and the largest value."""
+    """Return a share from 0 to 1, where the ends stand for the minimum and the maximum."""
     if not 0 <= share <= 1 or share.denominator > 2**20:
-        raise PolicyError("SF-Q150", "A quantile is of a share from 0 to 1.", try_="QUANTILE(cost, 0.9)")
+        raise PolicyError(
+            "SF-Q150", "The share of a quantile must be a constant from 0 to 1.", try_="QUANTILE(cost, 0.9)"
+        )
     return min(max(share, MINIMUM_SHARE), 1 - MINIMUM_SHARE)
 
 
 def _filtered(item: exp.Expression) -> Aggregate:
-    """FILTER (WHERE …): only rows for which the condition holds."""
+    """Return an aggregate with FILTER (WHERE …), written as an aggregate of a CASE."""
     refuse_other_parts(item, "this", "expression")
     refuse_other_parts(item.expression, "this")
     holds = parse_condition(item.expression.this)
     inner = parse_aggregate(item.this)
     if isinstance(inner, DistinctUnits | CovarianceOf):
-        raise PolicyError("SF-Q103", "FILTER cannot be asked here.", try_="WHERE")
+        raise PolicyError("SF-Q103", "FILTER is not supported for this aggregate.", try_="WHERE")
     of = Literal(Fraction(1)) if inner.of is None else inner.of
-    return _with(inner, Case(((holds, of),)))
-
-
-def _with(inner: Any, of: Expression) -> Aggregate:
-    from dataclasses import replace
-
-    changed: Aggregate = replace(inner, of=of)
-    return changed
+    return replace(inner, of=Case(((holds, of),)))
 
 
 _AGGREGATES: dict[type[exp.Expression], Callable[[exp.Expression], Aggregate]] = {

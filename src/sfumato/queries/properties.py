@@ -1,10 +1,10 @@
-"""The properties that a distance can be asked to: a comparison of one aggregate with a value."""
+"""Parsing of the properties that t.distance(…) takes: a comparison of one aggregate with a constant."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -25,10 +25,13 @@ from sfumato.queries.expressions import parse_expression
 from sfumato.queries.leaves import describe_node, parse_sides, refuse_other_parts
 from sfumato.queries.sql import parse_condition_node
 
+if TYPE_CHECKING:
+    from sfumato.curator.catalog.domains import Scalar
+
 
 def parse_property(text: str) -> Property:
-    """COUNT(*) >= 100, SUM(cost) <= 5000, AVG(age >= 65) >= 0.3, MEDIAN(cost) <= 80, MODE(ward) = 'A',
-    IS_UNIQUE(ward) = 'A'."""
+    """Return the property that a text states: COUNT(*) >= 100, SUM(cost) <= 5000, AVG(age >= 65) >= 0.3,
+    MEDIAN(cost) <= 80, MODE(ward) = 'A' or IS_UNIQUE(ward) = 'A'."""
     node = parse_condition_node(text)
     sign = _SIGNS.get(type(node))
     if sign is None:
@@ -45,7 +48,7 @@ def parse_property(text: str) -> Property:
 _SIGNS: dict[type[exp.Expression], str] = {exp.GTE: ">=", exp.LTE: "<=", exp.EQ: "="}
 
 
-def _value(node: exp.Expression) -> Any:
+def _value(node: exp.Expression) -> Scalar:
     read = parse_expression(node)
     if isinstance(read, Literal) and read.value is not None:
         return read.value
@@ -65,7 +68,7 @@ def _reaches(node: exp.Expression, value: Fraction, at_least: bool) -> Property:
     raise _unknown(node)
 
 
-def _equals(node: exp.Expression, value: Any) -> Property:
+def _equals(node: exp.Expression, value: Scalar) -> Property:
     name = str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node).__name__.upper()
     if name not in ("MODE", "IS_UNIQUE"):
         raise _unknown(node)
@@ -80,7 +83,7 @@ def _equals(node: exp.Expression, value: Any) -> Property:
 def _unknown(node: Any) -> PolicyError:
     return PolicyError(
         "SF-Q155",
-        "A distance is asked to one of a few properties.",
+        "This property is not supported for a distance.",
         got=describe_node(node),
         known="COUNT(*) >= 100, SUM(cost) <= 5000, AVG(age >= 65) >= 0.3, MEDIAN(cost) <= 80, "
         "MODE(ward) = 'A', IS_UNIQUE(ward) = 'A'",

@@ -1,4 +1,4 @@
-"""FROM, JOIN, WHERE, subqueries and WITH: which rows a question is about."""
+"""Parsing of FROM, JOIN, WHERE, subqueries and WITH: the rows that a question is about."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     Known = Mapping[str, Relation]
-    """What WITH named before."""
+    """The relations that WITH named before."""
 
 
 MOST_TABLES = 16
+"""Limit on the work that one question may cause; no promise of privacy rests on it."""
 
 
 def parse_rows(select: exp.Select, known: Known) -> Relation:
-    """The rows that a SELECT is asked of: FROM, its joins, and WHERE."""
+    """Return the rows that a SELECT reads: FROM, its joins, and WHERE."""
     source = select.args.get("from_")
     if source is None:
-        raise PolicyError("SF-Q103", "A question is asked of a registered table.", try_="… FROM visits")
+        raise PolicyError("SF-Q103", "The question names no table.", try_="… FROM visits")
     refuse_other_parts(source, "this")
     relation = _source(source.this, known)
     joins = select.args.get("joins") or ()
     if len(joins) >= MOST_TABLES:
         raise PolicyError(
-            "SF-Q113", f"A question joins at most {MOST_TABLES} tables.", got=f"{len(joins) + 1:,}"
+            "SF-Q113", f"A question may join at most {MOST_TABLES} tables.", got=f"{len(joins) + 1:,}"
         )
     for join in joins:
         relation = _joined(relation, join, known)
@@ -60,7 +61,7 @@ def parse_rows(select: exp.Select, known: Known) -> Relation:
 
 
 def parse_with(select: exp.Select, known: Known) -> Known:
-    """What is known by name inside a SELECT: what was before, and what its WITH adds."""
+    """Return the relations known by name inside a SELECT: those from outside and those of its WITH."""
     with_ = select.args.get("with_")
     if with_ is None:
         return known
@@ -86,7 +87,10 @@ def _source(node: Any, known: Known) -> Relation:
         inner, alias = parse_subquery(node.this, known), _alias(node)
         return inner if alias is None else Alias(inner, alias)
     raise PolicyError(
-        "SF-Q103", "A question is asked of a registered table.", got=describe_node(node), try_="… FROM visits"
+        "SF-Q103",
+        "Only registered tables and subqueries are supported after FROM and JOIN.",
+        got=describe_node(node),
+        try_="… FROM visits",
     )
 
 
@@ -104,7 +108,7 @@ def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (kind == "OUTER" and side != "LEFT"):
         raise PolicyError(
             "SF-Q103",
-            f"A {side} {kind} JOIN cannot be asked here.".replace("  ", " "),
+            f"A {side} {kind} JOIN is not supported.".replace("  ", " "),
             try_="JOIN or LEFT JOIN",
         )
     right = _source(join.this, known)
@@ -114,7 +118,7 @@ def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
 
 
 def optional_names(select: exp.Select) -> frozenset[str]:
-    """The columns that a LEFT JOIN takes for one, of which that on the right may be missing."""
+    """Return the names after USING in a LEFT JOIN, where the column of the right side may be missing."""
     sides = (join for join in select.args.get("joins") or () if join.args.get("side") == "LEFT")
     named = (_plain(each) for join in sides for each in join.args.get("using") or ())
     return frozenset(parse_identifier(each).casefold() for each in named)
@@ -128,15 +132,15 @@ def _plain(node: Any) -> Any:
 
 
 def parse_subquery(node: Any, known: Known) -> Relation:
-    """Rows again: as they are, computed one by one, or one for each unit."""
+    """Return the rows of a subquery: unchanged, projected, or one for each unit."""
     if not isinstance(node, exp.Select):
-        raise PolicyError("SF-Q102", "A subquery is one SELECT.", got=describe_node(node))
+        raise PolicyError("SF-Q102", "A subquery must be a single SELECT.", got=describe_node(node))
     refuse_other_parts(node, "with_", "expressions", "from_", "joins", "where", "group", "having")
     inner = parse_rows(node, parse_with(node, known))
     if node.args.get("group") is not None:
         return _by_unit(inner, node)
     if node.args.get("having") is not None:
-        raise PolicyError("SF-Q120", "HAVING follows GROUP BY.", try_="WHERE")
+        raise PolicyError("SF-Q120", "HAVING needs a GROUP BY.", try_="WHERE")
     if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star):
         refuse_other_parts(node.expressions[0])
         return inner
@@ -154,7 +158,7 @@ def _by_unit(inner: Relation, node: exp.Select) -> Relation:
 
 
 def _spelled_out(having: exp.Expression, shown: Sequence[exp.Expression]) -> exp.Expression:
-    """The same condition, with what is shown in the place of the names it is shown by."""
+    """Return a HAVING condition with the aliases of the SELECT list replaced by what they stand for."""
     aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
 
     def spell(node: exp.Expression) -> exp.Expression:
@@ -189,7 +193,7 @@ def _unaliased(item: Any) -> Any:
 
 
 def parse_group_key(item: exp.Expression, shown: Sequence[exp.Expression]) -> Expression:
-    """What GROUP BY names: an expression, the name one is shown by, or its position among what is shown."""
+    """Return a key of GROUP BY: an expression, an alias of the SELECT list, or a position in it."""
     if isinstance(item, exp.Literal):
         return parse_expression(_unaliased(shown[parse_position(item, len(shown))]))
     aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}

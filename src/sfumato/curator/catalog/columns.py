@@ -1,4 +1,4 @@
-"""What the steward promises about a column, and what that makes of it: stored integers and their domain.
+"""Declared columns: what the steward promises about a column, how it is stored, and its domain.
 
 The grid, the codes and every bound come from the declaration alone, never from the data or its types.
 """
@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sfumato.curator.catalog import domains
-from sfumato.curator.catalog.domains import Listed, Numbers, Periods, count_periods
+from sfumato.curator.catalog.calendar import count_periods
+from sfumato.curator.catalog.domains import Listed, Numbers, Periods
 from sfumato.engines import snapshot as preparation
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import Number, exact, positive
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import Stored
 
 STEPS = 20
-"""Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero."""
+"""Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero: rounding is then
+far below any noise. Privacy does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberColumn:
-    """A number within bounds, kept as a multiple of 2^exponent. Made by `sf.between`."""
+    """A column of numbers within bounds, kept as multiples of 2^exponent. Made by `sf.between`."""
 
     low: Fraction
     high: Fraction
@@ -63,7 +65,7 @@ class NumberColumn:
 
 @dataclass(frozen=True, slots=True)
 class DateColumn:
-    """A date, or a moment to the second, within bounds. Made by `sf.between` of dates or moments."""
+    """A column of dates, or of timestamps to the second, within bounds. Made by `sf.between`."""
 
     low: date
     high: date
@@ -93,7 +95,7 @@ class DateColumn:
 
 @dataclass(frozen=True, slots=True)
 class ListedColumn:
-    """One of a public list of texts, of numbers or of booleans. Made by `sf.one_of`."""
+    """A column of values out of a public list of texts, numbers or booleans. Made by `sf.one_of`."""
 
     values: tuple[Scalar, ...]
     missing: Scalar | None = None
@@ -118,7 +120,7 @@ class ListedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """Any text: countable, never shown unless bought as a key. Made by `sf.text`."""
+    """A column of any texts: counted, and never shown unless discovered as a key. Made by `sf.text`."""
 
     constant: bool = False
     missing: None = None
@@ -148,12 +150,12 @@ def between(
     missing: Number | date | None = None,
     constant: bool = False,
 ) -> NumberColumn | DateColumn:
-    """Promise that a column holds numbers, dates or moments from `low` to `high`.
+    """Promise that a column holds numbers, dates or timestamps from `low` to `high`.
 
     Values outside are moved to the nearer bound.
 
     Numbers are kept as multiples of `step`, a power of two. Without one, the step is chosen from the bounds
-    so that rounding is far below any noise. Dates are kept to the day, moments to the second in UTC.
+    so that rounding is far below any noise. Dates are kept to the day, timestamps to the second in UTC.
     `missing` counts in place of a missing value. `constant` says that all rows of a unit have one value; the
     unit's first row decides.
     """
@@ -198,11 +200,12 @@ def one_of(
 
 
 def text(*, constant: bool = False) -> TextColumn:
-    """Promise a text. It can be counted, tested with = and LIKE, and grouped by keys that are bought."""
+    """Promise a text. It can be counted, tested with = and LIKE, and grouped by keys that are discovered."""
     return TextColumn(bool(constant))
 
 
 def column_from_dict(fields: dict[str, Any]) -> DeclaredColumn:
+    """Return a column from the fields of the catalog file."""
     rules = {"constant": fields.get("constant", False)}
     missing = fields.get("missing")
     if "text" in fields:
@@ -221,7 +224,7 @@ def column_from_dict(fields: dict[str, Any]) -> DeclaredColumn:
 
 
 def kind_of_value(value: Any) -> str:
-    """What people call a value."""
+    """Return the word people use for a value's type."""
     if isinstance(value, str):
         return "text"
     if isinstance(value, bool):
@@ -233,7 +236,7 @@ def kind_of_value(value: Any) -> str:
 
 
 def _rules(promise: DeclaredColumn) -> dict[str, Any]:
-    """What is said beyond the values, where anything is."""
+    """Return the fields for missing values and constant columns, where they are declared."""
     missing = {} if promise.missing is None else {"missing": _written(promise.missing)}
     return missing | ({"constant": True} if promise.constant else {})
 
@@ -257,7 +260,7 @@ def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> Dat
     if step is not None or not all(map(_is_time, given)) or len({type(each) for each in given}) > 1:
         raise UsageError(
             "SF-C104",
-            "between takes two dates or two moments, and no step with them.",
+            "between takes two dates or two timestamps, and no step with them.",
             got=f"between({low}, {high})",
             try_="sf.between(date(2020, 1, 1), date(2024, 12, 31))",
         )
@@ -270,7 +273,7 @@ def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> Dat
 
 
 def _in_utc(moment: date) -> date:
-    """To the second, without a zone; a moment that has none is one in UTC already."""
+    """Return a timestamp in UTC, to the second and without a zone; one without a zone is in UTC already."""
     if not isinstance(moment, datetime):
         return moment
     naive = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
@@ -279,13 +282,15 @@ def _in_utc(moment: date) -> date:
 
 def _crossed(low: object, high: object) -> UsageError:
     return UsageError(
-        "SF-C104", "between needs a lower bound below its upper bound.", got=f"between({low}, {high})"
+        "SF-C104", "The lower bound of between must be below its upper bound.", got=f"between({low}, {high})"
     )
 
 
 def _require_inside(inside: bool) -> None:
     if not inside:
-        raise UsageError("SF-C125", "missing must be a value that the column may have.", try_="missing=0")
+        raise UsageError(
+            "SF-C125", "missing must be one of the values that the column may have.", try_="missing=0"
+        )
 
 
 def _scalar(value: Any) -> Scalar:
@@ -294,13 +299,13 @@ def _scalar(value: Any) -> Scalar:
     if isinstance(value, Collection):
         raise UsageError(
             "SF-C122",
-            "one_of takes the values themselves.",
+            "one_of takes the values one by one, not as a list.",
             try_='sf.one_of("A", "B"), or sf.one_of(*values)',
         )
     number = exact(value, "a value of one_of")
     if abs(number) > 2**53 or exact(float(number), "a value of one_of") != number:
         raise UsageError(
-            "SF-C109", "A number of one_of cannot be told apart from its neighbours.", got=str(value)
+            "SF-C109", "A number of one_of has more digits than a double can hold.", got=str(value)
         )
     return number
 
@@ -310,7 +315,7 @@ def _nearest(value: Fraction, step: Fraction) -> int:
 
 
 def choose_exponent(magnitude: Fraction) -> int:
-    """The exponent of the smallest step that keeps this magnitude within 2^STEPS steps."""
+    """Return the exponent of the smallest step that keeps this magnitude within 2^STEPS steps."""
     whole = max(magnitude.numerator, 1)
     exponent = whole.bit_length() - magnitude.denominator.bit_length() + 1
     while magnitude <= Fraction(2) ** (exponent - 1):

@@ -1,4 +1,4 @@
-"""Questions whose answers the steward published: what was asked and for how much, kept in a public file."""
+"""Published questions: what the steward asked for everyone and for how much, kept in a public file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A question and its spend, by which anyone finds the answer again; `request` is their hash."""
+    """A question and its spend, by which anyone finds the answer again. `request` is the hash of both."""
 
     text: str
     spend: Mapping[str, Any]
@@ -41,6 +41,7 @@ class Publications:
         self._path = path
 
     def read_all(self) -> tuple[Publication, ...]:
+        """Return the publications in the file, oldest first."""
         if not self._path.exists():
             return ()
         try:
@@ -52,6 +53,7 @@ class Publications:
             ) from problem
 
     def add_publication(self, publication: Publication) -> None:
+        """Append a publication, unless it is there already."""
         known = self.read_all()
         if publication.request not in {each.request for each in known}:
             published = [each.to_dict() for each in (*known, publication)]
@@ -59,7 +61,7 @@ class Publications:
 
 
 def _written(spend: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers as exact texts."""
+    """Return a spend with its numbers as exact texts."""
     return {
         name: _written(value) if isinstance(value, dict) else str(exact(value, name))
         for name, value in spend.items()

@@ -1,15 +1,16 @@
-"""Conditions of a question on the integers of a row. Bounds and grids come from domains, never from data."""
+"""Lowering of conditions: predicates on the integers of a row. Bounds and steps never come from data."""
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import date, datetime
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato.curator.catalog.calendar import count_periods, parse_moment
 from sfumato.curator.catalog.columns import kind_of_value
-from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods, count_periods
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.lower.lowered_value import LoweredValue, align_periods, align_steps
 from sfumato.curator.question import relation as asked
 from sfumato.engines.values import (
@@ -41,12 +42,12 @@ if TYPE_CHECKING:
     Lower = Callable[[Expression], LoweredValue]
 
 _QUOTE = "'"
-"""Around a name in a sentence, and not in SQL, where it would make a text of it."""
+"""Names are quoted in sentences and not in SQL to paste, where quotes would make a text of them."""
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def build_predicate(node: Condition, lower: Lower) -> Predicate:
-    """A condition, given how to lower the expressions in it."""
+    """Return the predicate of a condition, given how to lower the expressions in it."""
     match node:
         case asked.Comparison(left, operator, asked.Literal(value)) if not isinstance(left, asked.Literal):
             return _with_literal(lower(left), operator, value, _words(left))
@@ -68,12 +69,12 @@ def build_predicate(node: Condition, lower: Lower) -> Predicate:
             return Some(tuple(build_predicate(part, lower) for part in parts))
 
 
-# ---- with a literal ----------------------------------------------------------------------------------------
+# ---- comparison with a constant ----------------------------------------------------------------------------
 
 
 def _with_literal(part: LoweredValue, operator: str, value: Scalar | None, words: str) -> Predicate:
     if value is None:
-        raise PolicyError("SF-Q134", "Nothing is equal to NULL, nor larger or smaller.", try_="IS NULL")
+        raise PolicyError("SF-Q134", "A comparison with NULL is never true.", try_="IS NULL")
     match part.domain:
         case Numbers() as domain:
             place = _number(words, value) / domain.step
@@ -89,7 +90,7 @@ def _with_literal(part: LoweredValue, operator: str, value: Scalar | None, words
 
 
 def compare_with_constant(part: LoweredValue, operator: str, place: Fraction) -> Predicate:
-    """Against an exact place on the grid of the part's integers."""
+    """Return a comparison with a constant that may lie between two integers of the value's grid."""
     value = part.value
     match operator:
         case ">=":
@@ -110,7 +111,7 @@ def _with_listed(part: LoweredValue, domain: Listed, operator: str, value: Scala
     if not domain.numbers:
         raise PolicyError(
             "SF-Q110",
-            f"{words} has no order, so {operator} cannot be asked of it.",
+            f"{words} has no order, so it cannot be compared with {operator}.",
             try_=f"{words.strip(_QUOTE)} IN (…)",
         )
     bound = _number(words, value)
@@ -119,7 +120,7 @@ def _with_listed(part: LoweredValue, domain: Listed, operator: str, value: Scala
 
 
 def _code(domain: Listed, value: Scalar, words: str) -> int:
-    """By kind and value, since to Python True is 1."""
+    """Return the place of a value in a list, by type and value, since to Python True equals 1."""
     for code, listed in enumerate(domain.values):
         if kind_of_value(listed) == kind_of_value(value) and listed == value:
             return code
@@ -130,10 +131,14 @@ def _code(domain: Listed, value: Scalar, words: str) -> int:
 
 def _spelled(part: LoweredValue, operator: str, value: Scalar, words: str) -> Predicate:
     if operator != "=":
-        raise PolicyError("SF-Q110", f"{words} has no order.", try_=f"{words.strip(_QUOTE)} = '…', or LIKE")
+        raise PolicyError(
+            "SF-Q110",
+            f"{words} has no order, so it cannot be compared with {operator}.",
+            try_=f"{words.strip(_QUOTE)} = '…', or LIKE",
+        )
     if not isinstance(value, str):
         raise PolicyError(
-            "SF-Q111", f"{words} is a text and is compared with a {kind_of_value(value)}.", try_="'…'"
+            "SF-Q111", f"{words} is a text and cannot be compared with a {kind_of_value(value)}.", try_="'…'"
         )
     return Spelled(require_text(part), (value,))
 
@@ -143,7 +148,7 @@ def _number(words: str, value: Scalar) -> Fraction:
         return value
     raise PolicyError(
         "SF-Q111",
-        f"{words} is a number and is compared with a {kind_of_value(value)}.",
+        f"{words} is a number and cannot be compared with a {kind_of_value(value)}.",
         try_=f"{words.strip(_QUOTE)} >= 10",
     )
 
@@ -154,33 +159,24 @@ def _moment(words: str, value: Scalar) -> date:
     moment = parse_moment(value) if isinstance(value, str) else None
     if moment is None:
         raise PolicyError(
-            "SF-Q131", f"{words} is compared with dates.", try_=f"{words.strip(_QUOTE)} >= DATE '2024-01-31'"
+            "SF-Q131",
+            f"{words} is a date and can only be compared with dates.",
+            try_=f"{words.strip(_QUOTE)} >= DATE '2024-01-31'",
         )
     return moment
-
-
-def parse_moment(text: str) -> date | None:
-    """A date or a moment as people write it, or none."""
-    try:
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII):
-            return date.fromisoformat(text)
-        if re.fullmatch(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?", text, re.ASCII):
-            return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return None
 
 
 def _holds(part: LoweredValue, words: str) -> Predicate:
     if isinstance(part.domain, Listed) and part.domain.values and isinstance(part.domain.values[0], bool):
         return Among(part.value, (_code(part.domain, True, words),))
-    raise PolicyError("SF-Q105", f"{words} is not a condition.", try_="age >= 65")
+    raise PolicyError("SF-Q105", f"{words} is not true or false.", try_="age >= 65")
 
 
-# ---- with another column -----------------------------------------------------------------------------------
+# ---- comparison of two values ------------------------------------------------------------------------------
 
 
 def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Predicate:
+    """Return left operator right, for an operator out of = < <= > >=."""
     one, other = make_comparable(left, right, ordered=operator != "=")
     match operator:
         case "=":
@@ -198,7 +194,7 @@ def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Pr
 def make_comparable(
     left: LoweredValue, right: LoweredValue, *, ordered: bool = False
 ) -> tuple[LoweredValue, LoweredValue]:
-    """Both as integers of one meaning, or both as texts."""
+    """Return two values as integers on one step, as places in one list, or as free texts."""
     if isinstance(left.domain, Periods) and isinstance(right.domain, Periods):
         return align_periods(left, right)
     words = [each for each in (left, right) if _is_text(each)]
@@ -206,18 +202,22 @@ def make_comparable(
         one, other = align_steps([left, right], "One side of a comparison")[0]
         return one, other
     if ordered or len(words) == 1:
-        raise PolicyError("SF-Q110", "Texts are compared with texts, by = alone.", try_="ward = 'A'")
+        raise PolicyError(
+            "SF-Q110", "Texts can only be compared with texts, and only with =.", try_="ward = 'A'"
+        )
     if isinstance(left.domain, Listed) and isinstance(right.domain, Listed):
         return _recoded(left, right.domain), right
     if isinstance(left.domain, Listed) or isinstance(right.domain, Listed):
         raise PolicyError(
-            "SF-Q110", "A listed text is not compared with a free one.", try_="declare both with one_of"
+            "SF-Q110",
+            "A listed text cannot be compared with a free text.",
+            try_="sf.one_of(…) for both columns",
         )
     return left, right
 
 
 def _recoded(part: LoweredValue, as_in: Listed) -> LoweredValue:
-    """Texts of one list by their places in another; missing where they are not in it."""
+    """Return texts of one list by their places in another; missing where they are not in it."""
     if part.domain == as_in or not isinstance(part.domain, Listed):
         return part
     places = {value: place for place, value in enumerate(as_in.values)}
@@ -231,18 +231,22 @@ def _is_text(part: LoweredValue) -> bool:
     return isinstance(part.domain, FreeTexts)
 
 
-# ---- texts -------------------------------------------------------------------------------------------------
+# ---- patterns ----------------------------------------------------------------------------------------------
 
 
 def match_pattern(part: LoweredValue, pattern: str) -> Predicate:
-    """Of a public list the places that match; of free texts the engine's own LIKE."""
+    """Return a LIKE: for listed texts the places that match, for free texts the engine's own LIKE."""
     if isinstance(part.domain, FreeTexts):
         return Matches(require_text(part), pattern)
     if isinstance(part.domain, Listed) and _is_text(part):
         matches = re.compile(_expression(pattern), re.DOTALL)
         places = [code for code, value in enumerate(part.domain.values) if matches.fullmatch(str(value))]
         return Among(part.value, tuple(places))
-    raise PolicyError("SF-Q110", "LIKE is asked of texts.", try_="ward LIKE 'A%'")
+    raise PolicyError(
+        "SF-Q110",
+        "Only texts can be matched with LIKE, STARTS_WITH, ENDS_WITH and CONTAINS.",
+        try_="ward LIKE 'A%'",
+    )
 
 
 def _expression(pattern: str) -> str:
@@ -252,6 +256,7 @@ def _expression(pattern: str) -> str:
 
 
 def require_text(part: LoweredValue) -> Text:
+    """Return the engine's text of a value in the domain of free texts."""
     if isinstance(part.value, Column | Folded):
         return part.value
     raise AssertionError(part)

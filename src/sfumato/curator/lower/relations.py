@@ -1,4 +1,4 @@
-"""From relations in the analyst's names to sources of rows that an engine can read, with the unit followed.
+"""Lowering of relations: from the analyst's names to rows that an engine can read, with the unit followed.
 
 At every step it is known whose row a row is and how many rows one unit can have: a filter keeps that bound, a
 join multiplies it, a subquery by unit makes it one.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def lower_relation(relation: Relation, tables: Callable[[str], Table]) -> RowSource:
-    """The rows that a relation means. `tables` knows the catalog."""
+    """Return the rows that a relation means. `tables` finds a table in the catalog."""
     return _lowered(relation, tables, 0)
 
 
@@ -84,7 +84,7 @@ def _table(table: Table, at: int) -> RowSource:
 
 def _sizes(table: Table, at: int) -> RowSource:
     if table.unit.column is None:
-        raise PolicyError("SF-Q137", f"Each row of '{table.name}' is one person.", try_="COUNT(*)")
+        raise PolicyError("SF-Q137", f"Each row of '{table.name}' is a unit of its own.", try_="COUNT(*)")
     rows = LoweredValue(Column(at, "rows"), Numbers(1, engine.MOST_COUNTED), True, True)
     scope = Scope((Field("rows", (table.name,), rows),), f"the units of '{table.name}'")
     return RowSource(engine.Sizes(table.snapshot_name, at), Every(), scope, table, 1, (table,), at + 1)

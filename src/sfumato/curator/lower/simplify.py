@@ -1,4 +1,4 @@
-"""One form for conditions that mean the same, so that equal questions have equal programs."""
+"""Normal form of predicates: equal questions get equal programs, so that paid answers are found again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def simplify_predicate(predicate: Predicate) -> Predicate:
-    """One form for conditions that differ only in order, nesting, repetition or where NOT stands.
+    """Return one form for predicates that differ only in order, nesting, repetition or where NOT stands.
 
     Each rule keeps SQL's three-valued meaning: both sides are unknown for the same rows.
     """
@@ -52,7 +52,7 @@ def _flat(parts: tuple[Predicate, ...], kind: Callable[[tuple[Predicate, ...]], 
 
 
 def _together(parts: list[Predicate], some: bool) -> list[Predicate]:
-    """x = 1 OR x = 2 as one list of values, and x <> 1 AND x <> 2 as what is not in one."""
+    """Merge x = 1 OR x = 2 into one list of values, and x <> 1 AND x <> 2 into the negation of one."""
     lists: dict[Value, set[int]] = {}
     others = []
     for part in parts:
