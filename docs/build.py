@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from sfumato.engines.support import ENGINES, SUPPORT, Support
+from sfumato.engines.support import ENGINES, SUPPORT, SupportedQuestion
 from sfumato.errors.codes import CODES
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))  # tests run this file from elsewhere
+
+from rooms import rooms_picture  # noqa: E402
 
 
 def errors_page() -> str:
@@ -32,7 +36,7 @@ def engines_page() -> str:
     return "\n".join([_ENGINES_HEAD, *head, *map(_row, SUPPORT), ""])
 
 
-def _row(support: Support) -> str:
+def _row(support: SupportedQuestion) -> str:
     cells = [f"no ({support.lacking[name]})" if name in support.lacking else "yes" for name in ENGINES]
     return f"| {support.question} | `{support.example}` | {' | '.join(cells)} |"
 
@@ -46,7 +50,7 @@ it says so with the code in its column. A test asks every example here of every 
 this page from the code.
 """
 
-PAGES = {"errors.md": errors_page, "engines.md": engines_page}
+PAGES = {"errors.md": errors_page, "engines.md": engines_page, "images/rooms.svg": rooms_picture}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -82,6 +82,33 @@ def test_every_module_but_the_learners_imports_without_extras() -> None:
     assert loaded_after("\n".join(f"import {name}" for name in others)).isdisjoint(OPTIONAL)
 
 
+def test_the_oracle_answers_without_scikit_learn() -> None:
+    """Synthesis, streams and deep nets stand on it too; threadpoolctl comes with scikit-learn alone."""
+    oracle = [name for name in modules() if f"{name}.".startswith("sfumato.oracle.")]
+    asked = """
+import sys
+from fractions import Fraction
+for name in ("sklearn", "threadpoolctl"):
+    sys.modules[name] = None
+{imports}
+import numpy as np
+given = sfumato.oracle.array_features.read_arrays(
+    np.tile([[0.5, -0.5, 0.25]], (1000, 1)), sfumato.oracle.integer_rows.ArrayBounds.of(3, (-1, 1))
+)
+budget = sfumato.oracle.fit_budget.FitBudget.of({{"epsilon": 1}}, Fraction(0))
+prices = []
+oracle = sfumato.oracle.over_arrays.ArrayOracle(given.declared, budget, given.arrays, prices.append)
+blocks = [
+    sfumato.oracle.moments.gram(given.declared.features, None, Fraction(1, 2)),
+    sfumato.oracle.blocks.Block((sfumato.oracle.blocks.COUNT,), 1, 1, Fraction(1, 2)),
+]
+products, count = oracle.sums(blocks)
+assert abs(count.values[0, 0] - 1000) < 50 * count.deviation and len(prices) == 1
+del sys.modules["sklearn"], sys.modules["threadpoolctl"]"""
+    loaded = loaded_after(asked.format(imports="\n".join(f"import {name}" for name in oracle)))
+    assert loaded.isdisjoint(OPTIONAL)
+
+
 @pytest.mark.parametrize("name", list(modules()))
 def test_every_exported_name_exists(name: str) -> None:
     module = importlib.import_module(name)

@@ -18,8 +18,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog.domains import Listed
-from sfumato.curator.plan.sensitivity import ContributionBounds
-from sfumato.curator.plan.spend import Sensitivity
+from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.engines.compile import compile_program
 from sfumato.engines.duckdb import run
 from sfumato.errors import PolicyError
@@ -146,7 +145,7 @@ def test_text_of_the_analyst_in_the_engine_is_seen(watch: Any, monkeypatch: pyte
 
 
 def test_a_question_that_costs_too_little_is_seen(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ContributionBounds, "moves", lambda self, summand: Sensitivity(1, 1))
+    monkeypatch.setattr(ContributionBounds, "sensitivity", lambda self, summand: SumSensitivity(1, 1))
     assert "moved by" in str(
         watch.through(lambda s: s.sql("SELECT SUM(cost) AS s FROM visits WHERE cost > 4998"))
     )
@@ -163,7 +162,7 @@ def test_secrets_and_uncoded_errors_are_seen(watch: Any, monkeypatch: pytest.Mon
     def refuse(*_: object) -> None:
         raise PolicyError("SF-Q105", "The value is SESAME-17.")
 
-    monkeypatch.setattr("sfumato.lab.query.priced", refuse)
+    monkeypatch.setattr("sfumato.lab.query.price_question", refuse)
     assert "shows a secret" in _reason(watch, 41)
-    monkeypatch.setattr("sfumato.lab.query.priced", lambda *_: 1 / 0)
+    monkeypatch.setattr("sfumato.lab.query.price_question", lambda *_: 1 / 0)
     assert "raised ZeroDivisionError" in _reason(watch, 42)

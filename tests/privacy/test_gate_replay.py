@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.curator.plan.plan import ResolvedQuestion
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.sensitivity import ContributionBounds
 from sfumato.errors import UsageError
 
@@ -64,7 +64,7 @@ def test_a_door_that_prices_rows_and_not_people_is_caught(
     lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_row = ContributionBounds(rows=1, cells=1, each=1)
-    monkeypatch.setattr(ResolvedQuestion, "reach", one_row)
+    monkeypatch.setattr(ResolvedQuestion, "contribution", one_row)
     found = audit.question(lab, QUESTIONS[0], ("full", "without0"), epsilon=1)
     assert found.finding == "the input of call 1 moved by 7, priced for 1"
 

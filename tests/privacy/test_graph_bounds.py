@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import sfumato as sf
-from sfumato.curator.plan.graphs import degree_moves, edge_moves
+from sfumato.curator.plan.graphs import degree_sensitivity, edge_sensitivity
 from sfumato.engines.duckdb.graphs import kept_degrees
 
 Vector = NDArray[np.int64]
@@ -122,7 +122,7 @@ def edge_moved(nodes: int, most: int) -> dict[str, tuple[int, int]]:
 def test_no_node_moves_more_than_is_priced(nodes: int, most: int) -> None:
     unit = sf.Node("a", "b", max_degree=most)
     found = node_moves(nodes, most)
-    by_degree, by_edges = degree_moves(unit), edge_moves(unit)
+    by_degree, by_edges = degree_sensitivity(unit), edge_sensitivity(unit)
     assert found["tails"][0] <= by_degree.l1
     assert found["tails"][1] <= by_degree.l2_squared
     assert found["edges"][0] <= by_edges.l1
@@ -143,8 +143,8 @@ def test_exact_degrees_are_moved_as_far_as_the_note_says() -> None:
 def test_no_edge_moves_more_than_is_priced(nodes: int, most: int) -> None:
     unit = sf.Edge("a", "b", max_degree=most)
     found = edge_moved(nodes, most)
-    assert found["tails"] == (degree_moves(unit).l1, degree_moves(unit).l2_squared) == (2, 4)
-    assert found["edges"] == (edge_moves(unit).l1, edge_moves(unit).l2_squared) == (1, 1)
+    assert found["tails"] == (degree_sensitivity(unit).l1, degree_sensitivity(unit).l2_squared) == (2, 4)
+    assert found["edges"] == (edge_sensitivity(unit).l1, edge_sensitivity(unit).l2_squared) == (1, 1)
     assert found["exactly"][0] <= 4
 
 
@@ -196,8 +196,8 @@ def test_hubs_of_larger_graphs_stay_within_the_bounds(most: int) -> None:
         for gone in range(40):  # the hubs come first
             rest = by_code([edge for edge in edges if gone not in edge], 300, most)
             l1, l2_squared = norms(tails(full, most) - tails(rest, most))
-            assert l1 <= degree_moves(unit).l1
-            assert l2_squared <= degree_moves(unit).l2_squared
+            assert l1 <= degree_sensitivity(unit).l1
+            assert l2_squared <= degree_sensitivity(unit).l2_squared
             assert 0 <= (full.sum() - rest.sum()) // 2 <= most
 
 

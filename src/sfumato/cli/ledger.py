@@ -13,7 +13,9 @@ import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
-from sfumato.ledger import SqliteLedger, backup, place, receipts
+from sfumato.ledger import SqliteLedger, receipts
+from sfumato.ledger.location import find_sqlite_file
+from sfumato.ledger.sqlite.backup import back_up_ledger, restore_ledger
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -32,11 +34,11 @@ def ledger() -> None:
 @as_json
 def list_(folder: str, last: int, as_json: bool) -> None:
     """The newest entries."""
-    entries = list(sf.open(folder).ledger.entries())[-last:]
+    entries = list(sf.open(folder).ledger.read_entries())[-last:]
     if as_json:
         show_json([entry.to_dict() for entry in entries])
     else:
-        rows = [(entry.seq, entry.kind, entry.summary(), entry.hash[:12]) for entry in entries]
+        rows = [(entry.seq, entry.kind, entry.summarize(), entry.hash[:12]) for entry in entries]
         show_table(["entry", "kind", "about", "hash"], rows)
 
 
@@ -66,7 +68,7 @@ def export(folder: str, output: str | None) -> None:
 def _export(entries: Ledger, to: TextIO) -> int:
     count = entries.export(to)
     try:
-        to.write(entries.receipt(count).to_json() + "\n" if count else "")
+        to.write(entries.sign_receipt(count).to_json() + "\n" if count else "")
     except UsageError as missing:
         print(f"The export is not signed. {missing}", file=sys.stderr)
     return count
@@ -77,7 +79,7 @@ def _export(entries: Ledger, to: TextIO) -> int:
 @as_json
 def key(folder: str, as_json: bool) -> None:
     """The public key of the ledger's receipts; tell it to whoever keeps them."""
-    public = sf.open(folder).ledger.public_key()
+    public = sf.open(folder).ledger.read_public_key()
     show_json({"public_key": public}) if as_json else print(public)
 
 
@@ -86,7 +88,7 @@ def key(folder: str, as_json: bool) -> None:
 @as_json
 def new_key(folder: str, as_json: bool) -> None:
     """A key for receipts where it was lost. Publish it: receipts of the old one name another."""
-    public = sf.open(folder).ledger.make_key()
+    public = sf.open(folder).ledger.create_key()
     show_json({"public_key": public}) if as_json else print(public)
 
 
@@ -96,7 +98,7 @@ def new_key(folder: str, as_json: bool) -> None:
 @click.option("--output", help="A file; without it, standard output.")
 def receipt(folder: str, entry: int | None, output: str | None) -> None:
     """A signed head, to be kept by someone else: it tells when an old copy of the ledger was put back."""
-    signed = sf.open(folder).ledger.receipt(entry)
+    signed = sf.open(folder).ledger.sign_receipt(entry)
     if output is None:
         show_json(signed.to_dict())
         return
@@ -110,7 +112,7 @@ def receipt(folder: str, entry: int | None, output: str | None) -> None:
 @as_json
 def check_receipt(file: str, folder: str, as_json: bool) -> None:
     """Whether the ledger still holds what a receipt says."""
-    checked = receipts.check(sf.open(folder).ledger, Path(file).read_text(encoding="utf-8"))
+    checked = receipts.check_receipt(sf.open(folder).ledger, Path(file).read_text(encoding="utf-8"))
     show_json(checked.to_dict()) if as_json else print(checked)
 
 
@@ -119,8 +121,8 @@ def check_receipt(file: str, folder: str, as_json: bool) -> None:
 @lab_option
 def backup_(file: str, folder: str) -> None:
     """Copy the ledger to a new file while others use it. The copy holds answers: guard it like the lab."""
-    with closing(SqliteLedger.open(place.file(Path(folder)))) as entries:
-        print(f"{backup.backup(entries, file)}\nin {file}")
+    with closing(SqliteLedger.open(find_sqlite_file(Path(folder)))) as entries:
+        print(f"{back_up_ledger(entries, file)}\nin {file}")
 
 
 @ledger.command("restore")
@@ -130,7 +132,7 @@ def backup_(file: str, folder: str) -> None:
 def restore_(file: str, held: tuple[str, ...], folder: str) -> None:
     """Put a copy back, if nothing that was spent is forgotten by it. End every process of the lab first."""
     texts = [Path(name).read_text(encoding="utf-8") for name in held]
-    print(f"{backup.restore(place.file(Path(folder)), file, texts)}\nput back from {file}")
+    print(f"{restore_ledger(find_sqlite_file(Path(folder)), file, texts)}\nput back from {file}")
 
 
 @ledger.command()

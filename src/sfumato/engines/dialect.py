@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -37,10 +38,10 @@ class Dialect(Protocol):
     def divided(self, left: str, right: str, kind: str) -> str:
         """A quotient without its fraction, of integers of this type; missing parts give a missing one."""
 
-    def entry(self, entries: Sequence[int | None], place: str) -> str:
+    def entry(self, entries: tuple[int | None, ...], place: str) -> str:
         """The entry of a list at a place from 0; missing outside."""
 
-    def one_of_many(self, part: str, values: Sequence[int]) -> str:
+    def one_of_many(self, part: str, values: tuple[int, ...]) -> str:
         """Whether an integer is among many."""
 
     def spelled(self, word: str) -> str | None:
@@ -48,3 +49,12 @@ class Dialect(Protocol):
 
     def calendar(self, days: str, field: str) -> str:
         """The year, month, day or weekday of a number of days since 1970."""
+
+
+@lru_cache(maxsize=32)
+def write_list(entries: tuple[int | None, ...], missing: str = "NULL") -> str:
+    """Return integers in decimal digits, separated by commas, and this word for those that are missing.
+
+    The rounds of a fit look the same few tables up again and again; each has thousands of entries.
+    """
+    return ", ".join([missing if entry is None else f"{entry:d}" for entry in entries])

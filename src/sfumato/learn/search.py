@@ -10,20 +10,16 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Paying
-from sfumato.noise.sampling.bits import OS, below
-from sfumato.oracle.blocks import Block, noisy
-from sfumato.oracle.declared import ONE, box, codes, numbers_of
-from sfumato.oracle.fit_budget import FitBudget, event_of
-from sfumato.oracle.row_by_row import one_by_one
+from sfumato.learn.base.estimator import PaidEstimator
+from sfumato.learn.search_scores import draw_test_rows, release_score, score_own_rows
+from sfumato.noise.sampling.bits import OS, draw_below
+from sfumato.oracle.fit_budget import FitBudget, to_event
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
 from sfumato.privacy.exact import whole
@@ -32,19 +28,14 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from sfumato.curator.plan.spend import Spend
     from sfumato.privacy.events import Event
 
 Setting = TypeVar("Setting")
 Found = TypeVar("Found")
 
-_TESTED = 4
-"""One row in so many is kept to compare by."""
 _HALVINGS = 40
 _TRIES = 10_000
-_QUALITY = ONE
 
 
 def _of_best(name: str) -> Callable[[Any], bool]:
@@ -53,7 +44,7 @@ def _of_best(name: str) -> Callable[[Any], bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SearchPlan:
     """What each run may cost, so that the best of all costs what was typed."""
 
     amounts: dict[str, Any]
@@ -62,7 +53,7 @@ class Plan:
     event: BestOf
 
 
-class Search(Paying):
+class Search(PaidEstimator):
     """The best setting of an estimator, for the price of a few fits however many are tried.
 
     `grid` lists values for each parameter. A run takes one of all combinations at random, learns from three
@@ -102,7 +93,7 @@ class Search(Paying):
     def fit_budget(self) -> FitBudget:
         return replace(super().fit_budget(), whole=self.plan().event)
 
-    def plan(self) -> Plan:
+    def plan(self) -> SearchPlan:
         """Each run's price, from public facts."""
         stop, budget = _stop(whole(self.runs, "runs")), super().fit_budget()
         if budget.epsilon is None:
@@ -119,7 +110,7 @@ class Search(Paying):
             low, high = (middle, high) if within else (low, middle)
         return self._priced({"rho": low}, stop)
 
-    def _priced(self, amounts: dict[str, Any], stop: Fraction) -> Plan:
+    def _priced(self, amounts: dict[str, Any], stop: Fraction) -> SearchPlan:
         """A row is learnt from or scored on, by a coin of its own: the dearer of the two counts."""
         fit: Event = Sequential(self._made({}, amounts).fit_budget().events)
         score: Spend
@@ -129,7 +120,7 @@ class Search(Paying):
             )
         else:
             score = PureSpend(amounts["epsilon"])
-        return Plan(amounts, score, BestOf(Parallel([fit, event_of(score)]), stop))
+        return SearchPlan(amounts, score, BestOf(Parallel([fit, to_event(score)]), stop))
 
     def _made(self, setting: dict[str, Any], amounts: dict[str, Any]) -> Any:
         """The estimator with this setting, at this price; a new one, which counts for itself."""
@@ -146,26 +137,26 @@ class Search(Paying):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge for all runs, then make them."""
-        settings = settings_of(self.grid)
+        settings = list_settings(self.grid)
         plan = self.plan()
-        rows, targets = self._made({}, plan.amounts).checked(X, y)
+        rows, targets = self._made({}, plan.amounts).check_arrays(X, y)
         with self._paying() as (budget, pay):
             for event in budget.events:
                 pay(event)
-            tested = coins(len(rows))
+            tested = draw_test_rows(len(rows))
 
             def run(setting: dict[str, Any]) -> tuple[Any, float]:
                 fitted = self._made(setting, plan.amounts)
-                fitted.checked(X, y)
-                fitted.learnt(rows[~tested], targets[~tested])
-                quality = _qualities(fitted, rows[tested], targets[tested])
-                return fitted, scored(whole_qualities(quality, int(tested.sum())), plan.score)
+                fitted.check_arrays(X, y)
+                fitted.fit_checked(rows[~tested], targets[~tested])
+                qualities = score_own_rows(fitted, rows[tested], targets[tested])
+                return fitted, release_score(qualities, plan.score)
 
-            self.keep(*best_of(plan.event.stop, settings, run))
+            self.keep_best(*run_best_of(plan.event.stop, settings, run))
         self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
         return self
 
-    def keep(self, setting: dict[str, Any], best: Any, score: float) -> None:
+    def keep_best(self, setting: dict[str, Any], best: Any, score: float) -> None:
         """What was found."""
         self.best_params_, self.best_estimator_, self.best_score_ = setting, best, score
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
@@ -197,7 +188,7 @@ class Search(Paying):
         return float(self.best_estimator_.score(X, y))
 
 
-def settings_of(grid: Any) -> list[dict[str, Any]]:
+def list_settings(grid: Any) -> list[dict[str, Any]]:
     listed = isinstance(grid, dict) and all(isinstance(each, list | tuple) and each for each in grid.values())
     if not listed or not grid:
         raise UsageError("SF-E137", "A grid lists values for parameters.", try_='{"penalty": [0, 1, 10]}')
@@ -215,32 +206,32 @@ def _stop(runs: int) -> Fraction:
     return high
 
 
-def drawn_runs(stop: Fraction) -> int:
+def draw_runs(stop: Fraction) -> int:
     """P(K = k) ∝ (1 − stop)^k / k, exactly: geometric, and kept with the chance 1/k.
 
     So many coins are never all needed: the chance is below e^−200.
     """
     runs = 1
     for _ in range(200 * (stop.denominator // stop.numerator + 1) ** 2):
-        if below(stop.denominator, OS) >= stop.numerator:
+        if draw_below(stop.denominator, OS) >= stop.numerator:
             runs += 1
-        elif below(runs, OS) == 0:
+        elif draw_below(runs, OS) == 0:
             return runs
         else:
             runs = 1
     raise AssertionError("coins that never fall")
 
 
-def drawn_runs_within(stop: Fraction, most: int) -> int:
+def draw_runs_within(stop: Fraction, most: int) -> int:
     """The same, given that there are no more than that; which the price covers too."""
     for _ in range(_TRIES):
-        runs = drawn_runs(stop)
+        runs = draw_runs(stop)
         if runs <= most:
             return runs
     raise AssertionError("coins that never fall")
 
 
-def best_of(
+def run_best_of(
     stop: Fraction,
     settings: Sequence[Setting],
     run: Callable[[Setting], tuple[Found, float]],
@@ -251,45 +242,13 @@ def best_of(
     With `always`, so many are made each time, and those beyond the drawn number count nowhere: then how long
     it takes says nothing about that number.
     """
-    counted = drawn_runs(stop) if always is None else drawn_runs_within(stop, always)
+    counted = draw_runs(stop) if always is None else draw_runs_within(stop, always)
     kept: tuple[Setting, Found, float] | None = None
     for turn in range(always or counted):
-        setting = settings[below(len(settings), OS)]
+        setting = settings[draw_below(len(settings), OS)]
         found, score = run(setting)
         if turn < counted and (kept is None or score > kept[2]):
             kept = setting, found, score
     if kept is None:
         raise AssertionError("there is a run at least")
     return kept
-
-
-def coins(rows: int) -> NDArray[np.bool_]:
-    """A coin for each row, whatever the others are."""
-    words = OS.words(rows)
-    return np.asarray(words % np.uint64(_TESTED) == 0)
-
-
-def whole_qualities(quality: NDArray[np.float64], rows: int) -> NDArray[np.int64]:
-    """How well each row is met, from 0 to 1, in whole steps, rounded down; not at all where unknown."""
-    if quality.shape != (rows,):
-        raise AssertionError("a row adds one number to the score")
-    known = np.clip(np.nan_to_num(quality, nan=0.0), 0.0, 1.0)
-    return np.floor(known * _QUALITY).astype(np.int64)
-
-
-def scored(qualities: NDArray[np.int64], spend: Spend) -> float:
-    """Their noisy sum."""
-    noise = noisy(Block((), _QUALITY, _QUALITY**2), spend, 1, False)
-    return float(noise.release(np.array([int(qualities.sum())]))[0]) / _QUALITY
-
-
-def _qualities(fitted: Any, rows: Any, targets: Any) -> NDArray[np.float64]:
-    guessed = one_by_one(fitted.predict, rows)
-    if is_classifier(fitted):
-        listed = fitted.classes_.tolist()
-        true = codes(targets, listed)
-        return np.asarray((true == codes(guessed, listed)) & (true >= 0), dtype=np.float64)
-    lows, highs = box(fitted.target_bounds, 1)
-    clipped = np.clip(numbers_of(targets), lows[0], highs[0])
-    off = (guessed - clipped) / (highs[0] - lows[0])
-    return np.asarray(1.0 - off**2, dtype=np.float64)

@@ -1,8 +1,8 @@
 """What a learner may ask of rows it never sees: noisy sums and histograms, quantiles, and a choice of sums.
 
-`Oracle` says what each costs; where the exact integers come from is said by `ArrayOracle`, for one's own
-arrays, and by the session, for a table behind the curator. A learner that speaks to an oracle alone is as
-private as what it asked, and runs on every engine unchanged.
+`Oracle` prices every question; its subclasses say where the exact integers come from: `ArrayOracle` for one's
+own arrays, `TableOracle` for a table behind the curator, `HeldRowsOracle` for rows held in memory. A learner
+that speaks to an oracle alone is as private as what it asked, and runs on every engine unchanged.
 
 Because : docs/proofs/statistics.md
 """
@@ -13,54 +13,50 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.noise import QuantilesMechanism, TopK
-from sfumato.oracle.blocks import Add, Block, Constant, Key, Noisy, noisy, share_of, value_range
-from sfumato.oracle.declared import View, around
-from sfumato.oracle.gradients import FeatureMatrix, plain
-from sfumato.privacy.events import Sequential
+from sfumato.oracle.blocks import Add, CellKey, Constant, SumBlock, calibrate_noise, share_of, value_range
+from sfumato.oracle.integer_rows import RowTransform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
-    from sfumato.learn.convex.objective_release import ObjectiveRelease
-    from sfumato.oracle.arrays import Arrays
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
-    from sfumato.privacy.events import Event
-
-    Pay = Callable[[Event], None]
+    from sfumato.oracle.row_kernels import RowKernel
 
 ALL = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SumAnswer:
     """The noisy sums of a block: one row a term, one column a cell."""
 
     values: NDArray[np.float64]
     deviation: float
-    """Of the noise of each, which is public."""
+    """The standard deviation of the noise of each sum, which is public."""
 
 
 class Oracle(ABC):
-    """Sums over rows whose bounds are declared, out of one budget."""
+    """Answers questions about rows whose bounds are declared, out of the budget of one fit."""
 
     rows_per_unit: int = 1
+    """The largest number of rows of one unit, which every price counts."""
     scans: bool = False
-    """Whether another look at the rows takes a scan, so that more is asked at once than may be needed."""
+    """Whether every question scans a table, so that it pays to ask for more at once than may be needed."""
     replaced: bool = False
-    """Whether neighbours replace a unit instead of adding or removing one."""
+    """Whether neighbouring tables replace a unit instead of adding or removing one."""
 
     def __init__(self, declared: Declared, budget: FitBudget) -> None:
         self.declared = declared
@@ -68,14 +64,14 @@ class Oracle(ABC):
 
     def sums(
         self,
-        blocks: Sequence[Block],
-        keys: Sequence[Key] = (),
+        blocks: Sequence[SumBlock],
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
-    ) -> list[Answer]:
-        """Each block's sums in every cell of the keys, from one scan, for this share of the budget.
+    ) -> list[SumAnswer]:
+        """Return each block's sums in every cell of the keys, from one scan, for this share of the budget.
 
-        `out_of` names a part of the budget; without it, the main one pays.
+        `out_of` names the part of the budget that pays; without it, the main part does.
         """
         spend = share_of(out_of or self.budget.main, share)
         found = self._sums(tuple(blocks), tuple(keys), spend)
@@ -83,16 +79,17 @@ class Oracle(ABC):
 
     def histograms(
         self,
-        groupings: Sequence[Sequence[Key]],
+        groupings: Sequence[Sequence[CellKey]],
         terms: Sequence[Value],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         shares: Sequence[Fraction] | None = None,
-    ) -> list[list[Answer]]:
-        """The same terms by each of these groupings, within the cells of `keys`: a row is once in each.
+    ) -> list[list[SumAnswer]]:
+        """Return each term summed by each of these groupings, within the cells of `keys`.
 
-        One answer a term for each grouping; its rows are the cells of the grouping, its columns those of
-        the keys. `shares` divides the spend among the terms; without it, all have the same.
+        There is one answer a term for each grouping; its rows are the cells of the grouping, its columns
+        those of the keys. A row is in one cell of each grouping, so a price counts it once for each.
+        `shares` divides the spend among the terms; without it, all have the same.
         """
         spend = share_of(self.budget.main, share)
         parts = shares or [Fraction(1, len(terms))] * len(terms)
@@ -101,40 +98,46 @@ class Oracle(ABC):
         noise = self.noise(blocks, spend)
         return [list(map(_answer, each, noise)) for each in found]
 
-    def gradients(self, asked: GradientQuestion, share: Fraction = ALL) -> Answer:
-        """The slopes of a loss at public weights, from one scan; the rows are to be shortened before."""
+    def gradients(self, asked: GradientQuestion, share: Fraction = ALL) -> SumAnswer:
+        """Return the gradient of a loss at public weights, from one scan over rows that were clipped."""
         spend = share_of(self.budget.main, share)
-        (noise,) = self.noise([asked.block(self.declared)], spend)
+        (noise,) = self.noise([asked.build_block(self.declared)], spend)
         found = np.asarray(self._gradients(asked, noise, spend), dtype=np.float64)
-        return Answer(found.reshape(asked.weights.shape), noise.deviation)
+        return SumAnswer(found.reshape(asked.weights.shape), noise.deviation)
 
-    def release_objective(self, asked: ObjectiveRelease) -> NDArray[np.float64]:
-        """Weights near a minimum, one row a score, of rows behind the curator that were shortened."""
-        raise AssertionError("textbook forms see own arrays as they are")
+    def release_objective(self, kernel: RowKernel) -> NDArray[np.float64]:
+        """Return what a kernel releases about clipped rows behind the curator, in its own steps.
+
+        The kernel sees one figure for each feature of a unit's one row and, last, its class: −1 for none.
+        """
+        raise AssertionError("own arrays are seen as they are, so no kernel is charged for them")
+
+    def clip_rows(self, length: float) -> Oracle:
+        """Return an oracle over the same rows, clipped to this l2 norm: in halves of the features' bounds."""
+        return self.transform_rows(RowTransform(length))
 
     @abstractmethod
-    def short(self, length: float) -> Oracle:
-        """The same rows, none longer than this: in halves of their bounds, for every feature the same."""
-
-    def around(self, view: View) -> Oracle:
-        """The same rows from a public point of view; shortened where that can be done."""
-        return self._around(view)
+    def transform_rows(self, transform: RowTransform) -> Oracle:
+        """Return an oracle over the same rows, centred at a public point and clipped in norm."""
 
     @abstractmethod
-    def remember(self, values: Sequence[Value]) -> tuple[Oracle, list[Value]]:
-        """The same rows with these values as further columns, so that none is computed again."""
+    def with_columns(self, values: Sequence[Value]) -> tuple[Oracle, list[Value]]:
+        """Return an oracle whose rows have these values as further columns, and those columns.
+
+        Later questions refer to the columns, so that no value is computed twice in one of them.
+        """
 
     def quantiles(
         self,
         values: Sequence[Value],
         shares: Sequence[Any],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
     ) -> list[NDArray[np.int64]]:
-        """Of each value in every cell of the keys, from one scan: one row a share, one column a cell.
+        """Return quantiles of each value in every cell of the keys: one row a share, one column a cell.
 
-        By pure ε, of which every value has an equal part.
+        They come from one scan and cost pure ε, of which every value has an equal part.
         """
         spend, moved = self._pure(out_of, share), self.rows_per_unit * (2 if self.replaced else 1)
         ends = [value_range(value, self.declared.spans) for value in values]
@@ -150,14 +153,17 @@ class Oracle(ABC):
 
     @abstractmethod
     def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+        self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
-        """Of values that lie from 0 on."""
+        """Return quantiles of values that lie from 0 on."""
 
     def select(
         self, terms: Sequence[Value], k: int, share: Fraction = ALL, out_of: Spend | None = None
     ) -> list[int]:
-        """The places of the k terms with the greatest sums, where a row adds 0 or 1 to each; by pure ε."""
+        """Return the places of the k terms with about the greatest sums; a row adds 0 or 1 to each.
+
+        It costs pure ε.
+        """
         spend = self._pure(out_of, share)
         mechanism = TopK(spend.epsilon, k, self.rows_per_unit, monotone=not self.replaced)
         return self._select(tuple(terms), mechanism, spend)
@@ -166,117 +172,39 @@ class Oracle(ABC):
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
 
     def _pure(self, out_of: Spend | None, share: Fraction) -> PureSpend:
-        """What choices are paid for with: beside Gaussian noise they are not one Gaussian mechanism."""
+        """Return what pays for a choice: choices and Gaussian noise together are no Gaussian mechanism."""
         spend = share_of(out_of or self.budget.main, share)
         if not isinstance(spend, PureSpend):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 
-    def noise(self, blocks: Sequence[Block], spend: Spend) -> list[Noisy]:
-        """What would be added to these blocks; public."""
-        return [noisy(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
+    def noise(self, blocks: Sequence[SumBlock], spend: Spend) -> list[NoisySum[int]]:
+        """Return the noise that would be added to these blocks, which is public."""
+        return [calibrate_noise(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
-    def _repeated(self, term: Value, share: Fraction, times: int) -> Block:
-        """One term that a row adds to once in each of so many groupings."""
-        one = Block.within((term,), self.declared.spans, share)
+    def _repeated(self, term: Value, share: Fraction, times: int) -> SumBlock:
+        """Return a block of one term that a row adds to once in each of so many groupings."""
+        one = SumBlock.within((term,), self.declared.spans, share)
         return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
 
     @abstractmethod
-    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
-        """The noisy integers of each block."""
+    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
+        """Return the noisy integers of each block."""
 
     @abstractmethod
     def _histograms(
         self,
-        groupings: tuple[tuple[Key, ...], ...],
-        blocks: tuple[Block, ...],
-        keys: tuple[Key, ...],
+        groupings: tuple[tuple[CellKey, ...], ...],
+        blocks: tuple[SumBlock, ...],
+        keys: tuple[CellKey, ...],
         spend: Spend,
     ) -> list[list[Any]]:
-        """The noisy integers of each block's term for each grouping."""
+        """Return the noisy integers of each block's term for each grouping."""
 
     @abstractmethod
-    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
-        """The noisy integers, features fastest."""
-
-    @abstractmethod
-    def _around(self, view: View) -> Oracle: ...
+    def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
+        """Return the noisy integers of a gradient, the features fastest."""
 
 
-class ArrayOracle(Oracle):
-    """Over one's own arrays: exact integers by NumPy, exact noise. `pay` is told each price beforehand."""
-
-    def __init__(self, declared: Declared, budget: FitBudget, arrays: Arrays, pay: Pay) -> None:
-        super().__init__(declared, budget)
-        self._arrays = arrays
-        self._pay = pay
-        self._matrix: FeatureMatrix | None = None
-
-    def short(self, length: float) -> ArrayOracle:
-        return self._around(View(length))
-
-    def plain(self, event: Event) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The rows themselves and their classes, for textbook forms; charged for what those promise."""
-        self._pay(event)
-        return plain(self.declared, self._arrays)
-
-    def _around(self, view: View) -> ArrayOracle:
-        found = around(self.declared, self._arrays, view)
-        return self._over(found.declared, found.arrays)
-
-    def remember(self, values: Sequence[Value]) -> tuple[ArrayOracle, list[Value]]:
-        arrays, columns = self._arrays.with_values(values)
-        return self._over(replace(self.declared, spans=arrays.spans), arrays), columns
-
-    def _over(self, declared: Declared, arrays: Arrays) -> Self:
-        """The same over other columns of the same rows."""
-        return type(self)(declared, self.budget, arrays, self._pay)
-
-    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
-        noise = self._paid(blocks, spend)
-        exact = self._arrays.sums(keys, [term for block in blocks for term in block.terms])
-        ends = np.cumsum([each.terms for each in noise])[:-1]
-        return [each.release(sums) for each, sums in zip(noise, np.split(exact, ends), strict=True)]
-
-    def _histograms(
-        self,
-        groupings: tuple[tuple[Key, ...], ...],
-        blocks: tuple[Block, ...],
-        keys: tuple[Key, ...],
-        spend: Spend,
-    ) -> list[list[Any]]:
-        """All cells of all groupings are one vector to the noise of a term."""
-        noise = self._paid(blocks, spend)
-        terms = [block.terms[0] for block in blocks]
-        exact = self._arrays.histograms([(*grouping, *keys) for grouping in groupings], terms)
-        cells = int(np.prod([key.size for key in keys], dtype=np.int64))
-        long = [each.release(np.concatenate([one[at] for one in exact])) for at, each in enumerate(noise)]
-        ends = np.cumsum([one.shape[1] for one in exact])[:-1]
-        parts = [np.split(each, ends) for each in long]
-        return [[each[at].reshape(-1, cells) for each in parts] for at in range(len(groupings))]
-
-    def _gradients(self, asked: GradientQuestion, noise: Noisy, spend: Spend) -> Any:
-        self._pay(noise.event())
-        if self._matrix is None or not self._matrix.suits(asked):
-            self._matrix = FeatureMatrix.of(self.declared, self._arrays, asked)
-        return noise.release(asked.exact(self._matrix))
-
-    def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
-    ) -> list[list[list[int]]]:
-        self._pay(ranked.event())
-        return ranked.release(self._arrays.tallied(keys, values, ranked.size))
-
-    def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
-        self._pay(mechanism.event())
-        return mechanism.release(self._arrays.sums((), terms)[:, 0])
-
-    def _paid(self, blocks: tuple[Block, ...], spend: Spend) -> list[Noisy]:
-        """Charged before anything is summed."""
-        noise = self.noise(blocks, spend)
-        self._pay(Sequential(tuple(each.event() for each in noise)))
-        return noise
-
-
-def _answer(values: Any, noise: Noisy) -> Answer:
-    return Answer(np.asarray(values, dtype=np.float64), noise.deviation)
+def _answer(values: Any, noise: NoisySum[int]) -> SumAnswer:
+    return SumAnswer(np.asarray(values, dtype=np.float64), noise.deviation)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Kind = TypeVar("Kind", bound=type)
+    Value = TypeVar("Value")
     Form = Callable[[Any], dict[str, Any]]
 
 # By the exact class: a subclass is another value and needs a tag of its own.
@@ -39,10 +40,10 @@ def tagged(tag: str, *written: str) -> Callable[[Kind], Kind]:
     return register
 
 
-def written_by(form: Callable[[Kind], dict[str, Any]]) -> Callable[[type[Kind]], type[Kind]]:
+def written_by(form: Callable[[Value], dict[str, Any]]) -> Callable[[type[Value]], type[Value]]:
     """Let instances of a class be hashed as the dictionary that `form` makes of them; "" holds the tag."""
 
-    def register(kind: type[Kind]) -> type[Kind]:
+    def register(kind: type[Value]) -> type[Value]:
         _FORMS[kind] = form
         return kind
 
@@ -59,10 +60,13 @@ def _plain(value: Any) -> Any:
     if kind in _AS_THEY_ARE:
         return value
     if kind is list or kind is tuple:
-        return [_plain(part) for part in value]
+        # Lookup tables have thousands of integers: none of them is called for on its own.
+        return value if _AS_THEY_ARE.issuperset(map(type, value)) else [_plain(part) for part in value]
     form = _FORMS.get(kind)
     if form is not None:
-        return {name: _plain(part) for name, part in form(value).items()}
+        return {
+            name: part if type(part) in _AS_THEY_ARE else _plain(part) for name, part in form(value).items()
+        }
     if isinstance(value, str | int):
         return value
     if isinstance(value, Fraction):

@@ -41,23 +41,23 @@ def test_whole_numbers_are_exact_on_the_default_grid() -> None:
 
 def test_what_is_stored_and_what_it_stands_for() -> None:
     grid = sf.between(-1, 3, step=0.5, missing=0)
-    assert grid.make_stored_column("x") == preparation.Grid("x", -2, 6, -1, 0)
+    assert grid.make_stored_column("x") == preparation.StoredGrid("x", -2, 6, -1, 0)
     assert grid.domain == Numbers(-2, 6, Fraction(1, 2), rounded=False)
     assert sf.between(0, 1).domain.rounded
     ward = sf.one_of("A", "B", missing="B")
-    assert ward.make_stored_column("w") == preparation.Codes("w", ("A", "B"), 1)
+    assert ward.make_stored_column("w") == preparation.StoredCodes("w", ("A", "B"), 1)
     assert ward.domain == Listed(("A", "B"))
-    assert sf.one_of(1, 2).make_stored_column("n") == preparation.Codes("n", (1.0, 2.0))
-    assert sf.text().make_stored_column("t") == preparation.Texts("t")
+    assert sf.one_of(1, 2).make_stored_column("n") == preparation.StoredCodes("n", (1.0, 2.0))
+    assert sf.text().make_stored_column("t") == preparation.StoredText("t")
     assert sf.text().domain == FreeTexts()
 
 
 def test_dates_are_days_and_moments_seconds() -> None:
     day = sf.between(date(1970, 1, 2), date(1970, 1, 31), missing=date(1970, 1, 3))
-    assert day.make_stored_column("d") == preparation.Moments("d", 1, 30, False, 2)
+    assert day.make_stored_column("d") == preparation.StoredTime("d", 1, 30, False, 2)
     assert day.domain == Periods(1, 30, "day")
     moment = sf.between(datetime(1969, 12, 31, 23, 59, 59, 999), datetime(1970, 1, 1, 1))
-    assert moment.make_stored_column("m") == preparation.Moments("m", -1, 3600, True)
+    assert moment.make_stored_column("m") == preparation.StoredTime("m", -1, 3600, True)
     assert moment.domain == Periods(-1, 3600, "second")
 
 

@@ -13,13 +13,14 @@ import sfumato as sf
 from sfumato.curator.catalog.catalog import Table, declare_table
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.lower.lowered_value import LoweredValue
-from sfumato.curator.plan.plan import Plan, ResolvedQuestion, plan, priced
-from sfumato.curator.plan.sensitivity import ContributionBounds
-from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Sensitivity
+from sfumato.curator.plan.plan import QuestionPlan, plan_question, price_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
+from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
+from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.plan.summands import Summand, _deviations, _product
 from sfumato.curator.question.measurement import ContributionLimits
-from sfumato.engines.program import Counted, Present, Total, Units
+from sfumato.engines.program import Counted, CountedUnits, Present, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
     Add,
@@ -57,14 +58,16 @@ AGE, WARD, FLAG = Column(0, "age"), Column(0, "ward"), Column(0, "flag")
 CENTRED = Add(AGE, Constant(-50))
 
 
-def _plan(sql: str, epsilon: Fraction = Fraction(1), table: Table = TABLE) -> Plan:
-    return plan(lambda _: table, parse_question(sql), PureSpend(epsilon, Fraction(1, 10**6)))
+def _plan(sql: str, epsilon: Fraction = Fraction(1), table: Table = TABLE) -> QuestionPlan:
+    return plan_question(lambda _: table, parse_question(sql), PureSpend(epsilon, Fraction(1, 10**6)))
 
 
-def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = None) -> list[Sensitivity]:
+def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = None) -> list[SumSensitivity]:
     asked = replace(parse_question(sql), bounds=bounds)
     spend = PureSpend(Fraction(1), Fraction(1, 10**6))
-    return [each.moves for each in priced(ResolvedQuestion(lambda _: table, asked), spend).measured]
+    return [
+        each.sensitivity for each in price_question(ResolvedQuestion(lambda _: table, asked), spend).measured
+    ]
 
 
 # ---- sums --------------------------------------------------------------------------------------------------
@@ -81,8 +84,8 @@ def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = N
         ("SUM(age)", {Total(AGE)}),
         ("AVG(age)", {Total(CENTRED), Present(AGE)}),
         ("SUM(flag)", {Total(Lookup(FLAG, (0, 1)))}),
-        ("COUNT(DISTINCT who)", {Units()}),
-        ("COUNT(DISTINCT WHO)", {Units()}),
+        ("COUNT(DISTINCT who)", {CountedUnits()}),
+        ("COUNT(DISTINCT WHO)", {CountedUnits()}),
         ("VARIANCE(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
         ("STDDEV(age), AVG(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
         ("VAR_POP(flag)", {Total(Lookup(FLAG, (1, 1))), Total(Lookup(FLAG, (-1, 1))), Present(FLAG)}),
@@ -98,33 +101,33 @@ def test_each_sum_is_measured_once(shown: str, terms: set[object]) -> None:
 def test_the_same_integers_of_another_step_are_another_sum() -> None:
     priced_plan = _plan("SELECT SUM(age) AS a, SUM(age / 3) AS b, SUM(age) / 3 AS c FROM t")
     sums = [priced_plan.sums(aggregate)[0] for aggregate in priced_plan.question.aggregates]
-    assert [priced_plan.measured[place].summand.step for place in sums] == [Fraction(1), Fraction(1, 3)]
+    assert [priced_plan.measured[place].of.step for place in sums] == [Fraction(1), Fraction(1, 3)]
 
 
 def test_the_price_is_the_spend_and_noise_follows_the_sensitivity() -> None:
     found = _plan("SELECT COUNT(*), SUM(age) FROM t GROUP BY ward", Fraction(3, 10))
     assert found.event.pure() == Fraction(3, 10)
-    by_term = {each.summand.term: each for each in found.measured}
-    assert by_term[Counted()].moves.l1 == 5
-    assert by_term[Counted()].noise == PureSpend(Fraction(3, 10)).noise(Sensitivity(5, 25), Fraction(1, 2))
-    assert by_term[Total(AGE)].moves == Sensitivity(500, 250_000)
+    by_term = {each.of.term: each for each in found.measured}
+    assert by_term[Counted()].sensitivity.l1 == 5
+    assert by_term[Counted()].noise == PureSpend(Fraction(3, 10)).noise(SumSensitivity(5, 25), Fraction(1, 2))
+    assert by_term[Total(AGE)].sensitivity == SumSensitivity(500, 250_000)
 
 
 def test_an_average_spends_more_on_its_sum_than_on_its_rows() -> None:
     """Of the variance (σ² + d²τ²)/n², d² is a third of the range squared over all places of the average."""
     found = _plan("SELECT AVG(age) FROM t", Fraction(3, 10))
     assert found.event.pure() == Fraction(3, 10)
-    rows, total = sorted(found.measured, key=lambda each: each.moves.l1)
-    parts = [each.noise.event(each.moves.l1).pure() / Fraction(3, 10) for each in (total, rows)]
+    rows, total = sorted(found.measured, key=lambda each: each.sensitivity.l1)
+    parts = [each.noise.event(each.sensitivity.l1).pure() / Fraction(3, 10) for each in (total, rows)]
     assert float(parts[0] / parts[1]) == pytest.approx(3 ** (1 / 3), rel=1e-4)
 
 
 def test_gaussian_noise_follows_the_other_norm() -> None:
     spend = GaussianSpend(Fraction(2), "ρ")
     asked = parse_question("SELECT other, COUNT(DISTINCT who) FROM t GROUP BY other")
-    (measured,) = priced(ResolvedQuestion(lambda _: TABLE, asked), spend).measured
-    assert measured.moves == Sensitivity(5, 5)
-    assert measured.noise == spend.noise(Sensitivity(5, 5), 1)
+    (measured,) = price_question(ResolvedQuestion(lambda _: TABLE, asked), spend).measured
+    assert measured.sensitivity == SumSensitivity(5, 5)
+    assert measured.noise == spend.noise(SumSensitivity(5, 5), 1)
 
 
 # ---- how far a unit reaches --------------------------------------------------------------------------------
@@ -143,7 +146,7 @@ def test_gaussian_noise_follows_the_other_norm() -> None:
     ],
 )
 def test_a_unit_counts_once_in_each_cell_it_has_rows_in(groups: str, l1: int) -> None:
-    assert _moves(f"SELECT COUNT(DISTINCT who) FROM t {groups}") == [Sensitivity(l1, l1)]
+    assert _moves(f"SELECT COUNT(DISTINCT who) FROM t {groups}") == [SumSensitivity(l1, l1)]
 
 
 @pytest.mark.parametrize("rows", range(1, 8))
@@ -152,7 +155,7 @@ def test_a_unit_counts_once_in_each_cell_it_has_rows_in(groups: str, l1: int) ->
 def test_norms_are_those_of_the_worst_split(rows: int, cells: int, each: int) -> None:
     """Against all ways to put a unit's rows into cells."""
     splits = [split for split in product(range(min(each, rows) + 1), repeat=cells) if sum(split) <= rows]
-    moves = ContributionBounds(min(rows, cells * each), cells, min(each, rows)).moves(
+    moves = ContributionBounds(min(rows, cells * each), cells, min(each, rows)).sensitivity(
         Summand(Counted(), 3, Fraction(1))
     )
     assert moves.l1 == max(3 * sum(split) for split in splits)
@@ -162,16 +165,16 @@ def test_norms_are_those_of_the_worst_split(rows: int, cells: int, each: int) ->
 @pytest.mark.parametrize(
     ("groups", "bounds", "moves"),
     [
-        ("", ContributionLimits(1, 2), Sensitivity(2, 4)),
-        ("GROUP BY other", ContributionLimits(2, 2), Sensitivity(4, 8)),
-        ("GROUP BY other", ContributionLimits(2, 9), Sensitivity(5, 25)),
-        ("GROUP BY other", ContributionLimits(9, 1), Sensitivity(5, 5)),
-        ("GROUP BY ward", ContributionLimits(9, 2), Sensitivity(4, 8)),
-        ("GROUP BY sex", ContributionLimits(3, 2), Sensitivity(2, 4)),
+        ("", ContributionLimits(1, 2), SumSensitivity(2, 4)),
+        ("GROUP BY other", ContributionLimits(2, 2), SumSensitivity(4, 8)),
+        ("GROUP BY other", ContributionLimits(2, 9), SumSensitivity(5, 25)),
+        ("GROUP BY other", ContributionLimits(9, 1), SumSensitivity(5, 5)),
+        ("GROUP BY ward", ContributionLimits(9, 2), SumSensitivity(4, 8)),
+        ("GROUP BY sex", ContributionLimits(3, 2), SumSensitivity(2, 4)),
     ],
 )
 def test_bounding_inside_a_question_bounds_both_norms(
-    groups: str, bounds: ContributionLimits, moves: Sensitivity
+    groups: str, bounds: ContributionLimits, moves: SumSensitivity
 ) -> None:
     assert _moves(f"SELECT COUNT(*) FROM t {groups}", bounds=bounds) == [moves]
 
@@ -185,16 +188,16 @@ def test_bounding_is_left_out_where_a_unit_has_one_row() -> None:
 @pytest.mark.parametrize(
     ("sql", "moves"),
     [
-        ("SELECT COUNT(*) FROM t", [Sensitivity(0, 0)]),
-        ("SELECT COUNT(*) FROM t WHERE age > 3", [Sensitivity(1, 1)]),
-        ("SELECT COUNT(*) FROM t GROUP BY ward", [Sensitivity(2, 2)]),
-        ("SELECT SUM(age) FROM t", [Sensitivity(100, 10_000)]),
-        ("SELECT ward, SUM(age) FROM t GROUP BY ward", [Sensitivity(200, 20_000)]),
-        ("SELECT AVG(age) FROM t", [Sensitivity(1, 1), Sensitivity(100, 10_000)]),
-        ("SELECT SUM(age - 50) AS s FROM t GROUP BY ward", [Sensitivity(100, 10_000)]),
+        ("SELECT COUNT(*) FROM t", [SumSensitivity(0, 0)]),
+        ("SELECT COUNT(*) FROM t WHERE age > 3", [SumSensitivity(1, 1)]),
+        ("SELECT COUNT(*) FROM t GROUP BY ward", [SumSensitivity(2, 2)]),
+        ("SELECT SUM(age) FROM t", [SumSensitivity(100, 10_000)]),
+        ("SELECT ward, SUM(age) FROM t GROUP BY ward", [SumSensitivity(200, 20_000)]),
+        ("SELECT AVG(age) FROM t", [SumSensitivity(1, 1), SumSensitivity(100, 10_000)]),
+        ("SELECT SUM(age - 50) AS s FROM t GROUP BY ward", [SumSensitivity(100, 10_000)]),
     ],
 )
-def test_replacing_a_unit_takes_one_away_and_adds_another(sql: str, moves: list[Sensitivity]) -> None:
+def test_replacing_a_unit_takes_one_away_and_adds_another(sql: str, moves: list[SumSensitivity]) -> None:
     columns = {"age": sf.between(0, 100, step=1), "ward": sf.one_of("A", "B")}
     table = Table("t", sf.ROW, columns, neighbours=Neighbours.REPLACE_ONE, public_rows=10)
     assert _moves(sql, table) == moves

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.plan.plan import ResolvedQuestion, priced
+from sfumato.curator.plan.plan import price_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.privacy.account import price
 from sfumato.privacy.canonical import canonical_json, tagged
@@ -37,11 +38,11 @@ def identities() -> list[str]:
     for sql in (sql for file in FILES for sql, _ in _blocks(file)):
         resolved = ResolvedQuestion(TABLES.__getitem__, parse_question(sql))
         for name, spend in SPENDS.items():
-            if resolved.bought and not getattr(spend, "delta", 0):
+            if resolved.discovers_keys and not getattr(spend, "delta", 0):
                 continue
             if resolved.quantiles and not isinstance(spend, PureSpend):
                 continue
-            plan = priced(resolved, spend)
+            plan = price_question(resolved, spend)
             cost = price(plan.event).to_dict()
             paid = hashlib.sha256(canonical_json(cost).encode()).hexdigest()[:16]
             lines.append(f"{plan.request} {paid} {name}: {' '.join(sql.split())}")

@@ -66,7 +66,7 @@ def test_a_public_table_has_no_budget_and_no_population(lab: sf.Lab) -> None:
     assert snapshots(lab) == set()
     lab.register("r", source, unit=sf.PUBLIC)
     assert lab.populations() == ()
-    assert lab.ledger.accounts() == ()
+    assert lab.ledger.list_accounts() == ()
     refused("SF-C131", lambda: lab.advance("r", source, max_rows=2))
     lab.advance("r", pa.concat_tables([source, source]))
     assert lab.table("r").public_rows == 2

@@ -212,12 +212,12 @@ def test_waves_are_of_length_one_and_products_are_the_kernel() -> None:
 
 def test_kernels_stay_outside() -> None:
     with pytest.raises(PolicyError, match="own arrays"):
-        kernel(epsilon=1.0).begin(["x"], None)  # type: ignore[arg-type]
+        kernel(epsilon=1.0).begin_fit(["x"], None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [GaussianNB, LogisticRegression])
 def test_a_run_may_have_no_row_to_learn_from(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where all coins fall on the other side; an error would say how few rows there are."""
-    monkeypatch.setattr(search_room, "coins", lambda rows: np.ones(rows, dtype=bool))
+    monkeypatch.setattr(search_room, "draw_test_rows", lambda rows: np.ones(rows, dtype=bool))
     found = Search(kind(bounds=(-1, 1), classes=[0, 1]), {"row_norm": [None]}, epsilon=1.0, runs=2)
     assert set(found.fit(np.zeros((3, 2)), [0, 1, 1]).predict(np.zeros((2, 2)))) <= {0, 1}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
-from sfumato.curator.plan.plan import Plan
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step
+from sfumato.curator.plan.plan import QuestionPlan
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep
 from sfumato.engines import program as asked
 from sfumato.engines import rows as source
 from sfumato.engines import values as of
 
 
-def plan(plan: Plan) -> str:
+def plan(plan: QuestionPlan) -> str:
     keys = [f"key {i}: {domain(key.domain)}{_marks(key.part)}" for i, key in enumerate(plan.resolved.keys)]
     return "\n".join([*keys, *(step(each) for each in plan.steps)])
 
@@ -36,7 +36,7 @@ def domain(meant: Domain) -> str:
 # ---- steps -------------------------------------------------------------------------------------------------
 
 
-def step(each: Step) -> str:
+def step(each: QuestionStep) -> str:
     program = each.program
     lines = [f"of {rows(program.rows)}"]
     if program.where != of.Every():
@@ -56,7 +56,7 @@ def step(each: Step) -> str:
 
 
 def _measured(each: Any) -> str:
-    summand, moves = each.summand, each.moves
+    summand, moves = each.of, each.sensitivity
     extra = [f"from {summand.centre}"] if summand.centre else []
     extra += [f"slack {summand.slack}"] if summand.slack else []
     extra += ["signed"] if summand.signed else []
@@ -68,7 +68,7 @@ def term(each: Any) -> str:
     match each:
         case asked.Counted():
             return "count"
-        case asked.Units():
+        case asked.CountedUnits():
             return "units"
         case asked.Present(part):
             return f"count {value(part)}"
@@ -88,7 +88,7 @@ def rows(each: Any) -> str:
     match each:
         case source.Scan(snapshot, at):
             return f"{snapshot}@{at}"
-        case source.Sizes(snapshot, at):
+        case source.UnitSizes(snapshot, at):
             return f"sizes of {snapshot}@{at}"
         case source.Joined(left, right, on, same_unit, optional):
             pairs = [f"{value(a)} = {value(b)}" for a, b in on] + (["unit"] if same_unit else [])

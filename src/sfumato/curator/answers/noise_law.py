@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.noise import LaplaceNoise
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sfumato.curator.plan.spend import Noise
+    from sfumato.noise.additive import Noise
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
@@ -35,7 +33,7 @@ _SEED = 105
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Law:
+class NoiseLaw:
     """Independent draws, each times its weight, added up. Without draws there is no noise.
 
     `weights` has a row a draw, and a column a cell or one for all cells.
@@ -45,7 +43,7 @@ class Law:
     weights: Floats
 
     @classmethod
-    def of(cls, noise: Noise | None) -> Law:
+    def of(cls, noise: Noise | None) -> NoiseLaw:
         return cls((), np.ones((0, 1))) if noise is None else cls((noise,), np.ones((1, 1)))
 
     @property
@@ -59,51 +57,32 @@ class Law:
         if not self.draws:
             return np.ones(1)
         return np.asarray(
-            1 / (self.weights**2 * np.array([[variance(each)] for each in self.draws])).sum(axis=0)
+            1 / (self.weights**2 * np.array([[each.moments.variance] for each in self.draws])).sum(axis=0)
         )
 
-    def at(self, cells: Any) -> Law:
+    def at(self, cells: Any) -> NoiseLaw:
         """In some of the cells."""
-        return self if self.weights.shape[1] == 1 else Law(self.draws, self.weights[:, cells])
+        return self if self.weights.shape[1] == 1 else NoiseLaw(self.draws, self.weights[:, cells])
 
-    def plus(self, other: Law, share: Floats) -> Law:
+    def plus(self, other: NoiseLaw, share: Floats) -> NoiseLaw:
         """The noise of a mean, to which this one's sum adds its share and the other one's the rest."""
         parts = self.weights * share, other.weights * (1 - share)
-        return Law(self.draws + other.draws, np.concatenate(parts))
-
-
-def variance(noise: Noise) -> float:
-    """Of integer Laplace noise; of rounded Gaussian noise up to what rounding does beyond 1/12."""
-    if isinstance(noise, LaplaceNoise):
-        rate = float(1 / noise.scale)
-        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
-    return float(noise.sigma) ** 2 + 1 / 12
+        return NoiseLaw(self.draws + other.draws, np.concatenate(parts))
 
 
 # ---- draws -------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
-def points(noises: tuple[Noise, ...], count: int) -> Floats:
+def draw_points(noises: tuple[Noise, ...], count: int) -> Floats:
     """So many draws of all noise together, a row each: a law in even steps, in an order of its own."""
     rng = np.random.default_rng(_SEED)
     even = (np.arange(count) + 0.5) / count
-    drawn = [_quantiles(noise, rng.permutation(even)) for noise in noises]
+    drawn = [noise.quantiles(rng.permutation(even)) for noise in noises]
     return np.stack(drawn) if drawn else np.zeros((0, count))
 
 
-def _quantiles(noise: Noise, chances: Floats) -> Floats:
-    """The whole numbers that the noise stays below with these chances."""
-    if not isinstance(noise, LaplaceNoise):
-        from scipy.special import ndtri
-
-        return np.rint(float(noise.sigma) * ndtri(chances))
-    scale = float(noise.scale)
-    beyond = np.minimum(chances, 1 - chances) * (1 + math.exp(-1 / scale))
-    return np.asarray(np.sign(chances - 0.5) * np.maximum(np.ceil(-scale * np.log(beyond)) - 1, 0))
-
-
-def half_width(terms: Sequence[tuple[float, Law]], confidence: float) -> Floats:
+def combined_half_width(terms: Sequence[tuple[float, NoiseLaw]], confidence: float) -> Floats:
     """The least h with P(|noise| ≤ h) ≥ confidence for a weighted sum of noise, in every cell or for all."""
     terms = [(weight, law) for weight, law in terms if law.draws]
     if not terms:
@@ -112,16 +91,16 @@ def half_width(terms: Sequence[tuple[float, Law]], confidence: float) -> Floats:
         weight, law = terms[0]
         return np.array([abs(weight) * law.draws[0].half_width(confidence)])
     columns = np.broadcast_arrays(*(weight * row for weight, law in terms for row in law.weights))
-    drawn = points(tuple(noise for _, law in terms for noise in law.draws), _FINE_POINTS)
+    drawn = draw_points(tuple(noise for _, law in terms for noise in law.draws), _FINE_POINTS)
     patterns, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
     enough = math.ceil(confidence * _FINE_POINTS) - 1
     halves = [np.partition(np.abs(pattern @ drawn), enough)[enough] for pattern in patterns.T]
     return np.array(halves)[which.reshape(-1)]
 
 
-def likely(
+def likely_range(
     sums: Mapping[int, Floats],
-    laws: Mapping[int, Law],
+    laws: Mapping[int, NoiseLaw],
     computed: Callable[[dict[int, Floats]], Ends],
     confidence: float,
 ) -> Ends:
@@ -130,7 +109,7 @@ def likely(
     `sums` has a number a cell for each sum. The exact one is the noisy one less its noise, so draws of the
     noise make draws of the exact numbers; the ends leave out the same share of them below and above.
     """
-    drawn = points(tuple(noise for law in laws.values() for noise in law.draws), _POINTS)
+    drawn = draw_points(tuple(noise for law in laws.values() for noise in law.draws), _POINTS)
     cells = next(iter(sums.values())).size
     size = max(1, _BLOCK // _POINTS)
     blocks = [slice(start, start + size) for start in range(0, cells, size)]
@@ -141,7 +120,7 @@ def likely(
 
 
 def _exact(
-    sums: Mapping[int, Floats], laws: Mapping[int, Law], drawn: Floats, block: slice
+    sums: Mapping[int, Floats], laws: Mapping[int, NoiseLaw], drawn: Floats, block: slice
 ) -> dict[int, Floats]:
     """What the exact sums of some cells may be: a row a cell, a column a draw."""
     found, first = {}, 0

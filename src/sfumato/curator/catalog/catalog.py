@@ -17,9 +17,9 @@ from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
-from sfumato.ledger.durable_files import write_json
-from sfumato.privacy.ends import Edge, Node, Protected, protected_from_dict
+from sfumato.files.durable import replace_json
 from sfumato.privacy.exact import whole
+from sfumato.privacy.graph_units import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import ROW, Unit
 
@@ -241,7 +241,7 @@ class Catalog:
         return tuple(left for left in (*self.contents.leftovers, *replaced) if left not in kept)
 
     def _write(self, **changes: Any) -> None:
-        write_json(self._path, replace(self.contents, **changes).to_dict())
+        replace_json(self._path, replace(self.contents, **changes).to_dict())
 
     def _read(self) -> CatalogContents:
         try:

@@ -21,11 +21,11 @@ from sfumato.privacy.exact import Number, exact, positive
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Domain, Scalar
-    from sfumato.engines.snapshot import Stored
+    from sfumato.engines.snapshot import StoredColumn
 
 STEPS = 20
-"""Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero: rounding is then
-far below any noise. Privacy does not depend on it."""
+"""Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero. Rounding is then
+far below any noise; privacy does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class NumberColumn:
     def ends(self) -> tuple[int, int]:
         return _nearest(self.low, self.step), _nearest(self.high, self.step)
 
-    def make_stored_column(self, name: str) -> Stored:
+    def make_stored_column(self, name: str) -> StoredColumn:
         missing = None if self.missing is None else _nearest(self.missing, self.step)
-        return preparation.Grid(name, *self.ends, self.exponent, missing)
+        return preparation.StoredGrid(name, *self.ends, self.exponent, missing)
 
     @property
     def domain(self) -> Domain:
@@ -76,9 +76,9 @@ class DateColumn:
     def unit(self) -> str:
         return "second" if isinstance(self.low, datetime) else "day"
 
-    def make_stored_column(self, name: str) -> Stored:
+    def make_stored_column(self, name: str) -> StoredColumn:
         missing = None if self.missing is None else self._place(self.missing)
-        return preparation.Moments(
+        return preparation.StoredTime(
             name, self._place(self.low), self._place(self.high), self.unit == "second", missing
         )
 
@@ -101,9 +101,9 @@ class ListedColumn:
     missing: Scalar | None = None
     constant: bool = False
 
-    def make_stored_column(self, name: str) -> Stored:
+    def make_stored_column(self, name: str) -> StoredColumn:
         values: tuple[Any, ...] = tuple(float(number) for number in self.domain.numbers) or self.values
-        return preparation.Codes(
+        return preparation.StoredCodes(
             name, values, None if self.missing is None else self.values.index(self.missing)
         )
 
@@ -125,8 +125,8 @@ class TextColumn:
     constant: bool = False
     missing: None = None
 
-    def make_stored_column(self, name: str) -> Stored:
-        return preparation.Texts(name)
+    def make_stored_column(self, name: str) -> StoredColumn:
+        return preparation.StoredText(name)
 
     @property
     def domain(self) -> Domain:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
-from sfumato.ledger.durable_files import write_json
+from sfumato.files.durable import replace_json
 from sfumato.privacy.exact import exact
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Publications:
         known = self.read_all()
         if publication.request not in {each.request for each in known}:
             published = [each.to_dict() for each in (*known, publication)]
-            write_json(self._path, {"version": VERSION, "published": published})
+            replace_json(self._path, {"version": VERSION, "published": published})
 
 
 def _written(spend: Mapping[str, Any]) -> dict[str, Any]:

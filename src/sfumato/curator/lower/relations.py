@@ -87,4 +87,4 @@ def _sizes(table: Table, at: int) -> RowSource:
         raise PolicyError("SF-Q137", f"Each row of '{table.name}' is a unit of its own.", try_="COUNT(*)")
     rows = LoweredValue(Column(at, "rows"), Numbers(1, engine.MOST_COUNTED), True, True)
     scope = Scope((Field("rows", (table.name,), rows),), f"the units of '{table.name}'")
-    return RowSource(engine.Sizes(table.snapshot_name, at), Every(), scope, table, 1, (table,), at + 1)
+    return RowSource(engine.UnitSizes(table.snapshot_name, at), Every(), scope, table, 1, (table,), at + 1)

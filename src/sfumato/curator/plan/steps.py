@@ -7,62 +7,19 @@ gives is plain lists, which the ledger keeps as text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise import (
-    ExtremeMechanism,
-    LaplaceNoise,
-    QuantilesMechanism,
-    ThresholdedNoise,
-    TruncatedGeometric,
-)
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Event, Sequential
-from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.spend import Noise, Sensitivity
+    from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.summands import Summand
-    from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
-    from sfumato.noise.sampling.integers import IntArray
-
-FREE = Sequential(())
-
-
-@tagged("Measured", "summand", "moves", "noise")
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One noisy sum, or one that no unit can move and that is shown as it is."""
-
-    summand: Summand
-    moves: Sensitivity
-    noise: Noise | None
-
-    def event(self) -> Event:
-        match self.noise:
-            case None:
-                return FREE
-            case LaplaceNoise():
-                return self.noise.event(self.moves.l1)
-            case _:
-                return self.noise.event(self.l2)
-
-    def release(self, exact: IntArray) -> IntArray:
-        match self.noise:
-            case None:
-                return exact
-            case LaplaceNoise():
-                return self.noise.release(exact, l1=self.moves.l1)
-            case _:
-                return self.noise.release(exact, l2=self.l2)
-
-    @property
-    def l2(self) -> Fraction:
-        return root_up(Fraction(self.moves.l2_squared))
+    from sfumato.engines.program import CellHistogram, CellSums, HistogramCounts, KeyedSums, SumsByKey
+    from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
 
 
 @tagged("Sums", "program", "measured")
@@ -70,8 +27,8 @@ class Measured:
 class Sums:
     """Noisy sums over listed cells."""
 
-    program: Program
-    measured: tuple[Measured, ...]
+    program: CellSums
+    measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
         return Sequential(tuple(each.event() for each in self.measured))
@@ -90,17 +47,17 @@ class Choices:
     rows in one cell.
     """
 
-    program: Tally
+    program: CellHistogram
     mechanism: QuantilesMechanism | ExtremeMechanism
     rows: int
 
     def event(self) -> Event:
         return self.mechanism.event(self.rows)
 
-    def release(self, exact: Tallied) -> list[list[int]]:
-        """One row a share, one column a cell."""
+    def release(self, exact: HistogramCounts) -> list[list[int]]:
+        """Return the places chosen: one row a share, one column a cell."""
         shape = {"groups": self.program.cells, "cells": self.program.size}
-        table = Histograms.ascending(exact.places, exact.counts, **shape)
+        table = Histograms.from_sorted_cells(exact.places, exact.counts, **shape)
         places = self.mechanism.release_groups(table, rows=self.rows)
         chosen: list[list[int]] = places.reshape(-1, self.program.cells).tolist()
         return chosen
@@ -111,20 +68,20 @@ class Choices:
 class DiscoveredKeys:
     """Keys that enough units have, and noisy sums for those."""
 
-    program: Keyed
+    program: KeyedSums
     keys: TruncatedGeometric | ThresholdedNoise
-    measured: tuple[Measured, ...]
+    measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
         return Sequential((self.keys.event(), *(each.event() for each in self.measured)))
 
-    def release(self, found: Found) -> list[list[Any]]:
-        """The keys told, in their own order, then a list a sum."""
+    def release(self, found: SumsByKey) -> list[list[Any]]:
+        """Return the keys to show, in their own order, then a list a sum."""
         places = {key: place for place, key in enumerate(found.keys)}
-        told = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
-        at = [places[key] for key in told]
+        shown = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
+        at = [places[key] for key in shown]
         sums = [each.release(sums[at]).tolist() for each, sums in zip(self.measured, found.sums, strict=True)]
-        return [[list(key) for key in told], *sums]
+        return [[list(key) for key in shown], *sums]
 
 
-Step = Sums | Choices | DiscoveredKeys
+QuestionStep = Sums | Choices | DiscoveredKeys

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato.engines.dialect import write_list
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,11 +32,11 @@ class DuckDB:
     def divided(self, left: str, right: str, kind: str) -> str:
         return f"({left} // {right})"
 
-    def entry(self, entries: Sequence[int | None], place: str) -> str:
+    def entry(self, entries: tuple[int | None, ...], place: str) -> str:
         """The place −1 is nowhere; those before it would be counted from the end."""
         return f"{_listed(entries)}[greatest(CAST({place} AS BIGINT), -1) + 1]"
 
-    def one_of_many(self, part: str, values: Sequence[int]) -> str:
+    def one_of_many(self, part: str, values: tuple[int, ...]) -> str:
         """DuckDB parses one text far faster than as many integers."""
         return f"{part} IN (SELECT unnest({_listed(values)}))"
 
@@ -45,6 +47,5 @@ class DuckDB:
         return f"{_FIELDS[field]}(DATE '1970-01-01' + CAST({days} AS INTEGER))"
 
 
-def _listed(entries: Sequence[int | None]) -> str:
-    inside = ", ".join("NULL" if entry is None else f"{entry:d}" for entry in entries)
-    return f"CAST('[{inside}]' AS BIGINT[])"
+def _listed(entries: tuple[int | None, ...]) -> str:
+    return f"CAST('[{write_list(entries)}]' AS BIGINT[])"

@@ -26,7 +26,8 @@ from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
 from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
 from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
-from sfumato.engines.snapshot import Codes, GraphPreparation, Texts, reach
+from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, reach
+from sfumato.files.durable import rename_path, sync_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from sfumato.engines.snapshot import Preparation, Stored
+    from sfumato.engines.snapshot import Preparation, StoredColumn
 
 
 def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None) -> None:
@@ -59,7 +60,7 @@ def remove(path: Path) -> None:
     """Durably; a snapshot that is not there is no error."""
     if path.exists():
         path.unlink()
-        _sync(path.parent)
+        sync_path(path.parent)
 
 
 # ---- reading: every value made total, by rules that look at one row ----------------------------------------
@@ -119,15 +120,15 @@ def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -
         WHERE unit <> ''"""  # noqa: S608
 
 
-def _place(i: int, column: Stored) -> str:
-    return f"list{i}.code" if isinstance(column, Codes) else f"read.c{i}"
+def _place(i: int, column: StoredColumn) -> str:
+    return f"list{i}.code" if isinstance(column, StoredCodes) else f"read.c{i}"
 
 
-def _listed_columns(preparation: Preparation) -> list[tuple[int, Codes]]:
-    return [(i, column) for i, column in enumerate(preparation.columns) if isinstance(column, Codes)]
+def _listed_columns(preparation: Preparation) -> list[tuple[int, StoredCodes]]:
+    return [(i, column) for i, column in enumerate(preparation.columns) if isinstance(column, StoredCodes)]
 
 
-def _list(codes: Codes) -> Any:
+def _list(codes: StoredCodes) -> Any:
     """The table from value to code."""
     import pyarrow
 
@@ -198,7 +199,8 @@ def _digests(preparation: Preparation) -> str:
     """Every copy of a record with the md5 of salt, record and number of the copy."""
     names = _names(preparation)
     fields = [
-        f"md5({n})" if isinstance(c, Texts) else n for n, c in zip(names, preparation.columns, strict=True)
+        f"md5({n})" if isinstance(c, StoredText) else n
+        for n, c in zip(names, preparation.columns, strict=True)
     ]
     hashed = ", ',', ".join(["salt", "copy", *fields])
     return f"""
@@ -271,14 +273,5 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 def _settle(built: Path, path: Path) -> None:
     built.chmod(0o600)
-    _sync(built)
-    built.replace(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_path(built)
+    rename_path(built, path)

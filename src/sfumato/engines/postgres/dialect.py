@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato.engines.dialect import write_list
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,11 +31,11 @@ class PostgreSQL:
         """By div, which is exact; / rounds after some digits."""
         return f"div({left}, {right})"
 
-    def entry(self, entries: Sequence[int | None], place: str) -> str:
+    def entry(self, entries: tuple[int | None, ...], place: str) -> str:
         """Places far outside are brought near, where there is nothing either, so that they fit an index."""
         return f"({_listed(entries)})[CAST(least(greatest({place}, -1), {len(entries)}) AS INTEGER) + 1]"
 
-    def one_of_many(self, part: str, values: Sequence[int]) -> str:
+    def one_of_many(self, part: str, values: tuple[int, ...]) -> str:
         return f"{part} = ANY ({_listed(values)})"
 
     def spelled(self, word: str) -> str | None:
@@ -47,6 +49,5 @@ class PostgreSQL:
         return f"CAST(extract({_FIELDS[field]} FROM {day}) AS BIGINT)"
 
 
-def _listed(entries: Sequence[int | None]) -> str:
-    inside = ", ".join("NULL" if entry is None else f"{entry:d}" for entry in entries)
-    return f"CAST('{{{inside}}}' AS BIGINT[])"
+def _listed(entries: tuple[int | None, ...]) -> str:
+    return f"CAST('{{{write_list(entries)}}}' AS BIGINT[])"

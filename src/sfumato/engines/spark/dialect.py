@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato.engines.dialect import write_list
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -57,13 +59,13 @@ class Spark:
         shifted = [f"{part} * {2 ** (_LIMB * at)}" if at else part for at, part in enumerate(sums)]
         return f"({' + '.join(reversed(shifted))})"
 
-    def entry(self, entries: Sequence[int | None], place: str) -> str:
+    def entry(self, entries: tuple[int | None, ...], place: str) -> str:
         """Places far outside are brought near, where there is nothing either, so that they fit an index."""
         near = f"CAST(greatest(least({place}, {len(entries)}), -1) AS INT)"
         return f"CASE WHEN {place} IS NOT NULL THEN get({_listed(entries)}, {near}) END"
 
-    def one_of_many(self, part: str, values: Sequence[int]) -> str:
-        return f"{part} IN ({', '.join(f'{value:d}' for value in values)})"
+    def one_of_many(self, part: str, values: tuple[int, ...]) -> str:
+        return f"{part} IN ({write_list(values)})"
 
     def spelled(self, word: str) -> str | None:
         """No text here has half of a pair."""
@@ -91,6 +93,5 @@ def _named(**parts: str) -> str:
     return f"named_struct({inside})"
 
 
-def _listed(entries: Sequence[int | None]) -> str:
-    inside = ", ".join("null" if entry is None else f"{entry:d}" for entry in entries)
-    return f"from_json('[{inside}]', 'array<bigint>')"
+def _listed(entries: tuple[int | None, ...]) -> str:
+    return f"from_json('[{write_list(entries, missing='null')}]', 'array<bigint>')"

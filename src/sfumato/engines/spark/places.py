@@ -7,13 +7,14 @@ needed while it is made has a name that begins with `made_`.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
+
+from sfumato.files.durable import rename_path, sync_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ _DESCRIPTION = "description"
 _COLUMNS = ".columns"
 
 
-class Place(Protocol):
+class SnapshotPlace(Protocol):
     """Where the relations of snapshots lie."""
 
     def begin(self, session: SparkSession, snapshot: str) -> None:
@@ -89,9 +90,8 @@ class Folder:
             (making / name).with_suffix(_COLUMNS).unlink(missing_ok=True)
         (making / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
         for path in [*making.rglob("*"), making]:
-            _sync(path)
-        making.replace(self._whole(snapshot))
-        _sync(self.path)
+            sync_path(path)
+        rename_path(making, self._whole(snapshot))
 
     def description(self, session: SparkSession, snapshot: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self._whole(snapshot) / _DESCRIPTION).read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ class Folder:
         for path in (self._making(snapshot), self._whole(snapshot)):
             if path.exists():
                 shutil.rmtree(path)
-                _sync(self.path)
+                sync_path(self.path)
 
     def _whole(self, snapshot: str) -> Path:
         return self.path / f"{quote(snapshot, safe='')}.spark"
@@ -152,11 +152,3 @@ class Tables:
 def _one(folder: Path) -> str:
     """The address of this folder alone: what is read may be a pattern. To Spark no address is quoted."""
     return "file://" + re.sub(r"([\\*?{}\[\]])", r"\\\1", str(folder))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

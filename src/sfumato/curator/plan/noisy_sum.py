@@ -1,0 +1,61 @@
+"""Sums with noise: how far one unit can move them, what that costs, and where noise is added."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from sfumato.curator.plan.summands import Summand
+from sfumato.privacy.canonical import written_by
+from sfumato.privacy.events import Event, Sequential
+
+if TYPE_CHECKING:
+    from sfumato.curator.plan.sensitivity import SumSensitivity
+    from sfumato.noise.additive import Noise
+    from sfumato.noise.sampling.integers import IntArray
+
+Summed = TypeVar("Summed")
+
+FREE = Sequential(())
+
+_LEAST = 1e-12
+"""A standard deviation is reported as at least this, so that whoever divides by it may."""
+
+
+def _write(sums: NoisySum[Any]) -> dict[str, Any]:
+    """Each kind of sum is written as it was when it had a class of its own: requests stay the same."""
+    sensitivity = sums.sensitivity
+    match sums.of:
+        case Summand():
+            return {"": "Measured", "summand": sums.of, "moves": sensitivity, "noise": sums.noise}
+        case int():
+            norms = {"l1": sensitivity.l1, "l2_squared": sensitivity.l2_squared}
+            return {"": "Noisy", "terms": sums.of, **norms, "noise": sums.noise}
+        case None:
+            return {"": "NoisyNumbers", "moves": sensitivity, "noise": sums.noise}
+    raise TypeError(type(sums.of).__name__)
+
+
+@written_by(_write)
+@dataclass(frozen=True, slots=True)
+class NoisySum(Generic[Summed]):
+    """Sums that share one noise, or that no unit can move and that are shown as they are."""
+
+    of: Summed
+    """What is summed: a summand of a question, the number of terms of a learner, None for nodes or edges."""
+    sensitivity: SumSensitivity
+    noise: Noise | None
+
+    def event(self) -> Event:
+        """Return what releasing these sums costs."""
+        return FREE if self.noise is None else self.noise.event_for(self.sensitivity)
+
+    def release(self, exact: IntArray) -> IntArray:
+        """Return the exact sums plus fresh noise, in the same shape."""
+        return exact if self.noise is None else self.noise.release_for(exact, self.sensitivity)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise in one sum."""
+        return 0.0 if self.noise is None else max(_LEAST, math.sqrt(self.noise.moments.variance))

@@ -1,0 +1,75 @@
+"""Writes files so that a crash leaves either the old content or the new, and never half of one.
+
+Two things have to reach the disk: the file's content, and the folder's entry that names the file. Without a
+sync of the folder, a file can be missing after a power failure, or be the old one again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_EVERYONE = 0o666
+"""Permissions before the process's umask is applied, as `open` gives them."""
+_OWNER_ONLY = 0o600
+
+
+def replace_file(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Write a file, or replace it whole. Once this returns, the content survives a crash.
+
+    A private file can be read by its owner alone, from the moment it exists.
+    """
+    with _draft(path, content, _OWNER_ONLY if private else _EVERYONE) as draft:
+        rename_path(draft, path)
+
+
+def replace_json(path: Path, body: dict[str, Any]) -> None:
+    """Write a JSON file that people may read too, or replace it whole."""
+    replace_file(path, json.dumps(body, indent=1, ensure_ascii=False).encode())
+
+
+def create_private_file(path: Path, content: bytes) -> None:
+    """Write a new file that its owner alone can read. Raises FileExistsError if there is one already."""
+    with _draft(path, content, _OWNER_ONLY) as draft:
+        # Unlike a rename, a link never overwrites: of two processes that create the file, one is refused.
+        os.link(draft, path)
+        draft.unlink()
+        sync_path(path.parent)
+
+
+def rename_path(draft: Path, path: Path) -> None:
+    """Give a file or folder whose content is synced its final name, in place of what had that name."""
+    os.replace(draft, path)
+    sync_path(path.parent)
+
+
+def sync_path(path: Path) -> None:
+    """Wait until the disk holds the content of a file, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _draft(path: Path, content: bytes, permissions: int) -> Iterator[Path]:
+    """Yield a synced file beside `path`. It is removed if it still has that name at the end."""
+    # The name is random, so that two writers of the same file cannot mix their content.
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)

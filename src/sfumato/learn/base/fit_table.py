@@ -1,0 +1,75 @@
+"""Fitting an estimator on a table behind the curator: the way of one fit, from top to bottom.
+
+`session.fit` calls `fit_table`, which takes bounds and classes from the catalog and hands the estimator an
+oracle; the estimator's `_learn` asks it for sums; every round is charged at the gate before anything is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.curator.lower.transactions import build_transactions
+from sfumato.errors import UsageError
+from sfumato.oracle.declared import declare_items
+from sfumato.oracle.guarantee import Guarantee
+from sfumato.oracle.over_tables import (
+    FitRounds,
+    TableOracle,
+    check_column_names,
+    describe_unit,
+    lower_private_table,
+)
+from sfumato.oracle.table_blocks import limit_rows
+from sfumato.oracle.table_features import CatalogFeatures
+from sfumato.privacy.exact import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.curator.payer import Payer
+    from sfumato.learn.base.estimator import PrivateEstimator
+
+
+def fit_table(
+    payer: Payer,
+    estimator: PrivateEstimator,
+    table: str,
+    features: Sequence[str],
+    target: str | None,
+    rows_per_unit: int,
+) -> PrivateEstimator:
+    """Learn from a table and return the estimator, fitted."""
+    _require_known(estimator)
+    rows = lower_private_table(payer, table)
+    bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
+    names: Sequence[Any] = check_column_names(features)
+    if estimator.reads_sets:
+        bounded, names, columns = build_transactions(rows, names)
+        declared, each = declare_items(names, columns), rows.max_rows
+    else:
+        declared = CatalogFeatures(bounded).declare(
+            names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
+        )
+    rounds = FitRounds(payer, type(estimator).__name__)
+    oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())
+    estimator.begin_fit(names, declared)
+    estimator._learn(oracle)
+    estimator.guarantee_ = Guarantee.of(
+        oracle.budget,
+        unit=describe_unit(rows, each),
+        neighbours=rows.table.neighbours,
+        arithmetic=estimator.arithmetic,
+    )
+    return estimator
+
+
+def _require_known(estimator: Any) -> None:
+    """Refuse estimators that were not reviewed: behind the curator, what one says of its sums is believed."""
+    from sfumato import learn
+
+    if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
+        raise UsageError(
+            "SF-E117",
+            "Only the estimators of sf.learn are fitted behind the curator.",
+            try_="sf.learn.LogisticRegression(epsilon=0.5), or s.oracle(…) for a program of one's own",
+        )

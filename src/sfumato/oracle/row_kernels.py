@@ -1,0 +1,53 @@
+"""Mechanisms that learn from the rows of a table as they are, one row a unit, in one charge.
+
+Most learners see sums alone. A kernel sees rows, so it proves its own price; here it only becomes a step that
+the gate charges for, runs and releases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.engines.program import Total, UnitFigures
+from sfumato.privacy.canonical import tagged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.curator.lower.row_source import RowSource
+    from sfumato.curator.plan.spend import Spend
+    from sfumato.oracle.blocks import Value
+    from sfumato.privacy.events import Event
+
+
+class RowKernel(Protocol):
+    """A mechanism over rows that gives away no more than its event says. What is released is plain JSON."""
+
+    def event(self) -> Event: ...
+
+    def release(self, exact: Any) -> Any: ...
+
+
+@tagged("Learnt", "program", "kernel")
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """One step of a charge: the rows an engine reads, and the kernel that releases something about them."""
+
+    program: UnitFigures
+    kernel: RowKernel
+
+    def event(self) -> Event:
+        return self.kernel.event()
+
+    def release(self, exact: Any) -> Any:
+        return self.kernel.release(exact)
+
+
+def price_kernel(
+    source: RowSource, figures: Sequence[Value], kernel: RowKernel, spend: Spend
+) -> Plan[KernelStep, None]:
+    """Return what is charged for a kernel over these figures of each unit's row."""
+    program = UnitFigures(source.rows, source.where, tuple(map(Total, figures)))
+    return Plan(source.table, spend, (KernelStep(program, kernel),), None, describe_truncation(source.table))
