@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import StoredColumn
 
 STEPS = 20
-"""Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero. Rounding is then
-far below any noise; privacy does not depend on it."""
+"""Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero.
+
+Rounding is then far below any noise. Privacy does not depend on it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
