@@ -53,10 +53,10 @@ def default_name(shown: Aggregate) -> str:
         return "count"
     if not isinstance(shown.of, Name):
         raise PolicyError("SF-Q118", "A computed number needs a name.", try_="SUM(cost * 2) AS double")
-    return f"{_kind(shown)}_{shown.of.column}"
+    return f"{_sql_name(shown)}_{shown.of.column}"
 
 
-def _kind(shown: Aggregate) -> str:
+def _sql_name(shown: Aggregate) -> str:
     match shown:
         case VarianceOf(root=root):
             return "stddev" if root else "variance"
@@ -72,23 +72,25 @@ _KINDS: dict[type[Any], str] = {CountOf: "count", DistinctUnits: "count", SumOf:
 _QUANTILES = {MINIMUM_SHARE: "min", Fraction(1, 2): "median", 1 - MINIMUM_SHARE: "max"}
 
 
-def _of_one(make: Callable[[Expression], Aggregate]) -> Callable[[exp.Expression], Aggregate]:
+def _unary_aggregate(make: Callable[[Expression], Aggregate]) -> Callable[[exp.Expression], Aggregate]:
     def read(item: exp.Expression) -> Aggregate:
         refuse_other_parts(item, "this")
-        return make(_argument(item.this))
+        return make(_parse_argument(item.this))
 
     return read
 
 
-def _of_two(make: Callable[[Expression, Expression], Aggregate]) -> Callable[[exp.Expression], Aggregate]:
+def _binary_aggregate(
+    make: Callable[[Expression, Expression], Aggregate],
+) -> Callable[[exp.Expression], Aggregate]:
     def read(item: exp.Expression) -> Aggregate:
         refuse_other_parts(item, "this", "expression")
-        return make(_argument(item.this), _argument(item.expression))
+        return make(_parse_argument(item.this), _parse_argument(item.expression))
 
     return read
 
 
-def _argument(node: Any) -> Expression:
+def _parse_argument(node: Any) -> Expression:
     if isinstance(node, exp.Distinct):
         raise PolicyError(
             "SF-Q149",
@@ -98,14 +100,14 @@ def _argument(node: Any) -> Expression:
     return parse_expression(node)
 
 
-def _count(item: exp.Expression) -> CountOf | DistinctUnits:
+def _parse_count(item: exp.Expression) -> CountOf | DistinctUnits:
     refuse_other_parts(item, "this", "big_int")
     if isinstance(item.this, exp.Distinct):
-        return DistinctUnits(_unit(item.this))
+        return DistinctUnits(_parse_unit(item.this))
     return CountOf() if counts_rows(item.this) else CountOf(parse_expression(item.this))
 
 
-def _unit(distinct: exp.Distinct) -> Name:
+def _parse_unit(distinct: exp.Distinct) -> Name:
     """Return the one name after DISTINCT; whether it names the unit is checked when it is lowered."""
     refuse_other_parts(distinct, "expressions")
     if len(distinct.expressions) == 1 and isinstance(distinct.expressions[0], exp.Column):
@@ -119,18 +121,18 @@ def _unit(distinct: exp.Distinct) -> Name:
     )
 
 
-def _count_if(item: exp.Expression) -> CountOf:
+def _parse_count_if(item: exp.Expression) -> CountOf:
     refuse_other_parts(item, "this")
     return CountOf(Case(((parse_condition(item.this), Literal(Fraction(1))),)))
 
 
-def _quantile(item: exp.Expression) -> QuantileOf:
+def _parse_quantile(item: exp.Expression) -> QuantileOf:
     refuse_other_parts(item, "this", "quantile", "expression")
     typed = item.args.get("quantile") or item.args.get("expression")
     return QuantileOf(parse_expression(item.this), parse_share(typed))
 
 
-def _within_group(item: exp.Expression) -> QuantileOf:
+def _parse_within_group(item: exp.Expression) -> QuantileOf:
     """Return the quantile of PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost)."""
     refuse_other_parts(item, "this", "expression")
     order = item.expression
@@ -160,7 +162,7 @@ def check_share(share: Fraction) -> Fraction:
     return min(max(share, MINIMUM_SHARE), 1 - MINIMUM_SHARE)
 
 
-def _filtered(item: exp.Expression) -> Aggregate:
+def _parse_filter(item: exp.Expression) -> Aggregate:
     """Return an aggregate with FILTER (WHERE …), written as an aggregate of a CASE."""
     refuse_other_parts(item, "this", "expression")
     refuse_other_parts(item.expression, "this")
@@ -173,25 +175,25 @@ def _filtered(item: exp.Expression) -> Aggregate:
 
 
 _AGGREGATES: dict[type[exp.Expression], Callable[[exp.Expression], Aggregate]] = {
-    exp.Count: _count,
-    exp.CountIf: _count_if,
-    exp.Sum: _of_one(SumOf),
-    exp.Avg: _of_one(MeanOf),
-    exp.Variance: _of_one(VarianceOf),
-    exp.VariancePop: _of_one(lambda of: VarianceOf(of, sample=False)),
-    exp.Stddev: _of_one(lambda of: VarianceOf(of, root=True)),
-    exp.StddevSamp: _of_one(lambda of: VarianceOf(of, root=True)),
-    exp.StddevPop: _of_one(lambda of: VarianceOf(of, sample=False, root=True)),
-    exp.CovarSamp: _of_two(CovarianceOf),
-    exp.CovarPop: _of_two(lambda of, other: CovarianceOf(of, other, sample=False)),
-    exp.Corr: _of_two(lambda of, other: CovarianceOf(of, other, scaled=True)),
-    exp.Median: _of_one(lambda of: QuantileOf(of, Fraction(1, 2))),
-    exp.Min: _of_one(lambda of: QuantileOf(of, MINIMUM_SHARE)),
-    exp.Max: _of_one(lambda of: QuantileOf(of, 1 - MINIMUM_SHARE)),
-    exp.Quantile: _quantile,
-    exp.ApproxQuantile: _quantile,
-    exp.PercentileCont: _quantile,
-    exp.PercentileDisc: _quantile,
-    exp.WithinGroup: _within_group,
-    exp.Filter: _filtered,
+    exp.Count: _parse_count,
+    exp.CountIf: _parse_count_if,
+    exp.Sum: _unary_aggregate(SumOf),
+    exp.Avg: _unary_aggregate(MeanOf),
+    exp.Variance: _unary_aggregate(VarianceOf),
+    exp.VariancePop: _unary_aggregate(lambda of: VarianceOf(of, sample=False)),
+    exp.Stddev: _unary_aggregate(lambda of: VarianceOf(of, root=True)),
+    exp.StddevSamp: _unary_aggregate(lambda of: VarianceOf(of, root=True)),
+    exp.StddevPop: _unary_aggregate(lambda of: VarianceOf(of, sample=False, root=True)),
+    exp.CovarSamp: _binary_aggregate(CovarianceOf),
+    exp.CovarPop: _binary_aggregate(lambda of, other: CovarianceOf(of, other, sample=False)),
+    exp.Corr: _binary_aggregate(lambda of, other: CovarianceOf(of, other, scaled=True)),
+    exp.Median: _unary_aggregate(lambda of: QuantileOf(of, Fraction(1, 2))),
+    exp.Min: _unary_aggregate(lambda of: QuantileOf(of, MINIMUM_SHARE)),
+    exp.Max: _unary_aggregate(lambda of: QuantileOf(of, 1 - MINIMUM_SHARE)),
+    exp.Quantile: _parse_quantile,
+    exp.ApproxQuantile: _parse_quantile,
+    exp.PercentileCont: _parse_quantile,
+    exp.PercentileDisc: _parse_quantile,
+    exp.WithinGroup: _parse_within_group,
+    exp.Filter: _parse_filter,
 }

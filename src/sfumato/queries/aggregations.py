@@ -115,14 +115,14 @@ def bins(column: str, edges: Sequence[Number]) -> Case:
                         Comparison(part, "<=" if place == last else "<", Literal(high)),
                     )
                 ),
-                Literal(f"[{_shown(low)}, {_shown(high)}{']' if place == last else ')'}"),
+                Literal(f"[{_show_edge(low)}, {_show_edge(high)}{']' if place == last else ')'}"),
             )
             for place, (low, high) in enumerate(itertools.pairwise(cuts))
         )
     )
 
 
-def _shown(number: Fraction) -> str:
+def _show_edge(number: Fraction) -> str:
     return str(number.numerator) if number.denominator == 1 else f"{float(number):g}"
 
 

@@ -69,13 +69,13 @@ class GroupByKeys:
         """Return whether two names mean one key, in any case and with or without the table's name."""
         if not isinstance(key, Name) or not isinstance(again, Name):
             return False
-        name, tables = key.column.casefold(), {_folded(each.table) for each in (key, again)}
+        name, tables = key.column.casefold(), {_fold_name(each.table) for each in (key, again)}
         if name not in self.merged:
             tables.discard(None)
         return name == again.column.casefold() and len(tables) < 2
 
 
-def _folded(table: str | None) -> str | None:
+def _fold_name(table: str | None) -> str | None:
     return None if table is None else table.casefold()
 
 
@@ -99,7 +99,7 @@ def parse_having(node: exp.Expression, known: Mapping[str, Figure]) -> Having:
         left, right = (parse_having(part, known) for part in parse_sides(node))
         return HavingAnd(left, right) if isinstance(node, exp.And) else HavingOr(left, right)
     if type(node) in _SIGNS:
-        return _compares(node, known)
+        return _parse_comparison(node, known)
     raise PolicyError(
         "SF-Q120",
         "HAVING consists of comparisons of aggregates with numbers, AND, OR and NOT.",
@@ -108,14 +108,14 @@ def parse_having(node: exp.Expression, known: Mapping[str, Figure]) -> Having:
     )
 
 
-def _compares(node: exp.Expression, known: Mapping[str, Figure]) -> HavingComparison:
-    left, right = (_side(part, known) for part in parse_sides(node))
+def _parse_comparison(node: exp.Expression, known: Mapping[str, Figure]) -> HavingComparison:
+    left, right = (_parse_side(part, known) for part in parse_sides(node))
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         raise PolicyError("SF-Q120", "HAVING compares two constants.", try_="HAVING COUNT(*) >= 100")
     return HavingComparison(left, _SIGNS[type(node)], right)
 
 
-def _side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
+def _parse_side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
     name = parse_column_name(node).column if isinstance(node, exp.Column) else None
     if name is not None and name.casefold() not in known:
         raise PolicyError(
@@ -133,15 +133,15 @@ def _side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
 def parse_order_by(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> tuple[SortKey, ...]:
     """Return what the groups are sorted by, the most important first."""
     refuse_other_parts(node, "expressions")
-    return tuple(_order(item, keys, outputs) for item in node.expressions)
+    return tuple(_parse_sort_key(item, keys, outputs) for item in node.expressions)
 
 
-def _order(item: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> SortKey:
+def _parse_sort_key(item: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> SortKey:
     refuse_other_parts(item, "this", "desc")  # NULLS FIRST is one part more, and refused
-    return SortKey(_sorter(item.this, keys, outputs), bool(item.args.get("desc")))
+    return SortKey(_parse_sorter(item.this, keys, outputs), bool(item.args.get("desc")))
 
 
-def _sorter(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> GroupKey | Figure:
+def _parse_sorter(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> GroupKey | Figure:
     """Return a column of the answer by position or name, a key, or a number computed from aggregates."""
     if isinstance(node, exp.Literal):
         return outputs[parse_position(node, len(outputs))].shows

@@ -78,18 +78,18 @@ def _unsupported(node: exp.Expression) -> PolicyError:
     )
 
 
-def _parenthesis(node: exp.Expression) -> Expression:
+def _parse_parenthesis(node: exp.Expression) -> Expression:
     refuse_other_parts(node, "this")
     return parse_expression(node.this)
 
 
-def _column(node: exp.Expression) -> Expression:
+def _parse_column(node: exp.Expression) -> Expression:
     if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
         raise PolicyError("SF-Q148", "* is not supported here.", try_="the columns by their names")
     return parse_column_name(node)
 
 
-def _minus(node: exp.Expression) -> Expression:
+def _parse_minus(node: exp.Expression) -> Expression:
     refuse_other_parts(node, "this")
     inner = parse_expression(node.this)
     if isinstance(inner, Literal) and isinstance(inner.value, Fraction):
@@ -97,28 +97,28 @@ def _minus(node: exp.Expression) -> Expression:
     return FunctionCall("negate", (inner,))
 
 
-def _case(node: exp.Expression) -> Expression:
+def _parse_case(node: exp.Expression) -> Expression:
     refuse_other_parts(node, "this", "ifs", "default")
     branches = tuple(
-        (_when(each, node.this), parse_expression(each.args["true"])) for each in node.args["ifs"]
+        (_parse_when(each, node.this), parse_expression(each.args["true"])) for each in node.args["ifs"]
     )
-    return Case(branches, _otherwise(node.args.get("default")))
+    return Case(branches, _parse_otherwise(node.args.get("default")))
 
 
-def _when(branch: exp.Expression, compared: exp.Expression | None) -> Condition:
+def _parse_when(branch: exp.Expression, compared: exp.Expression | None) -> Condition:
     refuse_other_parts(branch, "this", "true")
     if compared is None:
         return parse_condition(branch.this)
     return Comparison(parse_expression(compared), "=", parse_expression(branch.this))
 
 
-def _if(node: exp.Expression) -> Expression:
+def _parse_if(node: exp.Expression) -> Expression:
     refuse_other_parts(node, "this", "true", "false")
     branch = (parse_condition(node.this), parse_expression(node.args["true"]))
-    return Case((branch,), _otherwise(node.args.get("false")))
+    return Case((branch,), _parse_otherwise(node.args.get("false")))
 
 
-def _otherwise(node: exp.Expression | None) -> Expression:
+def _parse_otherwise(node: exp.Expression | None) -> Expression:
     return Literal(None) if node is None else parse_expression(node)
 
 
@@ -132,7 +132,7 @@ _CASTS = {
 }
 
 
-def _cast(node: exp.Expression) -> Expression:
+def _parse_cast(node: exp.Expression) -> Expression:
     """DATE '2024-01-31' and its like are literals; numbers are rounded by CAST(… AS INTEGER)."""
     refuse_other_parts(node, "this", "to")
     to = node.args["to"].this if isinstance(node.args.get("to"), exp.DataType) else None
@@ -156,12 +156,12 @@ _UNIT_AGGREGATES: dict[type[exp.Expression], str] = {
 }
 
 
-def _unit_aggregate(node: exp.Expression) -> Expression:
+def _parse_unit_aggregate(node: exp.Expression) -> Expression:
     refuse_other_parts(node, "this")
     return UnitAggregate(_UNIT_AGGREGATES[type(node)], parse_expression(node.this))
 
 
-def _count(node: exp.Expression) -> Expression:
+def _parse_count(node: exp.Expression) -> Expression:
     refuse_other_parts(node, "this", "big_int")
     if counts_rows(node.this):
         return UnitAggregate("count")
@@ -181,18 +181,18 @@ def counts_rows(argument: Any) -> bool:
 
 
 _VALUES: dict[type[exp.Expression], Callable[[exp.Expression], Expression]] = {
-    exp.Column: _column,
-    exp.Paren: _parenthesis,
-    exp.Neg: _minus,
+    exp.Column: _parse_column,
+    exp.Paren: _parse_parenthesis,
+    exp.Neg: _parse_minus,
     exp.Literal: lambda node: Literal(parse_literal(node)),
     exp.Null: lambda node: Literal(None),
     exp.Boolean: lambda node: Literal(parse_literal(node)),
-    exp.Case: _case,
-    exp.If: _if,
+    exp.Case: _parse_case,
+    exp.If: _parse_if,
     exp.Interval: lambda node: Literal(parse_interval(node)),
-    exp.Cast: _cast,
-    exp.Count: _count,
-    **dict.fromkeys(_UNIT_AGGREGATES, _unit_aggregate),
+    exp.Cast: _parse_cast,
+    exp.Count: _parse_count,
+    **dict.fromkeys(_UNIT_AGGREGATES, _parse_unit_aggregate),
 }
 
 
@@ -226,50 +226,50 @@ _BOOLEANS = (
 )
 
 
-def _within(node: exp.Expression) -> Condition:
+def _parse_nested(node: exp.Expression) -> Condition:
     refuse_other_parts(node, "this")
     return parse_condition(node.this)
 
 
-def _not(node: exp.Expression) -> Condition:
+def _parse_not(node: exp.Expression) -> Condition:
     refuse_other_parts(node, "this")
     return Negation(parse_condition(node.this))
 
 
-def _both(node: exp.Expression) -> Condition:
+def _parse_and(node: exp.Expression) -> Condition:
     return Conjunction(tuple(parse_condition(part) for part in parse_sides(node)))
 
 
-def _either(node: exp.Expression) -> Condition:
+def _parse_or(node: exp.Expression) -> Condition:
     return Disjunction(tuple(parse_condition(part) for part in parse_sides(node)))
 
 
-def _comparison(node: exp.Expression) -> Condition:
+def _parse_comparison(node: exp.Expression) -> Condition:
     left, right = (parse_expression(part) for part in parse_sides(node))
     if isinstance(left, Literal) and isinstance(right, Literal):
         raise PolicyError("SF-Q105", "A comparison needs a column on one side.", try_="age >= 65")
     return Comparison(left, COMPARISONS[type(node)], right)
 
 
-def _differs(node: exp.Expression) -> Condition:
+def _parse_not_equal(node: exp.Expression) -> Condition:
     left, right = parse_sides(node)
-    return Negation(_comparison(exp.EQ(this=left, expression=right)))
+    return Negation(_parse_comparison(exp.EQ(this=left, expression=right)))
 
 
-def _in(node: exp.Expression) -> Condition:
+def _parse_in(node: exp.Expression) -> Condition:
     refuse_other_parts(node, "this", "expressions")
     part = parse_expression(node.this)
     return Disjunction(tuple(Comparison(part, "=", parse_expression(item)) for item in node.expressions))
 
 
-def _between(node: exp.Expression) -> Condition:
+def _parse_between(node: exp.Expression) -> Condition:
     refuse_other_parts(node, "this", "low", "high")
     part = parse_expression(node.this)
     low, high = parse_expression(node.args["low"]), parse_expression(node.args["high"])
     return Conjunction((Comparison(part, ">=", low), Comparison(part, "<=", high)))
 
 
-def _is(node: exp.Expression) -> Condition:
+def _parse_is(node: exp.Expression) -> Condition:
     left, right = parse_sides(node)
     if isinstance(right, exp.Null):
         return IsNull(parse_expression(left))
@@ -278,37 +278,37 @@ def _is(node: exp.Expression) -> Condition:
     )
 
 
-def _like(node: exp.Expression) -> Condition:
+def _parse_like(node: exp.Expression) -> Condition:
     refuse_other_parts(node, "this", "expression", "negate")
-    return _perhaps_not(node, Like(parse_expression(node.this), _pattern(node.expression)))
+    return _negate_if_typed(node, Like(parse_expression(node.this), _parse_pattern(node.expression)))
 
 
-def _perhaps_not(node: exp.Expression, holds: Condition) -> Condition:
+def _negate_if_typed(node: exp.Expression, holds: Condition) -> Condition:
     return Negation(holds) if node.args.get("negate") else holds
 
 
-def _pattern(node: exp.Expression) -> str:
+def _parse_pattern(node: exp.Expression) -> str:
     """Return the pattern as it was typed: a backslash stands for itself."""
     return parse_text(node).replace("\\", "\\\\")
 
 
-def _ilike(node: exp.Expression) -> Condition:
+def _parse_ilike(node: exp.Expression) -> Condition:
     """ILIKE is LIKE of the text in lower case. Only ASCII letters change case, as on every engine."""
     refuse_other_parts(node, "this", "expression", "negate")
-    pattern = fold_ascii(_pattern(node.expression), upper=False)
-    return _perhaps_not(node, Like(FunctionCall("lower", (parse_expression(node.this),)), pattern))
+    pattern = fold_ascii(_parse_pattern(node.expression), upper=False)
+    return _negate_if_typed(node, Like(FunctionCall("lower", (parse_expression(node.this),)), pattern))
 
 
 _CONDITIONS: dict[type[exp.Expression], Callable[[exp.Expression], Condition]] = {
-    exp.Paren: _within,
-    exp.Not: _not,
-    exp.And: _both,
-    exp.Or: _either,
-    exp.NEQ: _differs,
-    exp.In: _in,
-    exp.Between: _between,
-    exp.Is: _is,
-    exp.Like: _like,
-    exp.ILike: _ilike,
-    **dict.fromkeys(COMPARISONS, _comparison),
+    exp.Paren: _parse_nested,
+    exp.Not: _parse_not,
+    exp.And: _parse_and,
+    exp.Or: _parse_or,
+    exp.NEQ: _parse_not_equal,
+    exp.In: _parse_in,
+    exp.Between: _parse_between,
+    exp.Is: _parse_is,
+    exp.Like: _parse_like,
+    exp.ILike: _parse_ilike,
+    **dict.fromkeys(COMPARISONS, _parse_comparison),
 }

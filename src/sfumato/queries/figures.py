@@ -33,15 +33,17 @@ def parse_figure(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
         refuse_other_parts(node, "this")
         return parse_figure(node.this, known)
     if isinstance(node, exp.Column):
-        return _known(parse_column_name(node).column, known)
+        return _find_number(parse_column_name(node).column, known)
     if isinstance(node, exp.Literal) and not node.is_string:
         return parse_number(node)
     if isinstance(node, exp.Neg):
         refuse_other_parts(node, "this")
-        return _reckoned(exp.Sub, Fraction(0), parse_figure(node.this, known))
+        return _combine_figures(exp.Sub, Fraction(0), parse_figure(node.this, known))
     if type(node) in _ARITHMETIC:
         refuse_other_parts(node, "this", "expression", "typed", "safe")
-        return _reckoned(type(node), parse_figure(node.this, known), parse_figure(node.expression, known))
+        return _combine_figures(
+            type(node), parse_figure(node.this, known), parse_figure(node.expression, known)
+        )
     return aggregates.parse_aggregate(node)
 
 
@@ -52,7 +54,7 @@ def default_name(shown: Figure) -> str:
     return aggregates.default_name(shown)
 
 
-def _known(name: str, known: Mapping[str, Figure]) -> Figure:
+def _find_number(name: str, known: Mapping[str, Figure]) -> Figure:
     if name.casefold() in known:
         return known[name.casefold()]
     raise PolicyError(
@@ -64,7 +66,7 @@ def _known(name: str, known: Mapping[str, Figure]) -> Figure:
     )
 
 
-def _reckoned(kind: type[exp.Expression], left: Figure, right: Figure) -> Figure:
+def _combine_figures(kind: type[exp.Expression], left: Figure, right: Figure) -> Figure:
     """Return the result of one operation: constants are computed exactly now, aggregates after the noise."""
     sign, compute = _ARITHMETIC[kind]
     if sign == "/" and right == 0:

@@ -129,10 +129,10 @@ class Frame(Generic[AskedQuestion, Parts]):
 
     def per_unit(self, unit: str, **figures: Aggregate) -> Frame[AskedQuestion, Parts]:
         """Return one row for each unit, with sf.count, sf.sum, sf.mean, sf.min or sf.max of its rows."""
-        columns = tuple((name, _of_unit(name, figure)) for name, figure in figures.items())
+        columns = tuple((name, _unit_aggregate(name, figure)) for name, figure in figures.items())
         key = Name(require_name(unit))
         relation = GroupByUnit(self.relation, (key,), ((unit, key), *columns))
-        shown = ", ".join(f"{name}={_text(figure)}" for name, figure in figures.items())
+        shown = ", ".join(f"{name}={_show_aggregate(figure)}" for name, figure in figures.items())
         return self._then(f"per_unit({unit!r}, {shown})", relation=relation)
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[AskedQuestion, Parts]:
@@ -143,7 +143,7 @@ class Frame(Generic[AskedQuestion, Parts]):
     def group_by(self, *columns: str, **computed: str | Expression) -> Frame[AskedQuestion, Parts]:
         """Group by columns, and by expressions under names of their own."""
         plain = tuple((require_name(each), parse_column(each)) for each in columns)
-        others = tuple((name, _expression(each)) for name, each in computed.items())
+        others = tuple((name, _key_expression(each)) for name, each in computed.items())
         shown = ", ".join([*map(repr, columns), *(f"{name}=…" for name in computed)])
         return self._then(f"group_by({shown})", keys=self.keys + plain + others)
 
@@ -151,7 +151,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         """Ask for these aggregates of each group, under these names, after the keys."""
         for name, aggregate in aggregates.items():
             _check_aggregate(name, aggregate)
-        shown = ", ".join(f"{name}={_text(aggregate)}" for name, aggregate in aggregates.items())
+        shown = ", ".join(f"{name}={_show_aggregate(aggregate)}" for name, aggregate in aggregates.items())
         return self.asks.question(self.question(aggregates), f"{self!r}.agg({shown})")
 
     def question(self, aggregates: dict[str, Aggregate]) -> Question:
@@ -188,7 +188,7 @@ class Frame(Generic[AskedQuestion, Parts]):
     def subsample(self, aggregate: Aggregate, *, blocks: int) -> Measure[NoisyFigure]:
         """Ask for the private median of a statistic over so many random blocks of units."""
         self._require_plain("subsample")
-        text = f"{self!r}.subsample({_text(aggregate)}, blocks={blocks})"
+        text = f"{self!r}.subsample({_show_aggregate(aggregate)}, blocks={blocks})"
         return self.asks.subsample(self.relation, aggregate, blocks, text)
 
     def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> Measure[ChosenRange]:
@@ -221,14 +221,14 @@ class Frame(Generic[AskedQuestion, Parts]):
         return replace(self, steps=(*self.steps, step), **changes)
 
 
-def _expression(given: str | Expression) -> Expression:
+def _key_expression(given: str | Expression) -> Expression:
     return parse_column(given) if isinstance(given, str) else given
 
 
 _OF_UNIT: dict[type[Any], str] = {CountOf: "count", SumOf: "sum", MeanOf: "avg"}
 
 
-def _of_unit(name: str, figure: Any) -> UnitAggregate:
+def _unit_aggregate(name: str, figure: Any) -> UnitAggregate:
     if isinstance(figure, QuantileOf) and figure.share in (MINIMUM_SHARE, 1 - MINIMUM_SHARE):
         return UnitAggregate("min" if figure.share == MINIMUM_SHARE else "max", figure.of)
     if type(figure) in _OF_UNIT:
@@ -256,7 +256,7 @@ _NAMES: dict[type[Any], str] = {
 }
 
 
-def _text(aggregate: Any) -> str:
+def _show_aggregate(aggregate: Any) -> str:
     """Return a short text of an aggregate for people; nothing is read back from it."""
     of = "" if aggregate.of is None else str(aggregate.of) if isinstance(aggregate.of, Name) else "…"
     return f"{_NAMES[type(aggregate)]}({of})"

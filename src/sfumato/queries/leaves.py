@@ -39,14 +39,14 @@ def parse_column_name(node: exp.Column) -> Name:
 
 def parse_identifier(node: Any) -> str:
     """Return the text of a plain name."""
-    if not isinstance(node, exp.Identifier) or not _printable(str(node.this)):
+    if not isinstance(node, exp.Identifier) or not _is_printable(str(node.this)):
         raise PolicyError(
             "SF-Q105", "The name of a table or column is expected here.", got=describe_node(node)
         )
     return str(node.this)
 
 
-def _printable(text: str) -> bool:
+def _is_printable(text: str) -> bool:
     """Return whether a text may be typed: the zero character is kept for columns that lowering makes."""
     return "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
@@ -74,7 +74,7 @@ def parse_literal(node: exp.Expression) -> Scalar | None:
 
 def parse_text(node: Any) -> str:
     """Return a text that was typed in single quotes."""
-    if isinstance(node, exp.Literal) and node.is_string and _printable(str(node.this)):
+    if isinstance(node, exp.Literal) and node.is_string and _is_printable(str(node.this)):
         return str(node.this)
     raise PolicyError(
         "SF-Q105", "A text in single quotes is expected here.", got=describe_node(node), try_="'A'"

@@ -45,14 +45,14 @@ def parse_rows(select: exp.Select, known: Known) -> Relation:
     if source is None:
         raise PolicyError("SF-Q103", "The question names no table.", try_="… FROM visits")
     refuse_other_parts(source, "this")
-    relation = _source(source.this, known)
+    relation = _parse_source(source.this, known)
     joins = select.args.get("joins") or ()
     if len(joins) >= MOST_TABLES:
         raise PolicyError(
             "SF-Q113", f"A question may join at most {MOST_TABLES} tables.", got=f"{len(joins) + 1:,}"
         )
     for join in joins:
-        relation = _joined(relation, join, known)
+        relation = _parse_join(relation, join, known)
     where = select.args.get("where")
     if where is not None:
         refuse_other_parts(where, "this")
@@ -77,14 +77,14 @@ def parse_with(select: exp.Select, known: Known) -> Known:
 # ---- sources -----------------------------------------------------------------------------------------------
 
 
-def _source(node: Any, known: Known) -> Relation:
+def _parse_source(node: Any, known: Known) -> Relation:
     if isinstance(node, exp.Table):
         refuse_other_parts(node, "this", "alias")
         name = parse_identifier(node.this)
-        return Alias(known.get(name.casefold(), BaseTable(name)), _alias(node) or name)
+        return Alias(known.get(name.casefold(), BaseTable(name)), _parse_alias(node) or name)
     if isinstance(node, exp.Subquery):
         refuse_other_parts(node, "this", "alias")
-        inner, alias = parse_subquery(node.this, known), _alias(node)
+        inner, alias = parse_subquery(node.this, known), _parse_alias(node)
         return inner if alias is None else Alias(inner, alias)
     raise PolicyError(
         "SF-Q103",
@@ -94,7 +94,7 @@ def _source(node: Any, known: Known) -> Relation:
     )
 
 
-def _alias(node: exp.Expression) -> str | None:
+def _parse_alias(node: exp.Expression) -> str | None:
     alias = node.args.get("alias")
     if alias is None:
         return None
@@ -102,7 +102,7 @@ def _alias(node: exp.Expression) -> str | None:
     return parse_identifier(alias.this)
 
 
-def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
+def _parse_join(left: Relation, join: exp.Expression, known: Known) -> Relation:
     refuse_other_parts(join, "this", "on", "using", "side", "kind")
     side, kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (kind == "OUTER" and side != "LEFT"):
@@ -111,8 +111,8 @@ def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
             f"A {side} {kind} JOIN is not supported.".replace("  ", " "),
             try_="JOIN or LEFT JOIN",
         )
-    right = _source(join.this, known)
-    using = tuple(parse_identifier(_plain(each)) for each in join.args.get("using") or ())
+    right = _parse_source(join.this, known)
+    using = tuple(parse_identifier(_plain_name(each)) for each in join.args.get("using") or ())
     on = Conjunction() if join.args.get("on") is None else parse_condition(join.args["on"])
     return Join(left, right, on, using, optional=side == "LEFT")
 
@@ -120,11 +120,11 @@ def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
 def optional_names(select: exp.Select) -> frozenset[str]:
     """Return the names after USING in a LEFT JOIN, where the column of the right side may be missing."""
     sides = (join for join in select.args.get("joins") or () if join.args.get("side") == "LEFT")
-    named = (_plain(each) for join in sides for each in join.args.get("using") or ())
+    named = (_plain_name(each) for join in sides for each in join.args.get("using") or ())
     return frozenset(parse_identifier(each).casefold() for each in named)
 
 
-def _plain(node: Any) -> Any:
+def _plain_name(node: Any) -> Any:
     return node.this if isinstance(node, exp.Column) else node
 
 
@@ -138,26 +138,26 @@ def parse_subquery(node: Any, known: Known) -> Relation:
     refuse_other_parts(node, "with_", "expressions", "from_", "joins", "where", "group", "having")
     inner = parse_rows(node, parse_with(node, known))
     if node.args.get("group") is not None:
-        return _by_unit(inner, node)
+        return _parse_group_by_unit(inner, node)
     if node.args.get("having") is not None:
         raise PolicyError("SF-Q120", "HAVING needs a GROUP BY.", try_="WHERE")
     if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star):
         refuse_other_parts(node.expressions[0])
         return inner
-    return Projection(inner, _columns(node.expressions))
+    return Projection(inner, _parse_columns(node.expressions))
 
 
-def _by_unit(inner: Relation, node: exp.Select) -> Relation:
+def _parse_group_by_unit(inner: Relation, node: exp.Select) -> Relation:
     refuse_other_parts(node.args["group"], "expressions")
     keys = tuple(parse_group_key(item, node.expressions) for item in node.args["group"].expressions)
     having = None
     if node.args.get("having") is not None:
         refuse_other_parts(node.args["having"], "this")
-        having = parse_condition(_spelled_out(node.args["having"].this, node.expressions))
-    return GroupByUnit(inner, keys, _columns(node.expressions), having)
+        having = parse_condition(_expand_aliases(node.args["having"].this, node.expressions))
+    return GroupByUnit(inner, keys, _parse_columns(node.expressions), having)
 
 
-def _spelled_out(having: exp.Expression, shown: Sequence[exp.Expression]) -> exp.Expression:
+def _expand_aliases(having: exp.Expression, shown: Sequence[exp.Expression]) -> exp.Expression:
     """Return a HAVING condition with the aliases of the SELECT list replaced by what they stand for."""
     aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
 
@@ -170,15 +170,15 @@ def _spelled_out(having: exp.Expression, shown: Sequence[exp.Expression]) -> exp
     return spelled
 
 
-def _columns(items: Sequence[exp.Expression]) -> tuple[tuple[str, Expression], ...]:
-    columns = tuple(_column(item) for item in items)
+def _parse_columns(items: Sequence[exp.Expression]) -> tuple[tuple[str, Expression], ...]:
+    columns = tuple(_parse_output_column(item) for item in items)
     names = [name.casefold() for name, _ in columns]
     if len(set(names)) < len(names):
         raise PolicyError("SF-Q115", "Two columns of a subquery have the same name.", try_="AS another_name")
     return columns
 
 
-def _column(item: exp.Expression) -> tuple[str, Expression]:
+def _parse_output_column(item: exp.Expression) -> tuple[str, Expression]:
     if isinstance(item, exp.Alias):
         refuse_other_parts(item, "this", "alias")
         return parse_identifier(item.args["alias"]), parse_expression(item.this)
@@ -188,14 +188,14 @@ def _column(item: exp.Expression) -> tuple[str, Expression]:
     raise PolicyError("SF-Q118", "A computed column needs a name.", try_="cost * 2 AS double")
 
 
-def _unaliased(item: Any) -> Any:
+def _strip_alias(item: Any) -> Any:
     return item.unalias()
 
 
 def parse_group_key(item: exp.Expression, shown: Sequence[exp.Expression]) -> Expression:
     """Return a key of GROUP BY: an expression, an alias of the SELECT list, or a position in it."""
     if isinstance(item, exp.Literal):
-        return parse_expression(_unaliased(shown[parse_position(item, len(shown))]))
+        return parse_expression(_strip_alias(shown[parse_position(item, len(shown))]))
     aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
     if isinstance(item, exp.Column) and item.args.get("table") is None:
         return parse_expression(aliased.get(parse_column_name(item).column.casefold(), item))

@@ -39,11 +39,13 @@ def start_of_period(place: int, unit: str) -> date | datetime:
 
 def count_periods(moment: date, unit: str) -> Fraction:
     """Return exactly how many periods lie between the start of 1970 and a moment."""
-    whole = _whole(moment, unit)
-    return whole + (_seconds(moment) - _seconds(start_of_period(whole, unit))) / _length(whole, unit)
+    whole = _whole_periods(moment, unit)
+    return whole + (
+        _seconds_since_origin(moment) - _seconds_since_origin(start_of_period(whole, unit))
+    ) / _period_length(whole, unit)
 
 
-def _length(place: int, unit: str) -> int:
+def _period_length(place: int, unit: str) -> int:
     """Return the length of a period in seconds, also of the one that ends after the last date there is."""
     if unit in SECONDS:
         return SECONDS[unit]
@@ -53,16 +55,16 @@ def _length(place: int, unit: str) -> int:
     return 86400 * (7 if unit == "week" else 1)
 
 
-def _whole(moment: date, unit: str) -> int:
+def _whole_periods(moment: date, unit: str) -> int:
     if unit in SECONDS:
-        return math.floor(_seconds(moment) / SECONDS[unit])
+        return math.floor(_seconds_since_origin(moment) / SECONDS[unit])
     if unit in MONTHS:
         return ((moment.year - 1970) * 12 + moment.month - 1) // MONTHS[unit]
     days = (date(moment.year, moment.month, moment.day) - EPOCH).days
     return (days + 3) // 7 if unit == "week" else days
 
 
-def _seconds(moment: date) -> Fraction:
+def _seconds_since_origin(moment: date) -> Fraction:
     """Return the seconds since the start of 1970, in UTC."""
     if not isinstance(moment, datetime):
         return Fraction((moment - EPOCH).days * 86400)

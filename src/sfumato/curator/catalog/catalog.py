@@ -275,12 +275,12 @@ def declare_table(
             why="without a unit of protection nothing can be priced",
             try_='unit=sf.Unit("patient_id", max_rows=20), or unit=sf.ROW when each row is one person',
         )
-    promises = _promises(name, unit, columns or {})
+    promises = _check_columns(name, unit, columns or {})
     require_population(name, unit)
     return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
 
 
-def _promises(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
+def _check_columns(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
     promises = dict(columns)
     for column, promise in promises.items():
         if not isinstance(column, str) or not isinstance(promise, DeclaredColumn):

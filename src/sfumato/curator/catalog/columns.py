@@ -48,10 +48,10 @@ class NumberColumn:
 
     @property
     def ends(self) -> tuple[int, int]:
-        return _nearest(self.low, self.step), _nearest(self.high, self.step)
+        return _nearest_step(self.low, self.step), _nearest_step(self.high, self.step)
 
     def make_stored_column(self, name: str) -> StoredColumn:
-        missing = None if self.missing is None else _nearest(self.missing, self.step)
+        missing = None if self.missing is None else _nearest_step(self.missing, self.step)
         return preparation.StoredGrid(name, *self.ends, self.exponent, missing)
 
     @property
@@ -60,9 +60,11 @@ class NumberColumn:
 
     def to_dict(self) -> dict[str, Any]:
         ends = [str(self.low), str(self.high)]
-        return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step} | _rules(
-            self
-        )
+        return {
+            "between": ends,
+            "exponent": self.exponent,
+            "declared_step": self.declared_step,
+        } | _write_rules(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class DateColumn:
         return Periods(self._place(self.low), self._place(self.high), self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"during": [self.low.isoformat(), self.high.isoformat()]} | _rules(self)
+        return {"during": [self.low.isoformat(), self.high.isoformat()]} | _write_rules(self)
 
     def _place(self, moment: date) -> int:
         return math.floor(count_periods(moment, self.unit))
@@ -115,9 +117,9 @@ class ListedColumn:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "one_of": [_written(value) for value in self.values],
+            "one_of": [_write_value(value) for value in self.values],
             "kind": kind_of_value(self.values[0]),
-        } | _rules(self)
+        } | _write_rules(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class TextColumn:
         return domains.FreeTexts()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"text": True} | _rules(self)
+        return {"text": True} | _write_rules(self)
 
 
 DeclaredColumn = NumberColumn | DateColumn | ListedColumn | TextColumn
@@ -162,10 +164,10 @@ def between(
     unit's first row decides.
     """
     if _is_time(low) or _is_time(high):
-        return _during(low, high, step, missing, constant)
+        return _between_dates(low, high, step, missing, constant)
     bottom, top = exact(low, "low"), exact(high, "high")
     if not bottom < top:
-        raise _crossed(low, high)
+        raise _crossed_bounds(low, high)
     exponent = choose_exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
     instead = None if missing is None else exact(missing, "missing")
     promise = NumberColumn(bottom, top, exponent, step is not None, instead, bool(constant))
@@ -191,12 +193,12 @@ def one_of(
     """
     if not values:
         raise UsageError("SF-C106", "one_of needs at least one value.", try_='sf.one_of("A", "B")')
-    scalars = tuple(_scalar(value) for value in values)
+    scalars = tuple(_require_scalar(value) for value in values)
     if len({kind_of_value(scalar) for scalar in scalars}) > 1:
         raise UsageError("SF-C107", "The values of one_of must all be texts, all numbers or all booleans.")
     if len(set(scalars)) < len(scalars):
         raise UsageError("SF-C108", "one_of lists a value twice.")
-    instead = None if missing is None else _scalar(missing)
+    instead = None if missing is None else _require_scalar(missing)
     _require_inside(instead is None or instead in scalars)
     return ListedColumn(scalars, instead, bool(constant))
 
@@ -213,8 +215,8 @@ def column_from_dict(fields: dict[str, Any]) -> DeclaredColumn:
     if "text" in fields:
         return TextColumn(**rules)
     if "during" in fields:
-        first, last = map(_moment, fields["during"])
-        return DateColumn(first, last, None if missing is None else _moment(missing), **rules)
+        first, last = map(_read_moment, fields["during"])
+        return DateColumn(first, last, None if missing is None else _read_moment(missing), **rules)
     if "between" in fields:
         low, high = map(Fraction, fields["between"])
         instead = None if missing is None else Fraction(missing)
@@ -237,19 +239,19 @@ def kind_of_value(value: Any) -> str:
 # ---- parts -------------------------------------------------------------------------------------------------
 
 
-def _rules(promise: DeclaredColumn) -> dict[str, Any]:
+def _write_rules(promise: DeclaredColumn) -> dict[str, Any]:
     """Return the fields for missing values and constant columns, where they are declared."""
-    missing = {} if promise.missing is None else {"missing": _written(promise.missing)}
+    missing = {} if promise.missing is None else {"missing": _write_value(promise.missing)}
     return missing | ({"constant": True} if promise.constant else {})
 
 
-def _written(value: Scalar) -> Any:
+def _write_value(value: Scalar) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     return str(value) if isinstance(value, Fraction) else value
 
 
-def _moment(text: str) -> date:
+def _read_moment(text: str) -> date:
     return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
 
 
@@ -257,7 +259,7 @@ def _is_time(value: Any) -> TypeGuard[date]:
     return isinstance(value, date)
 
 
-def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> DateColumn:
+def _between_dates(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> DateColumn:
     given = [low, high] + ([] if missing is None else [missing])
     if step is not None or not all(map(_is_time, given)) or len({type(each) for each in given}) > 1:
         raise UsageError(
@@ -269,7 +271,7 @@ def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> Dat
     bottom, top = _in_utc(low), _in_utc(high)
     instead = None if missing is None else _in_utc(missing)
     if not bottom < top:
-        raise _crossed(low, high)
+        raise _crossed_bounds(low, high)
     _require_inside(instead is None or bottom <= instead <= top)
     return DateColumn(bottom, top, instead, bool(constant))
 
@@ -282,7 +284,7 @@ def _in_utc(moment: date) -> date:
     return naive.replace(microsecond=0)
 
 
-def _crossed(low: object, high: object) -> UsageError:
+def _crossed_bounds(low: object, high: object) -> UsageError:
     return UsageError(
         "SF-C104", "The lower bound of between must be below its upper bound.", got=f"between({low}, {high})"
     )
@@ -295,7 +297,7 @@ def _require_inside(inside: bool) -> None:
         )
 
 
-def _scalar(value: Any) -> Scalar:
+def _require_scalar(value: Any) -> Scalar:
     if isinstance(value, str | bool):
         return value
     if isinstance(value, Collection):
@@ -312,7 +314,7 @@ def _scalar(value: Any) -> Scalar:
     return number
 
 
-def _nearest(value: Fraction, step: Fraction) -> int:
+def _nearest_step(value: Fraction, step: Fraction) -> int:
     return math.floor(value / step + Fraction(1, 2))
 
 

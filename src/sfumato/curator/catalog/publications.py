@@ -27,11 +27,11 @@ class Publication:
     request: str
 
     def to_dict(self) -> dict[str, Any]:
-        return {"text": self.text, "spend": _written(self.spend), "request": self.request}
+        return {"text": self.text, "spend": _write_spend(self.spend), "request": self.request}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Publication:
-        return cls(fields["text"], _read(fields["spend"]), fields["request"])
+        return cls(fields["text"], _read_spend(fields["spend"]), fields["request"])
 
 
 class Publications:
@@ -60,15 +60,16 @@ class Publications:
             replace_json(self._path, {"version": VERSION, "published": published})
 
 
-def _written(spend: Mapping[str, Any]) -> dict[str, Any]:
+def _write_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
     """Return a spend with its numbers as exact texts."""
     return {
-        name: _written(value) if isinstance(value, dict) else str(exact(value, name))
+        name: _write_spend(value) if isinstance(value, dict) else str(exact(value, name))
         for name, value in spend.items()
     }
 
 
-def _read(spend: Mapping[str, Any]) -> dict[str, Any]:
+def _read_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: _read(value) if isinstance(value, dict) else Fraction(value) for name, value in spend.items()
+        name: _read_spend(value) if isinstance(value, dict) else Fraction(value)
+        for name, value in spend.items()
     }

@@ -76,7 +76,7 @@ def multiply_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """Return left · right; a constant factor changes only the step, so that no integer grows."""
     one, first = require_number(left, "One side of *")
     other, second = require_number(right, "One side of *")
-    for part, domain, factor in ((one, first, _typed(other)), (other, second, _typed(one))):
+    for part, domain, factor in ((one, first, _constant_value(other)), (other, second, _constant_value(one))):
         if factor:
             return scale_number(part, domain, factor)
     corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
@@ -91,7 +91,7 @@ def scale_number(part: LoweredValue, domain: Numbers, factor: Fraction) -> Lower
     return part.derive_value(part.value, replace(domain, step=domain.step * factor))
 
 
-def _typed(part: LoweredValue) -> Fraction | None:
+def _constant_value(part: LoweredValue) -> Fraction | None:
     """Return the number if it is a constant."""
     if isinstance(part.value, Constant) and part.value.value is not None:
         return part.value.value * number_domain(part).step
@@ -105,7 +105,7 @@ def divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """
     one, first = require_number(left, "One side of /")
     other, second = require_number(right, "One side of /")
-    divisor = _typed(other)
+    divisor = _constant_value(other)
     if divisor:
         return scale_number(one, first, 1 / divisor)
     nearest = max(1, second.low, -second.high)
@@ -184,7 +184,7 @@ def floor_divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValu
     """Return ⌊left / right⌋, which is exact, and missing where right is 0."""
     one, first = require_number(left, "One side of //")
     other, second = require_number(right, "One side of //")
-    divisor = _typed(other)
+    divisor = _constant_value(other)
     if divisor:
         return floor_number(scale_number(one, first, 1 / divisor))
     quotient = _quotient(one, first, other, second, first.step / second.step)
@@ -220,15 +220,15 @@ def clip_number(part: LoweredValue, domain: Numbers, low: int, high: int) -> Low
 
 def take_smaller(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """Return the smaller of two numbers or dates."""
-    return _one_of(left, right, Least, min)
+    return _take_extreme(left, right, Least, min)
 
 
 def take_larger(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     """Return the larger of two numbers or dates."""
-    return _one_of(left, right, Greatest, max)
+    return _take_extreme(left, right, Greatest, max)
 
 
-def _one_of(
+def _take_extreme(
     left: LoweredValue,
     right: LoweredValue,
     kind: Callable[[Value, Value], Least | Greatest],

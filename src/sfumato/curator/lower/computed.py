@@ -69,12 +69,12 @@ def clip_to_norm(
     reach = sum((grid_factor(bound) * bound) ** 2 for bound in bounds[:inner])
     step = reach // _LENGTHS + 1
     (length,) = layers.add_columns([sum_values([Multiply(each, each) for each in fine[:inner]])])
-    entries = tuple(_factor((place + 1) * step, norm, one) for place in range(_LENGTHS))
+    entries = tuple(_clipping_factor((place + 1) * step, norm, one) for place in range(_LENGTHS))
     (factor,) = layers.add_columns([Lookup(Divide(length, Constant(step)), entries)])
     return layers.add_columns([divide_toward_zero(Multiply(each, factor), _FINE * _FINE) for each in fine])
 
 
-def _factor(squared: int, norm: int, one: int) -> int:
+def _clipping_factor(squared: int, norm: int, one: int) -> int:
     """Return the factor after which a vector of this squared length, divided by 2³², is within the norm."""
     return min(one * _FINE, math.isqrt(norm * norm * _FINE**4 // squared))
 

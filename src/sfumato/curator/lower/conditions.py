@@ -50,9 +50,9 @@ def build_predicate(node: Condition, lower: Lower) -> Predicate:
     """Return the predicate of a condition, given how to lower the expressions in it."""
     match node:
         case asked.Comparison(left, operator, asked.Literal(value)) if not isinstance(left, asked.Literal):
-            return _with_literal(lower(left), operator, value, _words(left))
+            return _compare_with_literal(lower(left), operator, value, _quote_name(left))
         case asked.Comparison(asked.Literal(value), operator, right) if not isinstance(right, asked.Literal):
-            return _with_literal(lower(right), _TURNED[operator], value, _words(right))
+            return _compare_with_literal(lower(right), _TURNED[operator], value, _quote_name(right))
         case asked.Comparison(left, operator, right):
             return compare_values(lower(left), operator, lower(right))
         case asked.Like(text, pattern):
@@ -60,7 +60,7 @@ def build_predicate(node: Condition, lower: Lower) -> Predicate:
         case asked.IsNull(part):
             return Missing(lower(part).value)
         case asked.IsTrue(part):
-            return _holds(lower(part), _words(part))
+            return _is_true(lower(part), _quote_name(part))
         case asked.Negation(part):
             return Not(build_predicate(part, lower))
         case asked.Conjunction(parts):
@@ -72,21 +72,23 @@ def build_predicate(node: Condition, lower: Lower) -> Predicate:
 # ---- comparison with a constant ----------------------------------------------------------------------------
 
 
-def _with_literal(part: LoweredValue, operator: str, value: Scalar | None, words: str) -> Predicate:
+def _compare_with_literal(part: LoweredValue, operator: str, value: Scalar | None, words: str) -> Predicate:
     if value is None:
         raise PolicyError("SF-Q134", "A comparison with NULL is never true.", try_="IS NULL")
     match part.domain:
         case Numbers() as domain:
-            place = _number(words, value) / domain.step
+            place = _require_number(words, value) / domain.step
             return compare_with_constant(
-                part, operator, Fraction(_nearest(place)) if domain.rounded else place
+                part, operator, Fraction(_nearest_integer(place)) if domain.rounded else place
             )
         case Periods() as domain:
-            return compare_with_constant(part, operator, count_periods(_moment(words, value), domain.unit))
+            return compare_with_constant(
+                part, operator, count_periods(_require_moment(words, value), domain.unit)
+            )
         case Listed() as domain:
-            return _with_listed(part, domain, operator, value, words)
+            return _compare_listed(part, domain, operator, value, words)
         case FreeTexts():
-            return _spelled(part, operator, value, words)
+            return _compare_free_text(part, operator, value, words)
 
 
 def compare_with_constant(part: LoweredValue, operator: str, place: Fraction) -> Predicate:
@@ -105,31 +107,33 @@ def compare_with_constant(part: LoweredValue, operator: str, place: Fraction) ->
             return Among(value, (int(place),) if place.denominator == 1 else ())
 
 
-def _with_listed(part: LoweredValue, domain: Listed, operator: str, value: Scalar, words: str) -> Predicate:
+def _compare_listed(
+    part: LoweredValue, domain: Listed, operator: str, value: Scalar, words: str
+) -> Predicate:
     if operator == "=":
-        return Among(part.value, (_code(domain, value, words),))
+        return Among(part.value, (_find_code(domain, value, words),))
     if not domain.numbers:
         raise PolicyError(
             "SF-Q110",
             f"{words} has no order, so it cannot be compared with {operator}.",
             try_=f"{words.strip(_QUOTE)} IN (…)",
         )
-    bound = _number(words, value)
+    bound = _require_number(words, value)
     holds = {">=": bound.__le__, ">": bound.__lt__, "<=": bound.__ge__, "<": bound.__gt__}[operator]
     return Among(part.value, tuple(code for code, number in enumerate(domain.numbers) if holds(number)))
 
 
-def _code(domain: Listed, value: Scalar, words: str) -> int:
+def _find_code(domain: Listed, value: Scalar, words: str) -> int:
     """Return the place of a value in a list, by type and value, since to Python True equals 1."""
     for code, listed in enumerate(domain.values):
         if kind_of_value(listed) == kind_of_value(value) and listed == value:
             return code
     raise PolicyError(
-        "SF-Q112", f"{value} is not one of the declared values of {words}.", declared=_some(domain)
+        "SF-Q112", f"{value} is not one of the declared values of {words}.", declared=_show_some(domain)
     )
 
 
-def _spelled(part: LoweredValue, operator: str, value: Scalar, words: str) -> Predicate:
+def _compare_free_text(part: LoweredValue, operator: str, value: Scalar, words: str) -> Predicate:
     if operator != "=":
         raise PolicyError(
             "SF-Q110",
@@ -143,7 +147,7 @@ def _spelled(part: LoweredValue, operator: str, value: Scalar, words: str) -> Pr
     return Spelled(require_text(part), (value,))
 
 
-def _number(words: str, value: Scalar) -> Fraction:
+def _require_number(words: str, value: Scalar) -> Fraction:
     if isinstance(value, Fraction):
         return value
     raise PolicyError(
@@ -153,7 +157,7 @@ def _number(words: str, value: Scalar) -> Fraction:
     )
 
 
-def _moment(words: str, value: Scalar) -> date:
+def _require_moment(words: str, value: Scalar) -> date:
     if isinstance(value, date):
         return value
     moment = parse_moment(value) if isinstance(value, str) else None
@@ -166,9 +170,9 @@ def _moment(words: str, value: Scalar) -> date:
     return moment
 
 
-def _holds(part: LoweredValue, words: str) -> Predicate:
+def _is_true(part: LoweredValue, words: str) -> Predicate:
     if isinstance(part.domain, Listed) and part.domain.values and isinstance(part.domain.values[0], bool):
-        return Among(part.value, (_code(part.domain, True, words),))
+        return Among(part.value, (_find_code(part.domain, True, words),))
     raise PolicyError("SF-Q105", f"{words} is not true or false.", try_="age >= 65")
 
 
@@ -206,7 +210,7 @@ def make_comparable(
             "SF-Q110", "Texts can only be compared with texts, and only with =.", try_="ward = 'A'"
         )
     if isinstance(left.domain, Listed) and isinstance(right.domain, Listed):
-        return _recoded(left, right.domain), right
+        return _recode_list(left, right.domain), right
     if isinstance(left.domain, Listed) or isinstance(right.domain, Listed):
         raise PolicyError(
             "SF-Q110",
@@ -216,7 +220,7 @@ def make_comparable(
     return left, right
 
 
-def _recoded(part: LoweredValue, as_in: Listed) -> LoweredValue:
+def _recode_list(part: LoweredValue, as_in: Listed) -> LoweredValue:
     """Return texts of one list by their places in another; missing where they are not in it."""
     if part.domain == as_in or not isinstance(part.domain, Listed):
         return part
@@ -239,7 +243,7 @@ def match_pattern(part: LoweredValue, pattern: str) -> Predicate:
     if isinstance(part.domain, FreeTexts):
         return Matches(require_text(part), pattern)
     if isinstance(part.domain, Listed) and _is_text(part):
-        matches = re.compile(_expression(pattern), re.DOTALL)
+        matches = re.compile(_regular_expression(pattern), re.DOTALL)
         places = [code for code, value in enumerate(part.domain.values) if matches.fullmatch(str(value))]
         return Among(part.value, tuple(places))
     raise PolicyError(
@@ -249,7 +253,7 @@ def match_pattern(part: LoweredValue, pattern: str) -> Predicate:
     )
 
 
-def _expression(pattern: str) -> str:
+def _regular_expression(pattern: str) -> str:
     pieces = re.findall(r"\\[\s\S]|[\s\S]", pattern)
     wild = {"%": ".*", "_": "."}
     return "".join(wild.get(piece) or re.escape(piece[-1]) for piece in pieces)
@@ -262,15 +266,15 @@ def require_text(part: LoweredValue) -> Text:
     raise AssertionError(part)
 
 
-def _words(node: Expression) -> str:
+def _quote_name(node: Expression) -> str:
     return f"'{str(node)[:80]}'" if isinstance(node, asked.Name) else "This value"
 
 
-def _nearest(place: Fraction) -> int:
+def _nearest_integer(place: Fraction) -> int:
     return math.floor(place + Fraction(1, 2))
 
 
-def _some(domain: Listed) -> str:
+def _show_some(domain: Listed) -> str:
     shown = domain.show_values()
     listed = ", ".join(map(str, shown[:8]))
     return listed if len(shown) <= 8 else f"{listed}, … ({len(shown)} values)"

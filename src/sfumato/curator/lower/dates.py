@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from datetime import date
 
 
-def _days(part: LoweredValue) -> tuple[Value, Periods]:
+def _convert_to_days(part: LoweredValue) -> tuple[Value, Periods]:
     """Return a date or timestamp as days since 1970."""
     domain = part.domain
     if isinstance(domain, Periods) and domain.unit == "day":
         return part.value, domain
     if isinstance(domain, Periods) and domain.unit in SECONDS:
         size = 86400 // SECONDS[domain.unit]
-        value = _floored(part.value, domain.low, size)
+        value = _floor_divide(part.value, domain.low, size)
         return value, Periods(domain.low // size, domain.high // size)
     raise PolicyError("SF-Q131", "A date or a timestamp is expected here.", try_="YEAR(day)")
 
 
-def _floored(value: Value, low: int, size: int) -> Value:
+def _floor_divide(value: Value, low: int, size: int) -> Value:
     up = -(low // size) if low < 0 else 0
     return add_integer(Divide(add_integer(value, up * size), Constant(size)), -up)
 
@@ -44,7 +44,7 @@ def make_field_function(name: str, low: int, high: int) -> Callable[[LoweredValu
     """Return the function that takes a field of the calendar from a date: its year, month, day or weekday."""
 
     def extract_field(part: LoweredValue) -> LoweredValue:
-        days, domain = _days(part)
+        days, domain = _convert_to_days(part)
         years = [day.year for day in (date_of_day(domain.low), date_of_day(domain.high))]
         ends = (years[0], years[1]) if name == "year" else (low, high)
         return part.derive_value(Calendar(days, name), Numbers(*ends))
@@ -67,7 +67,7 @@ def make_clock_function(unit: str, size: int) -> Callable[[LoweredValue], Lowere
             raise PolicyError(
                 "SF-Q131", f"{unit.upper()} needs a timestamp.", try_=f"{unit.upper()}(seen_at)"
             )
-        whole = _floored(part.value, domain.low, SECONDS[unit])
+        whole = _floor_divide(part.value, domain.low, SECONDS[unit])
         up = -(domain.low // SECONDS[unit] // size) if domain.low < 0 else 0
         positive = add_integer(whole, up * size)
         rest = Add(positive, Multiply(Constant(-size), Divide(positive, Constant(size))))
@@ -84,27 +84,28 @@ def truncate_date(part: LoweredValue, unit: str) -> LoweredValue:
     if isinstance(domain, Periods) and domain.unit == "second" and unit in SECONDS:
         size = SECONDS[unit]
         return part.derive_value(
-            _floored(part.value, domain.low, size), Periods(domain.low // size, domain.high // size, unit)
+            _floor_divide(part.value, domain.low, size),
+            Periods(domain.low // size, domain.high // size, unit),
         )
-    days, dates = _days(part)
+    days, dates = _convert_to_days(part)
     if unit == "day":
         return part.derive_value(days, dates)
     if unit == "week":
-        value = _floored(add_integer(days, 3), dates.low + 3, 7)
+        value = _floor_divide(add_integer(days, 3), dates.low + 3, 7)
         return part.derive_value(value, Periods((dates.low + 3) // 7, (dates.high + 3) // 7, unit))
     if unit in MONTHS:
-        return part.derive_value(*_months(days, dates, unit))
+        return part.derive_value(*_convert_to_months(days, dates, unit))
     raise PolicyError(
         "SF-Q131", f"A date cannot be truncated to the {unit}.", try_="'day', 'week', 'month' or 'year'"
     )
 
 
-def _months(days: Value, dates: Periods, unit: str) -> tuple[Value, Periods]:
+def _convert_to_months(days: Value, dates: Periods, unit: str) -> tuple[Value, Periods]:
     """Return periods of months since 1970, counted from the year 1 so that nothing negative is divided."""
     months = Add(Multiply(Calendar(days, "year"), Constant(12)), Add(Calendar(days, "month"), Constant(-1)))
     size = MONTHS[unit]
     value = add_integer(Divide(months, Constant(size)) if size > 1 else months, -1970 * 12 // size)
-    ends = [_month(date_of_day(end)) // size for end in (dates.low, dates.high)]
+    ends = [_months_since_1970(date_of_day(end)) // size for end in (dates.low, dates.high)]
     return value, Periods(ends[0], ends[1], unit)
 
 
@@ -113,7 +114,7 @@ def date_of_day(place: int) -> date:
     return start_of_period(place, "day")
 
 
-def _month(day: date) -> int:
+def _months_since_1970(day: date) -> int:
     return (day.year - 1970) * 12 + day.month - 1
 
 

@@ -43,7 +43,7 @@ long computation; no promise of privacy rests on the limit."""
 
 def lower_expression(node: Expression, scope: Scope) -> LoweredValue:
     """Return what an expression computes from a row."""
-    return _small(_lowered(node, scope))
+    return _limit_size(_lower_node(node, scope))
 
 
 def lower_condition(node: Condition, scope: Scope) -> Predicate:
@@ -53,7 +53,7 @@ def lower_condition(node: Condition, scope: Scope) -> Predicate:
     return simplify_predicate(found)
 
 
-def _lowered(node: Expression, scope: Scope) -> LoweredValue:
+def _lower_node(node: Expression, scope: Scope) -> LoweredValue:
     match node:
         case asked.Name():
             return scope.find_column(node)
@@ -62,9 +62,9 @@ def _lowered(node: Expression, scope: Scope) -> LoweredValue:
         case asked.FunctionCall(function, arguments):
             return apply_function(function, tuple(lower_expression(each, scope) for each in arguments))
         case asked.Case():
-            return _case(node, scope)
+            return _lower_case(node, scope)
         case asked.Truth(of):
-            return _truth(lower_condition(of, scope))
+            return _lower_truth(lower_condition(of, scope))
         case asked.UnitAggregate():
             raise PolicyError(
                 "SF-Q136",
@@ -88,7 +88,7 @@ def lower_literal(value: Scalar | None) -> LoweredValue:
     return LoweredValue(Constant(0), Listed((value,)), True, True)
 
 
-def _case(node: asked.Case, scope: Scope) -> LoweredValue:
+def _lower_case(node: asked.Case, scope: Scope) -> LoweredValue:
     conditions = [lower_condition(when, scope) for when, _ in node.branches]
     every, like_all = unify_domains(
         [lower_expression(then, scope) for _, then in node.branches]
@@ -101,12 +101,12 @@ def _case(node: asked.Case, scope: Scope) -> LoweredValue:
     return LoweredValue(value, like_all.domain, False, all(part.present for part in every))
 
 
-def _truth(holds: Predicate) -> LoweredValue:
+def _lower_truth(holds: Predicate) -> LoweredValue:
     """Return 1 where a condition is true, 0 where it is false, missing where it is unknown."""
     return LoweredValue(Choose(holds, Constant(1), Choose(Not(holds), Constant(0), Constant(None))), TRUTH)
 
 
-def _small(part: LoweredValue) -> LoweredValue:
+def _limit_size(part: LoweredValue) -> LoweredValue:
     _require_small(part.value)
     if isinstance(part.domain, Numbers) and part.domain.bound * part.domain.step > FARTHEST:
         raise PolicyError("SF-Q132", "This number could be too large to show.", try_="a smaller factor")
@@ -114,7 +114,7 @@ def _small(part: LoweredValue) -> LoweredValue:
 
 
 def _require_small(part: Any) -> None:
-    if _parts(part) > MOST_PARTS:
+    if _count_parts(part) > MOST_PARTS:
         raise PolicyError("SF-Q113", "This computation is too long.", try_="fewer steps, or ROUND in between")
 
 
@@ -126,7 +126,7 @@ def _require_representable(value: Any) -> None:
         raise grid_too_fine("This computation")
 
 
-def _parts(node: Any) -> int:
+def _count_parts(node: Any) -> int:
     """Return how many parts a value is written with; a part that is repeated counts each time."""
     total, stack = 0, [node]
     while stack and total <= MOST_PARTS:
@@ -136,12 +136,12 @@ def _parts(node: Any) -> int:
         else:
             total += 1
             _require_representable(each)
-            parts = _written(each)
+            parts = _written_parts(each)
             stack.extend(part for part in parts if is_dataclass(part) or isinstance(part, tuple))
     return total
 
 
-def _written(node: Any) -> list[Any]:
+def _written_parts(node: Any) -> list[Any]:
     """Return the parts of a value as often as SQL writes them: a minimum is tested, then chosen."""
     if isinstance(node, Least | Greatest):
         return 2 * compared(node)

@@ -86,9 +86,9 @@ def unify_domains(parts: list[LoweredValue], what: str) -> tuple[list[LoweredVal
     if not known:
         raise PolicyError("SF-Q134", f"{what} is always NULL.", try_="a value other than NULL")
     if all(isinstance(part.domain, Listed) for part in known):
-        return _listed_together(parts, known)
+        return _unify_lists(parts, known)
     if all(isinstance(part.domain, Periods) for part in known):
-        return _periods_together(parts, known)
+        return _unify_periods(parts, known)
     if any(isinstance(part.domain, FreeTexts) for part in known):
         raise PolicyError(
             "SF-Q110", f"{what} cannot return a free text.", try_="numbers, dates or listed texts"
@@ -99,7 +99,7 @@ def unify_domains(parts: list[LoweredValue], what: str) -> tuple[list[LoweredVal
     return same, LoweredValue(Constant(0), hull)
 
 
-def _listed_together(
+def _unify_lists(
     parts: list[LoweredValue], known: list[LoweredValue]
 ) -> tuple[list[LoweredValue], LoweredValue]:
     lists = [part.domain.values for part in known if isinstance(part.domain, Listed)]
@@ -108,10 +108,10 @@ def _listed_together(
         raise PolicyError(
             "SF-Q110", "Texts, numbers and booleans cannot be mixed in one column.", try_="values of one type"
         )
-    return [_placed(part, values) for part in parts], LoweredValue(Constant(0), Listed(values))
+    return [_recode_list(part, values) for part in parts], LoweredValue(Constant(0), Listed(values))
 
 
-def _placed(part: LoweredValue, values: tuple[Scalar, ...]) -> LoweredValue:
+def _recode_list(part: LoweredValue, values: tuple[Scalar, ...]) -> LoweredValue:
     if part is MISSING or not isinstance(part.domain, Listed):
         return part
     places = tuple(values.index(value) for value in part.domain.values)
@@ -122,7 +122,7 @@ def _placed(part: LoweredValue, values: tuple[Scalar, ...]) -> LoweredValue:
     return part.derive_value(Lookup(part.value, places), Listed(values))
 
 
-def _periods_together(
+def _unify_periods(
     parts: list[LoweredValue], known: list[LoweredValue]
 ) -> tuple[list[LoweredValue], LoweredValue]:
     units = {part.domain.unit for part in known if isinstance(part.domain, Periods)}
@@ -200,54 +200,54 @@ class Function:
     """The name that people type; None where SQL has an operator or a syntax of its own."""
 
 
-def _one(lower: Callable[..., LoweredValue], sql: str | None = None) -> Function:
+def _unary(lower: Callable[..., LoweredValue], sql: str | None = None) -> Function:
     return Function(lower, 1, 1, sql)
 
 
-def _two(lower: Callable[..., LoweredValue], sql: str | None = None) -> Function:
+def _binary(lower: Callable[..., LoweredValue], sql: str | None = None) -> Function:
     return Function(lower, 2, 2, sql)
 
 
 # The keys stand in request hashes, so they are never renamed.
 FUNCTIONS: dict[str, Function] = {
-    "add": _two(_plus),
-    "subtract": _two(_minus),
-    "multiply": _two(arithmetic.multiply_numbers),
-    "divide": _two(arithmetic.divide_numbers),
-    "integer_divide": _two(arithmetic.floor_divide_numbers),
-    "modulo": _two(arithmetic.take_modulo),
-    "negate": _one(arithmetic.negate_number),
-    "abs": _one(_absolute, "ABS"),
-    "sign": _one(_sign, "SIGN"),
-    "floor": _one(arithmetic.floor_number, "FLOOR"),
-    "ceil": _one(arithmetic.ceil_number, "CEIL"),
+    "add": _binary(_plus),
+    "subtract": _binary(_minus),
+    "multiply": _binary(arithmetic.multiply_numbers),
+    "divide": _binary(arithmetic.divide_numbers),
+    "integer_divide": _binary(arithmetic.floor_divide_numbers),
+    "modulo": _binary(arithmetic.take_modulo),
+    "negate": _unary(arithmetic.negate_number),
+    "abs": _unary(_absolute, "ABS"),
+    "sign": _unary(_sign, "SIGN"),
+    "floor": _unary(arithmetic.floor_number, "FLOOR"),
+    "ceil": _unary(arithmetic.ceil_number, "CEIL"),
     "round": Function(_round, 1, 2, "ROUND"),
-    "power": _two(_power, "POWER"),
+    "power": _binary(_power, "POWER"),
     "least": Function(_reduce_pairs(arithmetic.take_smaller), 1, MOST_ARGUMENTS, "LEAST"),
     "greatest": Function(_reduce_pairs(arithmetic.take_larger), 1, MOST_ARGUMENTS, "GREATEST"),
     "coalesce": Function(_coalesce, 1, MOST_ARGUMENTS, "COALESCE"),
-    "nullif": _two(_nullif, "NULLIF"),
-    "year": _one(dates.make_field_function("year", 0, 0), "YEAR"),
-    "quarter": _one(dates.extract_quarter, "QUARTER"),
-    "month": _one(dates.make_field_function("month", 1, 12), "MONTH"),
-    "day": _one(dates.make_field_function("day", 1, 31), "DAY"),
-    "weekday": _one(dates.make_field_function("weekday", 1, 7), "ISODOW"),
-    "hour": _one(dates.make_clock_function("hour", 24), "HOUR"),
-    "minute": _one(dates.make_clock_function("minute", 60), "MINUTE"),
-    "second": _one(dates.make_clock_function("second", 60), "SECOND"),
-    "days_between": _two(_days_between),
+    "nullif": _binary(_nullif, "NULLIF"),
+    "year": _unary(dates.make_field_function("year", 0, 0), "YEAR"),
+    "quarter": _unary(dates.extract_quarter, "QUARTER"),
+    "month": _unary(dates.make_field_function("month", 1, 12), "MONTH"),
+    "day": _unary(dates.make_field_function("day", 1, 31), "DAY"),
+    "weekday": _unary(dates.make_field_function("weekday", 1, 7), "ISODOW"),
+    "hour": _unary(dates.make_clock_function("hour", 24), "HOUR"),
+    "minute": _unary(dates.make_clock_function("minute", 60), "MINUTE"),
+    "second": _unary(dates.make_clock_function("second", 60), "SECOND"),
+    "days_between": _binary(_days_between),
     **{
-        f"truncate_{unit}": _one(lambda part, unit=unit: dates.truncate_date(part, unit))
+        f"truncate_{unit}": _unary(lambda part, unit=unit: dates.truncate_date(part, unit))
         for unit in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
     },
-    "lower": _one(texts.make_case_function("LOWER", upper=False), "LOWER"),
-    "upper": _one(texts.make_case_function("UPPER", upper=True), "UPPER"),
-    "length": _one(texts.measure_text, "LENGTH"),
-    "starts_with": _two(texts.make_text_test("", "%"), "STARTS_WITH"),
-    "ends_with": _two(texts.make_text_test("%", ""), "ENDS_WITH"),
-    "contains": _two(texts.make_text_test("%", "%"), "CONTAINS"),
+    "lower": _unary(texts.make_case_function("LOWER", upper=False), "LOWER"),
+    "upper": _unary(texts.make_case_function("UPPER", upper=True), "UPPER"),
+    "length": _unary(texts.measure_text, "LENGTH"),
+    "starts_with": _binary(texts.make_text_test("", "%"), "STARTS_WITH"),
+    "ends_with": _binary(texts.make_text_test("%", ""), "ENDS_WITH"),
+    "contains": _binary(texts.make_text_test("%", "%"), "CONTAINS"),
     "substring": Function(texts.take_substring, 2, 3, "SUBSTRING"),
-    "left": _two(texts.take_left, "LEFT"),
+    "left": _binary(texts.take_left, "LEFT"),
 }
 """The closed list, by the names that questions and request hashes use."""
 
@@ -257,12 +257,14 @@ def apply_function(name: str, arguments: tuple[LoweredValue, ...]) -> LoweredVal
     function = FUNCTIONS[name]
     if not function.fewest <= len(arguments) <= function.most:
         raise PolicyError(
-            "SF-Q135", f"{function.sql or name.upper()} takes {_number(function)}.", got=str(len(arguments))
+            "SF-Q135",
+            f"{function.sql or name.upper()} takes {_describe_arity(function)}.",
+            got=str(len(arguments)),
         )
     return function.lower(*arguments)
 
 
-def _number(function: Function) -> str:
+def _describe_arity(function: Function) -> str:
     if function.fewest == function.most:
         return "1 argument" if function.most == 1 else f"{function.most} arguments"
     return f"{function.fewest} to {function.most} arguments"

@@ -41,8 +41,8 @@ def lower_join(relation: asked.Join, left: RowSource, right: RowSource) -> RowSo
     _require_one_home(left.tables + right.tables)
     if not right.table.is_public:
         _require_one_population(left.table, right.table)
-    terms = _terms(relation.on)
-    return _paired(left, right, relation.using, terms, relation.optional)
+    terms = _split_conjunction(relation.on)
+    return _pair_rows(left, right, relation.using, terms, relation.optional)
 
 
 def _require_one_home(tables: tuple[Table, ...]) -> None:
@@ -66,12 +66,12 @@ def _require_one_population(left: Table, right: Table) -> None:
         )
 
 
-def _paired(
+def _pair_rows(
     left: RowSource, right: RowSource, using: tuple[str, ...], terms: tuple[Condition, ...], optional: bool
 ) -> RowSource:
     """Return pairs with equal units or equal values; the other conditions of the join filter the pairs."""
-    same_unit, match = not right.table.is_public, _Match.of(left.scope, right.scope, using, terms)
-    match.check(same_unit, optional, right.where == Every(), left.table)
+    same_unit, match = not right.table.is_public, _Match.from_terms(left.scope, right.scope, using, terms)
+    match.require_supported(same_unit, optional, right.where == Every(), left.table)
     each = right.max_rows if same_unit else _multiplicity(match.pairs, right)
     most = left.max_rows * max(each, 1)
     if most > MOST_ROWS:
@@ -100,7 +100,9 @@ class _Match:
     rest: tuple[Condition, ...]
 
     @classmethod
-    def of(cls, left: Scope, right: Scope, using: tuple[str, ...], terms: tuple[Condition, ...]) -> _Match:
+    def from_terms(
+        cls, left: Scope, right: Scope, using: tuple[str, ...], terms: tuple[Condition, ...]
+    ) -> _Match:
         units, pairs, rest = False, [], []
         for name in map(asked.Name, using):
             if left.is_unit(name) and right.is_unit(name):
@@ -108,7 +110,7 @@ class _Match:
             else:
                 pairs.append(make_comparable(left.find_column(name), right.find_column(name)))
         for term in terms:
-            pair = _equal(term, left, right)
+            pair = _find_equated(term, left, right)
             if _equates_units(term, left, right):
                 units = True
             elif pair is not None:
@@ -117,7 +119,7 @@ class _Match:
                 rest.append(term)
         return cls(units, tuple(pairs), tuple(rest))
 
-    def check(self, same_unit: bool, optional: bool, whole: bool, table: Table) -> None:
+    def require_supported(self, same_unit: bool, optional: bool, whole: bool, table: Table) -> None:
         if same_unit and not self.units:
             raise PolicyError(
                 "SF-Q140",
@@ -138,10 +140,10 @@ class _Match:
             )
 
 
-def _terms(condition: Condition) -> tuple[Condition, ...]:
+def _split_conjunction(condition: Condition) -> tuple[Condition, ...]:
     """Return the terms of a conjunction."""
     if isinstance(condition, asked.Conjunction):
-        return tuple(term for part in condition.parts for term in _terms(part))
+        return tuple(term for part in condition.parts for term in _split_conjunction(part))
     return (condition,)
 
 
@@ -153,21 +155,21 @@ def _equates_units(term: Condition, left: Scope, right: Scope) -> bool:
     return False
 
 
-def _equal(term: Condition, left: Scope, right: Scope) -> tuple[LoweredValue, LoweredValue] | None:
+def _find_equated(term: Condition, left: Scope, right: Scope) -> tuple[LoweredValue, LoweredValue] | None:
     """Return two values, one of each side, that a term equates, or None."""
     match term:
         case asked.Comparison(one, "=", other):
             for first, second in ((one, other), (other, one)):
-                if _is_of(first, left) and _is_of(second, right):
+                if _names_column(first, left) and _names_column(second, right):
                     return make_comparable(lower_expression(first, left), lower_expression(second, right))
     return None
 
 
-def _is_of(node: Expression, scope: Scope) -> bool:
-    return isinstance(node, asked.Name) and _known(node, scope)
+def _names_column(node: Expression, scope: Scope) -> bool:
+    return isinstance(node, asked.Name) and _has_column(node, scope)
 
 
-def _known(name: Name, scope: Scope) -> bool:
+def _has_column(name: Name, scope: Scope) -> bool:
     try:
         scope.find_column(name)
     except PolicyError:

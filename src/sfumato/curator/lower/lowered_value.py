@@ -71,7 +71,7 @@ def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers
     if isinstance(domain, Numbers):
         return part, domain
     if isinstance(domain, Listed) and domain.values and not isinstance(domain.values[0], str):
-        weights, step = _weights(domain)
+        weights, step = _listed_integers(domain)
         listed = Numbers(min(weights), max(weights), step)
         return part.derive_value(Lookup(part.value, weights), listed), listed
     if part is MISSING:
@@ -83,23 +83,23 @@ def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers
     )
 
 
-def _weights(domain: Listed) -> tuple[tuple[int, ...], Fraction]:
+def _listed_integers(domain: Listed) -> tuple[tuple[int, ...], Fraction]:
     """Return the listed numbers on their common step, or on one like that of `between` if it is too fine."""
     numbers = [Fraction(value) for value in domain.values]  # type: ignore[arg-type]
-    step = _common(numbers)
+    step = _common_step(numbers)
     if max(abs(each / step) for each in numbers) > 2**STEPS:
         step = Fraction(2) ** choose_exponent(max(map(abs, numbers)))
     return tuple(math.floor(each / step + Fraction(1, 2)) for each in numbers), step
 
 
-def _common(numbers: list[Fraction]) -> Fraction:
+def _common_step(numbers: list[Fraction]) -> Fraction:
     common = Fraction(0)
     for each in numbers:
-        common = _divisor(common, each)
+        common = _common_divisor(common, each)
     return common or Fraction(1)
 
 
-def _divisor(one: Fraction, other: Fraction) -> Fraction:
+def _common_divisor(one: Fraction, other: Fraction) -> Fraction:
     """Return the largest step that both are multiples of."""
     return Fraction(
         math.gcd(one.numerator * other.denominator, other.numerator * one.denominator),
@@ -111,7 +111,7 @@ def align_steps(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue
     """Return the numbers on one step: exact, unless that would need too large integers."""
     numbers = [require_number(part, what) for part in parts]
     known = [domain for part, domain in numbers if part is not MISSING]
-    step = _common([domain.step for domain in known])
+    step = _common_step([domain.step for domain in known])
     largest = max((domain.bound * int(domain.step / step) for domain in known), default=0)
     bits = max(0, largest.bit_length() - 60)
     every = [part if part is MISSING else _on_step(part, domain, step, bits) for part, domain in numbers]

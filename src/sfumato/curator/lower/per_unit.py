@@ -32,18 +32,22 @@ if TYPE_CHECKING:
 
 def lower_group_by_unit(relation: asked.GroupByUnit, inner: RowSource) -> RowSource:
     """Return one row for each unit and key: aggregates become columns, the rest is computed from them."""
-    at, keys = inner.next_at, _Keys.of(relation.keys, inner)
-    figures = _Figures(inner, alone=not keys.values)
-    columns = tuple((name, figures.read(keys.read(each))) for name, each in relation.columns)
-    having = None if relation.having is None else figures.read(keys.read(relation.having))
-    scope = Scope((*keys.fields(at), *figures.fields()), "this subquery")
+    at, keys = inner.next_at, _Keys.from_expressions(relation.keys, inner)
+    aggregates = _Aggregates(inner, alone=not keys.values)
+    columns = tuple(
+        (name, aggregates.replace_aggregates(keys.replace_keys(each))) for name, each in relation.columns
+    )
+    having = (
+        None if relation.having is None else aggregates.replace_aggregates(keys.replace_keys(relation.having))
+    )
+    scope = Scope((*keys.make_fields(at), *aggregates.make_fields()), "this subquery")
     shown = tuple(lower_output_column(name, each, scope) for name, each in columns)
     where = Every() if having is None else lower_condition(having, scope)
     rows = engine.PerUnit(
-        inner.rows, inner.where, tuple(key.value for key in keys.values), tuple(figures.known), at
+        inner.rows, inner.where, tuple(key.value for key in keys.values), tuple(aggregates.known), at
     )
     apart = {place: key for place, key in enumerate(keys.values) if not key.constant}
-    cells = math.prod(_size(key) + 1 for key in apart.values())
+    cells = math.prod(_domain_size(key) + 1 for key in apart.values())
     return replace(
         inner,
         rows=rows,
@@ -67,7 +71,7 @@ class _Keys:
     """The other keys."""
 
     @classmethod
-    def of(cls, keys: tuple[Expression, ...], inner: RowSource) -> _Keys:
+    def from_expressions(cls, keys: tuple[Expression, ...], inner: RowSource) -> _Keys:
         units = frozenset(
             place
             for place, key in enumerate(keys)
@@ -83,22 +87,25 @@ class _Keys:
             )
         others = [key for place, key in enumerate(keys) if place not in units]
         return cls(
-            keys, inner.scope, units, tuple(_key(lower_expression(key, inner.scope)) for key in others)
+            keys,
+            inner.scope,
+            units,
+            tuple(_require_listed_key(lower_expression(key, inner.scope)) for key in others),
         )
 
-    def fields(self, at: int) -> list[Field]:
+    def make_fields(self, at: int) -> list[Field]:
         others = iter(enumerate(self.values))
         return [
-            Field(_hidden(f"k{place}"), (), None if place in self.units else _as_key(*next(others), at))
+            Field(_hidden_name(f"k{place}"), (), None if place in self.units else _as_key(*next(others), at))
             for place in range(len(self.asked_for))
         ]
 
-    def read(self, node: Any) -> Any:
+    def replace_keys(self, node: Any) -> Any:
         """Return an expression with repetitions of a key replaced by that key's column."""
         for place, key in enumerate(self.asked_for):
             if node == key or self._same(node, key):
-                return asked.Name(_hidden(f"k{place}"))
-        return _rebuilt(node, self.read, stop=asked.UnitAggregate)
+                return asked.Name(_hidden_name(f"k{place}"))
+        return _rebuild_node(node, self.replace_keys, stop=asked.UnitAggregate)
 
     def _same(self, node: Any, key: Expression) -> bool:
         return (
@@ -112,7 +119,7 @@ def _as_key(place: int, key: LoweredValue, at: int) -> LoweredValue:
     return LoweredValue(Column(at, f"k{place}"), key.domain, key.constant, key.present)
 
 
-def _rebuilt(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = None) -> Any:
+def _rebuild_node(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = None) -> Any:
     """Return a value with its parts changed."""
     if isinstance(node, tuple):
         return tuple(change(part) for part in node)
@@ -125,7 +132,7 @@ def _rebuilt(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = N
     return replace(rebuilt, **{each.name: change(getattr(node, each.name)) for each in fields(node)})
 
 
-def _key(part: LoweredValue) -> LoweredValue:
+def _require_listed_key(part: LoweredValue) -> LoweredValue:
     if isinstance(part.domain, FreeTexts):
         raise PolicyError(
             "SF-Q109", "A subquery cannot group by a free text.", try_="GROUP BY the unit alone"
@@ -133,14 +140,14 @@ def _key(part: LoweredValue) -> LoweredValue:
     return part
 
 
-def _size(part: LoweredValue) -> int:
+def _domain_size(part: LoweredValue) -> int:
     if isinstance(part.domain, FreeTexts):
         raise AssertionError("keys are listed values")
     return part.domain.size
 
 
 @dataclass(slots=True)
-class _Figures:
+class _Aggregates:
     """The aggregates of a unit's rows, as columns under names that no one can type."""
 
     inner: RowSource
@@ -149,17 +156,17 @@ class _Figures:
     """The columns of the unit's row, each once: one column may serve several aggregates."""
     computed: list[LoweredValue] = field(default_factory=list)
 
-    def fields(self) -> list[Field]:
-        return [Field(_hidden(f"f{i}"), (), part) for i, part in enumerate(self.computed)]
+    def make_fields(self) -> list[Field]:
+        return [Field(_hidden_name(f"f{i}"), (), part) for i, part in enumerate(self.computed)]
 
-    def read(self, node: Any) -> Any:
+    def replace_aggregates(self, node: Any) -> Any:
         """Return an expression with aggregates of the unit's rows replaced by names of columns."""
         if not isinstance(node, asked.UnitAggregate):
-            return _rebuilt(node, self.read)
-        self.computed.append(self._figure(node))
-        return asked.Name(_hidden(f"f{len(self.computed) - 1}"))
+            return _rebuild_node(node, self.replace_aggregates)
+        self.computed.append(self._aggregate(node))
+        return asked.Name(_hidden_name(f"f{len(self.computed) - 1}"))
 
-    def _figure(self, node: asked.UnitAggregate) -> LoweredValue:
+    def _aggregate(self, node: asked.UnitAggregate) -> LoweredValue:
         """Return an aggregate, computed from the columns."""
         if node.of is None:
             return self._column(engine.Counted(), Numbers(1, self.inner.max_rows))
@@ -207,5 +214,5 @@ def _unless_none(total: LoweredValue, there: LoweredValue) -> LoweredValue:
     return total.derive_value(value, total.domain, there, total=False)
 
 
-def _hidden(name: str) -> str:
+def _hidden_name(name: str) -> str:
     return f"\0{name}"

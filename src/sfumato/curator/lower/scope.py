@@ -96,7 +96,9 @@ class Scope:
 
         A declared column hides a unit of the same name.
         """
-        near = [each for each in self.fields if _alike(each.name, name.column) and self._under(each, name)]
+        near = [
+            each for each in self.fields if _same_name(each.name, name.column) and self._under(each, name)
+        ]
         for found in (
             [each for each in near if each.name == name.column and each.holds is not None],
             [each for each in near if each.holds is not None],
@@ -115,7 +117,7 @@ class Scope:
     def _under(self, field: Field, name: Name) -> bool:
         if name.table is None:
             return not field.hidden
-        return any(_alike(table, name.table) for table in field.tables)
+        return any(_same_name(table, name.table) for table in field.tables)
 
     def _unknown(self, name: Name, why: str) -> PolicyError:
         named = [each for each in self.fields if not each.name.startswith("\0")]
@@ -128,5 +130,5 @@ class Scope:
         )
 
 
-def _alike(one: str, other: str) -> bool:
+def _same_name(one: str, other: str) -> bool:
     return one.casefold() == other.casefold()

@@ -31,7 +31,7 @@ def measure_text(part: LoweredValue) -> LoweredValue:
     """Return LENGTH of a text, in characters."""
     if isinstance(part.domain, FreeTexts):
         return part.derive_value(Length(require_text(part)), Numbers(0, LONGEST_TEXT))
-    lengths = [len(word) for word in _words(part, "LENGTH needs a text.")]
+    lengths = [len(word) for word in _listed_texts(part, "LENGTH needs a text.")]
     return part.derive_value(Lookup(part.value, tuple(lengths)), Numbers(min(lengths), max(lengths)))
 
 
@@ -41,8 +41,8 @@ def make_case_function(name: str, *, upper: bool) -> Callable[[LoweredValue], Lo
     def change_case(part: LoweredValue) -> LoweredValue:
         if isinstance(part.domain, FreeTexts):
             return LoweredValue(Folded(require_text(part), upper), part.domain, part.constant, part.present)
-        return _rewritten(
-            part, [fold_ascii(word, upper=upper) for word in _words(part, f"{name} needs a text.")]
+        return _rewrite_list(
+            part, [fold_ascii(word, upper=upper) for word in _listed_texts(part, f"{name} needs a text.")]
         )
 
     return change_case
@@ -61,8 +61,12 @@ def take_substring(part: LoweredValue, start: LoweredValue, size: LoweredValue |
         if size is None
         else first + require_typed_integer(size, "The length of SUBSTRING and LEFT", range(LONGEST_TEXT + 1))
     )
-    return _rewritten(
-        part, [word[first:last] for word in _words(part, "SUBSTRING and LEFT need a column of listed texts.")]
+    return _rewrite_list(
+        part,
+        [
+            word[first:last]
+            for word in _listed_texts(part, "SUBSTRING and LEFT need a column of listed texts.")
+        ],
     )
 
 
@@ -71,7 +75,7 @@ def take_left(part: LoweredValue, size: LoweredValue) -> LoweredValue:
     return take_substring(part, literal_number(Fraction(1)), size)
 
 
-def _rewritten(part: LoweredValue, words: list[str]) -> LoweredValue:
+def _rewrite_list(part: LoweredValue, words: list[str]) -> LoweredValue:
     different = tuple(dict.fromkeys(words))
     places = tuple(different.index(word) for word in words)
     if places == tuple(range(len(places))):
@@ -79,7 +83,7 @@ def _rewritten(part: LoweredValue, words: list[str]) -> LoweredValue:
     return part.derive_value(Lookup(part.value, places), Listed(different))
 
 
-def _words(part: LoweredValue, refusal: str) -> list[str]:
+def _listed_texts(part: LoweredValue, refusal: str) -> list[str]:
     """Return the texts of a public list."""
     if isinstance(part.domain, Listed) and part.domain.values and isinstance(part.domain.values[0], str):
         return [str(value) for value in part.domain.values]

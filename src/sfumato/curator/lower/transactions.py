@@ -34,8 +34,8 @@ def build_transactions(
 
     `features` is one column that lists the items by name, or several that each say whether an item is there.
     """
-    found = _by_name(source, features[0]) if len(features) == 1 else None
-    items = found or [(name, _there(source, name)) for name in features]
+    found = _items_by_name(source, features[0]) if len(features) == 1 else None
+    items = found or [(name, _item_present(source, name)) for name in features]
     if not 2 <= len(items) <= MOST_ITEMS:
         raise PolicyError(
             "SF-E122", "Itemsets need 2 to 5,000 items.", items=f"{len(items):,}", try_="fewer items"
@@ -47,15 +47,15 @@ def build_transactions(
     return united, [name for name, _ in items], [Column(at, f"f{place}") for place in range(len(items))]
 
 
-def _by_name(source: RowSource, name: str) -> list[tuple[Shown, Predicate]] | None:
+def _items_by_name(source: RowSource, name: str) -> list[tuple[Shown, Predicate]] | None:
     """Return the items that a column lists, each with the predicate that it is there."""
     part = lower_expression(Name(name), source.scope)
     if not isinstance(part.domain, Listed):
-        raise _unlisted(name)
+        raise _unlisted_items(name)
     return [(item, Among(part.value, (place,))) for place, item in enumerate(part.domain.show_values())]
 
 
-def _there(source: RowSource, name: str) -> Predicate:
+def _item_present(source: RowSource, name: str) -> Predicate:
     """Return the predicate that an item is there: its column is above 0, or true."""
     part = lower_expression(Name(name), source.scope)
     if isinstance(part.domain, Numbers):
@@ -67,10 +67,10 @@ def _there(source: RowSource, name: str) -> Predicate:
             if isinstance(each, bool | Fraction) and each > 0
         )
         return Among(part.value, tuple(present))
-    raise _unlisted(name)
+    raise _unlisted_items(name)
 
 
-def _unlisted(name: str) -> PolicyError:
+def _unlisted_items(name: str) -> PolicyError:
     return PolicyError(
         "SF-E122",
         f"'{name}' does not list items.",

@@ -205,7 +205,9 @@ class Question:
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Every aggregate that the answer needs, each once: shown, compared in HAVING or sorted by."""
         used = [each.shows for each in self.outputs] + [each.by for each in self.order]
-        figures = [each for each in used if not isinstance(each, GroupKey)] + list(_compared(self.having))
+        figures = [each for each in used if not isinstance(each, GroupKey)] + list(
+            _compared_figures(self.having)
+        )
         return tuple(dict.fromkeys(part for each in figures for part in list_aggregates(each)))
 
     @property
@@ -231,12 +233,12 @@ def list_aggregates(figure: Figure) -> tuple[Aggregate, ...]:
             return (figure,)
 
 
-def _compared(having: Having | None) -> Iterator[Figure]:
+def _compared_figures(having: Having | None) -> Iterator[Figure]:
     match having:
         case HavingComparison(left, _, right):
             yield from (left, right)
         case HavingNot(part):
-            yield from _compared(part)
+            yield from _compared_figures(part)
         case HavingAnd(left, right) | HavingOr(left, right):
-            yield from _compared(left)
-            yield from _compared(right)
+            yield from _compared_figures(left)
+            yield from _compared_figures(right)
