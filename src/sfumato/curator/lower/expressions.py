@@ -24,7 +24,7 @@ from sfumato.engines.values import (
     Lookup,
     Not,
     Predicate,
-    compared,
+    flatten_extremes,
 )
 from sfumato.errors import PolicyError
 
@@ -141,7 +141,7 @@ def _parts(node: Any) -> int:
 def _written(node: Any) -> list[Any]:
     """The parts of a value as often as an engine is told them: the smallest is tested, then chosen."""
     if isinstance(node, Least | Greatest):
-        return 2 * compared(node)
+        return 2 * flatten_extremes(node)
     parts = [getattr(node, field.name) for field in fields(node)]
     return 2 * parts if isinstance(node, Among) and not node.values else parts
 
