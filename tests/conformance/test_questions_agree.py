@@ -17,7 +17,7 @@ from conformance.generate import ask, ask_sizes
 from conformance.worlds import World, make
 from sfumato.curator.lower import expressions
 from sfumato.curator.lower.functions import FUNCTIONS
-from sfumato.curator.plan.plan import Plan
+from sfumato.curator.plan.plan import QuestionPlan
 from sfumato.engines.program import CellHistogram, CellSums, Counted, KeyedSums, UnitFigures
 from sfumato.engines.rows import ALL, Bounded, Largest, PerUnit, Scan, Smallest, Total, UnitSizes
 from sfumato.engines.values import (
@@ -57,7 +57,7 @@ class Asking:
         assert duck == postgres, (about, program)
 
 
-def _plans(world: World, draw: random.Random, number: int) -> Iterator[tuple[str, Plan]]:
+def _plans(world: World, draw: random.Random, number: int) -> Iterator[tuple[str, QuestionPlan]]:
     for i in range(number):
         try:
             case = ask_sizes(draw) if i % 40 == 39 else ask(draw)

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.main import main
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
@@ -229,7 +229,7 @@ def test_the_plan_has_no_exchange_that_the_plain_question_lacks(lab: sf.Lab, fra
     spark_engine = lab.engine._engine("spark:")
     assert isinstance(spark_engine, SparkEngine)
     for sql in PLAIN:
-        for step in plan(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps:
+        for step in plan_question(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps:
             ours = _exchanges(own, write_sql(step.program, own, spark_engine.place))
             assert 0 < ours <= _exchanges(spark, sql), sql
 

@@ -125,9 +125,9 @@ def test_a_regression_keeps_its_price(
     many for nothing more."""
     budget = make(**spend).fit_budget()
     first = [Pure(budget.aside.epsilon), to_event(share_of(budget.main, budget.first))]
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", 1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._MIN_SIGNAL", 1e9)
     few = audited(make, spend, [*first, Pure(budget.alone.epsilon)], [-HUGE, 0.3, HUGE])
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", -1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._MIN_SIGNAL", -1e9)
     many = audited(make, spend, budget.events, [-HUGE, HUGE])
     monkeypatch.setattr("sfumato.learn.linear.regression._CLOSE", 1e300)
     once = audited(make, spend, first, [-HUGE, HUGE])

@@ -26,13 +26,12 @@ from sfumato.oracle.blocks import (
     Multiply,
     SumBlock,
     calibrate_noise,
-    limit_rows,
-    price_blocks,
     share_of,
 )
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.over_tables import FitRounds, describe_unit, lower_private_table
+from sfumato.oracle.table_blocks import limit_rows, price_blocks
 from sfumato.oracle.table_features import CatalogFeatures, clip_source_rows
 from sfumato.privacy.exact import whole
 from sfumato.privacy.neighbours import Neighbours

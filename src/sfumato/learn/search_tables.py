@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import learn
-from sfumato.curator.gate import decode
+from sfumato.curator.gate import decode_answer
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.base import progress
 from sfumato.learn.base.estimator import PaidEstimator
@@ -22,11 +22,11 @@ from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
 from sfumato.learn.search import list_settings, run_best_of
 from sfumato.learn.search_scores import ScoredRows, draw_test_rows, release_score
 from sfumato.noise.audit_hook import observed, unobserved
-from sfumato.oracle.blocks import limit_rows
 from sfumato.oracle.guarantee import EXACT, Guarantee
 from sfumato.oracle.over_held_rows import HeldRowsOracle, RowLayout, list_figures
 from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel
+from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import CatalogFeatures
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import group
@@ -73,7 +73,7 @@ def search_table(
     priced = price_kernel(bounded, list_figures(declared), best, budget.main)
     if not payer.standing(priced).free:
         unobserved(best.rehearse)
-    (answer,) = decode(payer.pay(priced, f"search {best.kind}").answer)
+    (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.make_estimator(answer["setting"])
     winner.begin_fit(names, declared)
     vars(winner).update(from_json(answer["learned"]))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.additive import Norms
+    from sfumato.noise.additive import NoiseMoments, Norms
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number

@@ -5,24 +5,25 @@ Because : docs/proofs/statistics.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.gate import decode
+from sfumato.curator.gate import decode_answer
 from sfumato.curator.lower.computed import ComputedColumns
 from sfumato.curator.lower.relations import lower_relation
-from sfumato.curator.plan.selections import chosen, ranks
+from sfumato.curator.plan.selections import plan_choice, plan_ranks
 from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.oracle.blocks import Constant, Either, price_blocks, price_histograms, split_histograms
+from sfumato.oracle.blocks import Constant, Either
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.protocol import Oracle
 from sfumato.oracle.row_kernels import price_kernel
+from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_histograms
 from sfumato.oracle.table_features import centre_features, clip_source_rows
-from sfumato.privacy.account import Cost, price
+from sfumato.privacy.account import price
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
@@ -32,11 +33,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.catalog import catalog
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.noisy_sum import NoisySum
-    from sfumato.curator.plan.priced import Payable, Priced
+    from sfumato.curator.plan.priced import Plan
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from sfumato.oracle.gradients import GradientQuestion
     from sfumato.oracle.integer_rows import RowTransform
     from sfumato.oracle.row_kernels import RowKernel
-    from sfumato.privacy.events import Event
 
 
 def lower_private_table(payer: Payer, table: str) -> RowSource:
@@ -106,12 +105,12 @@ class TableOracle(Oracle):
     def _quantiles(
         self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
-        (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.budget)
+        (answer,) = self._rounds.pay(plan_ranks(self._rows, keys, values, ranked, spend), self.budget)
         found: list[list[list[int]]] = answer
         return found
 
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
-        plan = chosen(self._rows, terms, mechanism, spend)
+        plan = plan_choice(self._rows, terms, mechanism, spend)
         (places,) = self._rounds.pay(plan, self.budget)
         found: list[int] = places
         return found
@@ -155,19 +154,19 @@ class FitRounds:
     def __init__(self, payer: Payer, name: str, verb: str = "fit") -> None:
         self._payer, self._name, self._verb, self._done = payer, name, verb, 0
 
-    def pay(self, plan: Priced, budget: FitBudget) -> list[Any]:
+    def pay(self, plan: Plan[Any, Any], budget: FitBudget) -> list[Any]:
         """Charge for a round and return its answers, one a step of the plan."""
         if not self._done:
             self._require_whole(plan, budget)
         self._done += 1
-        return decode(self._payer.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
+        return decode_answer(self._payer.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
 
-    def _require_whole(self, first: Payable, budget: FitBudget) -> None:
+    def _require_whole(self, first: Plan[Any, Any], budget: FitBudget) -> None:
         # A fit that was done before is free, round by round.
         if self._payer.standing(first).free:
             return
         for events in {budget.events, budget.sums}:
-            standing = self._payer.standing(Whole(first.table, budget, events))
+            standing = self._payer.standing_after(first.table, price(Sequential(events)))
             if standing.left_after is None:
                 raise BudgetError(
                     "SF-B101",
@@ -176,27 +175,3 @@ class FitRounds:
                     left=f"one question of up to ε = {format_short(standing.left)}",
                     why="all rounds of a fit are to be paid for, and none is begun in vain",
                 )
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """All rounds of a fit as one plan, which is priced and never paid at once."""
-
-    table: catalog.Table
-    budget: FitBudget
-    events: tuple[Event, ...]
-    bias: tuple[str, ...] = ()
-    steps: tuple[Any, ...] = ()
-    request: str = "0" * 64
-
-    @property
-    def spend(self) -> Spend:
-        return self.budget.main
-
-    @property
-    def event(self) -> Event:
-        return Sequential(self.events)
-
-    @property
-    def cost(self) -> Cost:
-        return price(self.event)

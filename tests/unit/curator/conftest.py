@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.curator.plan.plan import Plan
+from sfumato.curator.plan.plan import QuestionPlan
 from sfumato.engines.program import Counted, CountedUnits, Present, Total
 from sfumato.engines.values import Add, Choose, Column, Constant, Divide, Lookup, Missing, Multiply
 
@@ -43,5 +43,5 @@ def _sum(term: Any, rows: list[Row]) -> int:
 
 
 @pytest.fixture(scope="session")
-def exact_sums() -> Callable[[Plan, list[Row]], list[int]]:
+def exact_sums() -> Callable[[QuestionPlan, list[Row]], list[int]]:
     return lambda plan, rows: [_sum(each.of.term, rows) for each in plan.measured]

@@ -13,7 +13,8 @@ import sfumato as sf
 from sfumato.curator.catalog.catalog import Table, declare_table
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.lower.lowered_value import LoweredValue
-from sfumato.curator.plan.plan import Plan, ResolvedQuestion, plan, priced
+from sfumato.curator.plan.plan import QuestionPlan, plan_question, price_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
@@ -57,14 +58,16 @@ AGE, WARD, FLAG = Column(0, "age"), Column(0, "ward"), Column(0, "flag")
 CENTRED = Add(AGE, Constant(-50))
 
 
-def _plan(sql: str, epsilon: Fraction = Fraction(1), table: Table = TABLE) -> Plan:
-    return plan(lambda _: table, parse_question(sql), PureSpend(epsilon, Fraction(1, 10**6)))
+def _plan(sql: str, epsilon: Fraction = Fraction(1), table: Table = TABLE) -> QuestionPlan:
+    return plan_question(lambda _: table, parse_question(sql), PureSpend(epsilon, Fraction(1, 10**6)))
 
 
 def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = None) -> list[SumSensitivity]:
     asked = replace(parse_question(sql), bounds=bounds)
     spend = PureSpend(Fraction(1), Fraction(1, 10**6))
-    return [each.sensitivity for each in priced(ResolvedQuestion(lambda _: table, asked), spend).measured]
+    return [
+        each.sensitivity for each in price_question(ResolvedQuestion(lambda _: table, asked), spend).measured
+    ]
 
 
 # ---- sums --------------------------------------------------------------------------------------------------
@@ -122,7 +125,7 @@ def test_an_average_spends_more_on_its_sum_than_on_its_rows() -> None:
 def test_gaussian_noise_follows_the_other_norm() -> None:
     spend = GaussianSpend(Fraction(2), "ρ")
     asked = parse_question("SELECT other, COUNT(DISTINCT who) FROM t GROUP BY other")
-    (measured,) = priced(ResolvedQuestion(lambda _: TABLE, asked), spend).measured
+    (measured,) = price_question(ResolvedQuestion(lambda _: TABLE, asked), spend).measured
     assert measured.sensitivity == SumSensitivity(5, 5)
     assert measured.noise == spend.noise(SumSensitivity(5, 5), 1)
 

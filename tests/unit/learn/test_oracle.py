@@ -39,9 +39,6 @@ from sfumato.oracle.blocks import (
     Lookup,
     Multiply,
     SumBlock,
-    price_blocks,
-    price_histograms,
-    split_histograms,
     value_range,
 )
 from sfumato.oracle.declared import Declared, Feature
@@ -51,6 +48,7 @@ from sfumato.oracle.moments import build_gram_block
 from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.oracle.over_tables import FitRounds, TableOracle
 from sfumato.oracle.protocol import Oracle
+from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_histograms
 
 A, B, C = (Column(0, name) for name in "abc")
 SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import PolicyError
 from sfumato.queries.sql import parse_question
@@ -44,7 +44,7 @@ def _blocks(file: Path) -> list[tuple[str, str]]:
 
 def _refusal(tables: Tables, sql: str) -> str:
     try:
-        plan(tables, parse_question(sql), SPEND)
+        plan_question(tables, parse_question(sql), SPEND)
     except PolicyError as refusal:
         return str(refusal)
     return "answered"

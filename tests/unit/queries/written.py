@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
-from sfumato.curator.plan.plan import Plan
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step
+from sfumato.curator.plan.plan import QuestionPlan
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep
 from sfumato.engines import program as asked
 from sfumato.engines import rows as source
 from sfumato.engines import values as of
 
 
-def plan(plan: Plan) -> str:
+def plan(plan: QuestionPlan) -> str:
     keys = [f"key {i}: {domain(key.domain)}{_marks(key.part)}" for i, key in enumerate(plan.resolved.keys)]
     return "\n".join([*keys, *(step(each) for each in plan.steps)])
 
@@ -36,7 +36,7 @@ def domain(meant: Domain) -> str:
 # ---- steps -------------------------------------------------------------------------------------------------
 
 
-def step(each: Step) -> str:
+def step(each: QuestionStep) -> str:
     program = each.program
     lines = [f"of {rows(program.rows)}"]
     if program.where != of.Every():

@@ -55,7 +55,7 @@ class Choices:
         return self.mechanism.event(self.rows)
 
     def release(self, exact: HistogramCounts) -> list[list[int]]:
-        """One row a share, one column a cell."""
+        """Return the places chosen: one row a share, one column a cell."""
         shape = {"groups": self.program.cells, "cells": self.program.size}
         table = Histograms.from_sorted_cells(exact.places, exact.counts, **shape)
         places = self.mechanism.release_groups(table, rows=self.rows)
@@ -76,12 +76,12 @@ class DiscoveredKeys:
         return Sequential((self.keys.event(), *(each.event() for each in self.measured)))
 
     def release(self, found: SumsByKey) -> list[list[Any]]:
-        """The keys told, in their own order, then a list a sum."""
+        """Return the keys to show, in their own order, then a list a sum."""
         places = {key: place for place, key in enumerate(found.keys)}
-        told = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
-        at = [places[key] for key in told]
+        shown = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
+        at = [places[key] for key in shown]
         sums = [each.release(sums[at]).tolist() for each, sums in zip(self.measured, found.sums, strict=True)]
-        return [[list(key) for key in told], *sums]
+        return [[list(key) for key in shown], *sums]
 
 
-Step = Sums | Choices | DiscoveredKeys
+QuestionStep = Sums | Choices | DiscoveredKeys
