@@ -19,18 +19,13 @@ import time
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sfumato as sf
-from parts.private import BUDGET
-from parts.private import fresh_epsilon
-from parts.private import promises
-from parts.rows import MAX_ROWS
-from parts.rows import write
+from parts.private import BUDGET, fresh_epsilon, promises
+from parts.rows import MAX_ROWS, write
 from parts.scale import page
-from parts.spark import java_seconds
-from parts.spark import session
+from parts.spark import java_seconds, session
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.spark.connection import open_own_session

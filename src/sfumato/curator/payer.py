@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from typing import Any
-from typing import Protocol
-from typing import TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from sfumato.curator.gate import answer_plan
-from sfumato.curator.plan.spend import Needs
-from sfumato.curator.plan.spend import Spend
+from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
-from sfumato.curator.plan.spend import parse_spend
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
-from sfumato.privacy.account import Caps
-from sfumato.privacy.account import Cost
-from sfumato.privacy.account import Left
-from sfumato.privacy.account import caps
-from sfumato.privacy.account import left
+from sfumato.privacy.account import Caps, Cost, Left, caps, left
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
-    from sfumato.curator.catalog.catalog import CatalogContents
-    from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan
     from sfumato.engines.program import Engine
-    from sfumato.ledger import Ledger
-    from sfumato.ledger import Released
+    from sfumato.ledger import Ledger, Released
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.exact import Number
 
