@@ -48,12 +48,12 @@ class Books:  # what the entries so far say
         self.seq, self.head = self.seq + 1, hashlib.sha256(text.encode()).hexdigest()
         require(entry["hash"] == self.head, "its hash is not that of its content")
         self.hashes.add(self.head)
-        kinds = {"account": self.set_caps, "grant": self.set_caps, "charge": self.charge, "release": self.release}
-        kinds |= {"reserve": self.charge, "draw": self.move_steps, "return": self.move_steps}
+        kinds = {"account": self.cap, "grant": self.cap, "charge": self.charge, "reserve": self.charge}
+        kinds |= {"release": self.release, "draw": self.move_steps, "return": self.move_steps}
         require(entry["kind"] in kinds, "its kind is not known")
         kinds[entry["kind"]](entry["kind"], read_object(entry["body"]))
 
-    def set_caps(self, kind: str, body: dict[str, Any]) -> None:
+    def cap(self, kind: str, body: dict[str, Any]) -> None:
         name, old = body["account"], self.terms.get(body["account"])
         require(ACCOUNT.fullmatch(name) and len(name) <= 200, "its account has no proper name")
         require(old is None or kind == old[0] == "grant", "it changes a budget that was fixed")
