@@ -6,7 +6,7 @@ VENV ?= .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
-PYTEST := $(BIN)/python -m pytest -n 2
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 FAST := $(wildcard tests/unit tests/docs)
 
 .DEFAULT_GOAL := help

@@ -18,7 +18,7 @@ import pyarrow as pa
 import sfumato as sf
 from conformance import spark_session
 from conformance.with_spark import Beside
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.spark import connection
 from sfumato.queries.sql import parse_question
@@ -59,7 +59,7 @@ def compared(session: Any, folder: Path) -> int:
     programs = [
         step.program
         for sql in QUESTIONS
-        for step in plan(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps
+        for step in plan_question(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps
     ]
     for program in programs:
         duck, spark = beside.run(program)

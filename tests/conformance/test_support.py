@@ -57,7 +57,10 @@ def _source(engine: str, request: pytest.FixtureRequest) -> Callable[[pa.Table],
     return loaded
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+APART = {"Spark": pytest.mark.xdist_group("spark")}
+
+
+@pytest.mark.parametrize("engine", [pytest.param(each, marks=APART.get(each, ())) for each in ENGINES])
 def test_what_the_page_says(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     source = _source(engine, request)
     lab, budget = sf.create(tmp_path / "lab"), sf.Budget(epsilon=10**6, delta=1e-4)

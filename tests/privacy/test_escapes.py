@@ -162,7 +162,7 @@ def test_secrets_and_uncoded_errors_are_seen(watch: Any, monkeypatch: pytest.Mon
     def refuse(*_: object) -> None:
         raise PolicyError("SF-Q105", "The value is SESAME-17.")
 
-    monkeypatch.setattr("sfumato.lab.query.priced", refuse)
+    monkeypatch.setattr("sfumato.lab.query.price_question", refuse)
     assert "shows a secret" in _reason(watch, 41)
-    monkeypatch.setattr("sfumato.lab.query.priced", lambda *_: 1 / 0)
+    monkeypatch.setattr("sfumato.lab.query.price_question", lambda *_: 1 / 0)
     assert "raised ZeroDivisionError" in _reason(watch, 42)

@@ -7,32 +7,33 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import sfumato as sf
 
-ROUNDS = 50
 CHARGED = ("charge:durable", "data:read", "noise:drawn", "release:written", "release:durable")
 
 
-def test_killed_at_every_step(small_lab: sf.Lab) -> None:
+@pytest.mark.parametrize("rounds", [6, pytest.param(50, marks=pytest.mark.slow)])
+def test_killed_at_every_step(small_lab: sf.Lab, rounds: int) -> None:
     script = Path(__file__).with_name("killed.py")
     done = subprocess.run(
-        [sys.executable, script, small_lab.folder, str(ROUNDS)],
+        [sys.executable, script, small_lab.folder, str(rounds)],
         capture_output=True,
         text=True,
-        timeout=300,
         check=True,
     )
     deaths = [json.loads(line) for line in done.stdout.splitlines()]
-    assert Counter(death["signal"] for death in deaths) == {signal.SIGKILL: 7 * ROUNDS}
+    assert Counter(death["signal"] for death in deaths) == {signal.SIGKILL: 7 * rounds}
 
     lab = sf.open(small_lab.folder)
     verified = lab.ledger.verify()
-    assert verified.charges == len(CHARGED) * ROUNDS
-    assert verified.releases == ROUNDS
+    assert verified.charges == len(CHARGED) * rounds
+    assert verified.releases == rounds
     spent = lab.ledger.read_spent("population:patient_id").pure
-    assert spent == len(CHARGED) * ROUNDS * 10**9
+    assert spent == len(CHARGED) * rounds * 10**9
 
-    kept = lab.session().sql(f"SELECT COUNT(*) FROM visits WHERE cost >= {6 * ROUNDS}").release(epsilon=0.001)
+    kept = lab.session().sql(f"SELECT COUNT(*) FROM visits WHERE cost >= {6 * rounds}").release(epsilon=0.001)
     assert kept.receipt.replayed
-    lost = lab.session().sql(f"SELECT COUNT(*) FROM visits WHERE cost >= {2 * ROUNDS}").release(epsilon=0.001)
+    lost = lab.session().sql(f"SELECT COUNT(*) FROM visits WHERE cost >= {2 * rounds}").release(epsilon=0.001)
     assert not lost.receipt.replayed

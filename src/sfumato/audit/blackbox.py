@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.audit.claims import Claim, log_ratio, read
-from sfumato.audit.confidence import lower, upper
-from sfumato.audit.outcomes import columns, drawn
-from sfumato.audit.search import Goal, OutputSet, best_test
+from sfumato.audit.claims import Claim, log_ratio, parse_claim
+from sfumato.audit.confidence import lower_bound, upper_bound
+from sfumato.audit.outcomes import draw_outputs, output_columns
+from sfumato.audit.search import Goal, OutputSet, find_best_set
 from sfumato.audit.verdict import Verdict
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import whole
@@ -48,8 +48,8 @@ class Hits:
     def bounds(self, alpha: float) -> tuple[float, float]:
         """A bound from below on the first probability and from above on the second, both at once."""
         return (
-            float(lower(self.likely, self.trials, alpha / 2)),
-            float(upper(self.unlikely, self.trials, alpha / 2)),
+            float(lower_bound(self.likely, self.trials, alpha / 2)),
+            float(upper_bound(self.unlikely, self.trials, alpha / 2)),
         )
 
 
@@ -66,10 +66,10 @@ def run(
     `target` is two samplers, the mechanism on one input and on a neighbouring one: each takes a number n
     and gives n independent outputs, as an array or a list. `claim` is an event or an ε (with `delta`).
     """
-    stated, count = read(claim, delta), _count(samples)
+    stated, count = parse_claim(claim, delta), _count(samples)
     _require_rare(alpha)
     one, other = _samplers(target)
-    first, second = columns(drawn(one, count), drawn(other, count))
+    first, second = output_columns(draw_outputs(one, count), draw_outputs(other, count))
     half = count // 2
     training = _part(first, 0, half), _part(second, 0, half)
     flipped, test = _chosen(training, Goal(stated, alpha / 2))
@@ -118,8 +118,8 @@ def _part(sample: Columns, start: int, stop: int) -> Columns:
 
 def _chosen(training: Samples, goal: Goal) -> tuple[bool, OutputSet]:
     """The event that serves best, and whether it is the second input that it is likelier on."""
-    ahead, test = best_test(training[0], training[1], goal)
-    back, opposite = best_test(training[1], training[0], goal)
+    ahead, test = find_best_set(training[0], training[1], goal)
+    back, opposite = find_best_set(training[1], training[0], goal)
     return (True, opposite) if back > ahead else (False, test)
 
 

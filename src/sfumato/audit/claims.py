@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sfumato.errors import UsageError
 from sfumato.privacy.account import ORDERS
 from sfumato.privacy.events import ApproxDP, Event, Gaussian
-from sfumato.privacy.exact import Number, nonnegative, probability, shown
+from sfumato.privacy.exact import Number, format_short, nonnegative, probability
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -62,10 +62,10 @@ class Claim:
     def __str__(self) -> str:
         if self.epsilon is None:
             return " ".join(f"{name} {value}" for name, value in self.event.to_dict().items())
-        return f"ε = {shown(self.epsilon)}" + (f", δ = {self.delta:.3g}" if self.delta else "")
+        return f"ε = {format_short(self.epsilon)}" + (f", δ = {self.delta:.3g}" if self.delta else "")
 
 
-def read(claim: Any, delta: Number) -> Claim:
+def parse_claim(claim: Any, delta: Number) -> Claim:
     """The claim that people type: an event, or ε and perhaps δ."""
     if isinstance(claim, Event):
         if delta:
@@ -78,7 +78,7 @@ def read(claim: Any, delta: Number) -> Claim:
     return Claim(ApproxDP(nonnegative(claim, "claim"), probability(delta, "delta")), curve=False)
 
 
-def within(spent: Event, claim: Claim) -> bool:
+def is_within(spent: Event, claim: Claim) -> bool:
     """Whether the claim covers what was spent: in pure ε, exactly, and at every order, where it has them."""
     if spent.side_delta() > claim.event.side_delta():
         return False

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def lower(hits: Any, trials: Any, alpha: float) -> Floats:
+def lower_bound(hits: Any, trials: Any, alpha: float) -> Floats:
     """Below the probability, except with chance alpha."""
     from scipy.special import betaincinv
 
@@ -18,7 +18,7 @@ def lower(hits: Any, trials: Any, alpha: float) -> Floats:
     return np.where(k > 0, betaincinv(np.maximum(k, 0.5), n - k + 1, alpha), 0.0)
 
 
-def upper(hits: Any, trials: Any, alpha: float) -> Floats:
+def upper_bound(hits: Any, trials: Any, alpha: float) -> Floats:
     """Above the probability, except with chance alpha."""
     n = np.asarray(trials, dtype=float)
-    return np.asarray(1 - lower(n - np.asarray(hits, dtype=float), n, alpha))
+    return np.asarray(1 - lower_bound(n - np.asarray(hits, dtype=float), n, alpha))

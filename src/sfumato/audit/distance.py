@@ -10,11 +10,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from sfumato.local.response import RandomizedResponse
-from sfumato.noise.candidates import SelectionMechanism
 from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.keys import KeyDiscovery
 from sfumato.noise.propose_test_release import ProposeTestRelease
+from sfumato.noise.selection import SelectionMechanism
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian
 from sfumato.noise.top_k import TopK
@@ -31,47 +31,47 @@ class ComparableInput(Protocol):
 
 
 @singledispatch
-def distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
+def input_distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
     """The l1 norm of the difference, by which everything is priced that says nothing else."""
     if isinstance(first, ComparableInput):
         return first.difference(second)
     return sum(abs(step) for step in _steps(first, second))
 
 
-@distance.register
+@input_distance.register
 def _(mechanism: GaussianNoise, first: Any, second: Any) -> Fraction | int:
     """Rounded as prices are, so that what is just reached is not passed."""
     return root_up(Fraction(sum(step * step for step in _steps(first, second))))
 
 
-@distance.register
+@input_distance.register
 def _(mechanism: CorrelatedGaussian, first: Any, second: Any) -> Fraction | int:
     """The length of the difference in the norm of the inverse covariance."""
     steps = _steps(first, second)
     return 1 / mechanism.event([steps]).sigma if any(steps) else 0
 
 
-@distance.register(RandomizedResponse)
-@distance.register(BlockMean)
-@distance.register(BlockMedian)
+@input_distance.register(RandomizedResponse)
+@input_distance.register(BlockMean)
+@input_distance.register(BlockMedian)
 def _(mechanism: Any, first: Any, second: Any) -> Fraction | int:
     """People, or blocks, that are not the same."""
     return sum(step != 0 for step in _steps(first, second))
 
 
-@distance.register(SelectionMechanism)
-@distance.register(TopK)
+@input_distance.register(SelectionMechanism)
+@input_distance.register(TopK)
 def _(mechanism: SelectionMechanism | TopK, first: Any, second: Any) -> Fraction | int:
     return _spread(mechanism.monotone, first, second)
 
 
-@distance.register
+@input_distance.register
 def _(mechanism: SparseVector, first: Any, second: Any) -> Fraction | int:
     """Of all answers held against one noisy threshold, as for a choice among them."""
     return _spread(mechanism.monotone, first, second)
 
 
-@distance.register
+@input_distance.register
 def _(mechanism: KeyDiscovery, first: Any, second: Any) -> Fraction | int:
     """The fewest units that can make the difference, of which each has so many keys and each of them once."""
     steps = [abs(first.get(key, 0) - second.get(key, 0)) for key in first.keys() | second.keys()]
@@ -79,7 +79,7 @@ def _(mechanism: KeyDiscovery, first: Any, second: Any) -> Fraction | int:
     return units
 
 
-@distance.register
+@input_distance.register
 def _(mechanism: ProposeTestRelease, first: Any, second: Any) -> Fraction | int:
     """How many units apart the two tables are, at least.
 
@@ -88,31 +88,33 @@ def _(mechanism: ProposeTestRelease, first: Any, second: Any) -> Fraction | int:
     """
     apart: int = abs(first.distance - second.distance)
     return (
-        apart if same(first.value, second.value) else max(apart, first.distance + 1, second.distance + 1, 1)
+        apart
+        if same_result(first.value, second.value)
+        else max(apart, first.distance + 1, second.distance + 1, 1)
     )
 
 
 @singledispatch
-def price(mechanism: Any, moved: Fraction | int) -> Event:
+def price_move(mechanism: Any, moved: Fraction | int) -> Event:
     """What a mechanism costs when its input moves this far."""
     event: Event = mechanism.event(moved)
     return event
 
 
-@price.register
+@price_move.register
 def _(mechanism: CorrelatedGaussian, moved: Fraction | int) -> Event:
     return events.Gaussian(1 / Fraction(moved))
 
 
-@price.register(SelectionMechanism)
-@price.register(SparseVector)
-@price.register(TopK)
+@price_move.register(SelectionMechanism)
+@price_move.register(SparseVector)
+@price_move.register(TopK)
 def _(mechanism: Any, moved: Fraction | int) -> Event:
     return group(mechanism.event(), math.ceil(Fraction(moved) / mechanism.sensitivity))
 
 
-@price.register(ProposeTestRelease)
-@price.register(KeyDiscovery)
+@price_move.register(ProposeTestRelease)
+@price_move.register(KeyDiscovery)
 def _(mechanism: Any, moved: Fraction | int) -> Event:
     return group(mechanism.event(), int(moved))
 
@@ -129,13 +131,17 @@ def _steps(first: Any, second: Any) -> list[int]:
     return [int(step) for step in np.ravel(apart)]
 
 
-def same(first: Any, second: Any) -> bool:
+def same_result(first: Any, second: Any) -> bool:
     """Whether two results are equal through and through; NaN equals NaN."""
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         one, other = np.asarray(first), np.asarray(second)
-        return one.dtype == other.dtype and one.shape == other.shape and same(one.tolist(), other.tolist())
+        return (
+            one.dtype == other.dtype
+            and one.shape == other.shape
+            and same_result(one.tolist(), other.tolist())
+        )
     if isinstance(first, dict) and isinstance(second, dict):
-        return same(list(first.items()), list(second.items()))
+        return same_result(list(first.items()), list(second.items()))
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        return len(first) == len(second) and all(map(same, first, second))
+        return len(first) == len(second) and all(map(same_result, first, second))
     return bool(first == second) or bool(first != first and second != second)

@@ -29,7 +29,7 @@ class Raised:
     kind: str
 
 
-def drawn(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
+def draw_outputs(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
     """This many outputs; where a sampler raises, each is drawn by itself and the exception is the output."""
     try:
         outputs = sampler(count)
@@ -46,7 +46,7 @@ def drawn(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
     return array.reshape(count, -1) if array.ndim > 2 else array
 
 
-def columns(first: NDArray[Any], second: NDArray[Any]) -> tuple[Columns, Columns]:
+def output_columns(first: NDArray[Any], second: NDArray[Any]) -> tuple[Columns, Columns]:
     """The same columns of both samples."""
     if first.ndim != second.ndim or first.shape[1:] != second.shape[1:]:
         return {"text": _texts(first)}, {"text": _texts(second)}

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from sfumato import viz
-from sfumato.audit.claims import Claim, read, within
-from sfumato.audit.distance import distance, price, same
+from sfumato.audit.claims import Claim, is_within, parse_claim
+from sfumato.audit.distance import input_distance, price_move, same_result
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.privacy.events import Event, Sequential
@@ -123,7 +123,7 @@ def replay(
     The program takes a table and gives back plain values: numbers, texts, arrays, lists, dictionaries. All
     its randomness must come from sfumato's mechanisms, and all of it from the thread it is called in.
     """
-    stated = read(claim, delta)
+    stated = parse_claim(claim, delta)
     done = calls = 0
     reached = 0.0
     for one, other in pairs:
@@ -152,7 +152,7 @@ def _compared(
         counts = f"{len(record.calls)} calls on one table and {len(again.calls)} on the other"
         return counts, record, 0.0
     uses = _uses(record.calls, again.calls)
-    return _finding(uses, claim, same(result, repeated)), record, _reach(uses)
+    return _finding(uses, claim, same_result(result, repeated)), record, _reach(uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def _uses(calls: list[MechanismCall], again: list[MechanismCall]) -> list[Mechan
         MechanismUse(
             first,
             calls[first],
-            distance(calls[first].mechanism, _input(calls, places), _input(again, places)),
+            input_distance(calls[first].mechanism, _input(calls, places), _input(again, places)),
         )
         for first, places in together.items()
     ]
@@ -188,10 +188,10 @@ def _input(calls: list[MechanismCall], places: list[int]) -> Any:
 
 def _began(calls: list[MechanismCall], place: int) -> int:
     """The place of the first call of the same use."""
-    within = calls[place].within
-    if within is None:
+    began_in = calls[place].within
+    if began_in is None:
         return place
-    return next(i for i, call in enumerate(calls) if call.within is within)
+    return next(i for i, call in enumerate(calls) if call.within is began_in)
 
 
 def _finding(uses: list[MechanismUse], claim: Claim, same_result: bool) -> str | None:
@@ -200,8 +200,8 @@ def _finding(uses: list[MechanismUse], claim: Claim, same_result: bool) -> str |
             return (
                 f"the input of call {use.place + 1} moved by {use.moved}, priced for {use.call.sensitivity}"
             )
-    spent = Sequential(price(use.call.mechanism, use.moved) for use in uses if use.moved)
-    if not within(spent, claim):
+    spent = Sequential(price_move(use.call.mechanism, use.moved) for use in uses if use.moved)
+    if not is_within(spent, claim):
         return f"the inputs moved by more than {claim} pays for"
     return None if same_result else "the result differs although every noisy answer was the same"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.audit.confidence import lower, upper
+from sfumato.audit.confidence import lower_bound, upper_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ class OutputsInBins:
         return f"{self.column} lies in one of {len(self.bins)} bins"
 
 
-def best_test(likely: Columns, unlikely: Columns, goal: Goal) -> tuple[float, OutputSet]:
+def find_best_set(likely: Columns, unlikely: Columns, goal: Goal) -> tuple[float, OutputSet]:
     """The event that uses most of the claim when it is likely on the first sample, rare on the second.
 
     One half of the samples puts the values in order and the other half says where to stop, so that values
@@ -178,6 +178,9 @@ def _best_cut(hits: NDArray[np.int64], totals: NDArray[np.int64], goal: Goal) ->
     """Which of these growing or shrinking sets uses most of the claim."""
     tried = np.unique(np.linspace(0, hits.shape[1] - 1, _TRIED).astype(np.intp))
     tried = np.union1d(tried, np.arange(min(_TRIED, hits.shape[1])))
-    p, q = lower(hits[0, tried], totals[0], goal.alpha), upper(hits[1, tried], totals[1], goal.alpha)
+    p, q = (
+        lower_bound(hits[0, tried], totals[0], goal.alpha),
+        upper_bound(hits[1, tried], totals[1], goal.alpha),
+    )
     used = goal.claim.used(p, q)
     return float(used.max()), int(tried[used.argmax()])

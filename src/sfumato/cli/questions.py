@@ -69,7 +69,7 @@ def ask(
     spend: dict[str, Any],
 ) -> None:
     """Charge and answer a question; the same question again is free."""
-    target = None if plot is None else sf.viz.checked_target(plot)
+    target = None if plot is None else sf.viz.check_target(plot)
     release = sf.open(folder).session(analyst).sql(sql).release(key=key, **spend)
     show(release, as_json)
     if target is not None:

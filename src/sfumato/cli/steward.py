@@ -10,8 +10,8 @@ import click
 import sfumato as sf
 from sfumato.cli.output import as_json, show_json, show_table
 from sfumato.curator.catalog.columns import DateColumn, DeclaredColumn, ListedColumn, NumberColumn, TextColumn
-from sfumato.engines.router import is_address
-from sfumato.privacy.exact import shown
+from sfumato.engines.registry import is_address
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
@@ -213,7 +213,7 @@ def _promise(promise: DeclaredColumn) -> str:
     missing = promise.missing
     said = [_held(promise)]
     if missing is not None:
-        said.append(f"missing as {shown(missing) if isinstance(missing, Fraction) else missing}")
+        said.append(f"missing as {format_short(missing) if isinstance(missing, Fraction) else missing}")
     if promise.constant:
         said.append("constant")
     return "; ".join(said)
@@ -222,13 +222,12 @@ def _promise(promise: DeclaredColumn) -> str:
 def _held(promise: DeclaredColumn) -> str:
     match promise:
         case NumberColumn():
-            return (
-                f"between {shown(promise.low)} and {shown(promise.high)}, in steps of {shown(promise.step)}"
-            )
+            low, high, step = map(format_short, (promise.low, promise.high, promise.step))
+            return f"between {low} and {high}, in steps of {step}"
         case DateColumn():
             return f"between {promise.low} and {promise.high}, to the {promise.unit}"
         case ListedColumn():
-            values = promise.domain().shown()
+            values = promise.domain.show_values()
             some = ", ".join(map(str, values[:8]))
             return f"one of {some}" + (f", … ({len(values)} values)" if len(values) > 8 else "")
         case TextColumn():

@@ -52,9 +52,9 @@ class Dialect(Protocol):
 
 
 @lru_cache(maxsize=32)
-def write_list(entries: tuple[int | None, ...]) -> str:
-    """Return integers in decimal digits, separated by commas, and null for those that are missing.
+def write_list(entries: tuple[int | None, ...], missing: str = "NULL") -> str:
+    """Return integers in decimal digits, separated by commas, and this word for those that are missing.
 
     The rounds of a fit look the same few tables up again and again; each has thousands of entries.
     """
-    return ", ".join(["null" if entry is None else f"{entry:d}" for entry in entries])
+    return ", ".join([missing if entry is None else f"{entry:d}" for entry in entries])

@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sfumato.engines.reaches import Reaches
+from sfumato.engines.value_ranges import ValueRanges
 from sfumato.engines.values import (
     WIDEST,
     Add,
     Among,
     AtLeast,
     AtMost,
-    Block,
     Calendar,
     Choose,
     Column,
@@ -35,6 +34,7 @@ from sfumato.engines.values import (
     Same,
     Some,
     Spelled,
+    UnitBlock,
     Value,
     compared,
 )
@@ -62,7 +62,7 @@ class Expressions:
 
     dialect: Dialect
     name: Name
-    reaches: Reaches = field(default_factory=lambda: Reaches({}))
+    ranges: ValueRanges = field(default_factory=lambda: ValueRanges({}))
 
     # ---- integers and texts ----
 
@@ -78,14 +78,15 @@ class Expressions:
             case Least() | Greatest():
                 return self._extreme(part)
             case Lookup(of, entries):
-                known = tuple(None if entry is None else bounded(entry) for entry in entries)
-                return self.dialect.entry(known, self.value(of))
+                if self.ranges.reach(part) > _LIMIT:
+                    raise OverflowError("an entry lies beyond 2^62")
+                return self.dialect.entry(entries, self.value(of))
             case Choose(when, then, otherwise):
                 one, other = (self._as(each, self._kind(part)) for each in (then, otherwise))
                 chosen = f"THEN {one} ELSE {other}"
                 return f"CASE WHEN {self.condition(when)} {chosen} END"
-            case Block(at, count):
-                return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {bounded(count)}) >> 16)"
+            case UnitBlock(at, count):
+                return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {_bounded(count)}) >> 16)"
             case Calendar() | Length() | Folded():
                 return self._of_one(part)
 
@@ -124,7 +125,7 @@ class Expressions:
 
     def _kind(self, part: Value) -> str:
         """The type in which a value is computed."""
-        return "BIGINT" if self.reaches.narrow(part) else self.dialect.wide
+        return "BIGINT" if self.ranges.is_narrow(part) else self.dialect.wide
 
     def _as(self, part: Value, kind: str) -> str:
         """In the type of what is computed from it."""
@@ -182,7 +183,7 @@ class Expressions:
     def _among(self, part: str, values: tuple[int, ...]) -> str:
         if not values:
             return _none(part)
-        clamped = tuple(_clamped(number) for number in values)
+        clamped = tuple(map(_clamped, values))
         if len(values) <= _SHORT:
             return f"{part} IN ({', '.join(map(str, clamped))})"
         return self.dialect.one_of_many(part, clamped)
@@ -192,7 +193,7 @@ def joined(word: str, parts: Iterable[str]) -> str:
     return f" {word} ".join(f"({part})" for part in parts)
 
 
-def bounded(number: int) -> int:
+def _bounded(number: int) -> int:
     if _clamped(number) != number:
         raise OverflowError("a constant lies beyond 2^62")
     return number

@@ -15,11 +15,11 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.errors import UsageError
-from sfumato.oracle.blocks import Block, noisy, share_of
-from sfumato.oracle.declared import codes
+from sfumato.oracle.array_features import encode_labels
+from sfumato.oracle.blocks import SumBlock, calibrate_noise, share_of
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import Guarantee
-from sfumato.oracle.row_by_row import one_by_one
+from sfumato.oracle.row_by_row import compute_row_by_row
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import whole
 
@@ -91,24 +91,24 @@ def evaluate(
     Because  : docs/proofs/search.md#evaluation
     Assumes  : the model and its classes are public, or were paid for.
     """
-    measure, cost = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
+    measure, cost = EvaluationPlan.of(model, confidence, bins), read_budget(epsilon, delta, rho)
     labels = column_or_1d(y)
     check_consistent_length(X, labels)
     if budget is not None:
         budget.require(cost.events)
         budget.charge(Sequential(cost.events), "evaluate")
-    rows = _Rows(model, X, codes(labels, measure.classes))
+    rows = _Rows(model, X, encode_labels(labels, measure.classes))
     found, scored = rows.counted(measure, cost.main)
     return measure.read(found, scored, Guarantee.of(cost))
 
 
-def spent(epsilon: Any, delta: Any, rho: Any) -> FitBudget:
+def read_budget(epsilon: Any, delta: Any, rho: Any) -> FitBudget:
     named = {"epsilon": epsilon, "delta": delta, "rho": rho}
     return FitBudget.of({name: value for name, value in named.items() if value is not None}, Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class NoisyCounts:
     """Noisy numbers of rows, and the deviation of the noise of each."""
 
     table: NDArray[np.int64]
@@ -116,7 +116,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class EvaluationPlan:
     """What is measured, all of it public."""
 
     classes: tuple[Any, ...]
@@ -125,7 +125,7 @@ class Measure:
     """How many deviations an interval reaches to either side."""
 
     @classmethod
-    def of(cls, model: Any, confidence: float, bins: int) -> Measure:
+    def of(cls, model: Any, confidence: float, bins: int) -> EvaluationPlan:
         if not hasattr(model, "classes_"):
             raise UsageError(
                 "SF-E138", "Only fitted classifiers are evaluated.", try_="model.fit(X, y) first"
@@ -140,7 +140,7 @@ class Measure:
         """Of the spend: for the confusion matrix, and for scores by class, where there are two."""
         return (Fraction(1, 2), Fraction(1, 2)) if len(self.classes) == 2 else (Fraction(1), Fraction(0))
 
-    def read(self, found: Counts, scored: Counts | None, guarantee: Guarantee) -> Evaluation:
+    def read(self, found: NoisyCounts, scored: NoisyCounts | None, guarantee: Guarantee) -> Evaluation:
         """What follows from the counts."""
         auc: Measured | None = None
         calibration: tuple[tuple[float, Measured], ...] = ()
@@ -160,27 +160,27 @@ class _Rows:
     rows: Any
     true: NDArray[np.int64]
 
-    def counted(self, measure: Measure, spend: Spend) -> tuple[Counts, Counts | None]:
+    def counted(self, measure: EvaluationPlan, spend: Spend) -> tuple[NoisyCounts, NoisyCounts | None]:
         size = len(measure.classes)
-        guessed = codes(one_by_one(self.model.predict, self.rows), measure.classes)
+        guessed = encode_labels(compute_row_by_row(self.model.predict, self.rows), measure.classes)
         first, second = measure.shares
         found = self._counts(guessed, (size, size), share_of(spend, first))
         if not second:
             return found, None
-        chances = one_by_one(self._chances, self.rows)
+        chances = compute_row_by_row(self._chances, self.rows)
         places = np.clip(np.floor(chances * measure.bins), 0, measure.bins - 1).astype(np.int64)
         return found, self._counts(places, (2, measure.bins), share_of(spend, second))
 
-    def _counts(self, places: NDArray[np.int64], shape: tuple[int, int], spend: Spend) -> Counts:
+    def _counts(self, places: NDArray[np.int64], shape: tuple[int, int], spend: Spend) -> NoisyCounts:
         """A row is in one cell, or in none."""
         if places.shape != self.true.shape:
             raise AssertionError("a model says one thing of each row")
-        noise = noisy(Block((), 1, 1), spend, 1, False)
+        noise = calibrate_noise(SumBlock((), 1, 1), spend, 1, False)
         inside = (self.true >= 0) & (places >= 0)
         cells = self.true[inside] * shape[1] + places[inside]
         exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
         noisy_counts = np.asarray(noise.release(exact), dtype=np.int64)
-        return Counts(noisy_counts.reshape(shape), noise.deviation)
+        return NoisyCounts(noisy_counts.reshape(shape), noise.deviation)
 
     def _chances(self, rows: Any) -> Floats:
         """Of the second class; scores that are no chances are made to lie between 0 and 1."""
@@ -192,7 +192,7 @@ class _Rows:
         return np.nan_to_num(found, nan=0.5)
 
 
-def _accuracy(found: Counts, z: float) -> Measured:
+def _accuracy(found: NoisyCounts, z: float) -> Measured:
     """The share of the diagonal, and by how it changes with each count."""
     size, rows = len(found.table), max(1.0, float(found.table.sum()))
     share = min(1.0, max(0.0, float(np.trace(found.table)) / rows))

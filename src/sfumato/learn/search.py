@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Paying
+from sfumato.learn.base.estimator import PaidEstimator
 from sfumato.learn.search_scores import draw_test_rows, release_score, score_own_rows
-from sfumato.noise.sampling.bits import OS, below
-from sfumato.oracle.fit_budget import FitBudget, event_of
+from sfumato.noise.sampling.bits import OS, draw_below
+from sfumato.oracle.fit_budget import FitBudget, to_event
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
 from sfumato.privacy.exact import whole
@@ -44,7 +44,7 @@ def _of_best(name: str) -> Callable[[Any], bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SearchPlan:
     """What each run may cost, so that the best of all costs what was typed."""
 
     amounts: dict[str, Any]
@@ -53,7 +53,7 @@ class Plan:
     event: BestOf
 
 
-class Search(Paying):
+class Search(PaidEstimator):
     """The best setting of an estimator, for the price of a few fits however many are tried.
 
     `grid` lists values for each parameter. A run takes one of all combinations at random, learns from three
@@ -93,7 +93,7 @@ class Search(Paying):
     def fit_budget(self) -> FitBudget:
         return replace(super().fit_budget(), whole=self.plan().event)
 
-    def plan(self) -> Plan:
+    def plan(self) -> SearchPlan:
         """Each run's price, from public facts."""
         stop, budget = _stop(whole(self.runs, "runs")), super().fit_budget()
         if budget.epsilon is None:
@@ -110,7 +110,7 @@ class Search(Paying):
             low, high = (middle, high) if within else (low, middle)
         return self._priced({"rho": low}, stop)
 
-    def _priced(self, amounts: dict[str, Any], stop: Fraction) -> Plan:
+    def _priced(self, amounts: dict[str, Any], stop: Fraction) -> SearchPlan:
         """A row is learnt from or scored on, by a coin of its own: the dearer of the two counts."""
         fit: Event = Sequential(self._made({}, amounts).fit_budget().events)
         score: Spend
@@ -120,7 +120,7 @@ class Search(Paying):
             )
         else:
             score = PureSpend(amounts["epsilon"])
-        return Plan(amounts, score, BestOf(Parallel([fit, event_of(score)]), stop))
+        return SearchPlan(amounts, score, BestOf(Parallel([fit, to_event(score)]), stop))
 
     def _made(self, setting: dict[str, Any], amounts: dict[str, Any]) -> Any:
         """The estimator with this setting, at this price; a new one, which counts for itself."""
@@ -137,9 +137,9 @@ class Search(Paying):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge for all runs, then make them."""
-        settings = settings_of(self.grid)
+        settings = list_settings(self.grid)
         plan = self.plan()
-        rows, targets = self._made({}, plan.amounts).checked(X, y)
+        rows, targets = self._made({}, plan.amounts).check_arrays(X, y)
         with self._paying() as (budget, pay):
             for event in budget.events:
                 pay(event)
@@ -147,16 +147,16 @@ class Search(Paying):
 
             def run(setting: dict[str, Any]) -> tuple[Any, float]:
                 fitted = self._made(setting, plan.amounts)
-                fitted.checked(X, y)
-                fitted.learnt(rows[~tested], targets[~tested])
+                fitted.check_arrays(X, y)
+                fitted.fit_checked(rows[~tested], targets[~tested])
                 qualities = score_own_rows(fitted, rows[tested], targets[tested])
                 return fitted, release_score(qualities, plan.score)
 
-            self.keep(*best_of(plan.event.stop, settings, run))
+            self.keep_best(*run_best_of(plan.event.stop, settings, run))
         self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
         return self
 
-    def keep(self, setting: dict[str, Any], best: Any, score: float) -> None:
+    def keep_best(self, setting: dict[str, Any], best: Any, score: float) -> None:
         """What was found."""
         self.best_params_, self.best_estimator_, self.best_score_ = setting, best, score
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
@@ -188,7 +188,7 @@ class Search(Paying):
         return float(self.best_estimator_.score(X, y))
 
 
-def settings_of(grid: Any) -> list[dict[str, Any]]:
+def list_settings(grid: Any) -> list[dict[str, Any]]:
     listed = isinstance(grid, dict) and all(isinstance(each, list | tuple) and each for each in grid.values())
     if not listed or not grid:
         raise UsageError("SF-E137", "A grid lists values for parameters.", try_='{"penalty": [0, 1, 10]}')
@@ -206,32 +206,32 @@ def _stop(runs: int) -> Fraction:
     return high
 
 
-def drawn_runs(stop: Fraction) -> int:
+def draw_runs(stop: Fraction) -> int:
     """P(K = k) ∝ (1 − stop)^k / k, exactly: geometric, and kept with the chance 1/k.
 
     So many coins are never all needed: the chance is below e^−200.
     """
     runs = 1
     for _ in range(200 * (stop.denominator // stop.numerator + 1) ** 2):
-        if below(stop.denominator, OS) >= stop.numerator:
+        if draw_below(stop.denominator, OS) >= stop.numerator:
             runs += 1
-        elif below(runs, OS) == 0:
+        elif draw_below(runs, OS) == 0:
             return runs
         else:
             runs = 1
     raise AssertionError("coins that never fall")
 
 
-def drawn_runs_within(stop: Fraction, most: int) -> int:
+def draw_runs_within(stop: Fraction, most: int) -> int:
     """The same, given that there are no more than that; which the price covers too."""
     for _ in range(_TRIES):
-        runs = drawn_runs(stop)
+        runs = draw_runs(stop)
         if runs <= most:
             return runs
     raise AssertionError("coins that never fall")
 
 
-def best_of(
+def run_best_of(
     stop: Fraction,
     settings: Sequence[Setting],
     run: Callable[[Setting], tuple[Found, float]],
@@ -242,10 +242,10 @@ def best_of(
     With `always`, so many are made each time, and those beyond the drawn number count nowhere: then how long
     it takes says nothing about that number.
     """
-    counted = drawn_runs(stop) if always is None else drawn_runs_within(stop, always)
+    counted = draw_runs(stop) if always is None else draw_runs_within(stop, always)
     kept: tuple[Setting, Found, float] | None = None
     for turn in range(always or counted):
-        setting = settings[below(len(settings), OS)]
+        setting = settings[draw_below(len(settings), OS)]
         found, score = run(setting)
         if turn < counted and (kept is None or score > kept[2]):
             kept = setting, found, score

@@ -105,7 +105,7 @@ def read_body(text: str) -> dict[str, Any]:
         fields = _DECODER.decode(text)
     if type(fields) is not dict:
         raise TypeError("a body is a JSON object")
-    return cast(dict[str, Any], fields)
+    return cast("dict[str, Any]", fields)
 
 
 def require_utf8(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from sfumato.noise.sampling.bounds import exp_minus
+from sfumato.noise.sampling.enclosure import exp_minus
 
 _SLACK = Fraction(1, 2**32)  # the share of ε that simpler odds may leave unused
 _BITS = 256
@@ -18,13 +18,13 @@ def odds_within(epsilon: Fraction) -> Fraction:
     """
     low = Fraction(2**_BITS, exp_minus(epsilon * (1 - _SLACK), _BITS).low)
     high = Fraction(2**_BITS, exp_minus(epsilon, _BITS).high)
-    return simplest(low, high)
+    return simplest_fraction(low, high)
 
 
-def simplest(low: Fraction, high: Fraction) -> Fraction:
+def simplest_fraction(low: Fraction, high: Fraction) -> Fraction:
     """The fraction of smallest denominator in a closed interval of positive numbers."""
     whole = -(-low.numerator // low.denominator)
     if whole <= high:
         return Fraction(whole)
     floor = whole - 1
-    return floor + 1 / simplest(1 / (high - floor), 1 / (low - floor))
+    return floor + 1 / simplest_fraction(1 / (high - floor), 1 / (low - floor))

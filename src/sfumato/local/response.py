@@ -13,11 +13,10 @@ from sfumato.errors import UsageError
 from sfumato.local.estimate import Estimate
 from sfumato.local.odds import odds_within
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.integers import integers
-from sfumato.noise.sampling.uniform import uniform
+from sfumato.noise.sampling.bits import OS, draw_uniform
+from sfumato.noise.sampling.integers import parse_integers
 from sfumato.privacy import events
-from sfumato.privacy.exact import positive, shown, whole
+from sfumato.privacy.exact import format_short, positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +90,7 @@ class RandomizedResponse:
         spread = max(chance * (1 - chance) for chance in (self.truth, self.lie))
         return math.sqrt(float(spread) / whole(answers, "answers")) / float(self.truth - self.lie)
 
-    def repeated(self, times: int) -> Repetition:
+    def repeat(self, times: int) -> Repetition:
         """What asking the same people again and again does."""
         return Repetition(self, whole(times, "times"))
 
@@ -101,7 +100,7 @@ class RandomizedResponse:
         """A number below a + (values − 1)·b, for odds a/b: the first a stand for the truth, each further b
         for one of the other answers."""
         a, b = self.odds.numerator, self.odds.denominator
-        numbers = uniform(self._numbers(), exact.size, source).reshape(exact.shape)
+        numbers = draw_uniform(self._numbers(), exact.size, source).reshape(exact.shape)
         other = (numbers - a) // b
         return np.where(numbers < a, exact, other + (other >= exact))
 
@@ -110,7 +109,7 @@ class RandomizedResponse:
 
     def _codes(self, given: Any) -> NDArray[np.int64]:
         array = np.asarray(given)
-        codes = integers(array.astype(np.int64) if array.dtype == np.bool_ else given)
+        codes = parse_integers(array.astype(np.int64) if array.dtype == np.bool_ else given)
         if int(codes.min()) < 0 or int(codes.max()) >= self.values:
             raise UsageError(
                 "SF-N502", "An answer is none of those there are.", answers=f"0 to {self.values - 1}"
@@ -134,7 +133,7 @@ class Repetition:
         return self.response.epsilon * self.times
 
     @property
-    def found(self) -> float:
+    def guess_rate(self) -> float:
         """How often the truth of one person, as likely one answer as another, is guessed from all answers.
 
         Of two answers: how often the commoner one is the truth. Of more: at most this often.
@@ -145,11 +144,12 @@ class Repetition:
         return math.fsum(wins)
 
     def __str__(self) -> str:
+        total = format_short(self.epsilon)
         if self.times == 1:
-            return f"Asked once: ε = {shown(self.epsilon)}; a truth is guessed {self.found:.0%} of the time."
+            return f"Asked once: ε = {total}; a truth is guessed {self.guess_rate:.0%} of the time."
         return (
-            f"Asked {self.times} times with fresh coins: ε = {shown(self.epsilon)} in all; a truth is "
-            f"guessed {self.found:.1%} of the time. Keep each person's first answer and give that again."
+            f"Asked {self.times} times with fresh coins: ε = {total} in all; a truth is "
+            f"guessed {self.guess_rate:.1%} of the time. Keep each person's first answer and give that again."
         )
 
     __repr__ = __str__
@@ -168,7 +168,10 @@ def _epsilon(value: Number) -> Fraction:
     epsilon = positive(value, "epsilon")
     if not SMALLEST <= epsilon <= LARGEST:
         raise UsageError(
-            "SF-N501", "ε is out of range for a single answer.", got=shown(epsilon), allowed="2^-20 to 40"
+            "SF-N501",
+            "ε is out of range for a single answer.",
+            got=format_short(epsilon),
+            allowed="2^-20 to 40",
         )
     return epsilon
 

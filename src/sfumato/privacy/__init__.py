@@ -13,7 +13,7 @@ from sfumato.privacy.calibration import (
 from sfumato.privacy.composition import delta, epsilon, mu
 from sfumato.privacy.conversion import renyi_delta, renyi_epsilon, rho, rho_epsilon
 from sfumato.privacy.curves import Tradeoff, posterior, posterior_curve, tradeoff
-from sfumato.privacy.deployments import DEPLOYMENTS, Deployment, beside
+from sfumato.privacy.deployments import DEPLOYMENTS, Deployment, compare_deployments
 from sfumato.privacy.events import (
     ApproxDP,
     BestOf,
@@ -71,8 +71,8 @@ __all__ = [
     "Tradeoff",
     "Unit",
     "average_error",
-    "beside",
     "caps",
+    "compare_deployments",
     "correlated_gaussian",
     "delta",
     "epsilon",

@@ -115,7 +115,7 @@ def _summed(event: Event) -> Cost:
         case Parallel():
             return _dearest(map(_summed, event.events))
         case Grouped():
-            return _summed(event.reduced())
+            return _summed(event.reduce_group())
     return _simple(event)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sfumato.privacy.exact import Number, positive, probability, shown
+from sfumato.privacy.exact import Number, format_short, positive, probability
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -28,8 +28,8 @@ class Budget:
         object.__setattr__(self, "delta", probability(delta, "delta"))
 
     def __repr__(self) -> str:
-        delta = f", delta={shown(self.delta)}" if self.delta else ""
-        return f"Budget(epsilon={shown(self.epsilon)}{delta})"
+        delta = f", delta={format_short(self.delta)}" if self.delta else ""
+        return f"Budget(epsilon={format_short(self.epsilon)}{delta})"
 
     def to_dict(self) -> dict[str, str]:
         return {"epsilon": str(self.epsilon), "delta": str(self.delta)}

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
 from sfumato.privacy.account import NAT, ORDERS, SIDE, Caps, caps, price
+from sfumato.privacy.bisection import find_smallest
 from sfumato.privacy.composition import epsilon as composed_epsilon
 from sfumato.privacy.conversion import rho_epsilon
 from sfumato.privacy.events import Gaussian, Pure, Repeated, Sampled
 from sfumato.privacy.exact import exact, positive, probability, whole
-from sfumato.privacy.search import smallest
 
 if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
@@ -44,7 +44,7 @@ def sampled_sigma(rate: Number, steps: int, epsilon: Number, delta: Number) -> f
         run = Repeated(Sampled(Gaussian(sigma), rate), times)
         return composed_epsilon(run, share, step=COARSE) <= target
 
-    return smallest(holds, 0.25, 0.5, precision=1e-4)
+    return find_smallest(holds, 0.25, 0.5, precision=1e-4)
 
 
 def share_sigma(budget: Budget, share: Number) -> Fraction:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
-from sfumato.privacy.conversion import Events, renyi_delta, renyi_epsilon, together
+from sfumato.privacy.conversion import Events, compose_events, renyi_delta, renyi_epsilon
 from sfumato.privacy.exact import nonnegative, probability
-from sfumato.privacy.losses import STEP, gaussian_mu, losses
+from sfumato.privacy.loss_distribution import STEP, gaussian_mu, loss_distribution
 
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
@@ -31,13 +31,13 @@ def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float =
 
     For runs fixed in advance; not a filter.
     """
-    event, share = together(events), float(probability(delta, "delta"))
+    event, share = compose_events(events), float(probability(delta, "delta"))
     normal = gaussian_mu(event)
     if normal is not None:
         found = gaussian.lower_epsilon_of if lower else gaussian.epsilon_of
         return found(normal, share) if share else math.inf
     if lower:
-        return float(losses(event, step, lower=True).get_epsilon_for_delta(share + NOISE))
+        return float(loss_distribution(event, step, lower=True).get_epsilon_for_delta(share + NOISE))
     if event.side_delta() >= share:
         return _pure(event)
     return min(_pure(event), _numeric_epsilon(event, share, step), renyi_epsilon(event, delta))
@@ -48,18 +48,18 @@ def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float =
 
     For runs fixed in advance; not a filter.
     """
-    event, exactly = together(events), nonnegative(epsilon, "epsilon")
+    event, exactly = compose_events(events), nonnegative(epsilon, "epsilon")
     at, pure = float(exactly), event.pure()
     normal = gaussian_mu(event)
     if normal is not None:
         return gaussian.delta_bounds(normal, at)[0 if lower else 1]
     if lower:
-        return max(0.0, float(losses(event, step, lower=True).get_delta_for_epsilon(at)) - NOISE)
+        return max(0.0, float(loss_distribution(event, step, lower=True).get_delta_for_epsilon(at)) - NOISE)
     if pure is not None and pure <= exactly and not event.side_delta():
         return 0.0
     if event.side_delta() >= 1:
         return 1.0
-    composed = float(losses(event, step).get_delta_for_epsilon(at))
+    composed = float(loss_distribution(event, step).get_delta_for_epsilon(at))
     return min(1.0, max(composed, 0.0) + NOISE, renyi_delta(event, at))
 
 
@@ -68,7 +68,7 @@ def mu(events: Events) -> float:
 
     The central-limit μ of other runs is not a bound and is not offered.
     """
-    found = gaussian_mu(together(events))
+    found = gaussian_mu(compose_events(events))
     if found is None:
         raise UsageError(
             "SF-N323", "Only Gaussian events are Gaussian DP.", try_="sf.privacy.tradeoff(events)"
@@ -79,7 +79,7 @@ def mu(events: Events) -> float:
 def _numeric_epsilon(event: Event, delta: float, step: float) -> float:
     if delta <= 2 * NOISE:
         return math.inf
-    return float(losses(event, step).get_epsilon_for_delta(delta - NOISE))
+    return float(loss_distribution(event, step).get_epsilon_for_delta(delta - NOISE))
 
 
 def _pure(event: Event) -> float:

@@ -28,21 +28,21 @@ Events = Event | Iterable[Event]
 """One event, or several, one after the other."""
 
 
-def together(events: Events) -> Event:
+def compose_events(events: Events) -> Event:
     """Several events as one."""
     return events if isinstance(events, Event) else Sequential(events)
 
 
 def renyi_epsilon(events: Events, delta: Number) -> float:
     """An ε for this δ by Rényi divergences alone, rounded up; side δ is taken off δ first."""
-    event = together(events)
+    event = compose_events(events)
     share = float(probability(delta, "delta") - event.side_delta())
     return _least(event.curve(), share)
 
 
 def renyi_delta(events: Events, epsilon: Number) -> float:
     """A δ for this ε by Rényi divergences alone, rounded up; with side δ."""
-    event, e = together(events), float(epsilon)
+    event, e = compose_events(events), float(epsilon)
     curve, side = event.curve(), float(event.side_delta())
     least = min(_delta(order, curve(order), e) for order in DENSE)
     return min(1.0, (side + least) * (1 + _SLACK))
@@ -84,7 +84,7 @@ def _(event: Repeated) -> Fraction:
 
 @rho.register
 def _(event: Grouped) -> Fraction:
-    return rho(event.reduced())
+    return rho(event.reduce_group())
 
 
 def rho_epsilon(rho: Number, delta: Number) -> float:

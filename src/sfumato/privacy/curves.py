@@ -13,9 +13,9 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.privacy import composition, gaussian
 from sfumato.privacy.composition import FIXED
-from sfumato.privacy.conversion import Events, together
+from sfumato.privacy.conversion import Events, compose_events
 from sfumato.privacy.exact import exact, nonnegative
-from sfumato.privacy.losses import gaussian_mu, losses
+from sfumato.privacy.loss_distribution import gaussian_mu, loss_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class Tradeoff:
 
 def tradeoff(events: Events) -> Tradeoff:
     """The trade-off curve of an event, or of several together."""
-    return Tradeoff(together(events))
+    return Tradeoff(compose_events(events))
 
 
 @lru_cache(maxsize=64)
@@ -77,7 +77,7 @@ def _profile(event: Event) -> tuple[Floats, Floats]:
     """Values of ε and δ(ε), as far as δ matters in a picture."""
     small = event.side_delta() + Fraction(1, 10**6)
     epsilons = np.linspace(0, composition.epsilon(event, min(small, Fraction(1, 2))), _FINEST)
-    deltas = losses(event).get_delta_for_epsilon(epsilons) + composition.NOISE
+    deltas = loss_distribution(event).get_delta_for_epsilon(epsilons) + composition.NOISE
     return epsilons, np.minimum(1, deltas)
 
 
@@ -93,20 +93,20 @@ def posterior(events: Events, prior: Number = 0.5, delta: Number = 0) -> float:
 
     Where there is no pure ε, it is the ε at `delta`, and with that chance all may be revealed.
     """
-    return belief(float(_prior(prior)), _epsilon(together(events), delta))
+    return posterior_belief(float(_prior(prior)), _epsilon(compose_events(events), delta))
 
 
 def posterior_curve(events: Events, delta: Number = 0) -> Chart:
     """Beliefs before and after, for every prior."""
     from sfumato.viz import belief_curve
 
-    epsilon = _epsilon(together(events), delta)
+    epsilon = _epsilon(compose_events(events), delta)
     priors = np.linspace(0.001, 0.999, 101)
-    after = [(1 - belief(1 - p, epsilon), belief(p, epsilon)) for p in priors.tolist()]
+    after = [(1 - posterior_belief(1 - p, epsilon), posterior_belief(p, epsilon)) for p in priors.tolist()]
     return belief_curve(priors, [low for low, _ in after], [high for _, high in after], epsilon=epsilon)
 
 
-def belief(prior: float, epsilon: float) -> float:
+def posterior_belief(prior: float, epsilon: float) -> float:
     """Bayes' rule with a likelihood ratio of e^ε."""
     log_odds = math.log(prior) - math.log1p(-prior) + epsilon
     return 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0

@@ -46,7 +46,7 @@ DEPLOYMENTS: tuple[Deployment, ...] = (
 """As the sources list them; each covers its own unit of protection and span of time."""
 
 
-def beside(epsilon: Number, delta: Number = 0, prior: Number = 0.5) -> list[dict[str, Any]]:
+def compare_deployments(epsilon: Number, delta: Number = 0, prior: Number = 0.5) -> list[dict[str, Any]]:
     """One's own guarantee among the published ones, the strongest first: who, (ε, δ), and the odds."""
     own = explain(epsilon, delta, prior)
     rows = [_row("yours", "", own, "")]

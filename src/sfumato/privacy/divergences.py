@@ -13,12 +13,12 @@ Curve = Callable[[float], float]
 """From an order above 1 to a divergence in nats."""
 
 
-def response(epsilon: float) -> Curve:
+def randomized_response(epsilon: float) -> Curve:
     """Randomized response between two values, which dominates every ε-DP mechanism."""
-    return integer_laplace(epsilon, 1)
+    return discrete_laplace(epsilon, 1)
 
 
-def responses(epsilon: float, values: int) -> Curve:
+def kary_randomized_response(epsilon: float, values: int) -> Curve:
     """Randomized response among several values: the moment is q·(e^αε + e^(1−α)ε + values − 2).
 
     Here q = 1/(e^ε + values − 1) is the chance of each untrue answer.
@@ -47,7 +47,7 @@ def laplace(rate: float) -> Curve:
     return at
 
 
-def integer_laplace(rate: float, steps: int) -> Curve:
+def discrete_laplace(rate: float, steps: int) -> Curve:
     """Integer Laplace noise of scale 1/rate and itself `steps` apart.
 
     The moment is a·u^k + b·v^k with a + b = 1, log u = (order − 1)·rate, log v = −order·rate and
@@ -88,7 +88,7 @@ def bounded_range(epsilon: float) -> Curve:
     return at if epsilon else lambda order: 0.0
 
 
-def ratio_range(low: float, high: float) -> Curve:
+def bounded_ratio(low: float, high: float) -> Curve:
     """A pair whose log-likelihood ratio stays in [low, high], the worse of its two directions."""
 
     def at(order: float) -> float:

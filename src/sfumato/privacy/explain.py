@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import Number, exact, shown, whole
+from sfumato.privacy.exact import Number, exact, format_short, whole
 
 SMOKER = (
     "Not promised: that the data teach nothing that applies to you. A study may show that smoking harms, and "
@@ -43,7 +43,7 @@ class Explanation:
         return (
             f"Someone who thinks there is a {_in_100(before)} chance that you are in the data can be brought "
             f"to about {_in_100(after)}, and no further, by everything ever released "
-            f"(ε = {shown(self.budget.epsilon)})."
+            f"(ε = {format_short(self.budget.epsilon)})."
         )
 
     def sentences(self) -> list[str]:
@@ -63,7 +63,7 @@ class Explanation:
 
     def _failure(self) -> str:
         return (
-            f"That may fail with a chance of at most δ = {shown(self.budget.delta)}; "
+            f"That may fail with a chance of at most δ = {format_short(self.budget.delta)}; "
             "it should be far below one over the number of people."
         )
 

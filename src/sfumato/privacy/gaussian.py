@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sfumato.privacy.search import largest, smallest
+from sfumato.privacy.bisection import find_largest, find_smallest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SLACK = 2.0**-48
 
 
-def mu(counts: Iterable[tuple[Gaussian, int]]) -> float:
+def compose_mu(counts: Iterable[tuple[Gaussian, int]]) -> float:
     """The μ of Gaussian DP of all these together, each as often as it says."""
     return math.sqrt(sum(times / (event.sigma * event.sigma) for event, times in counts))
 
@@ -53,17 +53,17 @@ def epsilon_of(mu: float, delta: float) -> float:
     """The smallest ε for this δ, rounded up."""
     if delta_of(mu, 0.0) <= delta:
         return 0.0
-    return smallest(lambda epsilon: delta_of(mu, epsilon) <= delta, 0.0, mu)
+    return find_smallest(lambda epsilon: delta_of(mu, epsilon) <= delta, 0.0, mu)
 
 
 def lower_epsilon_of(mu: float, delta: float) -> float:
     """The same, rounded down."""
-    return largest(lambda epsilon: delta_bounds(mu, epsilon)[0] > delta, 0.0, mu)
+    return find_largest(lambda epsilon: delta_bounds(mu, epsilon)[0] > delta, 0.0, mu)
 
 
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest μ that is (ε, δ)-DP, rounded down."""
-    return largest(lambda mu: delta_of(mu, epsilon) <= delta, 0.0, 1.0)
+    return find_largest(lambda mu: delta_of(mu, epsilon) <= delta, 0.0, 1.0)
 
 
 def tradeoff_of(mu: float, alpha: float) -> float:

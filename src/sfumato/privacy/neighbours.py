@@ -24,7 +24,7 @@ ADD_REMOVE = Neighbours.ADD_REMOVE
 REPLACE_ONE = Neighbours.REPLACE_ONE
 
 
-def common(relations: Iterable[Neighbours | None]) -> Neighbours | None:
+def common_relation(relations: Iterable[Neighbours | None]) -> Neighbours | None:
     """The one relation that all of these allow; none of them named means that either will do."""
     named = {relation for relation in relations if relation is not None}
     if len(named) > 1:

@@ -41,7 +41,7 @@ class Sensitivity:
         """The l2 norm, rounded up."""
         return root_up(self.l2_squared)
 
-    def replaced(self) -> Sensitivity:
+    def for_replacement(self) -> Sensitivity:
         """For replacing a unit, which is removing one and adding another: at most twice each norm."""
         if self.neighbours is Neighbours.REPLACE_ONE:
             return self

@@ -48,19 +48,21 @@ _SIGNS: dict[type[exp.Expression], str] = {
 class GroupByKeys:
     """What GROUP BY says."""
 
-    said: tuple[Expression, ...]
+    expressions: tuple[Expression, ...]
     merged: frozenset[str]
     """Names that stand for two columns of a LEFT JOIN, of which one may be missing."""
 
-    def place(self, node: exp.Expression) -> int | None:
+    def find_place(self, node: exp.Expression) -> int | None:
         """Which key an expression says again, if one."""
-        if not self.said or is_aggregate(node):
+        if not self.expressions or is_aggregate(node):
             return None
         try:
             again = parse_expression(node)
         except PolicyError:
             return None
-        alike = (place for place, key in enumerate(self.said) if key == again or self._same(key, again))
+        alike = (
+            place for place, key in enumerate(self.expressions) if key == again or self._same(key, again)
+        )
         return next(alike, None)
 
     def _same(self, key: Expression, again: Expression) -> bool:
@@ -146,7 +148,7 @@ def _sorter(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) 
     shown = {each.name.casefold(): each.shows for each in outputs}
     if isinstance(node, exp.Column) and node.args.get("table") is None and node.name.casefold() in shown:
         return shown[node.name.casefold()]
-    place = keys.place(node)
+    place = keys.find_place(node)
     if place is not None:
         return GroupKey(place)
     if isinstance(node, exp.Column):

@@ -47,54 +47,61 @@ from sfumato.queries.questions import check_question
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.curator.answers.measure import Measure
+    from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure
     from sfumato.curator.plan.distances import Property
     from sfumato.curator.question.relation import Relation
     from sfumato.privacy.exact import Number
 
-AskedQuestion = TypeVar("AskedQuestion", covariant=True)
+AskedQuestion = TypeVar("AskedQuestion")
+Parts = TypeVar("Parts")
 
 # ---- frames ------------------------------------------------------------------------------------------------
 
 
-class QuestionMaker(Protocol[AskedQuestion]):
+class QuestionMaker(Protocol[AskedQuestion, Parts]):
     """What makes questions out of a frame."""
 
     def question(self, question: Question, text: str) -> AskedQuestion: ...
 
-    def top(self, relation: Relation, column: Expression, k: int, by_units: bool, text: str) -> Any: ...
+    def top(
+        self, relation: Relation, column: Expression, k: int, by_units: bool, text: str
+    ) -> Measure[ChosenValues]: ...
 
-    def distance(self, relation: Relation, wanted: Property, text: str) -> Any: ...
+    def distance(self, relation: Relation, wanted: Property, text: str) -> Measure[NoisyFigure]: ...
 
-    def subsample(self, relation: Relation, aggregate: Aggregate, blocks: int, text: str) -> Any: ...
+    def subsample(
+        self, relation: Relation, aggregate: Aggregate, blocks: int, text: str
+    ) -> Measure[NoisyFigure]: ...
 
-    def bounds(self, question: Question, text: str) -> Any: ...
+    def bounds(self, question: Question, text: str) -> Measure[ChosenRange]: ...
 
-    def partition(self, frame: Any, name: str, column: Expression) -> Any: ...
+    def partition(self, frame: Frame[AskedQuestion, Parts], name: str, column: Expression) -> Parts: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Frame(Generic[AskedQuestion]):
+class Frame(Generic[AskedQuestion, Parts]):
     """Rows, and the keys that split them into groups. Each step gives a new frame."""
 
     relation: Relation
-    asks: QuestionMaker[AskedQuestion]
+    asks: QuestionMaker[AskedQuestion, Parts]
     """Makes what the last step gives."""
     keys: tuple[tuple[str, Expression], ...] = ()
     limits: ContributionLimits | None = None
     steps: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: str, asks: QuestionMaker[AskedQuestion]) -> Frame[AskedQuestion]:
+    def from_table(cls, table: str, asks: QuestionMaker[AskedQuestion, Parts]) -> Frame[AskedQuestion, Parts]:
         return cls(Alias(BaseTable(table), table), asks, steps=(f"table({table!r})",))
 
-    def units(self) -> Frame[AskedQuestion]:
+    def units(self) -> Frame[AskedQuestion, Parts]:
         """One row for each unit instead, with the column `rows`: how many rows the source had of it."""
         table = self.relation.of if isinstance(self.relation, Alias) else None
         if not isinstance(table, BaseTable):
             raise UsageError("SF-Q127", "units() comes first.", try_='s.table("visits").units()')
         return self._then("units()", relation=UnitRowCounts(table.name))
 
-    def where(self, condition: str) -> Frame[AskedQuestion]:
+    def where(self, condition: str) -> Frame[AskedQuestion, Parts]:
         """Only rows for which the condition holds, written as after WHERE. Several must all hold."""
         from sfumato.queries.sql import (
             parse_condition_text as read_condition,
@@ -103,20 +110,22 @@ class Frame(Generic[AskedQuestion]):
         narrowed = Filter(self.relation, read_condition(condition))
         return self._then(f"where({condition!r})", relation=narrowed)
 
-    def select(self, **columns: str) -> Frame[AskedQuestion]:
+    def select(self, **columns: str) -> Frame[AskedQuestion, Parts]:
         """The rows again, with only these columns, each computed from the row."""
         chosen = tuple((name, parse_column(text)) for name, text in columns.items())
         shown = ", ".join(f"{name}={text!r}" for name, text in columns.items())
         return self._then(f"select({shown})", relation=Projection(self.relation, chosen))
 
-    def join(self, table: str, *, using: str | Sequence[str], optional: bool = False) -> Frame[AskedQuestion]:
+    def join(
+        self, table: str, *, using: str | Sequence[str], optional: bool = False
+    ) -> Frame[AskedQuestion, Parts]:
         """Each row beside those of another table that agree in these columns."""
         names = (using,) if isinstance(using, str) else tuple(using)
         other = Alias(BaseTable(require_name(table)), require_name(table))
         joined = Join(self.relation, other, Conjunction(), tuple(map(require_name, names)), bool(optional))
         return self._then(f"join({table!r}, using={using!r})", relation=joined)
 
-    def per_unit(self, unit: str, **figures: Aggregate) -> Frame[AskedQuestion]:
+    def per_unit(self, unit: str, **figures: Aggregate) -> Frame[AskedQuestion, Parts]:
         """One row for each unit, with figures of its rows: sf.count, sf.sum, sf.mean, sf.min, sf.max."""
         columns = tuple((name, _of_unit(name, figure)) for name, figure in figures.items())
         key = Name(require_name(unit))
@@ -124,12 +133,12 @@ class Frame(Generic[AskedQuestion]):
         shown = ", ".join(f"{name}={_text(figure)}" for name, figure in figures.items())
         return self._then(f"per_unit({unit!r}, {shown})", relation=relation)
 
-    def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[AskedQuestion]:
+    def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[AskedQuestion, Parts]:
         """One unit counts in at most so many groups, with so many rows in each."""
         bounds = ContributionLimits(whole(groups, "groups"), whole(rows, "rows"))
         return self._then(f"bounded(groups={groups}, rows={rows})", limits=bounds)
 
-    def group_by(self, *columns: str, **computed: str | Expression) -> Frame[AskedQuestion]:
+    def group_by(self, *columns: str, **computed: str | Expression) -> Frame[AskedQuestion, Parts]:
         """One group for each value of the columns; computed ones under a name of their own."""
         plain = tuple((require_name(each), parse_column(each)) for each in columns)
         others = tuple((name, _expression(each)) for name, each in computed.items())
@@ -157,7 +166,7 @@ class Frame(Generic[AskedQuestion]):
         """The question for how many rows lie between each two edges."""
         return self.group_by(**{column: bins(column, edges)}).agg(count=CountOf())
 
-    def top(self, column: str, k: int = 1, *, by: str = "rows") -> Any:
+    def top(self, column: str, k: int = 1, *, by: str = "rows") -> Measure[ChosenValues]:
         """The k most frequent values of a listed column, by rows or by units."""
         if by not in ("rows", "units"):
             raise UsageError(
@@ -168,20 +177,20 @@ class Frame(Generic[AskedQuestion]):
             self.relation, parse_column(column), k, by == "units", f"{self!r}.top({column!r}, {k})"
         )
 
-    def distance(self, wanted: str) -> Any:
+    def distance(self, wanted: str) -> Measure[NoisyFigure]:
         """How few units must change until a property holds, such as "COUNT(*) >= 100"."""
         from sfumato.queries.properties import parse_property as read_property
 
         self._require_plain("distance")
         return self.asks.distance(self.relation, read_property(wanted), f"{self!r}.distance({wanted!r})")
 
-    def subsample(self, aggregate: Aggregate, *, blocks: int) -> Any:
+    def subsample(self, aggregate: Aggregate, *, blocks: int) -> Measure[NoisyFigure]:
         """The private middle of a statistic of so many blocks of units."""
         self._require_plain("subsample")
         text = f"{self!r}.subsample({_text(aggregate)}, blocks={blocks})"
         return self.asks.subsample(self.relation, aggregate, blocks, text)
 
-    def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> Any:
+    def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> Measure[ChosenRange]:
         """Bounds that about this share of the rows lies within, to promise instead of wide ones."""
         self._require_plain("bounds")
         kept = exact(keep, "keep")
@@ -191,7 +200,7 @@ class Frame(Generic[AskedQuestion]):
         ends = {"low": quantile(column, outside), "high": quantile(column, 1 - outside)}
         return self.asks.bounds(self.question({**ends}), f"{self!r}.bounds({column!r}, keep={keep})")
 
-    def partition(self, column: str) -> Any:
+    def partition(self, column: str) -> Parts:
         """The rows by the value of a listed column: a frame for each, to be charged together."""
         return self.asks.partition(self, require_name(column), parse_column(column))
 
@@ -207,7 +216,7 @@ class Frame(Generic[AskedQuestion]):
                 try_=f'where(…).{asked}(…) for one group at a time, or partition("ward")',
             )
 
-    def _then(self, step: str, **changes: Any) -> Frame[AskedQuestion]:
+    def _then(self, step: str, **changes: Any) -> Frame[AskedQuestion, Parts]:
         return replace(self, steps=(*self.steps, step), **changes)
 
 

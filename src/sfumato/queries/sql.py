@@ -51,7 +51,7 @@ def parse_question(text: str) -> Question:
     relation = parse_rows(select, parse_with(select, {}))
     keys = _keys(select)
     outputs = tuple(_output(item, keys) for item in select.expressions)
-    return check_question(Question(relation, keys.said, outputs, **_after(select, keys, outputs)))
+    return check_question(Question(relation, keys.expressions, outputs, **_after(select, keys, outputs)))
 
 
 def parse_condition_text(text: str) -> Condition:
@@ -136,9 +136,9 @@ def _output(item: exp.Expression, keys: GroupByKeys) -> Output:
     if isinstance(item, exp.Alias):
         refuse_other_parts(item, "this", "alias")
         alias, item = parse_identifier(item.args["alias"]), item.this
-    place = keys.place(item)
+    place = keys.find_place(item)
     if place is not None:
-        return Output(alias or _key_name(keys.said[place]), GroupKey(place))
+        return Output(alias or _key_name(keys.expressions[place]), GroupKey(place))
     if isinstance(item, exp.Column):
         name = str(parse_column_name(item))[:80]
         raise PolicyError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from sfumato.viz.chart import Chart, chart
+from sfumato.viz.chart import Chart, make_chart
 from sfumato.viz.theme import EMPTY, PALETTE, WIDTH
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def budget_bar(spent: Mapping[str, float] | float, cap: float, *, title: str, un
     left = max(0.0, cap - sum(parts.values()))
     segments = _segments({**parts, LEFT: left})
     subtitle = f"{unit} = {left:.4g} of {cap:.4g} left ({100 * left / cap:.0f} %)"
-    return chart(_body(segments, [*parts, LEFT], cap, unit), title=title, subtitle=subtitle)
+    return make_chart(_body(segments, [*parts, LEFT], cap, unit), title=title, subtitle=subtitle)
 
 
 def budget_bars(used: Mapping[str, float], *, title: str = "Privacy budgets: the part that is used") -> Chart:
@@ -33,7 +33,7 @@ def budget_bars(used: Mapping[str, float], *, title: str = "Privacy budgets: the
         "encoding": {"y": _account(), "x": _share(), "tooltip": {"field": "used", "format": ".1%"}},
     }
     body = {"data": {"values": rows}, "width": WIDTH - 120, "height": {"step": 44}, "layer": [whole, part]}
-    return chart(body, title=title)
+    return make_chart(body, title=title)
 
 
 def _account() -> dict[str, Any]:

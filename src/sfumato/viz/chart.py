@@ -44,7 +44,7 @@ class Chart:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the picture in the format that the ending of `path` names, and return the path."""
-        target = checked_target(path)
+        target = check_target(path)
         target.write_bytes(_RENDERERS[target.suffix.lower()](self))
         return target
 
@@ -52,7 +52,7 @@ class Chart:
         return {MIME: self.spec, "text/plain": repr(self)}
 
 
-def checked_target(path: str | PathLike[str]) -> Path:
+def check_target(path: str | PathLike[str]) -> Path:
     """Where a picture can be saved, or an error before anything is drawn or paid for."""
     target = Path(path)
     if target.suffix.lower() not in _RENDERERS:
@@ -68,7 +68,7 @@ def checked_target(path: str | PathLike[str]) -> Path:
     return target
 
 
-def chart(body: dict[str, Any], *, title: str, subtitle: str = "") -> Chart:
+def make_chart(body: dict[str, Any], *, title: str, subtitle: str = "") -> Chart:
     """A chart in the house style."""
     heading = {"text": title, "subtitle": subtitle} if subtitle else {"text": title}
     return Chart({"$schema": SCHEMA, "title": heading, **body, "config": CONFIG})

@@ -20,13 +20,13 @@ WHOLE: Final = ",d"
 FOUR_FIGURES: Final = ",.4~r"
 
 
-def rows(columns: Mapping[str, Sequence[Any]]) -> Rows:
+def to_rows(columns: Mapping[str, Sequence[Any]]) -> Rows:
     """One dictionary for each position; every column must be equally long."""
-    same_length(columns)
+    require_same_length(columns)
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
-def same_length(columns: Mapping[str, Sized]) -> None:
+def require_same_length(columns: Mapping[str, Sized]) -> None:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise UsageError(
@@ -36,22 +36,22 @@ def same_length(columns: Mapping[str, Sized]) -> None:
         )
 
 
-def numbers(values: ArrayLike) -> list[float | None]:
+def to_numbers(values: ArrayLike) -> list[float | None]:
     """Doubles, with nothing where there is no finite number: nothing is drawn there."""
     cells: list[float] = np.asarray(values, dtype=float).ravel().tolist()
     return [cell if math.isfinite(cell) else None for cell in cells]
 
 
-def text(label: Any) -> str:
+def label_text(label: Any) -> str:
     """A group key as people read it; the parts of a compound key are set apart by a dot."""
     if isinstance(label, tuple):
-        return " · ".join(map(text, label))
+        return " · ".join(map(label_text, label))
     if isinstance(label, float):
         return f"{label:g}"
     return "(missing)" if label is None else str(label)
 
 
-def numeric(labels: Sequence[Any]) -> bool:
+def are_numeric(labels: Sequence[Any]) -> bool:
     """Whether the keys are numbers, so that their own order is the one to draw."""
     kinds = (int, float, np.integer, np.floating)
     return all(isinstance(label, kinds) and not isinstance(label, bool) for label in labels)

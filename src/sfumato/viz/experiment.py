@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from sfumato.viz.chart import Chart, chart
+from sfumato.viz.chart import Chart, make_chart
 from sfumato.viz.theme import INK, MUTED, WIDTH
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def histogram_errors(rows: Iterable[Mapping[str, float]]) -> Chart:
     points = [*_ours(ordered), *_talk(ordered)]
     up = _up([point["error"] for point in points if point["error"]])
     layers = [_theory(ordered, up), *_points(points, up)]
-    return chart(
+    return make_chart(
         {"width": WIDTH, "height": 460, "layer": layers},
         title="Error of one cell of a noisy histogram",
         subtitle="The grey line is the exact expectation of the average: 2r/(1 − r²), r = exp(−ε)",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.viz.chart import SHARPNESS, Chart, chart
-from sfumato.viz.columns import same_length
-from sfumato.viz.raster import data_url, enlarge, shade
+from sfumato.viz.chart import SHARPNESS, Chart, make_chart
+from sfumato.viz.columns import require_same_length
+from sfumato.viz.raster import encode_data_url, enlarge, shade
 from sfumato.viz.theme import RAMP, WIDTH
 
 if TYPE_CHECKING:
@@ -68,14 +68,17 @@ def heatmap(
     low, high = domain or _range(next(iter(columns.values())))
     factor = grid.enlargement(len(columns))
     images = [
-        {"panel": name, "image": data_url(enlarge(shade(grid.picture(cells), low, high, RAMP), factor))}
+        {
+            "panel": name,
+            "image": encode_data_url(enlarge(shade(grid.picture(cells), low, high, RAMP), factor)),
+        }
         for name, cells in columns.items()
     ]
-    return chart(_body(images, grid, factor / SHARPNESS, (low, high), value), title=title)
+    return make_chart(_body(images, grid, factor / SHARPNESS, (low, high), value), title=title)
 
 
 def _grid(x: NDArray[np.int64], y: NDArray[np.int64], columns: Mapping[str, NDArray[np.float64]]) -> _Grid:
-    same_length({"x": x, "y": y, **columns})
+    require_same_length({"x": x, "y": y, **columns})
     if not columns or not len(x):
         raise UsageError("SF-V104", "A map needs at least one panel and one cell.")
     left, bottom = int(x.min()), int(y.min())

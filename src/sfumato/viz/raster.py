@@ -30,12 +30,12 @@ def enlarge(pixels: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
     return pixels.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def data_url(pixels: NDArray[np.uint8]) -> str:
+def encode_data_url(pixels: NDArray[np.uint8]) -> str:
     """An image as text that stands where an address would."""
-    return "data:image/png;base64," + base64.b64encode(png(pixels)).decode("ascii")
+    return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode("ascii")
 
 
-def png(pixels: NDArray[np.uint8]) -> bytes:
+def encode_png(pixels: NDArray[np.uint8]) -> bytes:
     """The PNG file of an array of (height, width, 4) bytes."""
     height, width, _ = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import sfumato as sf
-from sfumato.curator.answers.answer import Noisy, combined, laws
-from sfumato.curator.answers.post_processing import interval, values
+from sfumato.curator.answers.answer import NoisyAnswer, combine_answers, noise_laws
+from sfumato.curator.answers.post_processing import compute_figure, compute_interval
 from sfumato.curator.catalog.catalog import declare_table
-from sfumato.curator.plan.plan import Plan, plan
+from sfumato.curator.plan.plan import QuestionPlan, plan_question
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
 from sfumato.curator.question.measurement import (
     Arithmetic,
@@ -39,7 +39,7 @@ TABLE = declare_table(
     {"x": sf.between(-10, 30), "y": sf.between(0, 7, step=1), "flag": sf.one_of(0, 1)},
 )
 Rows = list[dict[str, int | None]]
-Exact = Callable[[Plan, Rows], list[int]]
+Exact = Callable[[QuestionPlan, Rows], list[int]]
 
 N, X, Y, FLAG = CountOf(), Name("x"), Name("y"), Name("flag")
 LINEAR: list[Figure] = [
@@ -97,11 +97,11 @@ def _rows(count: int) -> Rows:
     return [{"x": a if at % 9 else None, "y": b, "flag": c} for at, (a, b, c) in enumerate(columns)]
 
 
-def _asked(figure: Figure, spend: Spend) -> Plan:
-    return plan(lambda _: TABLE, Question(BaseTable("t"), (), (Output("a", figure),)), spend)
+def _asked(figure: Figure, spend: Spend) -> QuestionPlan:
+    return plan_question(lambda _: TABLE, Question(BaseTable("t"), (), (Output("a", figure),)), spend)
 
 
-def _drawn(asked: Plan, sums: list[int], source: Seeded) -> Noisy:
+def _drawn(asked: QuestionPlan, sums: list[int], source: Seeded) -> NoisyAnswer:
     """The same exact sums in many cells, each with noise of its own."""
     noises = [each.noise for each in asked.measured]
     assert None not in noises
@@ -110,7 +110,7 @@ def _drawn(asked: Plan, sums: list[int], source: Seeded) -> Noisy:
         for noise, total in zip(noises, sums, strict=True)
         if noise is not None
     ]
-    return Noisy(np.array(noisy), laws(asked), (), None, RUNS)
+    return NoisyAnswer(np.array(noisy), noise_laws(asked), (), None, RUNS)
 
 
 def _coverage(figure: Figure, spends: tuple[Spend, ...], sums: list[int]) -> float:
@@ -118,10 +118,10 @@ def _coverage(figure: Figure, spends: tuple[Spend, ...], sums: list[int]) -> flo
     source, asked = Seeded(), [_asked(figure, spend) for spend in spends]
     together = _drawn(asked[0], sums, source)
     for later in asked[1:]:
-        together = combined(together, _drawn(later, sums, source))
-    exact = Noisy(np.array(sums)[:, None], laws(asked[0]), (), None, 1)
-    truth = values(asked[0], figure, exact)[0]
-    low, high = interval(asked[0], figure, together, 0.95)
+        together = combine_answers(together, _drawn(later, sums, source))
+    exact = NoisyAnswer(np.array(sums)[:, None], noise_laws(asked[0]), (), None, 1)
+    truth = compute_figure(asked[0], figure, exact)[0]
+    low, high = compute_interval(asked[0], figure, together, 0.95)
     close = 1e-9 * abs(truth)
     return float(np.mean(((low <= truth + close) & (truth - close <= high)) | np.isnan(low)))
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.curator.answers.answer import Noisy, laws, read
-from sfumato.curator.answers.post_processing import interval, values
+from sfumato.curator.answers.answer import NoisyAnswer, noise_laws, read_answer
+from sfumato.curator.answers.post_processing import compute_figure, compute_interval
 from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.catalog.columns import NumberColumn
-from sfumato.curator.plan.plan import Plan, plan
+from sfumato.curator.plan.plan import QuestionPlan, plan_question
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
 from sfumato.curator.question.measurement import (
     Aggregate,
@@ -35,11 +35,11 @@ TABLE = declare_table(
 X, Y, FLAG = Name("x"), Name("y"), Name("flag")
 SPENDS: list[Spend] = [PureSpend(Fraction(3)), GaussianSpend(Fraction(2), "Gaussian")]
 Rows = list[dict[str, int | None]]
-Exact = Callable[[Plan, Rows], list[int]]
+Exact = Callable[[QuestionPlan, Rows], list[int]]
 
 
-def _asked(aggregate: Aggregate, spend: Spend = SPENDS[0]) -> Plan:
-    return plan(lambda _: TABLE, Question(BaseTable("t"), (), (Output("a", aggregate),)), spend)
+def _asked(aggregate: Aggregate, spend: Spend = SPENDS[0]) -> QuestionPlan:
+    return plan_question(lambda _: TABLE, Question(BaseTable("t"), (), (Output("a", aggregate),)), spend)
 
 
 def _rows(count: int) -> Rows:
@@ -93,8 +93,10 @@ AGGREGATES: list[Aggregate] = [
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 def test_without_noise_numbers_are_those_of_the_rows(aggregate: Aggregate, exact_sums: Exact) -> None:
     priced, rows = _asked(aggregate), _rows(3000)
-    noisy = read(priced, json.dumps([[[each] for each in exact_sums(priced, rows)]]))
-    assert values(priced, aggregate, noisy)[0] == pytest.approx(_truth(aggregate, rows), rel=1e-4, abs=1e-4)
+    noisy = read_answer(priced, json.dumps([[[each] for each in exact_sums(priced, rows)]]))
+    assert compute_figure(priced, aggregate, noisy)[0] == pytest.approx(
+        _truth(aggregate, rows), rel=1e-4, abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=["pure", "rounded"])
@@ -104,9 +106,9 @@ def test_with_many_rows_intervals_are_narrow_around_the_number(
 ) -> None:
     priced, rows = _asked(aggregate, spend), _rows(1000)
     sums = [[100 * each] for each in exact_sums(priced, rows)]
-    noisy = read(priced, json.dumps([sums]))
-    low, high = interval(priced, aggregate, noisy, 0.95)
-    truth = values(priced, aggregate, noisy)[0]
+    noisy = read_answer(priced, json.dumps([sums]))
+    low, high = compute_interval(priced, aggregate, noisy, 0.95)
+    truth = compute_figure(priced, aggregate, noisy)[0]
     assert low[0] < truth < high[0]
     assert high[0] - low[0] < 0.02 * abs(truth) + 0.005
 
@@ -132,9 +134,9 @@ def test_numbers_and_intervals_stay_within_what_is_possible(
     rng = np.random.default_rng(1)
     sums = rng.integers(-(2**40), 2**40, (len(priced.measured), 500))
     sums[:, :100] //= 2**38
-    noisy = Noisy(sums, laws(priced), (), None, 500)
-    shown = values(priced, aggregate, noisy)
-    low, high = interval(priced, aggregate, noisy, 0.95)
+    noisy = NoisyAnswer(sums, noise_laws(priced), (), None, 500)
+    shown = compute_figure(priced, aggregate, noisy)
+    low, high = compute_interval(priced, aggregate, noisy, 0.95)
     assert (low <= high).all()
     for numbers in (shown[~np.isnan(shown)], low, high):
         assert (numbers >= least - 1e-9).all()
@@ -145,15 +147,17 @@ def test_squares_that_were_rounded_down_widen_the_interval_upwards(exact_sums: E
     """With so many rows that noise is far below it, rounding down alone decides, and the truth is inside."""
     priced, rows = _asked(VarianceOf(X), PureSpend(Fraction(100))), _rows(500)
     copies = 10**7
-    noisy = read(priced, json.dumps([[[copies * each] for each in exact_sums(priced, rows)]]))
-    low, high = interval(priced, VarianceOf(X), noisy, 0.95)
+    noisy = read_answer(priced, json.dumps([[[copies * each] for each in exact_sums(priced, rows)]]))
+    low, high = compute_interval(priced, VarianceOf(X), noisy, 0.95)
     truth = _truth(VarianceOf(X, sample=False), rows)
     assert low[0] <= truth <= high[0]
-    assert values(priced, VarianceOf(X), noisy)[0] < truth
+    assert compute_figure(priced, VarianceOf(X), noisy)[0] < truth
 
 
 def test_sums_beyond_64_bits_are_kept_whole() -> None:
     priced = _asked(SumOf(X))
-    noisy = read(priced, json.dumps([[[2**70]]]))
+    noisy = read_answer(priced, json.dumps([[[2**70]]]))
     assert noisy.sums[0, 0] == 2**70
-    assert values(priced, SumOf(X), noisy)[0] == pytest.approx(2**70 * float(priced.measured[0].of.step))
+    assert compute_figure(priced, SumOf(X), noisy)[0] == pytest.approx(
+        2**70 * float(priced.measured[0].of.step)
+    )

@@ -13,13 +13,14 @@ import sfumato as sf
 from sfumato.curator.catalog.catalog import Table, declare_table
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.lower.lowered_value import LoweredValue
-from sfumato.curator.plan.plan import Plan, ResolvedQuestion, plan, priced
+from sfumato.curator.plan.plan import QuestionPlan, plan_question, price_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.plan.summands import Summand, _deviations, _product
 from sfumato.curator.question.measurement import ContributionLimits
-from sfumato.engines.program import Counted, Present, Total, Units
+from sfumato.engines.program import Counted, CountedUnits, Present, Total
 from sfumato.engines.rows import Bounded
 from sfumato.engines.values import (
     Add,
@@ -57,14 +58,16 @@ AGE, WARD, FLAG = Column(0, "age"), Column(0, "ward"), Column(0, "flag")
 CENTRED = Add(AGE, Constant(-50))
 
 
-def _plan(sql: str, epsilon: Fraction = Fraction(1), table: Table = TABLE) -> Plan:
-    return plan(lambda _: table, parse_question(sql), PureSpend(epsilon, Fraction(1, 10**6)))
+def _plan(sql: str, epsilon: Fraction = Fraction(1), table: Table = TABLE) -> QuestionPlan:
+    return plan_question(lambda _: table, parse_question(sql), PureSpend(epsilon, Fraction(1, 10**6)))
 
 
 def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = None) -> list[SumSensitivity]:
     asked = replace(parse_question(sql), bounds=bounds)
     spend = PureSpend(Fraction(1), Fraction(1, 10**6))
-    return [each.sensitivity for each in priced(ResolvedQuestion(lambda _: table, asked), spend).measured]
+    return [
+        each.sensitivity for each in price_question(ResolvedQuestion(lambda _: table, asked), spend).measured
+    ]
 
 
 # ---- sums --------------------------------------------------------------------------------------------------
@@ -81,8 +84,8 @@ def _moves(sql: str, table: Table = TABLE, bounds: ContributionLimits | None = N
         ("SUM(age)", {Total(AGE)}),
         ("AVG(age)", {Total(CENTRED), Present(AGE)}),
         ("SUM(flag)", {Total(Lookup(FLAG, (0, 1)))}),
-        ("COUNT(DISTINCT who)", {Units()}),
-        ("COUNT(DISTINCT WHO)", {Units()}),
+        ("COUNT(DISTINCT who)", {CountedUnits()}),
+        ("COUNT(DISTINCT WHO)", {CountedUnits()}),
         ("VARIANCE(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
         ("STDDEV(age), AVG(age)", {Total(Multiply(CENTRED, CENTRED)), Total(CENTRED), Present(AGE)}),
         ("VAR_POP(flag)", {Total(Lookup(FLAG, (1, 1))), Total(Lookup(FLAG, (-1, 1))), Present(FLAG)}),
@@ -122,7 +125,7 @@ def test_an_average_spends_more_on_its_sum_than_on_its_rows() -> None:
 def test_gaussian_noise_follows_the_other_norm() -> None:
     spend = GaussianSpend(Fraction(2), "ρ")
     asked = parse_question("SELECT other, COUNT(DISTINCT who) FROM t GROUP BY other")
-    (measured,) = priced(ResolvedQuestion(lambda _: TABLE, asked), spend).measured
+    (measured,) = price_question(ResolvedQuestion(lambda _: TABLE, asked), spend).measured
     assert measured.sensitivity == SumSensitivity(5, 5)
     assert measured.noise == spend.noise(SumSensitivity(5, 5), 1)
 
@@ -229,7 +232,7 @@ def test_a_quantile_is_priced_by_all_rows_of_a_unit() -> None:
 
 
 def _squared(promise: Any) -> tuple[Summand, Summand]:
-    deviation = _deviations(LoweredValue(Column(0, "x"), promise.domain()))
+    deviation = _deviations(LoweredValue(Column(0, "x"), promise.domain))
     return deviation, _product(deviation, deviation)
 
 
@@ -336,5 +339,5 @@ def test_groups_beyond_64_bits_are_shown_as_doubles() -> None:
     """A whole number that Arrow cannot hold must not be found out after the charge."""
     [key] = _plan("SELECT age * 1e20 AS k, COUNT(*) FROM t GROUP BY k").resolved.keys
     assert isinstance(key.domain, Numbers)
-    assert key.domain.shown()[:2] == [0.0, 1e20]
-    assert all(isinstance(shown, float) for shown in key.domain.shown())
+    assert key.domain.show_values()[:2] == [0.0, 1e20]
+    assert all(isinstance(shown, float) for shown in key.domain.show_values())

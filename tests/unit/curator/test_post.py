@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.curator.answers.answer import Noisy, key_columns, read
-from sfumato.curator.answers.post_processing import interval, places, require_numbers, steady, values
+from sfumato.curator.answers.answer import NoisyAnswer, key_columns, read_answer
+from sfumato.curator.answers.post_processing import (
+    compute_figure,
+    compute_interval,
+    is_linear,
+    order_groups,
+    require_numbers,
+)
 from sfumato.curator.catalog.catalog import declare_table
-from sfumato.curator.plan.plan import Plan, ResolvedQuestion, plan
+from sfumato.curator.plan.plan import QuestionPlan, plan_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.measurement import (
     Arithmetic,
@@ -68,13 +75,13 @@ def minus(left: Figure, right: Figure) -> Arithmetic:
     return Arithmetic("-", left, right)
 
 
-def _plan(*outputs: GroupKey | Figure, keys: tuple[str, ...] = ("ward",), **rest: Any) -> Plan:
+def _plan(*outputs: GroupKey | Figure, keys: tuple[str, ...] = ("ward",), **rest: Any) -> QuestionPlan:
     shown = tuple(Output(f"c{at}", each) for at, each in enumerate(outputs))
     question = Question(BaseTable("t"), tuple(Name(key) for key in keys), shown, **rest)
-    return plan(lambda _: TABLE, question, PureSpend(Fraction(1)))
+    return plan_question(lambda _: TABLE, question, PureSpend(Fraction(1)))
 
 
-def _noisy(priced: Plan) -> Noisy:
+def _noisy(priced: QuestionPlan) -> NoisyAnswer:
     """The cells above, by what each sum is of."""
     flag = {summand.term for summand in ResolvedQuestion(lambda _: TABLE, _question(F)).summands}
     found = []
@@ -86,7 +93,7 @@ def _noisy(priced: Plan) -> Noisy:
             found.append(PRESENT)
         else:
             found.append(FLAGS if term in flag else TOTALS)
-    return read(priced, json.dumps([found]))
+    return read_answer(priced, json.dumps([found]))
 
 
 def _question(figure: Figure) -> Question:
@@ -114,7 +121,7 @@ PER = over(S, N)
 )
 def test_arithmetic_and_its_nulls(figure: Figure, expected: list[float | None]) -> None:
     priced = _plan(figure)
-    got = values(priced, figure, _noisy(priced)).tolist()
+    got = compute_figure(priced, figure, _noisy(priced)).tolist()
     assert [None if math.isnan(each) else each for each in got] == expected
 
 
@@ -123,8 +130,8 @@ def test_numbers_beyond_doubles_are_null() -> None:
     for _ in range(11):
         large = times(large, times(number(1e30), N))
     priced = _plan(large)
-    assert math.isnan(values(priced, large, _noisy(priced))[0])
-    assert np.isnan(interval(priced, large, _noisy(priced), 0.95)[0][0])
+    assert math.isnan(compute_figure(priced, large, _noisy(priced))[0])
+    assert np.isnan(compute_interval(priced, large, _noisy(priced), 0.95)[0][0])
 
 
 # ---- groups ----
@@ -134,7 +141,7 @@ def _shown(**clauses: Any) -> str:
     """The wards shown, in order. Declared order is C, A, B, D, and COUNT(*) is 40, 10, 0, 10."""
     priced = _plan(GroupKey(0), N, S, PER, **clauses)
     noisy = _noisy(priced)
-    return "".join("CABD"[at] for at in places(priced, noisy, key_columns(priced, noisy)))
+    return "".join("CABD"[at] for at in order_groups(priced, noisy, key_columns(priced, noisy)))
 
 
 TEN = number(10)
@@ -246,7 +253,7 @@ def test_nothing_is_computed_with_dates(clauses: str) -> None:
 
 def test_nothing_is_known_where_a_divisor_may_be_zero() -> None:
     priced = _plan(PER)
-    low, high = interval(priced, PER, _noisy(priced), 0.95)
+    low, high = compute_interval(priced, PER, _noisy(priced), 0.95)
     assert np.isnan(low[1:]).all()
     assert np.isnan(high[1:]).all()
     assert low[0] < 2 < high[0]
@@ -263,4 +270,4 @@ def test_nothing_is_known_where_a_divisor_may_be_zero() -> None:
     ],
 )
 def test_widths_known_beforehand(figure: Figure, expected: bool) -> None:
-    assert steady(figure) is expected
+    assert is_linear(figure) is expected

@@ -11,12 +11,15 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.answers.quote import Quote, cheapest
+from sfumato.curator.answers.expected_error import QuestionError, find_cheapest_spend
+from sfumato.curator.answers.quote import Quote
 from sfumato.curator.answers.release import Release
 from sfumato.curator.catalog.catalog import declare_table
 from sfumato.curator.catalog.columns import text
-from sfumato.curator.gate import encode
-from sfumato.curator.plan.plan import Plan, ResolvedQuestion, plan, priced
+from sfumato.curator.gate import encode_answer
+from sfumato.curator.payer import Standing
+from sfumato.curator.plan.plan import QuestionPlan, plan_question, price_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend, Spend
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import (
@@ -35,7 +38,7 @@ from sfumato.curator.question.measurement import (
     VarianceOf,
 )
 from sfumato.curator.question.relation import BaseTable, FunctionCall, Name
-from sfumato.engines.program import Counted, Found, Present
+from sfumato.engines.program import Counted, Present, SumsByKey
 from sfumato.errors import PolicyError, UsageError
 from sfumato.ledger import Released
 
@@ -59,18 +62,18 @@ TABLE = declare_table(
 ROWS, TOTALS, PRESENT = [4000, 900, -3], [8000, 3600, 5], [4000, 900, -3]
 
 
-def _plan(*outputs: tuple[str, GroupKey | Figure], keys: tuple[Any, ...] = (), **rest: Any) -> Plan:
+def _plan(*outputs: tuple[str, GroupKey | Figure], keys: tuple[Any, ...] = (), **rest: Any) -> QuestionPlan:
     spend: Spend = rest.pop("spend", PureSpend(Fraction(1)))
     question = Question(BaseTable("t"), keys, tuple(Output(*each) for each in outputs), **rest)
-    return plan(lambda _: TABLE, question, spend)
+    return plan_question(lambda _: TABLE, question, spend)
 
 
-def _given(asked: Plan, *answers: Any, again: Any = None) -> Release:
-    return Release(asked, _released(asked, list(answers)), again)
+def _given(asked: QuestionPlan, *answers: Any, again: Any = None) -> Release:
+    return Release(asked, _released(asked, list(answers)), again=again)
 
 
-def _released(asked: Plan, answers: list[Any]) -> Released:
-    return Released(seq=1, head="", cost=asked.cost, answer=encode(answers), replayed=False)
+def _released(asked: QuestionPlan, answers: list[Any]) -> Released:
+    return Released(seq=1, head="", cost=asked.cost, answer=encode_answer(answers), replayed=False)
 
 
 def _wards(**rest: Any) -> Release:
@@ -188,7 +191,7 @@ def test_what_a_step_releases_can_be_read() -> None:
     asked = _plan(("name", GroupKey(0)), ("n", N), ("s", S), keys=(Name("name"),), spend=BOUGHT)
     (step,) = asked.steps
     assert isinstance(step, DiscoveredKeys)
-    found = Found(
+    found = SumsByKey(
         [("Bo",), ("Ann",), ("Cy",)], np.array([900, 800, 1]), np.array([[900, 800, 1], [90, 80, 7]])
     )
     table = _given(asked, step.release(found)).to_arrow().to_pydict()
@@ -199,7 +202,7 @@ def test_what_a_step_releases_can_be_read() -> None:
 # ---- quantiles ----
 
 
-def _quantiles() -> Plan:
+def _quantiles() -> QuestionPlan:
     shown = [("mid", Name("x")), ("when", Name("day")), ("moment", Name("at")), ("age", Name("age"))]
     return _plan(*((name, QuantileOf(of, HALF)) for name, of in shown), keys=(Name("ward"),))
 
@@ -255,13 +258,11 @@ class Asker:
         self.resolved, self.answers, self.asked = resolved, answers, []  # type: ignore[var-annotated]
 
     def __call__(
-        self, spend: Mapping[str, Any], rounds: tuple[str, ...], earlier: Plan
-    ) -> tuple[Plan, Released]:
+        self, spend: Mapping[str, Any], rounds: tuple[str, ...], earlier: QuestionPlan
+    ) -> tuple[QuestionPlan, Released]:
         assert earlier.resolved is self.resolved
-        fresh = priced(
-            self.resolved, PureSpend(Fraction(str(spend["epsilon"])), Fraction(str(spend.get("delta", 0))))
-        )
-        refined = Plan(fresh.resolved, fresh.spend, fresh.steps, rounds)
+        amount = PureSpend(Fraction(str(spend["epsilon"])), Fraction(str(spend.get("delta", 0))))
+        refined = price_question(self.resolved, amount, refines=rounds)
         self.asked.append(refined)
         return refined, _released(refined, self.answers.pop(0))
 
@@ -345,7 +346,8 @@ def test_chosen_places_are_averaged_by_the_square_of_epsilon() -> None:
 def _quote(
     *outputs: tuple[str, GroupKey | Figure], given: dict[str, int] | None = None, **rest: Any
 ) -> Quote:
-    return Quote(_plan(*outputs, **rest), 0.1, Fraction(1), Fraction(1), False, given or {})
+    asked = _plan(*outputs, **rest)
+    return Quote(asked, Standing(0.1, Fraction(1), Fraction(1), False), QuestionError(asked, given or {}))
 
 
 @pytest.mark.parametrize(
@@ -399,17 +401,20 @@ def test_the_cheapest_meets_the_error_and_a_millionth_less_does_not() -> None:
     shown = (Output("n", N), Output("mid", QuantileOf(Name("x"), HALF)))
     resolved = ResolvedQuestion(lambda _: TABLE, Question(BaseTable("t"), (), shown))
     for wished in ({"n": 25}, {"mid": 40}, {"n": 10, "mid": 40}):
-        spend = cheapest(resolved, wished, {})
+        spend = find_cheapest_spend(resolved, wished, {})
         for less, meets in ((0, True), (1, False)):
-            tried = priced(resolved, PureSpend(spend.epsilon - Fraction(less, 10**6)))
-            error = Quote(tried, 0.0, Fraction(0), None, False, {}).error()
+            tried = price_question(resolved, PureSpend(spend.epsilon - Fraction(less, 10**6)))
+            error = QuestionError(tried, {}).half_widths(0.95)
             assert all((error[name] or 0) <= half for name, half in wished.items()) is meets
 
 
 def test_errors_that_cannot_be_met_are_refused() -> None:
     def ask(figure: Figure, error: dict[str, Any], *keys: Any) -> None:
-        asked = Question(BaseTable("t"), keys, (Output("a", figure)))
-        cheapest(ResolvedQuestion(lambda _: TABLE, asked), error, {})
+        find_cheapest_spend(
+            ResolvedQuestion(lambda _: TABLE, Question(BaseTable("t"), keys, (Output("a", figure),))),
+            error,
+            {},
+        )
 
     with pytest.raises(UsageError, match="SF-N114"):
         ask(N, {"b": 1})

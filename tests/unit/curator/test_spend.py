@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.plan.sensitivity import SumSensitivity
-from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, Split, spend
+from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, Split, parse_spend
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy import caps, price
@@ -18,7 +18,7 @@ BUDGET = sf.Budget(epsilon=4, delta=1e-7)
 
 
 def _spend(sums: int = 3, **amounts: object) -> PureSpend | GaussianSpend:
-    return spend(budget=BUDGET, needs=_needs(sums), amounts=amounts)
+    return parse_spend(amounts, _needs(sums), lambda: BUDGET)
 
 
 def _needs(sums: int) -> Needs:
@@ -70,7 +70,7 @@ def test_shares_that_add_to_one_are_all_admitted(share: float, sums: int) -> Non
 def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
     assert isinstance(_spend(sums=1, share=0.9).noise(_moves(1000)), LaplaceNoise)
     assert isinstance(_spend(sums=30, share=0.1).noise(_moves(1000), _even(30)), GaussianNoise)
-    pure_only = spend(budget=sf.Budget(epsilon=2), needs=_needs(30), amounts={"share": 0.5})
+    pure_only = parse_spend({"share": 0.5}, _needs(30), lambda: sf.Budget(epsilon=2))
     assert isinstance(pure_only, PureSpend)
     assert pure_only.epsilon == 1
 
@@ -87,7 +87,7 @@ def test_a_share_takes_the_noise_with_the_smaller_error() -> None:
 )
 def test_a_spend_is_said_in_one_way(amounts: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="SF-N109"):
-        spend(budget=BUDGET, needs=_needs(1), amounts=amounts)
+        parse_spend(amounts, _needs(1), lambda: BUDGET)
 
 
 @pytest.mark.parametrize(
@@ -103,22 +103,22 @@ def test_a_spend_is_said_in_one_way(amounts: dict[str, object]) -> None:
 )
 def test_impossible_spends_are_refused(amounts: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        spend(budget=BUDGET, needs=_needs(1), amounts=amounts)
+        parse_spend(amounts, _needs(1), lambda: BUDGET)
 
 
 def test_keys_are_bought_with_a_delta() -> None:
     needs = Needs((_moves(20),), keys=True)
-    paid = spend(budget=BUDGET, needs=needs, amounts={"epsilon": 1, "delta": 1e-8})
+    paid = parse_spend({"epsilon": 1, "delta": 1e-8}, needs, lambda: BUDGET)
     assert isinstance(paid, PureSpend)
     assert paid.delta == Fraction(1, 10**8)
     assert paid.choice(_even(needs.items)) == Fraction(1, 2)
     for amounts in ({"epsilon": 1}, {"rho": 0.1}):
         with pytest.raises(PolicyError, match="SF-Q143"):
-            spend(budget=BUDGET, needs=needs, amounts=amounts)
+            parse_spend(amounts, needs, lambda: BUDGET)
 
 
 def test_a_share_for_keys_takes_that_share_of_the_side_delta() -> None:
-    paid = spend(budget=BUDGET, needs=Needs((_moves(20),), keys=True), amounts={"share": 0.5})
+    paid = parse_spend({"share": 0.5}, Needs((_moves(20),), keys=True), lambda: BUDGET)
     assert isinstance(paid, PureSpend)
     assert 0 < paid.delta <= Fraction(1, 2 * 10**7) / 2
 
@@ -127,7 +127,7 @@ def test_a_share_for_keys_takes_that_share_of_the_side_delta() -> None:
 def test_choices_for_epsilon_and_delta_are_private_for_both(choices: int) -> None:
     """Whichever way is taken, the curve or the sum of ε converts to no more than was typed."""
     needs = Needs((), choices=choices)
-    paid = spend(budget=BUDGET, needs=needs, amounts={"epsilon": 1, "delta": 1e-6})
+    paid = parse_spend({"epsilon": 1, "delta": 1e-6}, needs, lambda: BUDGET)
     each = sf.privacy.Exponential(paid.choice(_even(needs.items)))
     by_curve = sf.privacy.renyi_epsilon([each] * choices, delta=1e-6)
     assert min(by_curve, float(each.epsilon * choices)) <= 1 + 1e-9

@@ -160,7 +160,9 @@ def test_the_gaussian_form_takes_several_classes() -> None:
 def test_a_loss_of_ones_own_is_learnt_with() -> None:
     """A hinge twice as steep, with its constants declared."""
     soft = huber(0.5)
-    steep = Loss("steep", lambda t: 2 * soft.value(t), lambda t: 2 * soft.slope(t), 2.0, 2 * soft.curvature)
+    steep = Loss(
+        "steep", lambda t: 2 * soft.value(t), lambda t: 2 * soft.derivative(t), 2.0, 2 * soft.smoothness
+    )
     X, y = blobs(2)
     for method in ("gradient", "objective"):
         fitted = ConvexERM(loss=steep, epsilon=3.0, method=method, **given(2)).fit(X, y)

@@ -17,33 +17,38 @@ from sfumato.curator.lower.relations import lower_relation
 from sfumato.curator.payer import Payer
 from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.curator.question.relation import Alias, BaseTable
-from sfumato.engines.program import Tallies
+from sfumato.engines.program import CellHistograms
 from sfumato.engines.rows import ALL
 from sfumato.errors import BudgetError, PolicyError
-from sfumato.learn.trees.cells import bins, bit, clipped, corner, deviation, nearest
-from sfumato.oracle.arrays import Arrays
+from sfumato.learn.cells import (
+    clip_deviation,
+    clip_value,
+    locate_bin,
+    locate_nearest,
+    locate_orthant,
+    reaches_threshold,
+)
+from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
-    Block,
+    CellKey,
     Column,
     Constant,
     Divide,
-    Key,
     Lookup,
     Multiply,
-    price_blocks,
-    price_histograms,
-    split_histograms,
+    SumBlock,
     value_range,
 )
-from sfumato.oracle.declared import ONE, Declared, Feature
+from sfumato.oracle.declared import Declared, Feature
 from sfumato.oracle.fit_budget import FitBudget
-from sfumato.oracle.moments import gram
+from sfumato.oracle.integer_rows import ONE, clip_integer_rows
+from sfumato.oracle.moments import build_gram_block
 from sfumato.oracle.over_arrays import ArrayOracle
-from sfumato.oracle.over_tables import Rounds, TableOracle
-from sfumato.oracle.own_rows import rounded
+from sfumato.oracle.over_tables import FitRounds, TableOracle
 from sfumato.oracle.protocol import Oracle
+from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_histograms
 
 A, B, C = (Column(0, name) for name in "abc")
 SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}
@@ -59,18 +64,18 @@ TERMS = [
     Add(Multiply(A, A), Constant(-40)),
     Divide(Add(A, Constant(9)), Constant(4)),
     Lookup(C, (5, -3, 11)),
-    corner(FEATURES, [0.1, -0.3]),
-    bins(A, [-4, 0, 3]),
-    nearest(FEATURES, CENTRES),
-    deviation(FEATURES[0], C, [0.5, 0.0, -0.5], 6),
-    clipped(Multiply(A, B), 20),
-    *gram(FEATURES, None, Fraction(1)).terms,
+    locate_orthant(FEATURES, [0.1, -0.3]),
+    locate_bin(A, [-4, 0, 3]),
+    locate_nearest(FEATURES, CENTRES),
+    clip_deviation(FEATURES[0], C, [0.5, 0.0, -0.5], 6),
+    clip_value(Multiply(A, B), 20),
+    *build_gram_block(FEATURES, None, Fraction(1)).terms,
 ]
-KEYS: list[list[Key]] = [
+KEYS: list[list[CellKey]] = [
     [],
-    [Key(C, 3)],
-    [Key(nearest(FEATURES, CENTRES), 3), Key(C, 2)],
-    [Key(Add(A, Constant(3)), 5)],
+    [CellKey(C, 3)],
+    [CellKey(locate_nearest(FEATURES, CENTRES), 3), CellKey(C, 2)],
+    [CellKey(Add(A, Constant(3)), 5)],
 ]
 
 
@@ -97,8 +102,8 @@ def lab(rows: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture
-def arrays(rows: dict[str, np.ndarray]) -> Arrays:
-    return Arrays({each: rows[each.name].astype(float) for each in SPANS}, SPANS)
+def arrays(rows: dict[str, np.ndarray]) -> ArrayTable:
+    return ArrayTable({each: rows[each.name].astype(float) for each in SPANS}, SPANS)
 
 
 def table(lab: sf.Lab, name: str) -> Any:
@@ -106,20 +111,20 @@ def table(lab: sf.Lab, name: str) -> Any:
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=len)
-def test_arrays_and_engines_agree(lab: sf.Lab, arrays: Arrays, keys: list[Key]) -> None:
-    plan = price_blocks(table(lab, "all"), keys, [Block.within(TERMS, SPANS)], SPEND)
+def test_arrays_and_engines_agree(lab: sf.Lab, arrays: ArrayTable, keys: list[CellKey]) -> None:
+    plan = price_blocks(table(lab, "all"), keys, [SumBlock.within(TERMS, SPANS)], SPEND)
     found = lab.engine.run(plan.steps[0].program)
     assert np.array_equal(found.astype(int), arrays.sums(keys, TERMS).astype(int))
 
 
-def test_histograms_agree(lab: sf.Lab, arrays: Arrays) -> None:
-    groupings = [[Key(C, 3)], [Key(bins(A, [-4, 0, 3]), 4), Key(C, 2)]]
-    terms, keys = [COUNT, B], [Key(corner(FEATURES, [0.0, 0.0]), 4)]
+def test_histograms_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
+    groupings = [[CellKey(C, 3)], [CellKey(locate_bin(A, [-4, 0, 3]), 4), CellKey(C, 2)]]
+    terms, keys = [COUNT, B], [CellKey(locate_orthant(FEATURES, [0.0, 0.0]), 4)]
     plan = price_histograms(
         table(lab, "all"),
         groupings,
         keys,
-        [Block.within([term], SPANS, Fraction(1, 2)) for term in terms],
+        [SumBlock.within([term], SPANS, Fraction(1, 2)) for term in terms],
         SPEND,
     )
     exact = lab.engine.run(plan.steps[0].program)
@@ -130,9 +135,9 @@ def test_histograms_agree(lab: sf.Lab, arrays: Arrays) -> None:
             assert np.array_equal(block.astype(int).ravel(), wanted)
 
 
-def test_tallies_agree(lab: sf.Lab, arrays: Arrays) -> None:
-    values, keys = [Add(A, Constant(4)), Multiply(C, C), Add(B, Constant(9))], [Key(C, 2)]
-    program = Tallies(table(lab, "all").rows, ALL, tuple(keys), tuple(values), 12)
+def test_tallies_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
+    values, keys = [Add(A, Constant(4)), Multiply(C, C), Add(B, Constant(9))], [CellKey(C, 2)]
+    program = CellHistograms(table(lab, "all").rows, ALL, tuple(keys), tuple(values), 12)
     found, wanted = lab.engine.run(program), arrays.tallied(keys, values, 12)
     assert np.array_equal(found.triplets(), wanted.triplets())
     assert found.counts.sum() > 500
@@ -141,21 +146,25 @@ def test_tallies_agree(lab: sf.Lab, arrays: Arrays) -> None:
 # ---- quantiles and choices ----
 
 
-def oracles(lab: sf.Lab, arrays: Arrays, name: str, epsilon: float) -> list[Oracle]:
+def oracles(lab: sf.Lab, arrays: ArrayTable, name: str, epsilon: float) -> list[Oracle]:
     """Of own arrays, and of a table of the same rows."""
     declared = Declared(tuple(FEATURES), None, SPANS)
     budget = FitBudget.of({"epsilon": epsilon}, Fraction(0))
-    rounds = Rounds(Payer(lab, None), "test")
+    rounds = FitRounds(Payer(lab, None), "test")
     return [
         ArrayOracle(declared, budget, arrays, lambda event: None),
         TableOracle(rounds, table(lab, name), declared, budget),
     ]
 
 
-def test_quantiles_are_those_of_the_rows(lab: sf.Lab, arrays: Arrays, rows: dict[str, np.ndarray]) -> None:
+def test_quantiles_are_those_of_the_rows(
+    lab: sf.Lab, arrays: ArrayTable, rows: dict[str, np.ndarray]
+) -> None:
     """At this ε a choice is off by a row with a chance below e^−40."""
     for oracle in oracles(lab, arrays, "rich", 1000.0):
-        found = oracle.quantiles([A, Multiply(B, Constant(2))], (Fraction(1, 4), Fraction(1, 2)), [Key(C, 3)])
+        found = oracle.quantiles(
+            [A, Multiply(B, Constant(2))], (Fraction(1, 4), Fraction(1, 2)), [CellKey(C, 3)]
+        )
         for values, got in zip([rows["a"], 2 * rows["b"]], found, strict=True):
             for cell in range(3):
                 inside = np.sort(values[rows["c"] == cell])
@@ -164,8 +173,8 @@ def test_quantiles_are_those_of_the_rows(lab: sf.Lab, arrays: Arrays, rows: dict
                     assert below - 2 <= share * len(inside) <= upto + 2
 
 
-def test_the_greatest_sums_are_chosen(lab: sf.Lab, arrays: Arrays, rows: dict[str, np.ndarray]) -> None:
-    terms = [bit(A, at) for at in (-3, 5, -9, 9)]
+def test_the_greatest_sums_are_chosen(lab: sf.Lab, arrays: ArrayTable, rows: dict[str, np.ndarray]) -> None:
+    terms = [reaches_threshold(A, at) for at in (-3, 5, -9, 9)]
     for oracle in oracles(lab, arrays, "rich", 1000.0):
         assert oracle.select(terms, 2) == [2, 0]
 
@@ -185,7 +194,7 @@ def scanned(lab: sf.Lab, ask: Callable[[], Any]) -> list[Any]:
     return found
 
 
-def test_choices_take_one_scan_and_cost_their_share(lab: sf.Lab, arrays: Arrays) -> None:
+def test_choices_take_one_scan_and_cost_their_share(lab: sf.Lab, arrays: ArrayTable) -> None:
     paid: list[Any] = []
     declared, budget = Declared(tuple(FEATURES), None, SPANS), FitBudget.of({"epsilon": 1}, Fraction(0))
     own = ArrayOracle(declared, budget, arrays, paid.append)
@@ -196,7 +205,7 @@ def test_choices_take_one_scan_and_cost_their_share(lab: sf.Lab, arrays: Arrays)
     assert len(scans) == 1
 
 
-def test_choices_are_not_paid_for_with_gaussian_noise(arrays: Arrays) -> None:
+def test_choices_are_not_paid_for_with_gaussian_noise(arrays: ArrayTable) -> None:
     budget = FitBudget.of({"epsilon": 1, "delta": 1e-6}, Fraction(0))
     own = ArrayOracle(Declared(tuple(FEATURES), None, SPANS), budget, arrays, lambda event: None)
     with pytest.raises(AssertionError, match="pure"):
@@ -204,7 +213,7 @@ def test_choices_are_not_paid_for_with_gaussian_noise(arrays: Arrays) -> None:
     assert own.quantiles([A], (0.5,), out_of=budget.alone)[0].shape == (1, 1)
 
 
-def test_no_value_leaves_its_span(arrays: Arrays) -> None:
+def test_no_value_leaves_its_span(arrays: ArrayTable) -> None:
     for term in TERMS[1:]:
         low, high = value_range(term, SPANS)
         found = arrays.with_values([term])[0].column(Column(3, "v3"))
@@ -215,7 +224,7 @@ def test_no_value_leaves_its_span(arrays: Arrays) -> None:
 def test_wide_numbers_are_summed_exactly() -> None:
     wide = Column(0, "w")
     values = np.full(1000, float(2**40))
-    big = Arrays({wide: values}, {wide: (0, 2**40)})
+    big = ArrayTable({wide: values}, {wide: (0, 2**40)})
     squares = big.sums([], [Multiply(wide, Constant(2**20)), wide])
     assert [int(each) for each in squares[:, 0]] == [1000 * 2**60, 1000 * 2**40]
 
@@ -225,7 +234,7 @@ def test_shortened_rows_are_within_their_norm() -> None:
     rows = ONE * rng.normal(size=(5000, 7)) * 10.0 ** rng.integers(-8, 9, (5000, 1))
     for whole in (False, True):
         found = np.rint(rows) if whole else rows.copy()
-        rounded(found, norm=3 * ONE, whole=whole)
+        clip_integer_rows(found, norm=3 * ONE, whole=whole)
         assert np.array_equal(found, np.rint(found))
         assert int((found.astype(int) ** 2).sum(axis=1).max()) <= (3 * ONE) ** 2
 

@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 
 from sfumato.learn import KernelSVC
-from sfumato.oracle.own_rows import Frame, _squares
-from sfumato.oracle.row_by_row import one_by_one
+from sfumato.oracle.integer_rows import ArrayBounds, _squared_norms
+from sfumato.oracle.row_by_row import compute_row_by_row
 
 
 @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 3000])
 def test_every_row_has_its_own_answer(count: int) -> None:
     rows = np.arange(2.0 * count).reshape(count, 2)
-    assert np.array_equal(one_by_one(lambda block: block[:, 0] * 3, rows), rows[:, 0] * 3)
+    assert np.array_equal(compute_row_by_row(lambda block: block[:, 0] * 3, rows), rows[:, 0] * 3)
     frame = pd.DataFrame(rows, columns=["a", "b"])
-    assert np.array_equal(one_by_one(lambda block: block["b"] - block["a"], frame), np.ones(count))
+    assert np.array_equal(compute_row_by_row(lambda block: block["b"] - block["a"], frame), np.ones(count))
 
 
 def test_blocks_have_one_shape_and_rows_draw_their_places() -> None:
@@ -29,7 +29,7 @@ def test_blocks_have_one_shape_and_rows_draw_their_places() -> None:
         seen.append(block.shape)
         return np.arange(len(block))
 
-    places = one_by_one(told, np.ones((256 * 200, 3)))
+    places = compute_row_by_row(told, np.ones((256 * 200, 3)))
     assert set(seen) == {(256, 3)}
     counts = np.bincount(places, minlength=256)
     assert float(((counts - 200) ** 2 / 200).sum()) < 400  # χ² of 255 degrees: less than once in 10⁷
@@ -38,7 +38,7 @@ def test_blocks_have_one_shape_and_rows_draw_their_places() -> None:
 
 def test_more_than_one_answer_a_row_is_a_mistake() -> None:
     with pytest.raises(AssertionError):
-        one_by_one(lambda block: block, np.ones((3, 2)))
+        compute_row_by_row(lambda block: block, np.ones((3, 2)))
 
 
 def test_waves_of_a_row_depend_on_it_alone() -> None:
@@ -57,14 +57,14 @@ def test_waves_of_a_row_depend_on_it_alone() -> None:
 def test_a_row_is_shortened_by_itself() -> None:
     """In whole numbers, to the last one; at every place in an array of every length."""
     X = np.random.default_rng(2).normal(size=(600, 11)) * 3
-    frame = Frame.of(11, None, 1.0)
-    whole = frame.integers(X)
+    frame = ArrayBounds.of(11, None, 1.0)
+    whole = frame.to_integers(X)
     for some in ([5], list(range(1, 600)), list(range(599, -1, -1)), list(range(0, 600, 7))):
-        assert np.array_equal(frame.integers(X[some]), whole[some])
+        assert np.array_equal(frame.to_integers(X[some]), whole[some])
 
 
 def test_squares_are_summed_in_one_order() -> None:
     rows = np.random.default_rng(3).normal(size=(1001, 13))
-    found = _squares(rows)
+    found = _squared_norms(rows)
     one = [float(functools.reduce(lambda total, x: total + x * x, row, 0.0)) for row in rows.tolist()]
     assert found.tolist() == one

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
-from sfumato.curator.plan.plan import Plan
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step
+from sfumato.curator.plan.plan import QuestionPlan
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep
 from sfumato.engines import program as asked
 from sfumato.engines import rows as source
 from sfumato.engines import values as of
 
 
-def plan(plan: Plan) -> str:
+def plan(plan: QuestionPlan) -> str:
     keys = [f"key {i}: {domain(key.domain)}{_marks(key.part)}" for i, key in enumerate(plan.resolved.keys)]
     return "\n".join([*keys, *(step(each) for each in plan.steps)])
 
@@ -26,7 +26,7 @@ def domain(meant: Domain) -> str:
         case Numbers(low, high, step, rounded):
             return f"{low} to {high} in steps of {step}{', rounded' if rounded else ''}"
         case Listed():
-            return f"one of {', '.join(map(str, meant.shown()))}"
+            return f"one of {', '.join(map(str, meant.show_values()))}"
         case Periods(low, high, unit):
             return f"{unit}s {low} to {high}"
         case FreeTexts():
@@ -36,7 +36,7 @@ def domain(meant: Domain) -> str:
 # ---- steps -------------------------------------------------------------------------------------------------
 
 
-def step(each: Step) -> str:
+def step(each: QuestionStep) -> str:
     program = each.program
     lines = [f"of {rows(program.rows)}"]
     if program.where != of.Every():
@@ -68,7 +68,7 @@ def term(each: Any) -> str:
     match each:
         case asked.Counted():
             return "count"
-        case asked.Units():
+        case asked.CountedUnits():
             return "units"
         case asked.Present(part):
             return f"count {value(part)}"
@@ -88,7 +88,7 @@ def rows(each: Any) -> str:
     match each:
         case source.Scan(snapshot, at):
             return f"{snapshot}@{at}"
-        case source.Sizes(snapshot, at):
+        case source.UnitSizes(snapshot, at):
             return f"sizes of {snapshot}@{at}"
         case source.Joined(left, right, on, same_unit, optional):
             pairs = [f"{value(a)} = {value(b)}" for a, b in on] + (["unit"] if same_unit else [])

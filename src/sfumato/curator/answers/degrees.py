@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
+from sfumato.curator.answers.results import not_covered
 from sfumato.engines.arrow import array
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-def consistent(noisy: list[int]) -> Counts:
+def make_consistent(noisy: list[int]) -> Counts:
     """Whole numbers next to the closest that never rise and never fall below zero, as the exact ones do.
 
     The largest error does not grow by this (docs/proofs/graphs.md), and most errors become much smaller.
@@ -37,7 +38,7 @@ def consistent(noisy: list[int]) -> Counts:
     return np.maximum(np.rint(fitted), 0).astype(np.int64)
 
 
-def half_width(noise: Noise, numbers: int, confidence: float) -> int:
+def joint_half_width(noise: Noise, numbers: int, confidence: float) -> int:
     """So many noises all lie within ± this with at least this chance, by a bound on each of them."""
     share = exact(confidence, "confidence")
     if not 0 < share < 1:
@@ -131,7 +132,7 @@ class Degrees:
 
     def _figures(self, confidence: float) -> list[tuple[str, Counts, int]]:
         """Each with what it may be off by: a difference of two is off by both."""
-        half = half_width(self.noise, len(self.at_least), confidence)
+        half = joint_half_width(self.noise, len(self.at_least), confidence)
         return [("nodes", self.nodes, 2 * half), ("at_least", self.at_least, half)]
 
     def _table(self, columns: dict[str, Counts]) -> pa.Table:
@@ -153,6 +154,6 @@ class Degrees:
         return [
             *more,
             "± holds for all of them together at 95 %",
-            *(f"not in ±: {text}" for text in self.bias),
+            *not_covered(self.bias),
             self.receipt.sentence(),
         ]

@@ -33,7 +33,7 @@ _SEED = 105
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Law:
+class NoiseLaw:
     """Independent draws, each times its weight, added up. Without draws there is no noise.
 
     `weights` has a row a draw, and a column a cell or one for all cells.
@@ -43,7 +43,7 @@ class Law:
     weights: Floats
 
     @classmethod
-    def of(cls, noise: Noise | None) -> Law:
+    def of(cls, noise: Noise | None) -> NoiseLaw:
         return cls((), np.ones((0, 1))) if noise is None else cls((noise,), np.ones((1, 1)))
 
     @property
@@ -60,21 +60,21 @@ class Law:
             1 / (self.weights**2 * np.array([[each.moments.variance] for each in self.draws])).sum(axis=0)
         )
 
-    def at(self, cells: Any) -> Law:
+    def at(self, cells: Any) -> NoiseLaw:
         """In some of the cells."""
-        return self if self.weights.shape[1] == 1 else Law(self.draws, self.weights[:, cells])
+        return self if self.weights.shape[1] == 1 else NoiseLaw(self.draws, self.weights[:, cells])
 
-    def plus(self, other: Law, share: Floats) -> Law:
+    def plus(self, other: NoiseLaw, share: Floats) -> NoiseLaw:
         """The noise of a mean, to which this one's sum adds its share and the other one's the rest."""
         parts = self.weights * share, other.weights * (1 - share)
-        return Law(self.draws + other.draws, np.concatenate(parts))
+        return NoiseLaw(self.draws + other.draws, np.concatenate(parts))
 
 
 # ---- draws -------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
-def points(noises: tuple[Noise, ...], count: int) -> Floats:
+def draw_points(noises: tuple[Noise, ...], count: int) -> Floats:
     """So many draws of all noise together, a row each: a law in even steps, in an order of its own."""
     rng = np.random.default_rng(_SEED)
     even = (np.arange(count) + 0.5) / count
@@ -82,7 +82,7 @@ def points(noises: tuple[Noise, ...], count: int) -> Floats:
     return np.stack(drawn) if drawn else np.zeros((0, count))
 
 
-def half_width(terms: Sequence[tuple[float, Law]], confidence: float) -> Floats:
+def combined_half_width(terms: Sequence[tuple[float, NoiseLaw]], confidence: float) -> Floats:
     """The least h with P(|noise| ≤ h) ≥ confidence for a weighted sum of noise, in every cell or for all."""
     terms = [(weight, law) for weight, law in terms if law.draws]
     if not terms:
@@ -91,16 +91,16 @@ def half_width(terms: Sequence[tuple[float, Law]], confidence: float) -> Floats:
         weight, law = terms[0]
         return np.array([abs(weight) * law.draws[0].half_width(confidence)])
     columns = np.broadcast_arrays(*(weight * row for weight, law in terms for row in law.weights))
-    drawn = points(tuple(noise for _, law in terms for noise in law.draws), _FINE_POINTS)
+    drawn = draw_points(tuple(noise for _, law in terms for noise in law.draws), _FINE_POINTS)
     patterns, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
     enough = math.ceil(confidence * _FINE_POINTS) - 1
     halves = [np.partition(np.abs(pattern @ drawn), enough)[enough] for pattern in patterns.T]
     return np.array(halves)[which.reshape(-1)]
 
 
-def likely(
+def likely_range(
     sums: Mapping[int, Floats],
-    laws: Mapping[int, Law],
+    laws: Mapping[int, NoiseLaw],
     computed: Callable[[dict[int, Floats]], Ends],
     confidence: float,
 ) -> Ends:
@@ -109,7 +109,7 @@ def likely(
     `sums` has a number a cell for each sum. The exact one is the noisy one less its noise, so draws of the
     noise make draws of the exact numbers; the ends leave out the same share of them below and above.
     """
-    drawn = points(tuple(noise for law in laws.values() for noise in law.draws), _POINTS)
+    drawn = draw_points(tuple(noise for law in laws.values() for noise in law.draws), _POINTS)
     cells = next(iter(sums.values())).size
     size = max(1, _BLOCK // _POINTS)
     blocks = [slice(start, start + size) for start in range(0, cells, size)]
@@ -120,7 +120,7 @@ def likely(
 
 
 def _exact(
-    sums: Mapping[int, Floats], laws: Mapping[int, Law], drawn: Floats, block: slice
+    sums: Mapping[int, Floats], laws: Mapping[int, NoiseLaw], drawn: Floats, block: slice
 ) -> dict[int, Floats]:
     """What the exact sums of some cells may be: a row a cell, a column a draw."""
     found, first = {}, 0

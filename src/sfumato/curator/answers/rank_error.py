@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sfumato.noise import ExtremeMechanism, QuantileMechanism, QuantilesMechanism
 
 if TYPE_CHECKING:
-    from sfumato.curator.answers.answer import Chosen
+    from sfumato.curator.answers.answer import ChosenQuantiles
     from sfumato.curator.question import measurement
 
 
@@ -29,7 +29,7 @@ def rank_error(
     return float(one.rank_error(size, 1 - (1 - confidence) / levels) * levels)
 
 
-def rank_note(asked: measurement.QuantileOf, chosen: Chosen) -> str:
+def rank_note(asked: measurement.QuantileOf, chosen: ChosenQuantiles) -> str:
     """Of several answers put together the worst counts: what is shown lies between them."""
     risk = 0.05 / len(chosen.rounds)
     rows = max(rank_error(each, asked, chosen.size, 1 - risk) for each in chosen.rounds)

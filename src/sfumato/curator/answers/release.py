@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.answers.answer import Noisy, arrow_type, combined, key_columns, read
-from sfumato.curator.answers.intervals import ranked
-from sfumato.curator.answers.post_processing import interval, places, steady, values
+from sfumato.curator.answers.answer import NoisyAnswer, arrow_type, combine_answers, key_columns, read_answer
+from sfumato.curator.answers.intervals import find_ranked
+from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.rank_error import rank_note
-from sfumato.curator.answers.results import Receipt
+from sfumato.curator.answers.results import Receipt, not_covered
 from sfumato.curator.question.measurement import CountOf, DistinctUnits, QuantileOf
 from sfumato.curator.question.relation import Name
 from sfumato.engines.arrow import array
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.curator.answers.noise_law import Ends
-    from sfumato.curator.plan.plan import Plan
+    from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.question.measurement import Figure
     from sfumato.ledger import Released
     from sfumato.viz import Chart
 
-    Again = Callable[[Mapping[str, Any], tuple[str, ...], Plan], tuple[Plan, Released]]
+    Again = Callable[[Mapping[str, Any], tuple[str, ...], QuestionPlan], tuple[QuestionPlan, Released]]
 
 SHOWN_ROWS = 20
 
@@ -43,22 +43,34 @@ SHOWN_ROWS = 20
 class Release:
     """An answer: noisy numbers, where the exact ones lie, and the receipt.
 
-    `again(spend, rounds, plan)` prices the very same question at another spend, with `rounds` as the plan's
-    `round`; refuses if it is about other rows than `plan`; charges it, and gives the plan and what the ledger
-    released. `earlier` is the release that this one refines; what is shown is then both together.
+    `again(spend, rounds, plan)` prices the same question at another spend, as one that refines the requests
+    `rounds`; it refuses if that would be about other rows than `plan`, charges it, and returns the plan and
+    what the ledger released. `earlier` is the release that this one refines; what is shown is then both
+    together. `receipt` is for what was charged together with other answers.
     """
 
     def __init__(
-        self, plan: Plan, released: Released, again: Again | None = None, earlier: Release | None = None
+        self,
+        plan: QuestionPlan,
+        released: Released,
+        *,
+        again: Again | None = None,
+        earlier: Release | None = None,
+        receipt: Receipt | None = None,
     ) -> None:
         self._plan = plan
         self._again = again
-        self._answer = read(plan, released.answer)
+        self._answer = read_answer(plan, released.answer)
         self._rounds: tuple[str, ...] = (plan.request,)
         if earlier is not None:
-            self._answer = combined(earlier._answer, self._answer)
+            self._answer = combine_answers(earlier._answer, self._answer)
             self._rounds = (*earlier._rounds, plan.request)
-        self.receipt = Receipt.of(plan, released)
+        self.receipt = Receipt.of(plan, released) if receipt is None else receipt
+
+    @property
+    def request(self) -> str:
+        """The identity of the question under which the ledger keeps the answer."""
+        return self._plan.request
 
     def refine(self, **spend: Any) -> Release:
         """Ask the same again with fresh noise, pay for it, and put both answers together.
@@ -70,7 +82,7 @@ class Release:
         if self._again is None:
             raise UsageError("SF-N117", "This answer is not held by a lab.", try_="ask the question again")
         plan, released = self._again(spend, self._rounds, self._plan)
-        return Release(plan, released, self._again, self)
+        return Release(plan, released, again=self._again, earlier=self)
 
     # ---- tables ----
 
@@ -119,7 +131,7 @@ class Release:
         if not isinstance(name, str) or name not in figures:
             raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(figures))
         number = np.asarray(self._columns[name], dtype=np.float64)
-        low, high = interval(self._plan, figures[name], self._noisy, _checked(confidence))
+        low, high = compute_interval(self._plan, figures[name], self._noisy, _checked(confidence))
         bare = any(isinstance(part, QuantileOf) for part in (figures[name],))
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
         keys = self._key_names
@@ -169,10 +181,10 @@ class Release:
 
     @cached_property
     def _places(self) -> list[int]:
-        return places(self._plan, self._answer, self._every_key)
+        return order_groups(self._plan, self._answer, self._every_key)
 
     @cached_property
-    def _noisy(self) -> Noisy:
+    def _noisy(self) -> NoisyAnswer:
         return self._answer.take(self._places)
 
     @cached_property
@@ -193,7 +205,9 @@ class Release:
     def _columns(self) -> dict[str, Any]:
         question = self._plan.question
         keys = {name: self._keys[place] for name, place in question.labels.items()}
-        numbers = {name: values(self._plan, each, self._noisy) for name, each in question.figures.items()}
+        numbers = {
+            name: compute_figure(self._plan, each, self._noisy) for name, each in question.figures.items()
+        }
         parts = {**keys, **numbers}
         return {output.name: parts[output.name] for output in question.outputs}
 
@@ -207,7 +221,7 @@ class Release:
         import pyarrow as pa
 
         if isinstance(figure, QuantileOf):
-            return arrow_type(ranked(self._plan.resolved, figure)[1].domain)
+            return arrow_type(find_ranked(self._plan.resolved, figure)[1].domain)
         return pa.int64() if isinstance(figure, CountOf | DistinctUnits) else pa.float64()
 
     def _is_date(self, figure: Figure) -> bool:
@@ -224,14 +238,14 @@ class Release:
         """Of the first groups shown, or of all."""
         noisy = self._noisy if first is None else self._noisy.take(range(min(first, self._noisy.cells)))
         asked = self._plan.question.figures
-        return {name: interval(self._plan, each, noisy, confidence) for name, each in asked.items()}
+        return {name: compute_interval(self._plan, each, noisy, confidence) for name, each in asked.items()}
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         table = self.to_arrow().slice(0, SHOWN_ROWS)
         columns = {name: [_cell(value) for value in column] for name, column in table.to_pydict().items()}
         for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
             figure = self._plan.question.figures[name]
-            if steady(figure):
+            if is_linear(figure):
                 columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
             elif not isinstance(figure, QuantileOf):
                 columns[f"{name}, 95 %"] = [_range(*ends) for ends in zip(low, high, strict=True)]
@@ -241,11 +255,11 @@ class Release:
         hidden = self._noisy.cells - SHOWN_ROWS
         more = [f"… and {hidden:,} more groups"] if hidden > 0 else []
         ranks = [
-            f"{name}: {rank_note(each, self._answer.chosen[ranked(self._plan.resolved, each)[0]])}"
+            f"{name}: {rank_note(each, self._answer.chosen[find_ranked(self._plan.resolved, each)[0]])}"
             for name, each in self._plan.question.figures.items()
             if isinstance(each, QuantileOf)
         ]
-        return [*more, *ranks, *(f"not in ±: {text}" for text in self._plan.bias), self._price()]
+        return [*more, *ranks, *not_covered(self._plan.bias), self._price()]
 
     def _price(self) -> str:
         rounds = self._answer.rounds

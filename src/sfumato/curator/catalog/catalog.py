@@ -18,8 +18,8 @@ from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, requi
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.durable import replace_json
-from sfumato.privacy.ends import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.exact import whole
+from sfumato.privacy.graph_units import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import ROW, Unit
 
@@ -73,18 +73,18 @@ class Table:
     def is_public(self) -> bool:
         return isinstance(self.protects, Unit) and self.protects.public
 
-    def domain(self, name: str) -> Domain:
+    def domain_of(self, name: str) -> Domain:
         """What the integers of a declared column stand for."""
-        return self.columns[name].domain()
+        return self.columns[name].domain
 
-    def constant(self, name: str) -> bool:
+    def is_constant(self, name: str) -> bool:
         """Whether all kept rows of a unit agree in a declared column."""
         return not self.is_public and (self.unit.max_rows == 1 or self.columns[name].constant)
 
-    def preparation(self, key: bytes) -> Preparation | GraphPreparation:
+    def make_preparation(self, key: bytes) -> Preparation | GraphPreparation:
         if not isinstance(self.protects, Unit):
             return prepare_graph(self.protects, key)
-        stored = tuple(promise.stored(name) for name, promise in self.columns.items())
+        stored = tuple(promise.make_stored_column(name) for name, promise in self.columns.items())
         constant = tuple(name for name, promise in self.columns.items() if promise.constant)
         return Preparation(self.unit.column, self.unit.max_rows, stored, key, constant)
 
@@ -172,11 +172,12 @@ class Catalog:
             self._seen = (stat.st_mtime_ns, stat.st_ino)
         return self._contents
 
+    @property
     def tables(self) -> Mapping[str, Table]:
         return self.contents.tables
 
-    def table(self, name: str) -> Table:
-        tables = self.tables()
+    def find_table(self, name: str) -> Table:
+        tables = self.tables
         if name in tables:
             return tables[name]
         raise PolicyError(
@@ -184,19 +185,19 @@ class Catalog:
         )
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def lock_for_change(self) -> Iterator[None]:
         """One change at a time, over all processes."""
         with self._locked(".lock", fcntl.LOCK_EX):
             yield
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def lock_for_reading(self) -> Iterator[None]:
         """No snapshot is erased meanwhile. Any number of questions may read."""
         with self._locked(".reading", fcntl.LOCK_SH):
             yield
 
     @contextmanager
-    def erasing(self) -> Iterator[None]:
+    def lock_for_erasing(self) -> Iterator[None]:
         """No snapshot is read meanwhile, in any process."""
         with self._locked(".reading", fcntl.LOCK_EX):
             yield
@@ -207,13 +208,13 @@ class Catalog:
             fcntl.flock(lock, how)
             yield
 
-    def begin(self, table: Table) -> Table:
+    def begin_snapshot(self, table: Table) -> Table:
         """Give the table its next snapshot, which is a leftover until the table is added."""
         numbered = replace(table, snapshot=self.contents.counters.get(table.name, 0) + 1)
         self._write(leftovers=(*self.contents.leftovers, numbered.snapshot_name))
         return numbered
 
-    def add(self, table: Table) -> None:
+    def add_table(self, table: Table) -> None:
         """Put the table in, in place of one of its name, whose snapshot becomes a leftover."""
         now = self.contents
         relation = {} if table.is_public else {table.population: table.neighbours}
@@ -224,17 +225,17 @@ class Catalog:
             leftovers=self._leftovers({table.name}, kept={table.snapshot_name}),
         )
 
-    def remove(self, name: str) -> None:
+    def remove_table(self, name: str) -> None:
         """Take a table out; its snapshot becomes a leftover."""
-        tables = {other: table for other, table in self.tables().items() if other != name}
+        tables = {other: table for other, table in self.tables.items() if other != name}
         self._write(tables=tables, leftovers=self._leftovers({name}))
 
-    def erased(self, snapshot: str) -> None:
+    def forget_snapshot(self, snapshot: str) -> None:
         """A leftover is gone."""
         self._write(leftovers=tuple(left for left in self.contents.leftovers if left != snapshot))
 
     def _leftovers(self, gone: Collection[str], kept: Collection[str] = ()) -> tuple[str, ...]:
-        replaced = [table.snapshot_name for name, table in self.tables().items() if name in gone]
+        replaced = [table.snapshot_name for name, table in self.tables.items() if name in gone]
         return tuple(left for left in (*self.contents.leftovers, *replaced) if left not in kept)
 
     def _write(self, **changes: Any) -> None:

@@ -20,7 +20,7 @@ from sfumato.privacy.exact import Number, exact, positive
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Domain, Scalar
-    from sfumato.engines.snapshot import Stored
+    from sfumato.engines.snapshot import StoredColumn
 
 STEPS = 20
 """Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero."""
@@ -46,10 +46,11 @@ class NumberColumn:
     def ends(self) -> tuple[int, int]:
         return _nearest(self.low, self.step), _nearest(self.high, self.step)
 
-    def stored(self, name: str) -> Stored:
+    def make_stored_column(self, name: str) -> StoredColumn:
         missing = None if self.missing is None else _nearest(self.missing, self.step)
-        return preparation.Grid(name, *self.ends, self.exponent, missing)
+        return preparation.StoredGrid(name, *self.ends, self.exponent, missing)
 
+    @property
     def domain(self) -> Domain:
         return Numbers(*self.ends, self.step, rounded=not self.declared_step)
 
@@ -73,12 +74,13 @@ class DateColumn:
     def unit(self) -> str:
         return "second" if isinstance(self.low, datetime) else "day"
 
-    def stored(self, name: str) -> Stored:
+    def make_stored_column(self, name: str) -> StoredColumn:
         missing = None if self.missing is None else self._place(self.missing)
-        return preparation.Moments(
+        return preparation.StoredTime(
             name, self._place(self.low), self._place(self.high), self.unit == "second", missing
         )
 
+    @property
     def domain(self) -> Domain:
         return Periods(self._place(self.low), self._place(self.high), self.unit)
 
@@ -97,12 +99,13 @@ class ListedColumn:
     missing: Scalar | None = None
     constant: bool = False
 
-    def stored(self, name: str) -> Stored:
-        values: tuple[Any, ...] = tuple(float(number) for number in self.domain().numbers) or self.values
-        return preparation.Codes(
+    def make_stored_column(self, name: str) -> StoredColumn:
+        values: tuple[Any, ...] = tuple(float(number) for number in self.domain.numbers) or self.values
+        return preparation.StoredCodes(
             name, values, None if self.missing is None else self.values.index(self.missing)
         )
 
+    @property
     def domain(self) -> Listed:
         return Listed(self.values)
 
@@ -120,9 +123,10 @@ class TextColumn:
     constant: bool = False
     missing: None = None
 
-    def stored(self, name: str) -> Stored:
-        return preparation.Texts(name)
+    def make_stored_column(self, name: str) -> StoredColumn:
+        return preparation.StoredText(name)
 
+    @property
     def domain(self) -> Domain:
         return domains.FreeTexts()
 

@@ -52,14 +52,14 @@ class Numbers:
         """Whether its integers say which values there are: not where the step was chosen for them."""
         return not self.rounded or self.step == 1
 
-    def at(self, place: int) -> Fraction:
+    def value_at(self, place: int) -> Fraction:
         return place * self.step
 
-    def show(self, place: int) -> Any:
-        return int(self.at(place)) if self.whole else float(self.at(place))
+    def show_value(self, place: int) -> Any:
+        return int(self.value_at(place)) if self.whole else float(self.value_at(place))
 
-    def shown(self) -> list[Any]:
-        return [self.show(place) for place in range(self.low, self.high + 1)]
+    def show_values(self) -> list[Any]:
+        return [self.show_value(place) for place in range(self.low, self.high + 1)]
 
 
 @tagged("Listed", "values")
@@ -85,18 +85,18 @@ class Listed:
     def known(self) -> bool:
         return True
 
-    def at(self, place: int) -> Scalar:
+    def value_at(self, place: int) -> Scalar:
         return self.values[place]
 
-    def show(self, place: int) -> Any:
-        return self.shown()[place]
+    def show_value(self, place: int) -> Any:
+        return self.show_values()[place]
 
     @property
     def numbers(self) -> tuple[Fraction, ...]:
         """The list as numbers; empty when it is one of texts or booleans."""
         return tuple(value for value in self.values if type(value) is Fraction)
 
-    def shown(self) -> list[Any]:
+    def show_values(self) -> list[Any]:
         """As people see them, all of one type that the list fixes."""
         numbers = self.numbers
         if not numbers:
@@ -132,13 +132,13 @@ class Periods:
     def known(self) -> bool:
         return True
 
-    def at(self, place: int) -> date:
+    def value_at(self, place: int) -> date:
         return start_of_period(place, self.unit)
 
-    show = at
+    show_value = value_at
 
-    def shown(self) -> list[Any]:
-        return [self.at(place) for place in range(self.low, self.high + 1)]
+    def show_values(self) -> list[Any]:
+        return [self.value_at(place) for place in range(self.low, self.high + 1)]
 
 
 @tagged("Texts")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.errors import UsageError
-from sfumato.privacy.ends import Edge, Node, names_edges
+from sfumato.privacy.graph_units import Edge, Node, names_edges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.curator.catalog.columns import DeclaredColumn
-    from sfumato.privacy.ends import Protected
+    from sfumato.privacy.graph_units import Protected
 
 
 def prepare_graph(ends: Node | Edge, key: bytes) -> GraphPreparation:

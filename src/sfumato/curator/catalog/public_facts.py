@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sfumato.engines.program import Counted, Keyed, Program
+from sfumato.engines.program import CellSums, Counted, KeyedSums
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.values import Column
 from sfumato.errors import UsageError
@@ -39,10 +39,10 @@ def require_rows(engine: Engine, table: Table) -> None:
 
 
 def _rows(engine: Engine, table: Table) -> int:
-    return int(engine.run(Program(Scan(table.snapshot_name), ALL, (), (Counted(),)))[0, 0])
+    return int(engine.run(CellSums(Scan(table.snapshot_name), ALL, (), (Counted(),)))[0, 0])
 
 
 def _most(engine: Engine, table: Table, name: str) -> int:
     """Missing values equal nothing, so they are in no join; a column of them counts as one."""
-    found = engine.run(Keyed(Scan(table.snapshot_name), ALL, (Column(0, name),), (Counted(),)))
+    found = engine.run(KeyedSums(Scan(table.snapshot_name), ALL, (Column(0, name),), (Counted(),)))
     return max(1, *map(int, found.sums[0])) if found.keys else 1

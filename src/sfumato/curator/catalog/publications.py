@@ -40,7 +40,7 @@ class Publications:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def all(self) -> tuple[Publication, ...]:
+    def read_all(self) -> tuple[Publication, ...]:
         if not self._path.exists():
             return ()
         try:
@@ -51,8 +51,8 @@ class Publications:
                 "SF-C112", "The file of published questions cannot be read.", file=self._path.name
             ) from problem
 
-    def add(self, publication: Publication) -> None:
-        known = self.all()
+    def add_publication(self, publication: Publication) -> None:
+        known = self.read_all()
         if publication.request not in {each.request for each in known}:
             published = [each.to_dict() for each in (*known, publication)]
             replace_json(self._path, {"version": VERSION, "published": published})

@@ -40,7 +40,7 @@ from sfumato.privacy.units import PUBLIC, ROW, Unit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.privacy.ends import Protected
+    from sfumato.privacy.graph_units import Protected
 
 _Word = TypeVar("_Word")
 

@@ -52,13 +52,15 @@ def add_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     first, second = number_domain(one), number_domain(other)
     domain = Numbers(first.low + second.low, first.high + second.high, step)
     if isinstance(other.value, Constant) and other.value.value is not None:
-        return limit_magnitude(one.then(add_integer(one.value, other.value.value), domain, other))
-    return limit_magnitude(one.then(Add(one.value, other.value), domain, other))
+        return limit_magnitude(one.derive_value(add_integer(one.value, other.value.value), domain, other))
+    return limit_magnitude(one.derive_value(Add(one.value, other.value), domain, other))
 
 
 def negate_number(part: LoweredValue) -> LoweredValue:
     part, domain = require_number(part, "What follows the minus sign")
-    return part.then(multiply_by_integer(part.value, -1), Numbers(-domain.high, -domain.low, domain.step))
+    return part.derive_value(
+        multiply_by_integer(part.value, -1), Numbers(-domain.high, -domain.low, domain.step)
+    )
 
 
 def subtract_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
@@ -75,14 +77,14 @@ def multiply_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
             return scale_number(part, domain, factor)
     corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
     domain = Numbers(min(corners), max(corners), first.step * second.step)
-    return limit_magnitude(one.then(Multiply(one.value, other.value), domain, other))
+    return limit_magnitude(one.derive_value(Multiply(one.value, other.value), domain, other))
 
 
 def scale_number(part: LoweredValue, domain: Numbers, factor: Fraction) -> LoweredValue:
     """Times a number that is not zero: the same integers, of another step."""
     if factor < 0:
         return negate_number(scale_number(part, domain, -factor))
-    return part.then(part.value, replace(domain, step=domain.step * factor))
+    return part.derive_value(part.value, replace(domain, step=domain.step * factor))
 
 
 def _typed(part: LoweredValue) -> Fraction | None:
@@ -110,7 +112,7 @@ def divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     end = math.ceil(magnitude / step)
     domain = Numbers(-end if first.low < 0 or second.low < 0 else 0, end, step)
     nonzero = second.low > 0 or second.high < 0
-    return one.then(quotient, domain, other, total=nonzero)
+    return one.derive_value(quotient, domain, other, total=nonzero)
 
 
 def average_numbers(
@@ -122,7 +124,7 @@ def average_numbers(
     step = Fraction(2) ** choose_exponent(max(Fraction(1, 2**STEPS), *map(abs, ends)))
     quotient = _quotient(total, sums, there, counts, sums.step / step)
     domain = Numbers(math.floor(ends[0] / step), math.floor(ends[1] / step), step)
-    return total.then(quotient, domain, there, total=counts.low > 0)
+    return total.derive_value(quotient, domain, there, total=counts.low > 0)
 
 
 def _quotient(
@@ -155,7 +157,7 @@ def floor_number(part: LoweredValue) -> LoweredValue:
     if max(scaled.bound, above, below) > WIDEST:
         raise grid_too_fine("What FLOOR takes")
     value = divide_by_integer(multiply_by_integer(part.value, above), scaled, below)
-    return limit_magnitude(part.then(value, Numbers(scaled.low // below, scaled.high // below)))
+    return limit_magnitude(part.derive_value(value, Numbers(scaled.low // below, scaled.high // below)))
 
 
 def ceil_number(part: LoweredValue) -> LoweredValue:
@@ -180,7 +182,7 @@ def floor_divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValu
     nearest = max(1, second.low, -second.high)
     end = math.ceil(first.bound * first.step / (nearest * second.step))
     domain = Numbers(-end if first.low < 0 or second.low < 0 else 0, end)
-    return one.then(quotient, domain, other, total=second.low > 0 or second.high < 0)
+    return one.derive_value(quotient, domain, other, total=second.low > 0 or second.high < 0)
 
 
 def take_modulo(left: LoweredValue, right: LoweredValue) -> LoweredValue:
@@ -193,7 +195,7 @@ def take_modulo(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     divisor = number_domain(other)
     most = max(divisor.bound - 1, 0)
     domain = Numbers(-most if divisor.low < 0 else 0, most if divisor.high > 0 else 0, step)
-    return one.then(rest, domain, other, total=divisor.low > 0 or divisor.high < 0)
+    return one.derive_value(rest, domain, other, total=divisor.low > 0 or divisor.high < 0)
 
 
 def clip_number(part: LoweredValue, domain: Numbers, low: int, high: int) -> LoweredValue:
@@ -204,7 +206,7 @@ def clip_number(part: LoweredValue, domain: Numbers, low: int, high: int) -> Low
     if domain.high > high:
         value = Least(value, Constant(high))
     ends = min(max(domain.low, low), high), max(min(domain.high, high), low)
-    return part.then(value, Numbers(*ends, domain.step))
+    return part.derive_value(value, Numbers(*ends, domain.step))
 
 
 def take_smaller(left: LoweredValue, right: LoweredValue) -> LoweredValue:
@@ -225,8 +227,8 @@ def _one_of(
         one, other = align_periods(left, right)
         first, second = require_periods(one), require_periods(other)
         period = Periods(end(first.low, second.low), end(first.high, second.high), first.unit)
-        return one.then(kind(one.value, other.value), period, other)
+        return one.derive_value(kind(one.value, other.value), period, other)
     (one, other), step = align_steps([left, right], "What LEAST and GREATEST take")
     low, high = number_domain(one), number_domain(other)
     domain = Numbers(end(low.low, high.low), end(low.high, high.high), step)
-    return one.then(kind(one.value, other.value), domain, other)
+    return one.derive_value(kind(one.value, other.value), domain, other)

@@ -24,7 +24,7 @@ _LENGTHS = 1024
 class ColumnBuilder(Protocol):
     """Rows that grow columns."""
 
-    def add(self, values: Sequence[Value]) -> list[Column]:
+    def add_columns(self, values: Sequence[Value]) -> list[Column]:
         """These values as columns, to be used by further ones."""
 
 
@@ -34,7 +34,7 @@ class ComputedColumns:
     def __init__(self, source: RowSource) -> None:
         self.source = source
 
-    def add(self, values: Sequence[Value]) -> list[Column]:
+    def add_columns(self, values: Sequence[Value]) -> list[Column]:
         """These values as columns, to be used by further ones."""
         at = self.source.next_at
         rows = Computed(self.source.rows, tuple(values), at)
@@ -62,16 +62,16 @@ def clip_to_norm(
     towards nothing, so it lengthens none. The last values, as many as are `beside` the vector, are multiplied
     with it and do not count in its length.
     """
-    fine = layers.add(
+    fine = layers.add_columns(
         [Multiply(v, Constant(grid_factor(bound))) for v, bound in zip(values, bounds, strict=True)]
     )
     inner = len(fine) - beside
     reach = sum((grid_factor(bound) * bound) ** 2 for bound in bounds[:inner])
     step = reach // _LENGTHS + 1
-    (length,) = layers.add([sum_values([Multiply(each, each) for each in fine[:inner]])])
+    (length,) = layers.add_columns([sum_values([Multiply(each, each) for each in fine[:inner]])])
     entries = tuple(_factor((place + 1) * step, norm, one) for place in range(_LENGTHS))
-    (factor,) = layers.add([Lookup(Divide(length, Constant(step)), entries)])
-    return layers.add([divide_toward_zero(Multiply(each, factor), _FINE * _FINE) for each in fine])
+    (factor,) = layers.add_columns([Lookup(Divide(length, Constant(step)), entries)])
+    return layers.add_columns([divide_toward_zero(Multiply(each, factor), _FINE * _FINE) for each in fine])
 
 
 def _factor(squared: int, norm: int, one: int) -> int:

@@ -222,7 +222,7 @@ def _recoded(part: LoweredValue, as_in: Listed) -> LoweredValue:
         return part
     places = {value: place for place, value in enumerate(as_in.values)}
     entries = tuple(places.get(value) for value in part.domain.values)
-    return part.then(Lookup(part.value, entries), as_in, total=None not in entries)
+    return part.derive_value(Lookup(part.value, entries), as_in, total=None not in entries)
 
 
 def _is_text(part: LoweredValue) -> bool:
@@ -266,6 +266,6 @@ def _nearest(place: Fraction) -> int:
 
 
 def _some(domain: Listed) -> str:
-    shown = domain.shown()
+    shown = domain.show_values()
     listed = ", ".join(map(str, shown[:8]))
     return listed if len(shown) <= 8 else f"{listed}, … ({len(shown)} values)"

@@ -44,14 +44,14 @@ def make_field_function(name: str, low: int, high: int) -> Callable[[LoweredValu
         days, domain = _days(part)
         years = [day.year for day in (date_of_day(domain.low), date_of_day(domain.high))]
         ends = (years[0], years[1]) if name == "year" else (low, high)
-        return part.then(Calendar(days, name), Numbers(*ends))
+        return part.derive_value(Calendar(days, name), Numbers(*ends))
 
     return of
 
 
 def extract_quarter(part: LoweredValue) -> LoweredValue:
     month = make_field_function("month", 1, 12)(part)
-    return month.then(Divide(Add(month.value, Constant(2)), Constant(3)), Numbers(1, 4))
+    return month.derive_value(Divide(Add(month.value, Constant(2)), Constant(3)), Numbers(1, 4))
 
 
 def make_clock_function(unit: str, size: int) -> Callable[[LoweredValue], LoweredValue]:
@@ -67,7 +67,7 @@ def make_clock_function(unit: str, size: int) -> Callable[[LoweredValue], Lowere
         up = -(domain.low // SECONDS[unit] // size) if domain.low < 0 else 0
         positive = add_integer(whole, up * size)
         rest = Add(positive, Multiply(Constant(-size), Divide(positive, Constant(size))))
-        return part.then(rest, Numbers(0, size - 1))
+        return part.derive_value(rest, Numbers(0, size - 1))
 
     return of
 
@@ -79,17 +79,17 @@ def truncate_date(part: LoweredValue, unit: str) -> LoweredValue:
         return part
     if isinstance(domain, Periods) and domain.unit == "second" and unit in SECONDS:
         size = SECONDS[unit]
-        return part.then(
+        return part.derive_value(
             _floored(part.value, domain.low, size), Periods(domain.low // size, domain.high // size, unit)
         )
     days, dates = _days(part)
     if unit == "day":
-        return part.then(days, dates)
+        return part.derive_value(days, dates)
     if unit == "week":
         value = _floored(add_integer(days, 3), dates.low + 3, 7)
-        return part.then(value, Periods((dates.low + 3) // 7, (dates.high + 3) // 7, unit))
+        return part.derive_value(value, Periods((dates.low + 3) // 7, (dates.high + 3) // 7, unit))
     if unit in MONTHS:
-        return part.then(*_months(days, dates, unit))
+        return part.derive_value(*_months(days, dates, unit))
     raise PolicyError(
         "SF-Q131", "This is not a stretch of the calendar.", try_="'day', 'week', 'month' or 'year'"
     )
@@ -121,7 +121,7 @@ def add_days(part: LoweredValue, more: LoweredValue) -> LoweredValue:
     ends = domain.low + by.low * factor, domain.high + by.high * factor
     if not -700_000 < ends[0] <= ends[1] < 2_900_000:
         raise PolicyError("SF-Q131", "This date lies outside the years 54 to 9900.", try_="fewer days")
-    return part.then(Add(part.value, Multiply(extra.value, Constant(factor))), Periods(*ends), more)
+    return part.derive_value(Add(part.value, Multiply(extra.value, Constant(factor))), Periods(*ends), more)
 
 
 def subtract_days(part: LoweredValue, fewer: LoweredValue) -> LoweredValue:

@@ -54,7 +54,7 @@ def lower_condition(node: Condition, scope: Scope) -> Predicate:
 def _lowered(node: Expression, scope: Scope) -> LoweredValue:
     match node:
         case asked.Name():
-            return scope.column(node)
+            return scope.find_column(node)
         case asked.Literal(value):
             return lower_literal(value)
         case asked.FunctionCall(function, arguments):

@@ -46,7 +46,9 @@ def _sign(part: LoweredValue) -> LoweredValue:
     part, _ = lowered_value.require_number(part, "What SIGN takes")
     positive, negative = AtLeast(part.value, 1), AtMost(part.value, -1)
     zero = Choose(Missing(part.value), Constant(None), Constant(0))
-    return part.then(Choose(positive, Constant(1), Choose(negative, Constant(-1), zero)), Numbers(-1, 1))
+    return part.derive_value(
+        Choose(positive, Constant(1), Choose(negative, Constant(-1), zero)), Numbers(-1, 1)
+    )
 
 
 def _power(part: LoweredValue, exponent: LoweredValue) -> LoweredValue:
@@ -101,8 +103,8 @@ def _placed(part: LoweredValue, values: tuple[Scalar, ...]) -> LoweredValue:
     if places == tuple(range(len(places))):
         return part
     if isinstance(part.value, Constant) and part.value.value is not None:
-        return part.then(Constant(places[part.value.value]), Listed(values))
-    return part.then(Lookup(part.value, places), Listed(values))
+        return part.derive_value(Constant(places[part.value.value]), Listed(values))
+    return part.derive_value(Lookup(part.value, places), Listed(values))
 
 
 def _periods_together(
@@ -137,7 +139,7 @@ def _nullif(part: LoweredValue, unwanted: LoweredValue) -> LoweredValue:
     if isinstance(part.domain, FreeTexts):
         raise PolicyError("SF-Q110", "NULLIF cannot be a free text.", try_="numbers, dates or listed texts")
     same = compare_values(part, "=", unwanted)
-    return part.then(Choose(same, Constant(None), part.value), part.domain, unwanted, total=False)
+    return part.derive_value(Choose(same, Constant(None), part.value), part.domain, unwanted, total=False)
 
 
 def _plus(left: LoweredValue, right: LoweredValue) -> LoweredValue:

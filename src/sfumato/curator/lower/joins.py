@@ -78,7 +78,7 @@ def _paired(
     values = tuple((one.value, other.value) for one, other in match.pairs)
     rows = engine.Joined(left.rows, right.rows, values, same_unit, optional)
     after = _after_join(right.scope, same_unit, match.pairs, each, optional)
-    scope = left.scope.beside(after.hiding(using))
+    scope = left.scope.join_scope(after.hide_columns(using))
     filtered = (lower_condition(term, scope) for term in match.rest)
     where = simplify_predicate(Every((left.where, right.where, *filtered)))
     beyond = max(left.next_at, right.next_at)  # the sides may have changed places
@@ -100,7 +100,7 @@ class _Match:
             if left.is_unit(name) and right.is_unit(name):
                 units = True
             else:
-                pairs.append(make_comparable(left.column(name), right.column(name)))
+                pairs.append(make_comparable(left.find_column(name), right.find_column(name)))
         for term in terms:
             pair = _equal(term, left, right)
             if _equates_units(term, left, right):
@@ -161,7 +161,7 @@ def _is_of(node: Expression, scope: Scope) -> bool:
 
 def _known(name: Name, scope: Scope) -> bool:
     try:
-        scope.column(name)
+        scope.find_column(name)
     except PolicyError:
         return False
     return True
@@ -202,4 +202,4 @@ def _after_join(
         constant = part.constant if same_unit else looked_up
         return replace(part, constant=constant and not optional, present=part.present and not optional)
 
-    return (scope.without_unit() if optional else scope).mapped(change)
+    return (scope.without_unit() if optional else scope).map_columns(change)

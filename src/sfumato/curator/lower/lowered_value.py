@@ -31,7 +31,9 @@ class LoweredValue:
     present: bool = False
     """Whether it is never missing."""
 
-    def then(self, value: Value, domain: Domain, *others: LoweredValue, total: bool = True) -> LoweredValue:
+    def derive_value(
+        self, value: Value, domain: Domain, *others: LoweredValue, total: bool = True
+    ) -> LoweredValue:
         """Computed from this and others: constant if all are; present if all are, for a total function."""
         every = (self, *others)
         return LoweredValue(
@@ -64,7 +66,7 @@ def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers
     if isinstance(domain, Listed) and domain.values and not isinstance(domain.values[0], str):
         weights, step = _weights(domain)
         listed = Numbers(min(weights), max(weights), step)
-        return part.then(Lookup(part.value, weights), listed), listed
+        return part.derive_value(Lookup(part.value, weights), listed), listed
     if part is MISSING:
         return part, Numbers(0, 0)
     raise PolicyError(
@@ -176,7 +178,7 @@ def subtract_dates(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     one, other = align_periods(left, right)
     first, second = require_periods(one), require_periods(other)
     domain = Numbers(first.low - second.high, first.high - second.low)
-    return one.then(Add(one.value, multiply_by_integer(other.value, -1)), domain, other)
+    return one.derive_value(Add(one.value, multiply_by_integer(other.value, -1)), domain, other)
 
 
 def align_periods(left: LoweredValue, right: LoweredValue) -> tuple[LoweredValue, LoweredValue]:
@@ -194,7 +196,7 @@ def convert_to_seconds(part: LoweredValue) -> LoweredValue:
     if domain.unit == "second":
         return part
     ends = domain.low * 86400, domain.high * 86400
-    return part.then(multiply_by_integer(part.value, 86400), Periods(*ends, "second"))
+    return part.derive_value(multiply_by_integer(part.value, 86400), Periods(*ends, "second"))
 
 
 def grid_too_fine(what: str) -> PolicyError:

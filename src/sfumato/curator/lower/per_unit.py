@@ -100,7 +100,11 @@ class _Keys:
         return _rebuilt(node, self.read, stop=asked.UnitAggregate)
 
     def _same(self, node: Any, key: Expression) -> bool:
-        return isinstance(node, asked.Name) and isinstance(key, asked.Name) and self.scope.same(node, key)
+        return (
+            isinstance(node, asked.Name)
+            and isinstance(key, asked.Name)
+            and self.scope.name_same_column(node, key)
+        )
 
 
 def _as_key(place: int, key: LoweredValue, at: int) -> LoweredValue:
@@ -197,7 +201,7 @@ class _Figures:
 def _unless_none(total: LoweredValue, there: LoweredValue) -> LoweredValue:
     """A sum, missing where all that was summed is."""
     value = Choose(AtLeast(there.value, 1), total.value, Constant(None))
-    return total.then(value, total.domain, there, total=False)
+    return total.derive_value(value, total.domain, there, total=False)
 
 
 def _hidden(name: str) -> str:

@@ -42,7 +42,7 @@ def _lowered(relation: Relation, tables: Callable[[str], Table], at: int) -> Row
             return _sizes(tables(name), at)
         case asked.Alias(of, name):
             inner = _lowered(of, tables, at)
-            return replace(inner, scope=inner.scope.named(name))
+            return replace(inner, scope=inner.scope.with_table_name(name))
         case asked.Filter(of, where):
             inner = _lowered(of, tables, at)
             return replace(inner, where=_both(inner.where, lower_condition(where, inner.scope)))
@@ -70,7 +70,7 @@ def _table(table: Table, at: int) -> RowSource:
             name,
             (table.name,),
             LoweredValue(
-                Column(at, name), promise.domain(), table.constant(name), promise.missing is not None
+                Column(at, name), promise.domain, table.is_constant(name), promise.missing is not None
             ),
         )
         for name, promise in table.columns.items()
@@ -87,4 +87,4 @@ def _sizes(table: Table, at: int) -> RowSource:
         raise PolicyError("SF-Q137", f"Each row of '{table.name}' is one person.", try_="COUNT(*)")
     rows = LoweredValue(Column(at, "rows"), Numbers(1, engine.MOST_COUNTED), True, True)
     scope = Scope((Field("rows", (table.name,), rows),), f"the units of '{table.name}'")
-    return RowSource(engine.Sizes(table.snapshot_name, at), Every(), scope, table, 1, (table,), at + 1)
+    return RowSource(engine.UnitSizes(table.snapshot_name, at), Every(), scope, table, 1, (table,), at + 1)

@@ -31,7 +31,7 @@ class Scope:
     fields: tuple[Field, ...]
     about: str = "this question"
 
-    def column(self, name: Name) -> LoweredValue:
+    def find_column(self, name: Name) -> LoweredValue:
         """What a name means, or a refusal that says which names there are."""
         found = self._field(name)
         if found is None:
@@ -44,7 +44,7 @@ class Scope:
         found = self._field(name)
         return found is not None and found.holds is None
 
-    def same(self, one: Name, other: Name) -> bool:
+    def name_same_column(self, one: Name, other: Name) -> bool:
         """Whether two names mean one column."""
         first, second = self._field(one), self._field(other)
         return first is not None and second is not None and first.holds is second.holds
@@ -61,14 +61,14 @@ class Scope:
             try_=f"COUNT(DISTINCT {units[0]})" if units else "COUNT(*)",
         )
 
-    def named(self, table: str) -> Scope:
+    def with_table_name(self, table: str) -> Scope:
         """The same columns, which this table's name alone may stand before."""
         return Scope(tuple(replace(each, tables=(table,)) for each in self.fields), f"'{table[:80]}'")
 
-    def beside(self, other: Scope) -> Scope:
+    def join_scope(self, other: Scope) -> Scope:
         return Scope(self.fields + other.fields, "these tables")
 
-    def hiding(self, names: tuple[str, ...]) -> Scope:
+    def hide_columns(self, names: tuple[str, ...]) -> Scope:
         """The same, in which these names are found only with their table's name before them."""
         hidden = {name.casefold() for name in names}
         changed = (
@@ -80,7 +80,7 @@ class Scope:
         """The same, in which no name says whose row it is: where there may be no such row."""
         return Scope(tuple(each for each in self.fields if each.holds is not None), self.about)
 
-    def mapped(self, change: Callable[[LoweredValue], LoweredValue]) -> Scope:
+    def map_columns(self, change: Callable[[LoweredValue], LoweredValue]) -> Scope:
         changed = (
             each if each.holds is None else replace(each, holds=change(each.holds)) for each in self.fields
         )

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 def measure_text(part: LoweredValue) -> LoweredValue:
     if isinstance(part.domain, FreeTexts):
-        return part.then(Length(require_text(part)), Numbers(0, LONGEST_TEXT))
+        return part.derive_value(Length(require_text(part)), Numbers(0, LONGEST_TEXT))
     lengths = [len(word) for word in _words(part)]
-    return part.then(Lookup(part.value, tuple(lengths)), Numbers(min(lengths), max(lengths)))
+    return part.derive_value(Lookup(part.value, tuple(lengths)), Numbers(min(lengths), max(lengths)))
 
 
 def make_case_function(upper: bool) -> Callable[[LoweredValue], LoweredValue]:
@@ -63,8 +63,8 @@ def _rewritten(part: LoweredValue, words: list[str]) -> LoweredValue:
     different = tuple(dict.fromkeys(words))
     places = tuple(different.index(word) for word in words)
     if places == tuple(range(len(places))):
-        return part.then(part.value, Listed(different))
-    return part.then(Lookup(part.value, places), Listed(different))
+        return part.derive_value(part.value, Listed(different))
+    return part.derive_value(Lookup(part.value, places), Listed(different))
 
 
 def _words(part: LoweredValue) -> list[str]:
@@ -83,7 +83,7 @@ def make_text_test(before: str, after: str) -> Callable[[LoweredValue, LoweredVa
         word = require_typed_text(piece)
         pattern = before + "".join(f"\\{each}" if each in "%_\\" else each for each in word) + after
         matches = match_pattern(part, pattern)
-        return part.then(
+        return part.derive_value(
             Choose(matches, Constant(1), Choose(Missing(part.value), Constant(None), Constant(0))), TRUTH
         )
 

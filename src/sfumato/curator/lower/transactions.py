@@ -49,7 +49,7 @@ def _by_name(source: RowSource, name: str) -> list[tuple[Any, Predicate]] | None
     part = lower_expression(Name(name), source.scope)
     if not isinstance(part.domain, Listed):
         raise _unlisted(name)
-    return [(item, Among(part.value, (place,))) for place, item in enumerate(part.domain.shown())]
+    return [(item, Among(part.value, (place,))) for place, item in enumerate(part.domain.show_values())]
 
 
 def _there(source: RowSource, name: str) -> Predicate:
@@ -58,7 +58,7 @@ def _there(source: RowSource, name: str) -> Predicate:
     if isinstance(part.domain, Numbers):
         return AtLeast(part.value, 1)
     if isinstance(part.domain, Listed) and not any(isinstance(each, str) for each in part.domain.values):
-        return Among(part.value, tuple(at for at, each in enumerate(part.domain.shown()) if each > 0))
+        return Among(part.value, tuple(at for at, each in enumerate(part.domain.show_values()) if each > 0))
     raise _unlisted(name)
 
 

@@ -208,7 +208,7 @@ class Question:
         return {each.name: each.shows.place for each in self.outputs if isinstance(each.shows, GroupKey)}
 
     @property
-    def chooses(self) -> bool:
+    def chooses_groups(self) -> bool:
         """Whether noise has a say in which groups are shown."""
         sorts = any(not isinstance(each.by, GroupKey) for each in self.order)
         return self.having is not None or (sorts and (self.limit is not None or self.offset > 0))

@@ -12,7 +12,7 @@ from sfumato.engines.rows import scans
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import Answer, EngineProgram
     from sfumato.engines.snapshot import GraphPreparation, Preparation
 
 __all__ = ["DuckDBEngine"]
@@ -35,8 +35,8 @@ class DuckDBEngine:
         """
         build(source, preparation, self._path(snapshot), self.threads)
 
-    def run(self, program: Asked) -> Any:
-        """Exact integers, in the shape that the program says."""
+    def run(self, program: EngineProgram[Answer]) -> Answer:
+        """Return exact integers, in the shape that the program says."""
         paths = {scan.snapshot: self._path(scan.snapshot) for scan in scans(program.rows)}
         with SNAPSHOTS.reading(paths, self.threads) as opened:
             return answer(program, opened)

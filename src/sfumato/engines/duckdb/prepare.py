@@ -26,7 +26,7 @@ from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan, unreadable
 from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
 from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
-from sfumato.engines.snapshot import Codes, GraphPreparation, Texts, reach
+from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, reach
 from sfumato.files.durable import rename_path, sync_path
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from sfumato.engines.snapshot import Preparation, Stored
+    from sfumato.engines.snapshot import Preparation, StoredColumn
 
 
 def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None) -> None:
@@ -120,15 +120,15 @@ def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -
         WHERE unit <> ''"""  # noqa: S608
 
 
-def _place(i: int, column: Stored) -> str:
-    return f"list{i}.code" if isinstance(column, Codes) else f"read.c{i}"
+def _place(i: int, column: StoredColumn) -> str:
+    return f"list{i}.code" if isinstance(column, StoredCodes) else f"read.c{i}"
 
 
-def _listed_columns(preparation: Preparation) -> list[tuple[int, Codes]]:
-    return [(i, column) for i, column in enumerate(preparation.columns) if isinstance(column, Codes)]
+def _listed_columns(preparation: Preparation) -> list[tuple[int, StoredCodes]]:
+    return [(i, column) for i, column in enumerate(preparation.columns) if isinstance(column, StoredCodes)]
 
 
-def _list(codes: Codes) -> Any:
+def _list(codes: StoredCodes) -> Any:
     """The table from value to code."""
     import pyarrow
 
@@ -199,7 +199,8 @@ def _digests(preparation: Preparation) -> str:
     """Every copy of a record with the md5 of salt, record and number of the copy."""
     names = _names(preparation)
     fields = [
-        f"md5({n})" if isinstance(c, Texts) else n for n, c in zip(names, preparation.columns, strict=True)
+        f"md5({n})" if isinstance(c, StoredText) else n
+        for n, c in zip(names, preparation.columns, strict=True)
     ]
     hashed = ", ',', ".join(["salt", "copy", *fields])
     return f"""

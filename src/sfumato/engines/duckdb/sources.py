@@ -51,7 +51,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class SourceScan:
     """What follows FROM: columns s0, s1, … are those asked for, in that order."""
 
     relation: str
@@ -64,10 +64,12 @@ class _Source(Protocol):
 
     def scan(
         self, connection: DuckDBPyConnection, positions: Sequence[int]
-    ) -> AbstractContextManager[Scan]: ...
+    ) -> AbstractContextManager[SourceScan]: ...
 
 
-def scan(connection: DuckDBPyConnection, source: Any, wanted: Sequence[str]) -> AbstractContextManager[Scan]:
+def scan(
+    connection: DuckDBPyConnection, source: Any, wanted: Sequence[str]
+) -> AbstractContextManager[SourceScan]:
     """The columns of these names, or an error that names the one that cannot be had.
 
     The relation can be read until the context is left.
@@ -95,11 +97,11 @@ class _Csv:
     names: Sequence[str]
 
     @contextmanager
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[Scan]:
+    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[SourceScan]:
         fields = ", ".join(f"f{i}: 'VARCHAR'" for i in range(len(self.names)))
         with _opened(self.path) as file:
             table = f"read_csv({file}, columns = {{{fields}}}, {_CSV})"
-            yield Scan(_chosen(table, positions), (Kind.TEXT,) * len(positions))
+            yield SourceScan(_chosen(table, positions), (Kind.TEXT,) * len(positions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,12 @@ class _Parquet:
     types: Sequence[Any]
 
     @contextmanager
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[Scan]:
+    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[SourceScan]:
         kinds = tuple(_kind(self.names[i], self.types[i]) for i in positions)
         fields = ", ".join(f"f{i}" for i in range(len(self.names)))
         with _opened(self.path) as file:
             table = f"read_parquet({file}, hive_partitioning = false) AS file({fields})"
-            yield Scan(_chosen(table, positions), kinds)
+            yield SourceScan(_chosen(table, positions), kinds)
 
 
 @contextmanager
@@ -160,14 +162,16 @@ class _Columns:
     column: Callable[[int], Any]
     """The Arrow array at a position."""
 
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> AbstractContextManager[Scan]:
+    def scan(
+        self, connection: DuckDBPyConnection, positions: Sequence[int]
+    ) -> AbstractContextManager[SourceScan]:
         import pyarrow
 
         arrays = [self._array(position) for position in positions]
         kinds = tuple(_kind(self.names[i], array.type) for i, array in zip(positions, arrays, strict=True))
         names = [f"s{i}" for i in range(len(arrays))]
         connection.register("source", pyarrow.Table.from_arrays([_known(array) for array in arrays], names))
-        return nullcontext(Scan("source", kinds))
+        return nullcontext(SourceScan("source", kinds))
 
     def _array(self, position: int) -> Any:
         import pyarrow

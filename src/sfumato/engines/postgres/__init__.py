@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.postgres.connection import reading, writing
 from sfumato.engines.postgres.prepare import build, remove
 from sfumato.engines.postgres.run import answer
-from sfumato.engines.postgres.sources import is_address, parse
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import Answer, EngineProgram
     from sfumato.engines.snapshot import Preparation
 
-__all__ = ["PostgresEngine", "is_address", "parse"]
+__all__ = ["PostgresEngine"]
 
 
 class PostgresEngine:
@@ -39,8 +38,8 @@ class PostgresEngine:
             )
         build(source, preparation, self.schema, snapshot)
 
-    def run(self, program: Asked) -> Any:
-        """Exact integers, in the shape that the program says."""
+    def run(self, program: EngineProgram[Answer]) -> Answer:
+        """Return exact integers, in the shape that the program says."""
         with reading(self.dsn) as connection:
             return answer(program, connection, self.schema)
 

@@ -16,13 +16,13 @@ from sfumato.engines.postgres.connection import writing
 from sfumato.engines.postgres.rights import denied, require_rights
 from sfumato.engines.postgres.sources import Kind, parse, quoted, scan
 from sfumato.engines.postgres.stored import LAYERS, as_text
-from sfumato.engines.snapshot import Codes, Texts
+from sfumato.engines.snapshot import StoredCodes, StoredText
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-    from sfumato.engines.snapshot import Preparation, Stored
+    from sfumato.engines.snapshot import Preparation, StoredColumn
 
 
 def build(source: str, preparation: Preparation, schema: str, snapshot: str) -> None:
@@ -105,12 +105,12 @@ def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -
         WHERE unit <> ''"""  # noqa: S608
 
 
-def _place(i: int, column: Stored) -> str:
-    return f"list{i}.code" if isinstance(column, Codes) else f"understood.c{i}"
+def _place(i: int, column: StoredColumn) -> str:
+    return f"list{i}.code" if isinstance(column, StoredCodes) else f"understood.c{i}"
 
 
-def _listed(preparation: Preparation) -> dict[int, Codes]:
-    return {i: column for i, column in enumerate(preparation.columns) if isinstance(column, Codes)}
+def _listed(preparation: Preparation) -> dict[int, StoredCodes]:
+    return {i: column for i, column in enumerate(preparation.columns) if isinstance(column, StoredCodes)}
 
 
 def _fill_lists(connection: Connection[Any], preparation: Preparation) -> None:
@@ -207,7 +207,8 @@ def _digests(preparation: Preparation) -> str:
     """Every copy of a record with the md5 of salt, record and number of the copy, read from its last byte."""
     names = _names(preparation)
     fields = [
-        f"md5({n})" if isinstance(c, Texts) else n for n, c in zip(names, preparation.columns, strict=True)
+        f"md5({n})" if isinstance(c, StoredText) else n
+        for n, c in zip(names, preparation.columns, strict=True)
     ]
     hashed = ", ',', ".join(["salt", "copy", *fields])
     return f"""

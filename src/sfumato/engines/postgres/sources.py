@@ -63,7 +63,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class SourceScan:
     """What follows FROM: columns s0, s1, … are those asked for, in that order."""
 
     relation: str
@@ -88,12 +88,12 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def scan(connection: Connection[Any], address: Address, wanted: Sequence[str]) -> Scan:
+def scan(connection: Connection[Any], address: Address, wanted: Sequence[str]) -> SourceScan:
     """The columns of these names, or an error that names the one that cannot be had."""
     types = _types(connection, address)
     kinds = tuple(_kind(name, types) for name in wanted)
     chosen = ", ".join(f"{quoted(name)} AS s{i}" for i, name in enumerate(wanted)) or "1 AS s0"
-    return Scan(f"(SELECT {chosen} FROM {address.quoted}) AS source", kinds)  # noqa: S608  names are quoted
+    return SourceScan(f"(SELECT {chosen} FROM {address.quoted}) AS source", kinds)  # noqa: S608  names are quoted
 
 
 def _kind(name: str, types: dict[str, tuple[str, bool, bool]]) -> Kind:

@@ -17,7 +17,7 @@ from sfumato.engines.ingest import (
     NUMBER,
     SPACES,
     WRITTEN_OUT_BELOW,
-    Layers,
+    ReadingLayers,
     not_dates,
     not_numbers,
     time_on_grid,
@@ -25,7 +25,7 @@ from sfumato.engines.ingest import (
 from sfumato.engines.postgres.sources import Kind
 
 if TYPE_CHECKING:
-    from sfumato.engines.snapshot import Codes, Grid, Moments
+    from sfumato.engines.snapshot import StoredCodes, StoredGrid, StoredTime
 
 _OVERFLOW = str(2**1024 - 2**970)
 _UNDERFLOW = f"{5**1075}e-1075"
@@ -34,7 +34,7 @@ _CYCLE = 146_097
 """Days in 400 years, after which the calendar repeats."""
 
 
-def _whole(stored: str, column: Grid | Moments | Codes) -> str:
+def _whole(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
     return stored if column.missing is None else f"COALESCE({stored}, {column.missing:d})"
 
 
@@ -149,7 +149,7 @@ def _double_of_decimal(decimal: str) -> str:
     )
 
 
-def _on_grid(grid: Grid, number: str) -> str:
+def _on_grid(grid: StoredGrid, number: str) -> str:
     """The nearest grid point, halves upwards. What is clipped or nearest to 0 is told before the product,
     which could not be had; scaling by a power of two is exact, so both say the same.
     """
@@ -170,7 +170,7 @@ def _double(number: float) -> str:
 # ---- dates and moments -------------------------------------------------------------------------------------
 
 
-def _in_time(moments: Moments, seconds: str) -> str:
+def _in_time(moments: StoredTime, seconds: str) -> str:
     return time_on_grid(moments, seconds, "/")
 
 
@@ -210,7 +210,7 @@ def _number(parts: str, part: int, start: int, length: int) -> str:
     return f"COALESCE(CAST(substr({parts}[{part}], {start}, {length}) AS INTEGER), 0)"
 
 
-LAYERS = Layers(
+LAYERS = ReadingLayers(
     text=Kind.TEXT,
     as_text=as_text,
     as_number=_as_number,

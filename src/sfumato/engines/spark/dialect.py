@@ -94,4 +94,4 @@ def _named(**parts: str) -> str:
 
 
 def _listed(entries: tuple[int | None, ...]) -> str:
-    return f"from_json('[{write_list(entries)}]', 'array<bigint>')"
+    return f"from_json('[{write_list(entries, missing='null')}]', 'array<bigint>')"

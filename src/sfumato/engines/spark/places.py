@@ -27,7 +27,7 @@ _DESCRIPTION = "description"
 _COLUMNS = ".columns"
 
 
-class Place(Protocol):
+class SnapshotPlace(Protocol):
     """Where the relations of snapshots lie."""
 
     def begin(self, session: SparkSession, snapshot: str) -> None:

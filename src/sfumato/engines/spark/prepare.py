@@ -11,7 +11,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
-from sfumato.engines.snapshot import Codes, Texts, reach
+from sfumato.engines.snapshot import StoredCodes, StoredText, reach
 from sfumato.engines.spark.sources import Kind, scan
 from sfumato.engines.spark.spelling import quick
 from sfumato.engines.spark.stored import LAYERS, as_text
@@ -20,12 +20,12 @@ from sfumato.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sfumato.engines.snapshot import Preparation, Stored
-    from sfumato.engines.spark.places import Place
+    from sfumato.engines.snapshot import Preparation, StoredColumn
+    from sfumato.engines.spark.places import SnapshotPlace
 
 
 def build(
-    frame: DataFrame, preparation: Preparation, session: SparkSession, place: Place, snapshot: str
+    frame: DataFrame, preparation: Preparation, session: SparkSession, place: SnapshotPlace, snapshot: str
 ) -> None:
     """Write the snapshot of a frame: whole and durable, or not at all. `session` is our own."""
     unit = [] if preparation.unit is None else [preparation.unit]
@@ -49,7 +49,7 @@ def build(
             session.catalog.dropTempView(view)
 
 
-def _read(source: DataFrame, place: Place, snapshot: str) -> None:
+def _read(source: DataFrame, place: SnapshotPlace, snapshot: str) -> None:
     """The source as it is now."""
     from pyspark.errors import PySparkException
 
@@ -93,12 +93,12 @@ def _identifiers(preparation: Preparation, kinds: tuple[Kind, ...]) -> str:
     return f"SELECT unit FROM (SELECT {unit} AS unit FROM {{source}}) WHERE unit <> ''"  # noqa: S608
 
 
-def _place(i: int, column: Stored) -> str:
-    return f"list{i}.code" if isinstance(column, Codes) else f"read.c{i}"
+def _place(i: int, column: StoredColumn) -> str:
+    return f"list{i}.code" if isinstance(column, StoredCodes) else f"read.c{i}"
 
 
-def _listed(preparation: Preparation) -> dict[int, Codes]:
-    return {i: column for i, column in enumerate(preparation.columns) if isinstance(column, Codes)}
+def _listed(preparation: Preparation) -> dict[int, StoredCodes]:
+    return {i: column for i, column in enumerate(preparation.columns) if isinstance(column, StoredCodes)}
 
 
 def _fill_lists(session: SparkSession, preparation: Preparation, lists: dict[int, str]) -> None:
@@ -107,7 +107,7 @@ def _fill_lists(session: SparkSession, preparation: Preparation, lists: dict[int
         session.createDataFrame(_list(codes)).createOrReplaceTempView(lists[i])
 
 
-def _list(codes: Codes) -> Any:
+def _list(codes: StoredCodes) -> Any:
     import pyarrow
 
     possible = {value: code for value, code in listed(codes).items() if _possible(value)}
@@ -138,7 +138,7 @@ def _keep(
     preparation: Preparation,
     identifiers: str,
     gridded: str,
-    place: Place,
+    place: SnapshotPlace,
     snapshot: str,
 ) -> None:
     """The relations `rows` and, with a unit column, `units`."""
@@ -197,7 +197,8 @@ def _digests(preparation: Preparation, gridded: str, people: str) -> str:
     """Every copy of a record with the md5 of salt, number of the copy and record, read from its last byte."""
     names = _names(preparation)
     fields = [
-        f"md5({n})" if isinstance(c, Texts) else n for n, c in zip(names, preparation.columns, strict=True)
+        f"md5({n})" if isinstance(c, StoredText) else n
+        for n, c in zip(names, preparation.columns, strict=True)
     ]
     written = [f"COALESCE(CAST({field} AS STRING), '')" for field in fields]
     hashed = " || ',' || ".join(["salt", "copy", *written])

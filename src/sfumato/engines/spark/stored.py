@@ -17,30 +17,30 @@ from sfumato.engines.ingest import (
     NUMBER,
     SPACES,
     WRITTEN_OUT_BELOW,
-    Layers,
+    ReadingLayers,
     not_dates,
     not_numbers,
     time_on_grid,
 )
-from sfumato.engines.snapshot import Codes
+from sfumato.engines.snapshot import StoredCodes
 from sfumato.engines.spark.sources import Kind
 
 if TYPE_CHECKING:
-    from sfumato.engines.snapshot import Grid, Moments
+    from sfumato.engines.snapshot import StoredGrid, StoredTime
 
 _NOT_READ = rf"^{AROUND}[+]|[_ \t-\r]"
 _INFINITY = "CAST('Infinity' AS DOUBLE)"
 _LEAST_NORMAL = "CAST('2.2250738585072014e-308' AS DOUBLE)"
 
 
-def _whole(stored: str, column: Grid | Moments | Codes) -> str:
+def _whole(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
     text = stored if column.missing is None else f"COALESCE({stored}, {int(column.missing):d})"
     return f"CAST({text} AS {_sql_type(column)})"
 
 
-def _sql_type(column: Grid | Moments | Codes) -> str:
+def _sql_type(column: StoredGrid | StoredTime | StoredCodes) -> str:
     """Wide enough for what the declaration allows."""
-    if isinstance(column, Codes):
+    if isinstance(column, StoredCodes):
         return "SMALLINT" if len(column.values) < 2**15 else "INT"
     return "INT" if column.low >= -(2**31) and column.high < 2**31 else "BIGINT"
 
@@ -208,7 +208,7 @@ def _whole_text(pattern: str) -> str:
     return literal(rf"\A{pattern}\z")
 
 
-def _on_grid(grid: Grid, number: str) -> str:
+def _on_grid(grid: StoredGrid, number: str) -> str:
     """The nearest grid point, halves upwards; clipped before floor, which gives 64 bits."""
     steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
     nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5D THEN 1 ELSE 0 END"
@@ -222,7 +222,7 @@ def _on_grid(grid: Grid, number: str) -> str:
 # ---- dates and moments -------------------------------------------------------------------------------------
 
 
-def _in_time(moments: Moments, seconds: str) -> str:
+def _in_time(moments: StoredTime, seconds: str) -> str:
     return time_on_grid(moments, seconds, "div")
 
 
@@ -260,7 +260,7 @@ def _or_zero(digits: str) -> str:
     return f"COALESCE(try_cast({digits} AS INT), 0)"
 
 
-LAYERS = Layers(
+LAYERS = ReadingLayers(
     text=Kind.TEXT,
     as_text=as_text,
     as_number=_as_number,

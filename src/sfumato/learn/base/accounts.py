@@ -17,7 +17,7 @@ from sfumato.ledger import Charge, SqliteLedger
 from sfumato.privacy.account import caps, left, price
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Account:
             raise BudgetError(
                 "SF-B101",
                 "Not enough privacy budget for this fit.",
-                left=f"one question of up to ε = {shown(self.left)}",
+                left=f"one question of up to ε = {format_short(self.left)}",
                 try_="fewer fits, or sf.learn.Search, which pays once for many",
             )
 
@@ -79,10 +79,11 @@ class Account:
         return Account, (str(self._path),)
 
     def __repr__(self) -> str:
-        return f"Account({self._path.name!r}, ε = {shown(self.left)} left of {shown(self.budget.epsilon)})"
+        left, total = format_short(self.left), format_short(self.budget.epsilon)
+        return f"Account({self._path.name!r}, ε = {left} left of {total})"
 
 
-class Tally:
+class FitTally:
     """How often an estimator and its clones were fitted, and for how much."""
 
     def __init__(self) -> None:
@@ -96,7 +97,7 @@ class Tally:
             return self._fits.copy()
 
 
-def travelled() -> PolicyError:
+def unaccounted_copy() -> PolicyError:
     """An estimator that came out of a pickle cannot tell how often others like it were fitted."""
     return PolicyError(
         "SF-E107",

@@ -14,11 +14,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.accounts import Tally, travelled
+from sfumato.learn.base.accounts import FitTally, unaccounted_copy
 from sfumato.learn.base.saving import save
-from sfumato.oracle.declared import Frame, Labels, given
+from sfumato.oracle.array_features import read_arrays
+from sfumato.oracle.declared import Labels
 from sfumato.oracle.fit_budget import FitBudget
-from sfumato.oracle.guarantee import EXACT, Guarantee, together
+from sfumato.oracle.guarantee import EXACT, Guarantee, describe_fits
+from sfumato.oracle.integer_rows import ArrayBounds
 from sfumato.oracle.over_arrays import ArrayOracle
 
 if TYPE_CHECKING:
@@ -27,13 +29,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.over_arrays import Pay
     from sfumato.oracle.protocol import Oracle
     from sfumato.privacy.events import Event
 
 
-class Paying(BaseEstimator):
+class PaidEstimator(BaseEstimator):
     """What is fitted for a price: who is charged, what is promised, and what copies are."""
 
     arithmetic: ClassVar[str] = EXACT
@@ -64,17 +67,17 @@ class Paying(BaseEstimator):
             yield budget, lambda event: self.budget.charge(event, about)
         else:
             if getattr(self, "_travelled", False):
-                raise travelled()
+                raise unaccounted_copy()
             paid: list[Event] = []
             try:
                 yield budget, paid.append
             finally:
                 fits = self._tally().add(tuple(paid))
-            promised = replace(promised, others=together(fits, budget.delta))
+            promised = replace(promised, others=describe_fits(fits, budget.delta))
         self.guarantee_ = promised
 
-    def _tally(self) -> Tally:
-        tally: Tally = self.__dict__.setdefault("_fits", Tally())
+    def _tally(self) -> FitTally:
+        tally: FitTally = self.__dict__.setdefault("_fits", FitTally())
         return tally
 
     # ---- copies make no budget ----
@@ -113,7 +116,7 @@ class Paying(BaseEstimator):
         return tags
 
 
-class Private(Paying, ABC):
+class PrivateEstimator(PaidEstimator, ABC):
     """An estimator that learns from an oracle alone.
 
     Subclasses store what they are given, say in `_learn` what they ask of the oracle, and are plain NumPy
@@ -138,16 +141,16 @@ class Private(Paying, ABC):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Charge, then learn from one's own arrays; one row is one unit."""
-        return self.learnt(*self._checked(X, y))
+        return self.fit_checked(*self._checked(X, y))
 
-    def learnt(self, rows: NDArray[Any], target: Any) -> Self:
+    def fit_checked(self, rows: NDArray[Any], target: Any) -> Self:
         """The same from rows that were checked, of which there may be none."""
         with self._paying() as (budget, pay):
             found = self._given(rows, target)
             self._learn(ArrayOracle(found.declared, budget, found.arrays, pay))
         return self
 
-    def checked(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803
+    def check_arrays(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803
         """Rows and targets as this estimator takes them."""
         return self._checked(X, y)
 
@@ -155,15 +158,15 @@ class Private(Paying, ABC):
         rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         return rows, None
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
-        return given(rows, self._frame(rows.shape[1]))
+    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
+        return read_arrays(rows, self._frame(rows.shape[1]))
 
-    def _frame(self, features: int) -> Frame:
-        return Frame.of(features, self.bounds, getattr(self, "row_norm", None))
+    def _frame(self, features: int) -> ArrayBounds:
+        return ArrayBounds.of(features, self.bounds, getattr(self, "row_norm", None))
 
     # ---- fitting behind the curator ----
 
-    def begin(self, features: Sequence[str], declared: Declared) -> None:
+    def begin_fit(self, features: Sequence[str], declared: Declared) -> None:
         """What the catalog says of the columns, before anything is asked. The session calls this."""
         self.n_features_in_ = len(features)
         self.feature_names_in_ = np.array(features, dtype=object)
@@ -186,7 +189,7 @@ class Private(Paying, ABC):
         return rows
 
 
-def declared_classes(classes: Any) -> tuple[Any, ...]:
+def check_classes(classes: Any) -> tuple[Any, ...]:
     """The classes as declared, at least two, in order."""
     if classes is None:
         raise UsageError(

@@ -16,7 +16,7 @@ _PATIENCE = 1.0
 _HIDDEN: ContextVar[bool] = ContextVar("sfumato.progress", default=False)
 
 
-def rounds(count: int, name: str) -> Iterator[int]:
+def show_rounds(count: int, name: str) -> Iterator[int]:
     """The numbers of so many rounds, with a bar where someone watches and it takes a while."""
     with _Bar(count, name) as bar:
         for done in range(count):
@@ -25,7 +25,7 @@ def rounds(count: int, name: str) -> Iterator[int]:
 
 
 @contextmanager
-def hidden() -> Iterator[None]:
+def hide_bars() -> Iterator[None]:
     """No bars of this thread or task until the block ends: how many fits there are is not to be seen."""
     before = _HIDDEN.set(True)
     try:

@@ -36,7 +36,7 @@ def save(estimator: Any, path: str | Path) -> None:
             for name, value in estimator.get_params(deep=False).items()
             if name not in _UNSAVED
         },
-        "learned": {name: _plain(value, arrays) for name, value in learned(estimator).items()},
+        "learned": {name: _plain(value, arrays) for name, value in list_learned(estimator).items()},
     }
     text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
     file = BytesIO()
@@ -65,19 +65,19 @@ def load(path: str | Path) -> Any:
     return estimator
 
 
-def learned(estimator: Any) -> dict[str, Any]:
+def list_learned(estimator: Any) -> dict[str, Any]:
     """What a fit left behind."""
     return {name: value for name, value in vars(estimator).items() if _is_learned(name)}
 
 
-def written(value: Any) -> dict[str, Any]:
+def to_json(value: Any) -> dict[str, Any]:
     """A value that could be saved as JSON alone, arrays too. `told` reads it."""
     arrays: dict[str, NDArray[Any]] = {}
     plain = _plain(value, arrays)
     return {"value": plain, "arrays": {name: _listed(each) for name, each in arrays.items()}}
 
 
-def told(text: dict[str, Any]) -> Any:
+def from_json(text: dict[str, Any]) -> Any:
     return _read(text["value"], {name: _array(each) for name, each in text["arrays"].items()})
 
 

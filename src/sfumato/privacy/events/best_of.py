@@ -68,7 +68,7 @@ class BestOf(Event):
     def curve(self) -> Curve:
         inner, pure = self.event.curve(), self.pure()
         added = (1 + self.tail) * min(map(self._ratio(inner), _ORDERS))
-        known = [] if pure is None else [divergences.response(float(pure))]
+        known = [] if pure is None else [divergences.randomized_response(float(pure))]
 
         def bound(order: float) -> float:
             return inner(order) + added + math.log(self.mean) / (order - 1)

@@ -13,7 +13,7 @@ from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import simple
 from sfumato.privacy.events.composite import Repeated, Sequential
 from sfumato.privacy.events.event import Event
-from sfumato.privacy.exact import raised, whole
+from sfumato.privacy.exact import round_up, whole
 
 if TYPE_CHECKING:
     from sfumato.privacy.divergences import Curve
@@ -35,20 +35,20 @@ class Grouped(Event):
     def __init__(self, event: Event, k: int) -> None:
         object.__setattr__(self, "event", event)
         object.__setattr__(self, "k", whole(k, "k"))
-        self.reduced()
+        self.reduce_group()
 
-    def reduced(self) -> Event:
+    def reduce_group(self) -> Event:
         """An event without groups that costs at least as much."""
         return group(self.event, self.k)
 
     def pure(self) -> Fraction | None:
-        return self.reduced().pure()
+        return self.reduce_group().pure()
 
     def curve(self) -> Curve:
-        return self.reduced().curve()
+        return self.reduce_group().curve()
 
     def side_delta(self) -> Fraction:
-        return self.reduced().side_delta()
+        return self.reduce_group().side_delta()
 
     @property
     def neighbours(self) -> Neighbours | None:
@@ -133,4 +133,4 @@ def _group_delta(epsilon: Fraction, delta: Fraction, k: int) -> Fraction:
         return min(Fraction(1), delta * k)
     step = float(epsilon)
     log_sum = (k - 1) * step + math.log(math.expm1(-k * step) / math.expm1(-step))
-    return Fraction(1) if log_sum > 700 else min(Fraction(1), delta * raised(math.exp(log_sum)))
+    return Fraction(1) if log_sum > 700 else min(Fraction(1), delta * round_up(math.exp(log_sum)))

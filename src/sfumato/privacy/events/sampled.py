@@ -12,8 +12,8 @@ from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.events.simple import ApproxDP, Gaussian, ThresholdedKeys
-from sfumato.privacy.exact import LARGEST, Number, exact, raised, whole
-from sfumato.privacy.neighbours import Neighbours, common
+from sfumato.privacy.exact import LARGEST, Number, exact, round_up, whole
+from sfumato.privacy.neighbours import Neighbours, common_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ class Sampled(Event):
         object.__setattr__(self, "event", event)
         object.__setattr__(self, "rate", _rate(rate))
         object.__setattr__(self, "relation", relation)
-        common([relation, event.neighbours])
+        common_relation([relation, event.neighbours])
         self._require_proven()
 
     @classmethod
@@ -59,7 +59,7 @@ class Sampled(Event):
 
     def pure(self) -> Fraction | None:
         inner = self.event.pure()
-        return inner if inner is None or self.rate == 1 else amplified(inner, self.rate)
+        return inner if inner is None or self.rate == 1 else amplify_epsilon(inner, self.rate)
 
     def side_delta(self) -> Fraction:
         return self.event.side_delta() * self.rate
@@ -82,10 +82,10 @@ class Sampled(Event):
 
     def _pure_curve(self, inner: Fraction, fixed: bool) -> Curve:
         """By the likelihood ratio alone, which for Poisson sampling keeps to a narrower interval."""
-        high = float(amplified(inner, self.rate))
+        high = float(amplify_epsilon(inner, self.rate))
         if fixed or self.event.side_delta():
-            return divergences.response(high)
-        return divergences.ratio_range(-_shrunk(float(inner), self.rate), high)
+            return divergences.randomized_response(high)
+        return divergences.bounded_ratio(-_shrunk(float(inner), self.rate), high)
 
     def _require_proven(self) -> None:
         """Only pairs of a sampling scheme and an event for which a bound is proven."""
@@ -105,11 +105,11 @@ class Sampled(Event):
         )
 
 
-def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
+def amplify_epsilon(epsilon: Fraction, rate: Fraction) -> Fraction:
     """log(1 + rate·(e^ε − 1)), rounded up and never above ε."""
     if epsilon > _LARGE:
         return epsilon
-    return min(epsilon, raised(math.log1p(float(rate) * math.expm1(float(epsilon)))))
+    return min(epsilon, round_up(math.log1p(float(rate) * math.expm1(float(epsilon)))))
 
 
 def _shrunk(epsilon: float, rate: Fraction) -> float:

@@ -11,7 +11,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
-from sfumato.privacy.exact import exact, noise_scale, nonnegative, probability, raised, whole
+from sfumato.privacy.exact import exact, noise_scale, nonnegative, probability, round_up, whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Pure(Event):
         return self.epsilon
 
     def curve(self) -> Curve:
-        return divergences.response(float(self.epsilon))
+        return divergences.randomized_response(float(self.epsilon))
 
 
 @tagged("Laplace", "scale")
@@ -81,7 +81,7 @@ class DiscreteLaplace(Event):
         return self.l1 / self.scale
 
     def curve(self) -> Curve:
-        return divergences.integer_laplace(float(1 / self.scale), self.l1)
+        return divergences.discrete_laplace(float(1 / self.scale), self.l1)
 
 
 @tagged("Gaussian", "sigma")
@@ -159,13 +159,13 @@ class RandomizedResponse(Event):
             raise UsageError(
                 "SF-N305", "The chance of the truth lies between 1/values and 1.", got=str(chance)
             )
-        return cls(raised(math.log(truth * (values - 1) / (1 - truth))), values)
+        return cls(round_up(math.log(truth * (values - 1) / (1 - truth))), values)
 
     def pure(self) -> Fraction:
         return self.epsilon
 
     def curve(self) -> Curve:
-        return divergences.responses(float(self.epsilon), self.values)
+        return divergences.kary_randomized_response(float(self.epsilon), self.values)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -192,7 +192,7 @@ class ApproxDP(Event):
         return self.epsilon
 
     def curve(self) -> Curve:
-        return divergences.response(float(self.epsilon))
+        return divergences.randomized_response(float(self.epsilon))
 
     def side_delta(self) -> Fraction:
         return self.delta
@@ -218,7 +218,7 @@ class ThresholdedKeys(Event):
         return self.epsilon
 
     def curve(self) -> Curve:
-        return divergences.response(float(self.epsilon))
+        return divergences.randomized_response(float(self.epsilon))
 
     def side_delta(self) -> Fraction:
         return self.delta
