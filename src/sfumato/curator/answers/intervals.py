@@ -186,6 +186,7 @@ def _single(law: NoiseLaw) -> Noise | None:
 
 def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, far: Floats) -> Floats:
     """Return the last point from near to far that is explained, by bisection in every cell at once."""
+    # What is explained is an interval around the middle, so bisection finds its end.
     inside, outside = near, far
     for _ in range(_HALVINGS):
         between = (inside + outside) / 2
