@@ -272,7 +272,7 @@ class Reference:
 
     # ---- what is asked ----
 
-    def run(self, program: asked.EngineProgram) -> Any:
+    def run(self, program: asked.EngineProgram[Any]) -> Any:
         holds = condition(program.where)
         rows = [row for row in self.rows(program.rows) if holds(row.columns) is True]
         match program:

@@ -125,9 +125,9 @@ def test_a_regression_keeps_its_price(
     many for nothing more."""
     budget = make(**spend).fit_budget()
     first = [Pure(budget.aside.epsilon), to_event(share_of(budget.main, budget.first))]
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", 1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._MIN_SIGNAL", 1e9)
     few = audited(make, spend, [*first, Pure(budget.alone.epsilon)], [-HUGE, 0.3, HUGE])
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", -1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._MIN_SIGNAL", -1e9)
     many = audited(make, spend, budget.events, [-HUGE, HUGE])
     monkeypatch.setattr("sfumato.learn.linear.regression._CLOSE", 1e300)
     once = audited(make, spend, first, [-HUGE, HUGE])
@@ -141,7 +141,7 @@ def test_components_of_many_rows_keep_their_price(
     spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sfumato.learn.decomposition._CLEAR", 1e300)
-    monkeypatch.setattr("sfumato.oracle.protocol.ArrayOracle.scans", True)
+    monkeypatch.setattr("sfumato.oracle.over_arrays.ArrayOracle.scans", True)
     found = audited(
         lambda **spend: PCA(2, bounds=BOUNDS, **spend), spend, PCA(**spend).fit_budget().events, [0.0]
     )

@@ -77,7 +77,9 @@ def extremes(layout: RowLayout) -> list[list[int]]:
 def test_a_row_that_is_learnt_from_costs_no_more_than_a_fit(
     model: Any, layout: RowLayout, spend: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", -1e9)  # few rows are asked for products too
+    monkeypatch.setattr(
+        "sfumato.learn.linear.regression._MIN_SIGNAL", -1e9
+    )  # few rows are asked for products too
     searched, rows = best(model, layout, spend), rows_of(layout, 60)
     aside = ScoredRows.of(layout, rows_of(layout, 20))
     pairs = [(rows, np.column_stack([rows, each])) for each in extremes(layout)]

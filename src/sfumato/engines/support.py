@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sfumato.engines.registry import list_hosts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ENGINES = ("DuckDB", "PostgreSQL", "Spark")
+ENGINES = ("DuckDB", *(host.NAME for host in list_hosts()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class SupportedQuestion:
 
     question: str
     example: str
-    """As it is typed, of a session `s` over visits, stays, the public table wards, and the graph friends."""
+    """What is typed, in a session `s` over visits, stays, the public table wards, and the graph friends."""
     lacking: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -25,7 +27,10 @@ def _sql(text: str) -> str:
     return f's.sql("{text}")'
 
 
-_NO_GRAPHS = {"PostgreSQL": "SF-C213", "Spark": "SF-C213"}
+def _lacking(kind: str) -> dict[str, str]:
+    return {host.NAME: host.LACKS[kind] for host in list_hosts() if kind in host.LACKS}
+
+
 _PER_UNIT = "SELECT who, SUM(cost) AS c FROM visits GROUP BY who"
 
 SUPPORT = (
@@ -68,5 +73,5 @@ SUPPORT = (
     SupportedQuestion("a statistic of samples", 's.table("visits").subsample(sf.median("cost"), blocks=4)'),
     SupportedQuestion("bounds that hold most numbers", 's.table("visits").bounds("cost")'),
     SupportedQuestion("how many rows units have", 's.table("visits").units().agg(n=sf.mean("rows"))'),
-    SupportedQuestion("degrees and edges of a graph", 's.graph("friends").edges()', _NO_GRAPHS),
+    SupportedQuestion("degrees and edges of a graph", 's.graph("friends").edges()', _lacking("graphs")),
 )

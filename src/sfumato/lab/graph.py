@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.priced import Plan
     from sfumato.ledger import Released
     from sfumato.noise.additive import Noise
-    from sfumato.privacy.ends import Edge, Node
+    from sfumato.privacy.graph_units import Edge, Node
 
     DegreesPlan = Plan[DegreeCounts, Node | Edge]
     EdgesPlan = Plan[EdgeCount, Node | Edge]

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import Spending
     from sfumato.engines.router import EngineRouter
-    from sfumato.privacy.ends import Protected
     from sfumato.privacy.exact import Number
+    from sfumato.privacy.graph_units import Protected
 
 _KEY = "ranking.key"
 _UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")

@@ -28,7 +28,7 @@ from sfumato.learn.convex.planning import (
 )
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.evaluation import Evaluation, Measured, evaluate
-from sfumato.learn.itemsets.itemsets import AssociationRules, FrequentItemsets
+from sfumato.learn.itemsets.estimators import AssociationRules, FrequentItemsets
 from sfumato.learn.kernel import KernelSVC
 from sfumato.learn.linear.classifiers import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.linear.regression import LinearRegression

@@ -120,7 +120,7 @@ def _without_missing(rows: Floats) -> Floats:
     return np.nan_to_num(rows, nan=0.0)
 
 
-# ---- a private summary of the rows -----------------------------------------------------------------------
+# ---- a private summary of the rows -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def _centred_block(squares: Sequence[Value], reaches: list[int]) -> SumBlock:
     return SumBlock(tuple(squares), sum(halves), sum(half**2 for half in halves), _HALF)
 
 
-# ---- centroids -------------------------------------------------------------------------------------------
+# ---- centroids ---------------------------------------------------------------------------------------------
 
 
 def _cluster_summary(summary: _Summary, clusters: int, rng: Any) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ from sfumato.learn.base.estimator import check_classes
 from sfumato.learn.base.supervised import PrivateClassifier, check_target
 from sfumato.oracle.array_features import check_categories, encode_labels, read_listed_arrays
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Multiply, SumBlock
-from sfumato.oracle.declared import Labels
+from sfumato.oracle.declared import require_labels
 from sfumato.oracle.moments import build_sum_block
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _COUNTS, _SUMS, _SQUARES = Fraction(1, 10), Fraction(6, 10), Fraction(3, 10)
+"""Shares of the spend. Chosen with benchmarks/learners.py; privacy needs them to add up to at most 1."""
 
 
 class GaussianNB(PrivateClassifier):
-    """Classes whose features are independent and normal.
+    """Naive Bayes with normal features: a mean and a variance for each class and feature.
 
     Privacy
     -------
@@ -70,10 +71,10 @@ class GaussianNB(PrivateClassifier):
         unit = declared.bounds[:, None]
         means = np.clip(sums.values / unit / rows, -1.0, 1.0)
         second = squares.values / unit**2 / rows + 0.5
-        spread = _spread(second - means**2, rows, squares.deviation / unit[:, 0] ** 2)
+        variances = _shrink_variances(second - means**2, rows, squares.deviation / unit[:, 0] ** 2)
         halves = declared.halves
         self.theta_ = means.T * halves + declared.middles
-        self.var_ = spread.T * halves**2
+        self.var_ = variances.T * halves**2
         self.class_count_ = rows
         self.class_prior_ = rows / rows.sum()
 
@@ -87,13 +88,12 @@ class GaussianNB(PrivateClassifier):
 
 
 def _by_class(declared: Declared) -> CellKey:
-    if not isinstance(declared.target, Labels):
-        raise AssertionError(declared.target)
-    return CellKey(declared.target.value, len(declared.target.classes))
+    target = require_labels(declared)
+    return CellKey(target.value, len(target.classes))
 
 
 def _blocks(declared: Declared) -> list[SumBlock]:
-    """Squares are measured from half their largest value, which halves what a row adds to them."""
+    """Return counts, sums, and squares less half their largest value, which halves what a row adds."""
     centred = [
         Add(Multiply(feature.value, feature.value), Constant(-(feature.bound**2 // 2)))
         for feature in declared.features
@@ -105,10 +105,10 @@ def _blocks(declared: Declared) -> list[SumBlock]:
     ]
 
 
-def _spread(variances: Floats, rows: Floats, noise: Floats) -> Floats:
-    """Between what noise could have made of nothing and all there can be; drawn to the classes' common one.
+def _shrink_variances(variances: Floats, rows: Floats, noise: Floats) -> Floats:
+    """Shrink each class's variance towards that of all classes together, as far as noise reaches.
 
-    A class's own variance counts by how far its noise lies below the difference between classes.
+    They are clipped to between what noise alone could have made and the largest that bounds allow.
     """
     error = (noise[:, None] / rows) ** 2
     pooled = (variances * rows).sum(axis=1, keepdims=True) / rows.sum()
@@ -125,7 +125,7 @@ def _spread(variances: Floats, rows: Floats, noise: Floats) -> Floats:
 
 
 class CategoricalNB(PrivateClassifier):
-    """Classes whose features are independent and take listed values.
+    """Naive Bayes with listed features: a probability of each value for each class.
 
     On own arrays `categories` lists the values of each feature, or says how many there are, from 0 on; one
     number is for every feature.
@@ -178,8 +178,8 @@ class CategoricalNB(PrivateClassifier):
         self.class_prior_ = rows / rows.sum()
         self.feature_prob_ = []
         for each in found:
-            kept = np.maximum(each, 0.0) + smooth
-            self.feature_prob_.append(kept / kept.sum(axis=0))
+            smoothed = np.maximum(each, 0.0) + smooth
+            self.feature_prob_.append(smoothed / smoothed.sum(axis=0))
 
     def _log_scores(self, rows: Any) -> Floats:
         scores = np.tile(np.log(self.class_prior_), (len(rows), 1))

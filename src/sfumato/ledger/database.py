@@ -34,11 +34,11 @@ class LedgerDatabase(ABC):
             _databases.add(self)
 
     @abstractmethod
-    def connected(self) -> AbstractContextManager[SqlConnection]:
+    def lend_connection(self) -> AbstractContextManager[SqlConnection]:
         """Yield the connection, for this thread alone."""
 
     @abstractmethod
-    def reading(self) -> AbstractContextManager[SqlConnection]:
+    def lend_snapshot(self) -> AbstractContextManager[SqlConnection]:
         """Yield a connection on which several statements see one unchanging state."""
 
     @abstractmethod

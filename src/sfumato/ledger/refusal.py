@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import BudgetError, PolicyError
 from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NAT, SIDE, left
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from sfumato.ledger.api import Charge
@@ -52,11 +52,11 @@ def _compare(cost: Cost, account: AccountState) -> tuple[str, str]:
     spent, caps = account.spent, account.caps
     if spent.side + cost.side > caps.side:
         asked, over, cap = (Fraction(n, SIDE) for n in (cost.side, caps.side - spent.side, caps.side))
-        return f"side δ = {_round_up(asked)}", f"side δ = {_round_down(over)} of {shown(cap)}"
+        return f"side δ = {_round_up(asked)}", f"side δ = {_round_down(over)} of {format_short(cap)}"
     if cost.pure is not None:
         remains = _round_down(left(caps, spent).epsilon)
         asked = Fraction(cost.pure, NAT)
-        return f"ε = {_round_up(asked)}", f"ε = {remains} of {shown(account.budget.epsilon)}"
+        return f"ε = {_round_up(asked)}", f"ε = {remains} of {format_short(account.budget.epsilon)}"
     return _compare_shares(cost, account)
 
 
@@ -65,7 +65,7 @@ def _compare_shares(cost: Cost, account: AccountState) -> tuple[str, str]:
     columns = zip(account.spent.renyi, cost.renyi, account.caps.renyi, strict=True)
     filters = [(Fraction(used, cap), Fraction(more, cap)) for used, more, cap in columns if cap > 0]
     if not filters:
-        return "noise without a pure ε", f"a budget of pure ε = {shown(account.budget.epsilon)}"
+        return "noise without a pure ε", f"a budget of pure ε = {format_short(account.budget.epsilon)}"
     used, more = min(filters, key=sum)
     return (
         f"{_round_up(100 * more)} %",

@@ -195,7 +195,7 @@ class StoredLedger(ABC):
 
     def _verify(self, database: LedgerDatabase) -> Books:
         newest = self._newest
-        with self._guard, database.reading() as db:
+        with self._guard, database.lend_snapshot() as db:
             books = self._check(db)
             same = newest[0] == 0 or tables.has_entry(db, *newest)
             require_same_ledger(same, "its chain lacks an entry that was in it")
@@ -264,7 +264,7 @@ class StoredLedger(ABC):
 
     @contextmanager
     def _connected(self) -> Iterator[SqlConnection]:
-        with self._guard, self._database.connected() as db:
+        with self._guard, self._database.lend_connection() as db:
             yield db
 
     def _write(self, name: str, work: Callable[[Transaction], T]) -> T:

@@ -73,6 +73,7 @@ class Transaction:
     # ---- accounts ----
 
     def set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
+        """Open an account, or change a grant. A budget that was fixed is never changed."""
         old = self.books.accounts.get(name)
         if old is not None and (old.kind, old.budget) == (kind, budget):
             return
@@ -85,6 +86,7 @@ class Transaction:
     # ---- charges ----
 
     def charge(self, charge: Charge) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
+        """Charge all accounts, or return why that is not needed or not possible."""
         earlier = self._find_earlier(charge)
         if earlier is not None:
             return earlier
@@ -97,6 +99,7 @@ class Transaction:
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | KeptAnswer | PendingAnswer | BudgetShortage:
+        """Charge all accounts for many steps, or return why that is not needed or not possible."""
         earlier = self._find_earlier(charge)
         if earlier is not None:
             return earlier
@@ -113,6 +116,7 @@ class Transaction:
         return Reserved(entry.seq, entry.hash, cost, charge.request, *run)
 
     def release(self, charged: Charged, commitment: str, nonce: str, answer: str) -> Entry:
+        """Add the release of an answer, and return its entry."""
         # The hash is compared too: a charge of another ledger, or of a lost commit, has the same number.
         if self.books.heads.get(charged.seq) != charged.head:
             raise _unknown_charge_error(charged)
@@ -132,6 +136,7 @@ class Transaction:
     # ---- reservations ----
 
     def draw(self, reserved: Reserved, steps: int) -> int:
+        """Begin steps of a reservation, and return how many are begun so far."""
         left = self._count_unused(reserved)
         begun = self.books.reservations[reserved.seq].drawn + steps
         if steps > left:
@@ -147,6 +152,7 @@ class Transaction:
         return begun
 
     def give_back(self, reserved: Reserved) -> Cost:
+        """Undo the charge for all unused steps, and return what was undone."""
         unused = self._count_unused(reserved)
         if unused == 0:
             return NOTHING

@@ -42,6 +42,7 @@ def check_older_tables(db: SqlConnection, version: int) -> Books:
 
 
 def newer_version_error(version: int) -> LedgerError:
+    """Return the error for a ledger whose tables this code does not know yet."""
     return LedgerError(
         "SF-L103",
         "This ledger was made by a newer version of sfumato.",

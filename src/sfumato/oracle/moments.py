@@ -1,4 +1,6 @@
-"""All products of two features of a row, summed: one block, with the least noise that its joint reach allows.
+"""Blocks of first and second moments: sums of features, and of the products of any two of them.
+
+The sensitivity of a block follows from the norm of a row, and is far below what its terms allow one by one.
 
 Because : docs/proofs/statistics.md#products
 """
@@ -25,11 +27,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _SQUARE, _MIXED = 5, 7
-"""A mixed product stands for two entries of the matrix, so it may weigh up to √2 times a square."""
+"""Integer weights near 1 : √2. A mixed product stands for two entries of the matrix, so it may weigh up to √2
+times a square at no cost in sensitivity. The proof holds for any weights with mixed² ≤ 2·square²."""
 
 
 def build_gram_block(features: Sequence[Feature], norm: int | None, share: Fraction) -> SumBlock:
-    """Σ v vᵀ: squares and mixed products, the upper triangle row by row.
+    """Return the block of Σ v vᵀ: squares and mixed products, the upper triangle row by row.
 
     With ‖v‖ ≤ N: 5²·Σ vᵢ⁴ + 7²·Σ_{i<j} vᵢ²vⱼ² ≤ 5²·(Σ vᵢ²)² = (5N²)², as 7² < 2·5².
     """
@@ -47,7 +50,7 @@ def build_gram_block(features: Sequence[Feature], norm: int | None, share: Fract
 
 
 def read_gram_matrix(answer: SumAnswer, features: Sequence[Feature]) -> tuple[Floats, float]:
-    """The symmetric matrix of Σ z zᵀ, z in bounds, and the deviation of the noise of its mixed entries."""
+    """Return the Gram matrix Σ z zᵀ, with z from −1 to 1, and the deviation of the noise of mixed entries."""
     size = len(features)
     bounds = np.array([float(each.bound) for each in features])
     found = np.zeros((size, size))
@@ -61,7 +64,7 @@ def read_gram_matrix(answer: SumAnswer, features: Sequence[Feature]) -> tuple[Fl
 def build_cross_block(
     features: Sequence[Feature], target: Feature, norm: int | None, share: Fraction
 ) -> SumBlock:
-    """Σ v·y: ‖v·y‖ = ‖v‖·|y|."""
+    """Return the block of Σ v·y, where a row adds a vector of norm ‖v‖·|y|."""
     terms = tuple(Multiply(each.value, target.value) for each in features)
     reach = [each.bound * target.bound for each in features]
     l1, l2_squared = sum(reach), sum(each * each for each in reach)
@@ -72,7 +75,7 @@ def build_cross_block(
 
 
 def build_sum_block(features: Sequence[Feature], norm: int | None, share: Fraction) -> SumBlock:
-    """Σ v."""
+    """Return the block of Σ v."""
     reach = [each.bound for each in features]
     l1, l2_squared = sum(reach), sum(each * each for each in reach)
     if norm is not None:

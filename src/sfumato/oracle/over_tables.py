@@ -17,14 +17,15 @@ from sfumato.curator.plan.selections import plan_choice, plan_ranks
 from sfumato.curator.question.relation import Alias, BaseTable
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.oracle.blocks import Constant, Either, price_blocks, price_histograms, split_histograms
+from sfumato.oracle.blocks import Constant, Either
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.protocol import Oracle
 from sfumato.oracle.row_kernels import price_kernel
+from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_histograms
 from sfumato.oracle.table_features import centre_features, clip_source_rows
 from sfumato.privacy.account import price
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -171,6 +172,6 @@ class FitRounds:
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                     asked=str(budget),
-                    left=f"one question of up to ε = {shown(standing.left)}",
+                    left=f"one question of up to ε = {format_short(standing.left)}",
                     why="all rounds of a fit are to be paid for, and none is begun in vain",
                 )

@@ -199,7 +199,7 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(searches, "release_score", counting)
     monkeypatch.setattr("sfumato.learn.search.draw_runs", lambda stop: 7)
-    monkeypatch.setattr(searches.Best, "rehearse", lambda self: None)
+    monkeypatch.setattr(searches.BestRunKernel, "rehearse", lambda self: None)
     found = fitted(lab, logistic(runs=4))
     assert len(told_apart) == 20
     assert found.best_score_ == max(told_apart[:7])
@@ -352,7 +352,7 @@ class Kept:
 
 
 def declared_of(lab: sf.Lab, model: Any, target: str) -> Any:
-    rows = lower_private_table(lab.session()._desk, "t")
+    rows = lower_private_table(lab.session()._payer, "t")
     classifies = hasattr(model, "classes")
     names = names_of(model)
     return rows, CatalogFeatures(rows).declare(names, target, classifies=classifies, listed=model.listed)

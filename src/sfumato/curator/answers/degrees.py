@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.curator.answers.results import not_covered
-from sfumato.engines.arrow import array
+from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
 
@@ -141,7 +141,7 @@ class Degrees:
         import pyarrow as pa
 
         every = {"degree": self._degrees(), **columns}
-        return pa.table({name: array(cells, pa.int64()) for name, cells in every.items()})
+        return pa.table({name: build_array(cells, pa.int64()) for name, cells in every.items()})
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         header, columns = ["degree"], [self._degrees()[:_SHOWN].tolist()]

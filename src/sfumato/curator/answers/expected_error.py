@@ -19,7 +19,7 @@ from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import ExtremeMechanism, QuantilesMechanism, TruncatedGeometric
-from sfumato.noise.scales import LARGEST
+from sfumato.noise.additive import LARGEST
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato import viz
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from sfumato.curator.payer import Standing
@@ -95,10 +95,14 @@ class Quote:
         return viz.definition_table(self._lines())
 
     def _lines(self) -> list[tuple[str, str]]:
-        after = "refused: not enough is left" if self.left_after is None else f"ε = {shown(self.left_after)}"
+        after = (
+            "refused: not enough is left"
+            if self.left_after is None
+            else f"ε = {format_short(self.left_after)}"
+        )
         return [
             ("price", self._price()),
-            ("left before", f"ε = {shown(self.left)}"),
+            ("left before", f"ε = {format_short(self.left)}"),
             ("left after", after),
             *self.expected.lines(),
             *(("not covered", text) for text in self.plan.bias),

@@ -18,7 +18,7 @@ from sfumato.curator.answers.rank_error import rank_note
 from sfumato.curator.answers.results import Receipt, not_covered
 from sfumato.curator.question.measurement import CountOf, DistinctUnits, QuantileOf
 from sfumato.curator.question.relation import Name
-from sfumato.engines.arrow import array
+from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
 
@@ -237,7 +237,7 @@ class Release:
     def _table(self, columns: dict[str, tuple[Any, Any]]) -> pa.Table:
         import pyarrow as pa
 
-        return pa.table({name: array(cells, kind) for name, (cells, kind) in columns.items()})
+        return pa.table({name: build_array(cells, kind) for name, (cells, kind) in columns.items()})
 
     def _intervals(self, confidence: float, first: int | None = None) -> dict[str, Ends]:
         """Return the intervals of the first groups shown, or of all."""

@@ -22,7 +22,7 @@ from sfumato.engines.snapshot import DEGREE
 from sfumato.engines.values import Add, Column, Constant, Least
 from sfumato.errors import PolicyError
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.ends import Edge, Node
+from sfumato.privacy.graph_units import Edge, Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

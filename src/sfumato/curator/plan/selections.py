@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.catalog.domains import Listed, Numbers, Periods, countable
+from sfumato.curator.catalog.domains import Listed, Numbers, Periods, is_countable
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import LoweredValue, add_integer, coarsen_grid, require_number
 from sfumato.curator.plan.aggregates import aggregate_range, compute_aggregate
@@ -81,7 +81,7 @@ def require_listed(source: RowSource, column: Expression) -> tuple[LoweredValue,
     """Return a column and its values, which must be known beforehand."""
     part = lower_expression(column, source.scope)
     domain = part.domain
-    if not countable(domain):
+    if not is_countable(domain):
         raise PolicyError(
             "SF-Q109",
             "These values are not listed.",
@@ -136,7 +136,7 @@ class Ranked:
         ]
 
     def _chosen(self, cells: Any, places: Any, counts: Any) -> list[list[int]]:
-        table = Histograms.of(cells, places, counts, groups=self.cells, cells=self.size)
+        table = Histograms.from_triplets(cells, places, counts, groups=self.cells, cells=self.size)
         found: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
         return found
 

@@ -11,7 +11,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.exact import exact, positive, shown
+from sfumato.privacy.exact import exact, format_short, positive
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ class PureSpend:
         return self.epsilon * part
 
     def __str__(self) -> str:
-        return self.words or f"ε = {shown(self.epsilon)}" + (
-            f", δ = {shown(self.delta)}" if self.delta else ""
+        return self.words or f"ε = {format_short(self.epsilon)}" + (
+            f", δ = {format_short(self.delta)}" if self.delta else ""
         )
 
 
@@ -180,7 +180,7 @@ def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
     For keys, δ is theirs. For sums alone it is the least Gaussian noise that is (ε, δ)-private. With choices,
     it is what their Rényi curves allow together, unless pure ε makes sharper choices.
     """
-    words = f"ε = {shown(epsilon)}, δ = {shown(delta)}"
+    words = f"ε = {format_short(epsilon)}, δ = {format_short(delta)}"
     multiplier = exact(gaussian_sigma(epsilon, delta), "sigma")  # refuses a δ that is none
     if needs.keys:
         return PureSpend(epsilon, delta)
@@ -195,12 +195,12 @@ def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
 
 def _concentrated(rho: Fraction) -> Spend:
     """Return the Gaussian spend of this ρ = 1 / (2·multiplier²)."""
-    return GaussianSpend(root_up(1 / (2 * rho)), f"ρ = {shown(rho)}")
+    return GaussianSpend(root_up(1 / (2 * rho)), f"ρ = {format_short(rho)}")
 
 
 def _share(budget: Budget, share: Fraction, needs: Needs) -> Spend:
     """Return the spend with the smaller expected error among those that use this share of the budget."""
-    words = f"{shown(share * 100)} % of the budget"
+    words = f"{format_short(share * 100)} % of the budget"
     pure = PureSpend(share_epsilon(budget, share), words=words)
     if needs.keys:
         return _for_keys(needs, PureSpend(pure.epsilon, share_side(budget, share), words))

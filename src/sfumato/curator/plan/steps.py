@@ -61,7 +61,7 @@ class Choices:
         """Return the places chosen: one row a share, one column a cell."""
         # The engine sorts by cell and place; nothing in the answer depends on an order of rows.
         shape = {"groups": self.program.cells, "cells": self.program.size}
-        table = Histograms.ascending(exact.places, exact.counts, **shape)
+        table = Histograms.from_sorted_cells(exact.places, exact.counts, **shape)
         places = self.mechanism.release_groups(table, rows=self.rows)
         chosen: list[list[int]] = places.reshape(-1, self.program.cells).tolist()
         return chosen

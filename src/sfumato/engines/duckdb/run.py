@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Condition, Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from sfumato.engines.program import EngineProgram
+    from sfumato.engines.program import Answer, EngineProgram, Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Snapshots:
         )
 
     @contextmanager
-    def reading(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[OpenSnapshots]:
+    def open_cursor(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[OpenSnapshots]:
         """A cursor of one's own on the files that are there now, which may have taken older ones' places."""
         with self._turn:
             self._under_way += 1
@@ -71,7 +71,8 @@ class Snapshots:
                 self._under_way -= 1
                 self._turn.notify_all()
 
-    def let_go(self, path: Path) -> None:
+    def forget_file(self, path: Path) -> None:
+        """Close what has this file open, once the questions under way are answered."""
         with self._turn:
             for key in [key for key in self._open if path in key[0]]:
                 del self._open[key]
@@ -94,10 +95,15 @@ class Snapshots:
 SNAPSHOTS = Snapshots()
 
 
-def answer(program: EngineProgram, opened: OpenSnapshots) -> Any:
-    """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
+def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots) -> Answer:
+    """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor:
         table = cursor.sql(compile_program(program, opened.layouts, DuckDB())).to_arrow_table()
+    return cast("Answer", _shape_answer(program, table))
+
+
+def _shape_answer(program: EngineProgram[Any], table: Any) -> Integers | HistogramCounts | SumsByKey:
+    """Read Arrow's buffers as they lie; Python's own numbers would take most of a question's time."""
     if isinstance(program, CellHistogram):
         return HistogramCounts(_ascending(table.column(0)), None, program.size)
     columns = [column.combine_chunks() for column in table.columns]
@@ -114,6 +120,7 @@ def answer(program: EngineProgram, opened: OpenSnapshots) -> Any:
             return SumsByKey(listed, _integers([units])[0], _integers(sums, len(listed)))
         case UnitFigures():
             return _integers([_words(column) for column in columns])
+    raise TypeError(type(program).__name__)
 
 
 def _keys(column: Any) -> list[Any]:
@@ -135,17 +142,13 @@ def _as_it_lies(column: Any) -> NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype=kind)[column.offset : column.offset + len(column)]
 
 
-def _integers(
-    sums: list[NDArray[np.int64]], size: int | None = None
-) -> NDArray[np.int64] | NDArray[np.object_]:
+def _integers(sums: list[NDArray[np.int64]], size: int | None = None) -> Integers:
     """One row a sum, in the order of the engine."""
     length = len(sums[0]) if size is None else size
     return _dense(np.arange(length), sums, length)
 
 
-def _dense(
-    cells: NDArray[np.int64], sums: list[NDArray[np.int64]], size: int
-) -> NDArray[np.int64] | NDArray[np.object_]:
+def _dense(cells: NDArray[np.int64], sums: list[NDArray[np.int64]], size: int) -> Integers:
     """Each sum is two words, low and high; it fits one when the high word only repeats the sign."""
     small = all((words[:, 1] == words[:, 0] >> 63).all() for words in sums)
     dense = np.zeros((len(sums), size), dtype=np.int64 if small else object)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.lower.transactions import build_transactions
 from sfumato.errors import UsageError
-from sfumato.oracle.blocks import limit_rows
 from sfumato.oracle.declared import declare_items
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.over_tables import (
@@ -20,6 +19,7 @@ from sfumato.oracle.over_tables import (
     describe_unit,
     lower_private_table,
 )
+from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import CatalogFeatures
 from sfumato.privacy.exact import whole
 

@@ -30,11 +30,11 @@ from sfumato.learn.convex.perturbation import calibrate_gaussian_objective
 from sfumato.learn.convex.problems import ConvexProblem, MarginLoss, SoftmaxLoss
 from sfumato.learn.convex.solvers import minimize
 from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.scales import LARGEST, SMALLEST
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ApproxDP
-from sfumato.privacy.exact import raised
+from sfumato.privacy.exact import round_up
 from sfumato.privacy.gaussian import mu_of
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class _Calibration:
 
     def draw_perturbation(self) -> Floats:
         """Draw normal numbers rounded to the grid, exactly."""
-        deviation = raised(self.noise.scale / self.grid)
+        deviation = round_up(self.noise.scale / self.grid)
         drawn = GaussianNoise(deviation).release(np.zeros(self.shape, dtype=np.int64))
         return drawn.astype(np.float64) * self.grid
 
@@ -193,5 +193,5 @@ def _calibrate(asked: ObjectiveRelease) -> _Calibration:
     found = bound_convergence(loss, asked.size, noise.penalty, asked.rows, noise.scale * longest + rounding)
     away = 0.0 if found is None else found.distance + rounding / noise.penalty
     mu = mu_of(epsilon * _OUTPUT_EPSILON, delta * _OUTPUT_DELTA)
-    width = raised(2 * (away / STEP + root / 2) / mu)
+    width = round_up(2 * (away / STEP + root / 2) / mu)
     return _Calibration(noise, grid, shape, found if width <= LARGEST else None, width)

@@ -167,7 +167,7 @@ class Boosting:
         cuts, values = self.shape(feature, score)
         names = getattr(self, "feature_names_in_", None)
         name = f"feature {feature}" if names is None else str(names[feature])
-        return viz.steps(cuts.tolist(), values.tolist(), x=name, y="what it adds to the score")
+        return viz.step_curve(cuts.tolist(), values.tolist(), x=name, y="what it adds to the score")
 
 
 @dataclass(frozen=True, slots=True)

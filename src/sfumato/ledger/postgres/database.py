@@ -52,7 +52,7 @@ class PostgresDatabase(LedgerDatabase):
         self._connection: PostgresConnection | None = None
 
     @contextmanager
-    def connected(self) -> Iterator[PostgresConnection]:
+    def lend_connection(self) -> Iterator[PostgresConnection]:
         with self.turn, _TRANSLATED:
             if self._connection is None or not self._connection.is_usable():
                 self.close()
@@ -60,14 +60,14 @@ class PostgresDatabase(LedgerDatabase):
             yield self._connection
 
     @contextmanager
-    def reading(self) -> Iterator[PostgresConnection]:
-        with self.connected() as db, self._rolling_back(db):
+    def lend_snapshot(self) -> Iterator[PostgresConnection]:
+        with self.lend_connection() as db, self._rolling_back(db):
             db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             db.execute("SET LOCAL enable_seqscan = on")  # all of each table is read
             yield db
 
     def write(self, work: Callable[[Any], T]) -> T:
-        with self.connected() as db, self._rolling_back(db):
+        with self.lend_connection() as db, self._rolling_back(db):
             return work(db)
 
     def begin(self, db: Any, ask: Callable[[], T]) -> T:

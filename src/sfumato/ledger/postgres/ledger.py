@@ -53,7 +53,7 @@ class PostgresLedger(StoredLedger):
         for name in (schema, writer or "none"):
             _require_name(name)
         database = PostgresDatabase(address, schema, timeout)
-        with closing(database), database.connected() as db:
+        with closing(database), database.lend_connection() as db:
             schema_tables.create_tables(db, schema, writer)
         if key is not None:
             SigningKey(Path(key).absolute()).create()

@@ -34,7 +34,7 @@ def back_up_ledger(ledger: SqliteLedger, to: str | Path) -> Verified:
     """Copy everything that is committed now to a new file, and verify the copy from its first entry."""
     path = str(Path(to).absolute())
     create_file(path)
-    with ledger.copying() as db, ErrorTranslator(), closing(sqlite3.connect(path)) as copy:
+    with ledger.open_copy_source() as db, ErrorTranslator(), closing(sqlite3.connect(path)) as copy:
         db.backup(copy)
         copy.execute("PRAGMA journal_mode = DELETE")  # no log beside it: one file that can be carried away
     with closing(SqliteLedger.open(path)) as copied:

@@ -60,7 +60,7 @@ class SqliteDatabase(LedgerDatabase):
         self._busy_timeout = timeout
 
     @contextmanager
-    def connected(self) -> Iterator[sqlite3.Connection]:
+    def lend_connection(self) -> Iterator[sqlite3.Connection]:
         with self.turn, _TRANSLATED:
             db = self._connection or self._open()
             self._set_busy_timeout(db, self._timeout)
@@ -68,8 +68,8 @@ class SqliteDatabase(LedgerDatabase):
             yield db
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        with self.connected() as db:
+    def lend_snapshot(self) -> Iterator[sqlite3.Connection]:
+        with self.lend_connection() as db:
             try:
                 db.execute("BEGIN")
                 yield db
@@ -127,7 +127,7 @@ class SqliteDatabase(LedgerDatabase):
 
     def _may_have_entry(self, seq: int, head: str) -> bool:
         try:
-            with self.connected() as db:
+            with self.lend_connection() as db:
                 return tables.has_entry(db, seq, head)
         except LedgerError:
             return True

@@ -37,7 +37,7 @@ class SqliteLedger(StoredLedger):
         file = str(Path(path).absolute())
         create_file(file)
         database = SqliteDatabase(file, timeout, identify_file(file))
-        with closing(database), database.connected() as db:
+        with closing(database), database.lend_connection() as db:
             schema.create_tables(db)
         SigningKey.beside_ledger(file).create()
         return cls.open(path, timeout=timeout)
@@ -48,10 +48,10 @@ class SqliteLedger(StoredLedger):
         return cls(path, timeout)._start()
 
     @contextmanager
-    def copying(self) -> Iterator[sqlite3.Connection]:
+    def open_copy_source(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection of its own, from which a copy can be made."""
         database = self._make_database()
-        with self._guard, closing(database), database.connected() as db:
+        with self._guard, closing(database), database.lend_connection() as db:
             yield db
 
     def _make_database(self) -> SqliteDatabase:

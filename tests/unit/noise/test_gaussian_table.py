@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise.sampling.gaussian_table import rounded_table
+from sfumato.noise.sampling.gaussian_table import build_gaussian_table
 
 if TYPE_CHECKING:
     from tests.unit.noise.conftest import Script
@@ -27,19 +27,19 @@ def below(sigma: Fraction, k: int) -> mpf:
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
 def test_thresholds_are_within_their_doubt(sigma: Fraction) -> None:
     """And well within: less than five eighths of it, but for those put down as 0 or as the last."""
-    table = rounded_table(sigma)
+    table = build_gaussian_table(sigma)
     every = max(1, len(table.thresholds) // 1500)
     with mp.workprec(200):
         for i, threshold in list(enumerate(table.thresholds.tolist()))[::every]:
             truth = below(sigma, table.first + 1 + i) * 2**64
-            assert threshold <= truth <= threshold + table.doubt
-            off = abs(truth - threshold - table.doubt / 2) / (table.doubt / 2)
+            assert threshold <= truth <= threshold + table.error
+            off = abs(truth - threshold - table.error / 2) / (table.error / 2)
             assert off < 0.625 or threshold == 0 or i == len(table.thresholds) - 1
 
 
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
 def test_the_table_holds_all_but_the_furthest_tails(sigma: Fraction) -> None:
-    table = rounded_table(sigma)
+    table = build_gaussian_table(sigma)
     first, last = table.first + 1, table.first + len(table.thresholds)
     with mp.workprec(200):
         assert below(sigma, first) < mpf(2) ** -64
@@ -53,7 +53,7 @@ def test_what_lies_within_the_doubt_is_settled_exactly(
     sigma: Fraction, offset: int, script: type[Script]
 ) -> None:
     """On either side of a threshold, from 2^−42 to 2^−190 away from it."""
-    table = rounded_table(sigma)
+    table = build_gaussian_table(sigma)
     for k in (0, 1, int(sigma), -int(2 * sigma)):
         with mp.workprec(400):
             tie = int(mp.floor(below(sigma, k) * mpf(2) ** 192))
@@ -64,7 +64,7 @@ def test_what_lies_within_the_doubt_is_settled_exactly(
 @pytest.mark.parametrize("side", [-1, 1])
 def test_tails_go_on(side: int, script: type[Script]) -> None:
     sigma, k = Fraction(10), side * 120
-    table = rounded_table(sigma)
+    table = build_gaussian_table(sigma)
     with mp.workprec(600):
         tie = int(mp.floor(below(sigma, k) * mpf(2) ** 320))
     drawn = [table.draw(1, script.of(tie + step, 320)) for step in (3, -3)]
@@ -74,4 +74,4 @@ def test_tails_go_on(side: int, script: type[Script]) -> None:
 
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
 def test_few_leading_words_are_undecided(sigma: Fraction) -> None:
-    assert np.count_nonzero(rounded_table(sigma).cells < 0) < 0.1 * 2**16
+    assert np.count_nonzero(build_gaussian_table(sigma).cells < 0) < 0.1 * 2**16

@@ -1,4 +1,4 @@
-"""Which items go together: frequent itemsets, and the rules that follow from them.
+"""Frequent itemsets, and the association rules that follow from them at no further price.
 
 Because : docs/proofs/itemsets.md
 """
@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
-from sfumato.learn.itemsets.capped import Estimate
-from sfumato.learn.itemsets.mining import ASIDE, Mined, mined
-from sfumato.learn.itemsets.tails import half_width
-from sfumato.learn.itemsets.transactions import given_sets, held, listed_items
+from sfumato.learn.itemsets.count_estimates import CountEstimate
+from sfumato.learn.itemsets.mining import ASIDE, MinedItemsets, mine_itemsets
+from sfumato.learn.itemsets.transactions import check_items, encode_transactions, give_transactions
 from sfumato.privacy.exact import exact, whole
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class FrequentItemsets(PrivateEstimator):
-    """The k itemsets that most transactions hold, with how many those are.
+    """The k most frequent itemsets, with their counts and support.
 
     A transaction is a list of items, or a row with a number above 0 for each item that it holds. Items are
     declared: `items=` beside lists, the columns of a matrix else. Behind the curator, all that one unit has
@@ -73,16 +72,16 @@ class FrequentItemsets(PrivateEstimator):
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
         if self.items is not None and isinstance(X, list | tuple):
-            names = listed_items(self.items)
+            names = check_items(self.items)
             self.n_features_in_ = len(names)
-            return held(X, names), names
+            return encode_transactions(X, names), names
         rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         return rows, self._names(rows.shape[1])
 
     def _names(self, columns: int) -> list[Any]:
         if self.items is None:
             return list(getattr(self, "feature_names_in_", range(columns)))
-        names = listed_items(self.items)
+        names = check_items(self.items)
         if len(names) != columns:
             raise UsageError(
                 "SF-E120", "There is one column for each item.", items=str(len(names)), columns=str(columns)
@@ -91,25 +90,26 @@ class FrequentItemsets(PrivateEstimator):
 
     def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         self.items_ = list(target)
-        return given_sets(rows, target)
+        return give_transactions(rows, target)
 
     def begin_fit(self, features: Sequence[Any], declared: Declared) -> None:
-        """Behind the curator, items are named as they are listed."""
+        """Take the names of items from the catalog. The session calls this."""
         self.n_features_in_ = len(features)
         self.items_ = list(features)
 
     # ---- learning ----
 
     def _learn(self, oracle: Oracle) -> None:
-        found, k = mined(oracle, whole(self.k, "k")), whole(self.k, "k")
-        self._keep(found, found.leading(k))
+        k = whole(self.k, "k")
+        found = mine_itemsets(oracle, k)
+        self._keep(found, found.most_frequent(k))
 
-    def _keep(self, found: Mined, leading: list[Items]) -> None:
+    def _keep(self, found: MinedItemsets, leading: list[Items]) -> None:
         known = [found.known[each] for each in leading]
         self.itemsets_ = [self._named(each) for each in leading]
         self.counts_ = np.array([min(max(each.count, 0.0), found.rows.count) for each in known])
         self.deviations_ = np.array([each.deviation for each in known])
-        self.steps_ = np.array([each.step for each in known])
+        self.steps_ = np.array([each.laplace for each in known])
         self.lost_ = np.array([each.lost for each in known])
         self.n_transactions_ = found.rows.count
         self.support_ = self.counts_ / self.n_transactions_
@@ -118,12 +118,12 @@ class FrequentItemsets(PrivateEstimator):
         return tuple(self.items_[place] for place in itemset)
 
     def interval(self, confidence: Any = 0.95) -> Floats:
-        """Between which numbers each count lies, as far as noise goes. What was left out is in `lost_`."""
+        """Return an interval for each count, as far as noise goes; the share not counted is in `lost_`."""
         check_is_fitted(self)
         parts = zip(self.counts_, self.deviations_, self.steps_, strict=True)
         ends = [
-            _ends(Estimate(float(count), float(deviation), float(step)), confidence)
-            for count, deviation, step in parts
+            CountEstimate(float(count), float(deviation), float(laplace)).interval(confidence)
+            for count, deviation, laplace in parts
         ]
         return np.array(ends)
 
@@ -134,7 +134,7 @@ class FrequentItemsets(PrivateEstimator):
 
 
 class AssociationRules(FrequentItemsets):
-    """Rules "who holds these items holds those too", from frequent itemsets and at no further price.
+    """Rules "who holds these items holds those too", from frequent itemsets, at no further price.
 
     `rules_` lists, for every way to split a frequent itemset, its support, its confidence and its lift, each
     with an interval that holds with 95 % confidence, as far as noise goes.
@@ -163,15 +163,15 @@ class AssociationRules(FrequentItemsets):
         self.min_confidence = min_confidence
         self.min_lift = min_lift
 
-    def _keep(self, found: Mined, leading: list[Items]) -> None:
+    def _keep(self, found: MinedItemsets, leading: list[Items]) -> None:
         super()._keep(found, leading)
         lowest, least = (float(exact(each, "a bound")) for each in (self.min_confidence, self.min_lift))
-        rules = [self._rule(found, *sides) for each in leading for sides in _splits(each, found)]
+        rules = [self._make_rule(found, *sides) for each in leading for sides in _splits(each, found)]
         kept = [each for each in rules if each["confidence"] >= lowest and each["lift"] >= least]
         self.rules_ = sorted(kept, key=lambda each: (-each["lift"], str(each["if"]), str(each["then"])))
 
-    def _rule(self, found: Mined, left: Items, right: Items) -> dict[str, Any]:
-        """Each interval is made of as many others as its formula has counts, which fail seldom together."""
+    def _make_rule(self, found: MinedItemsets, left: Items, right: Items) -> dict[str, Any]:
+        """Return a rule with support, confidence and lift, each with its interval."""
         both, one, other = (found.known[each] for each in (tuple(sorted(left + right)), left, right))
         ratios = {
             "support": ([both], [found.rows]),
@@ -181,12 +181,12 @@ class AssociationRules(FrequentItemsets):
         rule: dict[str, Any] = {"if": self._named(left), "then": self._named(right)}
         for name, (above, below) in ratios.items():
             most = math.inf if name == "lift" else 1.0
-            rule[name], rule[f"{name}_interval"] = _ratio(above, below, most)
+            rule[name], rule[f"{name}_interval"] = _estimate_ratio(above, below, most)
         return rule
 
 
-def _splits(itemset: Items, found: Mined) -> list[tuple[Items, Items]]:
-    """All ways to split an itemset in two, where both sides are known."""
+def _splits(itemset: Items, found: MinedItemsets) -> list[tuple[Items, Items]]:
+    """Return all ways to split an itemset in two of which both sides are known."""
     sides = [
         (tuple(left), tuple(each for each in itemset if each not in left))
         for length in range(1, len(itemset))
@@ -198,18 +198,18 @@ def _splits(itemset: Items, found: Mined) -> list[tuple[Items, Items]]:
 _CONFIDENCE = 0.95
 
 
-def _ratio(above: list[Estimate], below: list[Estimate], most: float) -> tuple[float, tuple[float, float]]:
-    """A quotient of products of counts, and an interval for it. A count is 1 at least where it divides."""
+def _estimate_ratio(
+    above: list[CountEstimate], below: list[CountEstimate], most: float
+) -> tuple[float, tuple[float, float]]:
+    """Return a quotient of products of counts, and an interval for it. A divisor is at least 1.
+
+    The interval of each count may fail with an equal share of the chance that the whole may (union bound).
+    """
     each = 1 - (1 - _CONFIDENCE) / (len(above) + len(below))
-    high, low = ([_ends(part, each) for part in parts] for parts in (above, below))
+    high, low = ([part.interval(each) for part in parts] for parts in (above, below))
     value = math.prod(max(part.count, 0.0) for part in above) / math.prod(
         max(part.count, 1.0) for part in below
     )
     least = math.prod(ends[0] for ends in high) / math.prod(max(ends[1], 1.0) for ends in low)
     largest = math.prod(ends[1] for ends in high) / math.prod(max(ends[0], 1.0) for ends in low)
     return min(value, most), (min(least, most), min(largest, most))
-
-
-def _ends(part: Estimate, confidence: Any) -> tuple[float, float]:
-    half = half_width(part.deviation, part.step, confidence)
-    return max(0.0, part.count - half), max(0.0, part.count + half)

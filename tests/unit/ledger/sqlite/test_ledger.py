@@ -77,7 +77,7 @@ def test_a_file_that_is_no_ledger(path: Path, content: bytes) -> None:
 
 
 def test_it_writes_ahead_and_waits_for_the_disk(ledger: SqliteLedger) -> None:
-    with ledger._database.connected() as db:
+    with ledger._database.lend_connection() as db:
         settings = ("journal_mode", "synchronous", "trusted_schema")
         found = [db.execute(f"PRAGMA {name}").fetchone()[0] for name in settings]
     assert found == ["wal", 2, 0]

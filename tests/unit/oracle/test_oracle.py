@@ -39,9 +39,6 @@ from sfumato.oracle.blocks import (
     Lookup,
     Multiply,
     SumBlock,
-    price_blocks,
-    price_histograms,
-    split_histograms,
     value_range,
 )
 from sfumato.oracle.declared import Declared, Feature
@@ -51,6 +48,7 @@ from sfumato.oracle.moments import build_gram_block
 from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.oracle.over_tables import FitRounds, TableOracle
 from sfumato.oracle.protocol import Oracle
+from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_histograms
 
 A, B, C = (Column(0, name) for name in "abc")
 SPANS = {A: (-9, 9), B: (-9, 9), C: (0, 2)}
@@ -140,7 +138,7 @@ def test_histograms_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
 def test_tallies_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
     values, keys = [Add(A, Constant(4)), Multiply(C, C), Add(B, Constant(9))], [CellKey(C, 2)]
     program = CellHistograms(table(lab, "all").rows, ALL, tuple(keys), tuple(values), 12)
-    found, wanted = lab.engine.run(program), arrays.tallied(keys, values, 12)
+    found, wanted = lab.engine.run(program), arrays.tally(keys, values, 12)
     assert np.array_equal(found.triplets(), wanted.triplets())
     assert found.counts.sum() > 500
 

@@ -11,7 +11,13 @@ import pytest
 from mpmath import mp, mpf
 
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.gaussian_wide import WideGaussianSampler, accepts, draw_in, nearest, weights31
+from sfumato.noise.sampling.gaussian_wide import (
+    WideGaussianSampler,
+    accepts_place,
+    approximate_weights,
+    draw_in_cell,
+    round_magnitude,
+)
 from sfumato.noise.sampling.inversion import UniformDraw
 from sfumato.noise.sampling.normal import CELLS, REACH
 
@@ -69,7 +75,7 @@ def test_weights_are_within_their_doubt() -> None:
     """At the ends of every cell and between: well within, less than five eighths."""
     cells = np.repeat(np.arange(REACH), 9)
     places = np.tile(np.linspace(0, PLACES - 1, 9).astype(np.int64), REACH)
-    found = weights31(cells, places)
+    found = approximate_weights(cells, places)
     with mp.workprec(100):
         truth = [
             [weight(cell, Fraction(place + end, PLACES)) * 2**31 for end in (0, 1)]
@@ -97,7 +103,7 @@ def test_a_coin_at_its_weight_is_weighed_exactly(cell: int, side: int, script: t
     queue = [first << 48 | place, second << 48, 0, third, *[0] * 6]
     source = script(queue)
     value = WideGaussianSampler(Fraction(2**20))._draw_in(np.array([cell]), source)[0]
-    settled = nearest(Fraction(2**20), cell, UniformDraw(place, 48, script([0] * 4)))
+    settled = round_magnitude(Fraction(2**20), cell, UniformDraw(place, 48, script([0] * 4)))
     assert (value == settled) == (side < 0)
     assert len(source.queue) < 8, "the exact path has not run"
 
@@ -140,7 +146,7 @@ def test_beyond_the_cells_everything_is_exact(script: type[Script]) -> None:
 @pytest.mark.parametrize("cell", [0, 5, 200, 700])
 def test_one_draw_in_a_cell_stays_in_it(cell: int) -> None:
     for _ in range(20):
-        assert cell * 2**24 <= abs(draw_in(cell, Fraction(2**30), OS)) <= (cell + 1) * 2**24
+        assert cell * 2**24 <= abs(draw_in_cell(cell, Fraction(2**30), OS)) <= (cell + 1) * 2**24
 
 
 @pytest.mark.parametrize("cell", [0, 64, 900])
@@ -150,5 +156,5 @@ def test_acceptance_is_exact(cell: int, script: type[Script]) -> None:
         tie = int(mp.floor(weight(cell, Fraction(place, PLACES)) * mpf(2) ** 176))
     for side in (-1, 1):
         coin = UniformDraw(tie >> 128, 48, script([(tie >> 64) % 2**64 + side * 2**30, 0, 0, 0]))
-        found = accepts(cell, UniformDraw(place, 48, script([0, 0, 0, 0])), coin)
+        found = accepts_place(cell, UniformDraw(place, 48, script([0, 0, 0, 0])), coin)
         assert found == (side < 0)

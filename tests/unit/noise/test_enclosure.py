@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sfumato.noise.sampling.bounds import Enclosure, brackets, decay, exp_minus
+from sfumato.noise.sampling.enclosure import Enclosure, bracket, exp_minus, geometric_sequence
 
 
 def truth(x: Fraction) -> mpf:
@@ -34,13 +34,13 @@ def test_the_exponential_is_caught_closely(x: Fraction, bits: int) -> None:
 
 
 def test_the_exponential_of_nothing_is_one() -> None:
-    assert exp_minus(Fraction(0), 128) == Enclosure.of(1, 128)
+    assert exp_minus(Fraction(0), 128) == Enclosure.enclose(1, 128)
 
 
 @settings(max_examples=150)
 @given(rationals, rationals, st.integers(8, 300))
 def test_operations_keep_the_number_inside(x: Fraction, y: Fraction, bits: int) -> None:
-    a, b = Enclosure.of(x, bits), Enclosure.of(y + 1, bits)
+    a, b = Enclosure.enclose(x, bits), Enclosure.enclose(y + 1, bits)
     for found, expected in [
         (a + b, x + y + 1),
         (b - a, y + 1 - x),
@@ -52,21 +52,21 @@ def test_operations_keep_the_number_inside(x: Fraction, y: Fraction, bits: int) 
 
 def test_a_decay_is_the_powers_of_its_ratio() -> None:
     ratio = exp_minus(Fraction(1, 7), 192)
-    found = decay(Enclosure.of(1, 192), ratio, 50)
+    found = geometric_sequence(Enclosure.enclose(1, 192), ratio, 50)
     assert all(holds(power, truth(Fraction(k, 7))) for k, power in enumerate(found))
-    assert decay(ratio, ratio, 0) == []
+    assert geometric_sequence(ratio, ratio, 0) == []
 
 
 def test_a_root_keeps_the_number_inside() -> None:
     with mp.workprec(4000):
-        assert holds(Enclosure.of(2, 200).root(), mp.sqrt(2))
-        assert holds(exp_minus(Fraction(900), 200).root(), truth(Fraction(450)))
+        assert holds(Enclosure.enclose(2, 200).sqrt(), mp.sqrt(2))
+        assert holds(exp_minus(Fraction(900), 200).sqrt(), truth(Fraction(450)))
 
 
 @pytest.mark.parametrize("x", [Fraction(1, 3), Fraction(900), Fraction(1, 2**60), Fraction(1, 2**200)])
 def test_brackets_hold_the_number(x: Fraction) -> None:
     with mp.workprec(4000):
-        [t] = brackets(lambda precision: [exp_minus(x, precision)], 40)
+        [t] = bracket(lambda precision: [exp_minus(x, precision)], 40)
         assert t <= truth(x) * 2**40 <= t + 2
 
 
@@ -80,6 +80,6 @@ def test_brackets_ask_for_more_until_they_are_close() -> None:
         return [Enclosure(found.low, found.high + 2 ** (precision // 2), precision)]
 
     with mp.workprec(4000):
-        [t] = brackets(loose, 128)
+        [t] = bracket(loose, 128)
         assert t <= truth(Fraction(1)) * 2**128 <= t + 2
     assert tried == [192, 384]
