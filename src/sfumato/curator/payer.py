@@ -92,6 +92,7 @@ class Payer:
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
+        # The ledger is read for a share alone.
         return parse_spend(amounts, needs, lambda: self._smallest_budget(table))
 
     def standing(self, plan: Plan[Any, Any]) -> Standing:
@@ -112,6 +113,7 @@ class Payer:
             about=self._about(plan, text),
             key=key,
         )
+        # No snapshot may be replaced between this check and the end of the scan.
         with self.lab.reading():
             self._require_current(plan)
             return answer_plan(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
@@ -134,6 +136,7 @@ class Payer:
         ledger = self.lab.ledger
         states = [(caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in self.accounts(table)]
         after = states if cost is None else [(cap, spent + cost) for cap, spent in states]
+        # Every account that pays must admit the cost; the tightest of them is shown.
         admitted = all(cap.holds(total) for cap, total in after)
         before_left, after_left = _least(states), _least(after)
         share = before_left.share - after_left.share

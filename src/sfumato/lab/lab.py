@@ -89,6 +89,7 @@ class Lab:
             require_nothing_else(said)
             said = read_schema(schema)
         table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
+        # The budget is opened before the table appears: no question may come without an account to charge.
         with self._changing():
             if name in self._catalog.tables:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
