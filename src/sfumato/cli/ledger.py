@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json
-from sfumato.cli.output import show_json
-from sfumato.cli.output import show_table
+from sfumato.cli.output import as_json, show_json, show_table
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
-from sfumato.ledger import SqliteLedger
-from sfumato.ledger import receipts
+from sfumato.ledger import SqliteLedger, receipts
 from sfumato.ledger.location import find_sqlite_file
-from sfumato.ledger.sqlite.backup import back_up_ledger
-from sfumato.ledger.sqlite.backup import restore_ledger
+from sfumato.ledger.sqlite.backup import back_up_ledger, restore_ledger
 
 if TYPE_CHECKING:
     from typing import TextIO
