@@ -45,6 +45,7 @@ def encode_labels(y: Any, classes: Sequence[Any]) -> NDArray[np.int64]:
     given, listed = np.asarray(y), np.asarray(classes)
     if given.dtype.kind == "O":
         return _look_up(given, listed.tolist())
+    # Numbers that are written as texts on one side only are compared as texts.
     if (given.dtype.kind in "US") != (listed.dtype.kind in "OUS"):
         given, listed = given.astype(str), listed.astype(str)
     order = np.argsort(listed, kind="stable")
@@ -56,6 +57,7 @@ def encode_labels(y: Any, classes: Sequence[Any]) -> NDArray[np.int64]:
 def _look_up(labels: NDArray[Any], classes: list[Any]) -> NDArray[np.int64]:
     """Return the place of each label, one by one; a label may also be a class by how it is written."""
     written = {str(each): place for place, each in enumerate(classes)}
+    # A class as it is comes before one that is only written alike.
     places: dict[Any, int] = {**written, **{each: place for place, each in enumerate(classes)}}
 
     def place(label: Any) -> int:
@@ -164,6 +166,7 @@ def transform_arrays(declared: Declared, arrays: ArrayTable, transform: RowTrans
     """Return the rows centred at a public point and clipped in norm."""
     target, centre = declared.target, transform.centre_of(len(declared.features))
     names = [Column(2, f"x{place}") for place in range(len(centre) + bool(transform.one))]
+    # A row within its bounds is at most two halves away from a centre within them.
     reach = min(transform.norm, 2 * ONE)
     spans = {**arrays.spans, **dict.fromkeys(names, (-reach, reach))}
     constant = Feature("one", names[0], reach, 0.0, reach / ONE) if transform.one else None

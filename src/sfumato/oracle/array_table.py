@@ -75,6 +75,7 @@ class ArrayTable:
         for at, value in enumerate(values):
             found = window.integers(value)
             inside = (cell < cells) & (found >= 0) & (found < size)
+            # One number for cell, value and integer together, in the order that engines answer in.
             places.append((cell[inside] * len(values) + at) * size + found[inside])
         return HistogramCounts(*np.unique(np.concatenate(places), return_counts=True), size)
 
@@ -151,6 +152,7 @@ class _GroupedSums:
         """Add some of so many `rows` in all."""
         cell = _cells(window, self._keys)
         for at, term in enumerate(terms):
+            # Every partial sum is an integer below 2^53, which doubles add without rounding.
             exact = columns.reach(term) * rows < EXACT
             self.sums[at] = self.sums[at] + (
                 self._sum_doubles(window, cell, term)
@@ -160,6 +162,7 @@ class _GroupedSums:
 
     def _sum_doubles(self, window: RowWindow, cell: Ints, term: Value) -> Ints:
         weights = None if term is COUNT else window.value(term)
+        # The last cell is for rows that are in none, and is cut off.
         found = np.bincount(cell, weights=weights, minlength=self._cells + 1)
         return found[: self._cells].astype(np.int64)
 
@@ -182,6 +185,7 @@ class _TableSums:
 
     def totals(self, terms: Sequence[Value]) -> NDArray[Any]:
         """Return the sum of each term, one row each."""
+        # Learners shift squares by a constant, which would hide that they are products.
         moved = [_split_constant(term) for term in terms]
         products = self._products([term for term, _ in moved])
         return _narrow(
@@ -202,6 +206,7 @@ class _TableSums:
         matrix = self._arrays.find_matrix([term]) if isinstance(term, Column) else None
         if matrix is None:
             return int(self._window.value(term).sum())
+        # All columns of a matrix are summed at once, before any is laid out for itself.
         if matrix not in self._matrix_sums:
             self._matrix_sums[matrix] = matrix.sums().tolist()
         return int(self._matrix_sums[matrix][matrix.places[term]])
@@ -211,6 +216,7 @@ class _TableSums:
         if not isinstance(term, Multiply):
             return None
         one, other = self._factor(term.left), self._factor(term.right)
+        # Both with their constants, so that the sum is exact before and after these are multiplied in.
         reach = one[1] * other[1]
         return (one[0], other[0]) if reach * self._rows < EXACT else None
 
@@ -229,6 +235,7 @@ class _TableSums:
         parts = list({id(part): part for part, _ in itertools.chain.from_iterable(pairs)}.values())
         if not parts:
             return {}
+        # Parts are told apart by identity: comparing deep values costs more than summing them.
         places, sums = self._by_all(parts, {id(other) for _, (other, _) in pairs})
         return {
             id(term): int(sums[places[id(one)]][places[id(other)]]) * first * second
@@ -249,6 +256,7 @@ class _TableSums:
         )
         if len(right) > 1:
             return places, (rows @ rows.T).tolist()
+        # A product with one vector, such as the target, takes a fraction of the time of all by all.
         (one,) = (places[each] for each in right)
         found = np.zeros((len(parts), len(parts)))
         found[:, one] = rows @ rows[one]

@@ -125,11 +125,13 @@ def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) ->
 
     A unit changes the sums by all its rows; replacing it takes those away and adds others.
     """
+    # Norms grow by this factor, so the squared norm grows by its square.
     times = rows * (2 if replaced else 1)
     sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2)
     share = share_of(block.out_of or spend, block.share)
     noise: Noise
     if isinstance(share, PureSpend):
+        # Below the smallest scale noise would be 0 all but always; more noise than is due is safe.
         noise = LaplaceNoise(max(SMALLEST, sensitivity.l1 / share.epsilon))
     else:
         noise = GaussianNoise(max(SMALLEST, root_up(sensitivity.l2_squared * share.multiplier**2)))

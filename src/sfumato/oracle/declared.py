@@ -60,14 +60,17 @@ class Declared:
 
     @property
     def middles(self) -> Floats:
+        """The middle of each feature's bounds."""
         return np.array([feature.middle for feature in self.features])
 
     @property
     def halves(self) -> Floats:
+        """Half the width of each feature's bounds."""
         return np.array([feature.half for feature in self.features])
 
     @property
     def bounds(self) -> Floats:
+        """The largest integer of each feature, as a double."""
         return np.array([float(feature.bound) for feature in self.features])
 
 

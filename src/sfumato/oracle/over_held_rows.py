@@ -121,6 +121,7 @@ class HeldRowsOracle(ArrayOracle):
     @classmethod
     def over(cls, declared: Declared, budget: FitBudget, rows: Ints) -> HeldRowsOracle:
         """Return an oracle over rows, one row a figure and one column a unit, that were paid for before."""
+        # `list_figures` and `RowLayout.declare` list the columns in the same order.
         columns = dict(zip(declared.spans, rows.astype(np.float64), strict=True))
         return cls(declared, budget, ArrayTable(columns, declared.spans), lambda event: None)
 

@@ -117,15 +117,18 @@ class TableOracle(Oracle):
 
     def release_objective(self, kernel: RowKernel) -> NDArray[np.float64]:
         target = require_labels(self.declared)
+        # A class that is missing must not be an error, so it has a code of its own.
         values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
         plan = price_kernel(self._rows, values, kernel, self.budget.main)
         (steps,) = self._rounds.pay(plan, self.budget)
         return np.array(steps, dtype=np.float64)
 
     def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
+        # Scores and gradients become columns, so that no part of them is computed twice in a scan.
         layers = ComputedColumns(self._rows)
         block = asked.build_block(self.declared, asked.lower_terms(self.declared, layers.add_columns))
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
+        # Noisy integers may be wider than 64 bits.
         return np.array(answer, dtype=object)
 
     def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
@@ -165,6 +168,7 @@ class FitRounds:
         # A fit that was done before is free, round by round.
         if self._payer.standing(first).free:
             return
+        # A fit may end up paying in either way, and must be able to.
         for events in {budget.events, budget.sums}:
             standing = self._payer.standing_after(first.table, price(Sequential(events)))
             if standing.left_after is None:

@@ -57,6 +57,7 @@ class CatalogFeatures:
         Features share one noise, so the steps of those with few are counted as several.
         """
         part, domain = require_number(self._column(name), f"'{name}'")
+        # A grid finer than that of own arrays would only make sums wider: noise drowns the difference.
         bits = max(0, (domain.high - domain.low).bit_length() - ONE.bit_length() + 1)
         part, domain = require_number(coarsen_grid(part, domain, bits), f"'{name}'")
         steps = max(1, domain.high - domain.low)
@@ -106,6 +107,7 @@ class CatalogFeatures:
 
 
 def _centred(value: Value, domain: Numbers, times: int) -> Value:
+    # In half steps the middle of the bounds is an integer, whatever the bounds are.
     doubled = Multiply(value, Constant(2 * times))
     return Add(doubled, Constant(-times * (domain.low + domain.high)))
 
@@ -145,6 +147,7 @@ def clip_features(layers: ColumnBuilder, declared: Declared, length: float, reac
     target = [declared.target] if isinstance(declared.target, Feature) else []
     every = [*vector, *target]
     values, bounds = [each.value for each in every], [each.bound for each in every]
+    # The target is multiplied by the same factor as its row and does not count in the norm.
     columns = clip_to_norm(layers, values, bounds, norm, ONE, beside=len(target))
     found = [_on_common_grid(*each, min(norm, ONE)) for each in zip(vector, columns, strict=False)]
     spans = dict.fromkeys(columns, (-ONE, ONE))
@@ -157,6 +160,7 @@ def clip_features(layers: ColumnBuilder, declared: Declared, length: float, reac
 
 def _centre(feature: Feature, centre: float) -> Feature:
     shift = round(centre * feature.bound)
+    # A row can now be further from the point than from the middle of the bounds.
     bound, unit = feature.bound + abs(shift), feature.half / feature.bound
     value = Add(feature.value, Constant(-shift)) if shift else feature.value
     return replace(feature, value=value, bound=bound, middle=feature.middle + unit * shift, half=unit * bound)

@@ -70,6 +70,7 @@ class PaidEstimator(BaseEstimator):
             self.budget.require(budget.events)
             yield budget, lambda event: self.budget.charge(event, about)
         else:
+            # Without an account, fits are only counted, which works within one process.
             if getattr(self, "_travelled", False):
                 raise unaccounted_copy()
             # Rounds that were paid for count even if the fit fails after them.
@@ -110,6 +111,7 @@ class PaidEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        # Two processes cannot share a count.
         state.pop("_fits", None)
         state["_travelled"] = True
         return state

@@ -45,6 +45,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return the probability of each class for each row."""
         scores = self._log_scores(self._rows(X))
+        # Subtracting the highest score keeps the exponential in range.
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         found: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
         return found
