@@ -16,9 +16,9 @@ from sfumato.engines.program import CellSums, Counted, Present, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
 from sfumato.engines.spark.run import MOST_TERMS, parts
+from sfumato.oracle.arrays.integer_rows import RowTransform
 from sfumato.oracle.blocks import CellKey, Column, Constant, Multiply
 from sfumato.oracle.declared import Declared
-from sfumato.oracle.integer_rows import RowTransform
 from sfumato.oracle.moments import build_cross_block, build_gram_block, build_sum_block
 from sfumato.oracle.table_features import centre_features, clip_source_rows
 

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.errors import UsageError
-from sfumato.oracle.array_features import encode_labels
+from sfumato.oracle.arrays.features import encode_labels
 from sfumato.oracle.blocks import SumBlock, calibrate_noise, share_of
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import Guarantee

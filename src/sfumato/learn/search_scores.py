@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from sfumato.noise.sampling.bits import OS
-from sfumato.oracle.array_features import encode_labels, to_numbers
+from sfumato.oracle.arrays.features import encode_labels, to_numbers
+from sfumato.oracle.arrays.integer_rows import ONE, check_bounds
 from sfumato.oracle.blocks import SumBlock, calibrate_noise
-from sfumato.oracle.integer_rows import ONE, check_bounds
 from sfumato.oracle.row_by_row import compute_row_by_row
 
 if TYPE_CHECKING:

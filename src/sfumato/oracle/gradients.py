@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_table import ArrayTable
+    from sfumato.oracle.arrays.table import ArrayTable
     from sfumato.oracle.blocks import Column, Value
     from sfumato.oracle.declared import Declared
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.blocks import Column, Constant, Either
 from sfumato.oracle.declared import LABELS, Declared, Feature, Labels
 from sfumato.oracle.over_arrays import ArrayOracle
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.oracle.arrays.integer_rows import RowTransform
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.fit_budget import FitBudget
-    from sfumato.oracle.integer_rows import RowTransform
 
     Ints = NDArray[np.int64]
 

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
+    from sfumato.oracle.arrays.integer_rows import RowTransform
     from sfumato.oracle.blocks import CellKey, SumBlock, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
-    from sfumato.oracle.integer_rows import RowTransform
     from sfumato.oracle.row_kernels import RowKernel
 
 

@@ -20,8 +20,8 @@ import numpy as np
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.noise import QuantilesMechanism, TopK
+from sfumato.oracle.arrays.integer_rows import RowTransform
 from sfumato.oracle.blocks import Add, CellKey, Constant, SumBlock, calibrate_noise, share_of, value_range
-from sfumato.oracle.integer_rows import RowTransform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

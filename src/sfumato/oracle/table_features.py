@@ -15,9 +15,9 @@ from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import coarsen_grid, require_number
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
+from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
 from sfumato.oracle.blocks import Add, Column, Constant, Either, Greatest, Least, Multiply
 from sfumato.oracle.declared import Declared, Feature, Labels
-from sfumato.oracle.integer_rows import ONE, RowTransform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.oracle.array_features import ArrayInput
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.features import ArrayInput
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.blocks import Column
 from sfumato.oracle.declared import declare_items
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.integer_matrix import IntegerMatrix
+from sfumato.oracle.arrays.integer_rows import ONE, ArrayBounds
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.blocks import Column
 from sfumato.oracle.declared import LABELS, Declared, Feature, Labels
-from sfumato.oracle.integer_matrix import IntegerMatrix
-from sfumato.oracle.integer_rows import ONE, ArrayBounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.integer_rows import RowTransform
+    from sfumato.oracle.arrays.integer_rows import RowTransform
 
     Floats = NDArray[np.float64]
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.oracle.arrays.integer_matrix import IntegerMatrix
+from sfumato.oracle.arrays.row_windows import EXACT, LARGEST, ColumnFacts, RowWindow, stack_rows
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -23,8 +25,6 @@ from sfumato.oracle.blocks import (
     Value,
     value_range,
 )
-from sfumato.oracle.integer_matrix import IntegerMatrix
-from sfumato.oracle.row_windows import EXACT, LARGEST, ColumnFacts, RowWindow, stack_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

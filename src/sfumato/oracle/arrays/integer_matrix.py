@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.oracle.integer_rows import ROWS_AT_HAND
+from sfumato.oracle.arrays.integer_rows import ROWS_AT_HAND
 from sfumato.oracle.threads import use_one_thread
 
 if TYPE_CHECKING:
