@@ -74,7 +74,7 @@ def search_table(
     budget = replace(PaidEstimator.fit_budget(asked), whole=plan.event)
     priced = price_kernel(bounded, list_figures(declared), best, budget.main)
     # An answer that is kept already needs no rehearsal.
-    if not payer.standing(priced).free:
+    if not payer.was_answered(priced):
         unobserved(best.rehearse)
     (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.make_estimator(answer["setting"])

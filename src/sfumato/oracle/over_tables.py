@@ -166,16 +166,17 @@ class FitRounds:
 
     def _require_whole(self, first: Plan[Any, Any], budget: FitBudget) -> None:
         # A fit that was done before is free, round by round.
-        if self._payer.standing(first).free:
+        if self._payer.was_answered(first):
             return
         # A fit may end up paying in either way, and must be able to.
         for events in {budget.events, budget.sums}:
-            standing = self._payer.standing_after(first.table, price(Sequential(events)))
-            if standing.left_after is None:
+            cost = price(Sequential(events))
+            if not self._payer.can_afford(first.table, cost):
+                left = self._payer.standing_after(first.table, cost).left
                 raise BudgetError(
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                     asked=str(budget),
-                    left=f"one question of up to ε = {format_short(standing.left)}",
+                    left=f"one question of up to ε = {format_short(left)}",
                     why="all rounds of a fit are to be paid for, and none is begun in vain",
                 )
