@@ -101,7 +101,7 @@ def _blocks(declared: Declared) -> list[SumBlock]:
     return [
         SumBlock((COUNT,), 1, 1, _COUNTS),
         build_sum_block(declared.features, declared.norm, _SUMS),
-        SumBlock.within(centred, declared.spans, _SQUARES),
+        SumBlock.within(centred, declared.ranges, _SQUARES),
     ]
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise.additive import Noise
 
-    Spans = Mapping[Column, tuple[int, int]]
+    Ranges = Mapping[Column, tuple[int, int]]
 
 __all__ = [
     "COUNT",
@@ -103,10 +103,10 @@ class SumBlock:
     """What pays for the block, where that is not the spend of the question."""
 
     @classmethod
-    def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> SumBlock:
+    def within(cls, terms: Sequence[Value], ranges: Ranges, share: Fraction = Fraction(1)) -> SumBlock:
         """Return a block whose sensitivity follows from the range of each term on its own."""
-        ranges = ValueRanges(spans)
-        reach = [ranges.reach(term) for term in terms]
+        known = ValueRanges(ranges)
+        reach = [known.reach(term) for term in terms]
         return cls(tuple(terms), sum(reach), sum(each * each for each in reach), share)
 
 

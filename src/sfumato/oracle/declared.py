@@ -51,7 +51,7 @@ class Declared:
 
     features: tuple[Feature, ...]
     target: Feature | Labels | None
-    spans: Mapping[Column, tuple[int, int]]
+    ranges: Mapping[Column, tuple[int, int]]
     """The least and the greatest integer in each column that values are computed from."""
     norm: int | None = None
     """The largest l2 norm of the features' integers, with `one` where there is one."""

@@ -55,7 +55,7 @@ class ArrayOracle(Oracle):
 
     def with_columns(self, values: Sequence[Value]) -> tuple[ArrayOracle, list[Value]]:
         arrays, columns = self._arrays.with_values(values)
-        return self._over(replace(self.declared, spans=arrays.spans), arrays), columns
+        return self._over(replace(self.declared, ranges=arrays.ranges), arrays), columns
 
     def _over(self, declared: Declared, arrays: ArrayTable) -> Self:
         """Return an oracle with the same budget over other columns of the same rows."""

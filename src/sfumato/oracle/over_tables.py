@@ -48,37 +48,6 @@ if TYPE_CHECKING:
     from sfumato.oracle.row_kernels import RowKernel
 
 
-def lower_private_table(payer: Payer, table: str) -> RowSource:
-    """Return the rows of a table that has someone to protect in it."""
-    rows = lower_relation(Alias(BaseTable(table), table), payer.lab.table)
-    if rows.table.is_public:
-        raise PolicyError(
-            "SF-Q144",
-            f"'{rows.table.name}' is public: there is no one to protect in it.",
-            try_="scikit-learn's own estimators",
-        )
-    return rows
-
-
-def describe_unit(rows: RowSource, each: int) -> str:
-    """Return who is protected, in words."""
-    unit = rows.table.unit.column or "row"
-    return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
-
-
-def check_column_names(features: Any) -> tuple[str, ...]:
-    """Return the names of the features, each once."""
-    names = (features,) if isinstance(features, str) else tuple(features)
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise UsageError(
-            "SF-E110", "features are names of columns, each once.", try_='features=["age", "cost"]'
-        )
-    return names
-
-
-# ---- the oracle --------------------------------------------------------------------------------------------
-
-
 class TableOracle(Oracle):
     """Answers from a table behind the curator. Each question is one round: one charge and one scan."""
 
@@ -96,10 +65,10 @@ class TableOracle(Oracle):
         return TableOracle(self._rounds, rows, declared, self.budget)
 
     def with_columns(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
-        layers, ranges = ComputedColumns(self._rows), ValueRanges(self.declared.spans)
+        layers, known = ComputedColumns(self._rows), ValueRanges(self.declared.ranges)
         columns = layers.add_columns(values)
-        spans = {at: ranges.find(each) for at, each in zip(columns, values, strict=True)}
-        declared = replace(self.declared, spans={**self.declared.spans, **spans})
+        ranges = {at: known.find(each) for at, each in zip(columns, values, strict=True)}
+        declared = replace(self.declared, ranges={**self.declared.ranges, **ranges})
         return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
 
     def _quantiles(
@@ -180,3 +149,34 @@ class FitRounds:
                     left=f"one question of up to ε = {format_short(left)}",
                     why="all rounds of a fit are to be paid for, and none is begun in vain",
                 )
+
+
+# ---- what a fit is asked on --------------------------------------------------------------------------------
+
+
+def lower_private_table(payer: Payer, table: str) -> RowSource:
+    """Return the rows of a table that has someone to protect in it."""
+    rows = lower_relation(Alias(BaseTable(table), table), payer.lab.table)
+    if rows.table.is_public:
+        raise PolicyError(
+            "SF-Q144",
+            f"'{rows.table.name}' is public: there is no one to protect in it.",
+            try_="scikit-learn's own estimators",
+        )
+    return rows
+
+
+def describe_unit(rows: RowSource, each: int) -> str:
+    """Return who is protected, in words."""
+    unit = rows.table.unit.column or "row"
+    return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
+
+
+def check_column_names(features: Any) -> tuple[str, ...]:
+    """Return the names of the features, each once."""
+    names = (features,) if isinstance(features, str) else tuple(features)
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise UsageError(
+            "SF-E110", "features are names of columns, each once.", try_='features=["age", "cost"]'
+        )
+    return names

@@ -141,7 +141,7 @@ class Oracle(ABC):
         """
         # Each of a unit's rows moves the rank of a value by 1; replacing a unit moves it twice.
         spend, moved = self._pure(out_of, share), self.rows_per_unit * (2 if self.replaced else 1)
-        ends = [value_range(value, self.declared.spans) for value in values]
+        ends = [value_range(value, self.declared.ranges) for value in values]
         mechanism = QuantilesMechanism(spend.epsilon / (len(values) * moved), tuple(shares))
         cells, size = math.prod(key.size for key in keys), 1 + max(high - low for low, high in ends)
         ranked = Ranked(len(values), cells, size, mechanism, moved)
@@ -187,7 +187,7 @@ class Oracle(ABC):
 
     def _repeated(self, term: Value, share: Fraction, times: int) -> SumBlock:
         """Return a block of one term that a row adds to once in each of so many groupings."""
-        one = SumBlock.within((term,), self.declared.spans, share)
+        one = SumBlock.within((term,), self.declared.ranges, share)
         # A row adds the same term to one cell of each grouping: norms of copies side by side.
         return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
 

@@ -43,8 +43,8 @@ class CatalogFeatures:
         """Return these columns as numbers or `listed` values, and the target as classes or a number."""
         found = tuple(map(self._listed if listed else self._feature, features))
         named = (*features, *([target] if target else ()))
-        spans = dict(map(self._span, named))
-        return Declared(found, self._target(target, classifies), spans)
+        ranges = dict(map(self._range_of, named))
+        return Declared(found, self._target(target, classifies), ranges)
 
     def _target(self, name: str | None, classifies: bool) -> Feature | Labels | None:
         if name is None:
@@ -95,7 +95,7 @@ class CatalogFeatures:
     def _column(self, name: str) -> LoweredValue:
         return lower_expression(Name(name), self.rows.scope)
 
-    def _span(self, name: str) -> tuple[Column, tuple[int, int]]:
+    def _range_of(self, name: str) -> tuple[Column, tuple[int, int]]:
         part = self._column(name)
         if not isinstance(part.value, Column) or isinstance(part.domain, FreeTexts):
             raise PolicyError(
@@ -150,12 +150,12 @@ def clip_features(layers: ColumnBuilder, declared: Declared, length: float, reac
     # The target is multiplied by the same factor as its row and does not count in the norm.
     columns = clip_to_norm(layers, values, bounds, norm, ONE, beside=len(target))
     found = [_on_common_grid(*each, min(norm, ONE)) for each in zip(vector, columns, strict=False)]
-    spans = dict.fromkeys(columns, (-ONE, ONE))
+    ranges = dict.fromkeys(columns, (-ONE, ONE))
     goal: Feature | Labels | None = declared.target
     if target:
         goal = _clip(_on_common_grid(target[0], columns[-1], ONE), reach)
     features, one = (found[1:], found[0]) if declared.one else (found, None)
-    return Declared(tuple(features), goal, {**declared.spans, **spans}, norm, one)
+    return Declared(tuple(features), goal, {**declared.ranges, **ranges}, norm, one)
 
 
 def _centre(feature: Feature, centre: float) -> Feature:

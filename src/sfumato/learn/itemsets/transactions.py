@@ -67,4 +67,4 @@ def give_transactions(rows: NDArray[np.float64], names: Sequence[Any]) -> ArrayI
     with np.errstate(invalid="ignore"):
         bits = np.ascontiguousarray((rows > 0).T).astype(np.float64)
     found = declare_items(names, columns)
-    return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.spans))
+    return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.ranges))

@@ -64,9 +64,9 @@ class ColumnFacts:
     Values are looked up by their identity, so whoever asks holds them until the scan is done.
     """
 
-    def __init__(self, column: Callable[[Column], Doubles], spans: Mapping[Column, tuple[int, int]]) -> None:
+    def __init__(self, column: Callable[[Column], Doubles], ranges: Mapping[Column, tuple[int, int]]) -> None:
         self.column = column
-        self._ranges = ValueRanges(spans)
+        self._ranges = ValueRanges(ranges)
         self._reaches: dict[int, int] = {}
         self._doubled: dict[int, bool] = {}
         self._sums: dict[int, tuple[int, Doubles, Doubles] | None] = {}

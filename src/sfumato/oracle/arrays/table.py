@@ -45,12 +45,12 @@ class ArrayTable:
     def __init__(
         self,
         columns: Mapping[Column, Doubles],
-        spans: Mapping[Column, tuple[int, int]],
+        ranges: Mapping[Column, tuple[int, int]],
         matrices: Sequence[IntegerMatrix] = (),
     ) -> None:
         self._columns = columns
         self._matrices = tuple(matrices)
-        self.spans = spans
+        self.ranges = ranges
         self.rows = matrices[0].rows if matrices else len(next(iter(columns.values())))
 
     def sums(self, keys: Sequence[CellKey], terms: Sequence[Value]) -> NDArray[Any]:
@@ -87,17 +87,18 @@ class ArrayTable:
                 found[place, window.rows] = window.value(value)
         names = [Column(3, f"v{first + place}") for place in range(len(values))]
         columns = dict(zip(names, found, strict=True))
-        spans = {name: value_range(value, self.spans) for name, value in zip(names, values, strict=True)}
-        return ArrayTable({**self._columns, **columns}, {**self.spans, **spans}, self._matrices), list(names)
+        ranges = {name: value_range(value, self.ranges) for name, value in zip(names, values, strict=True)}
+        table = ArrayTable({**self._columns, **columns}, {**self.ranges, **ranges}, self._matrices)
+        return table, list(names)
 
     def beside(
         self,
         columns: Mapping[Column, Doubles],
-        spans: Mapping[Column, tuple[int, int]],
+        ranges: Mapping[Column, tuple[int, int]],
         matrix: IntegerMatrix,
     ) -> ArrayTable:
         """Return a table with these further columns, of which the matrix holds some."""
-        return ArrayTable({**self._columns, **columns}, spans, (*self._matrices, matrix))
+        return ArrayTable({**self._columns, **columns}, ranges, (*self._matrices, matrix))
 
     def column(self, column: Column) -> Doubles:
         """Return one column of all rows."""
@@ -123,7 +124,7 @@ class ArrayTable:
         return IntegerMatrix(columns, self.rows, lambda rows, out: np.copyto(out, stack[:, rows].T))
 
     def _facts(self) -> ColumnFacts:
-        return ColumnFacts(self.column, self.spans)
+        return ColumnFacts(self.column, self.ranges)
 
     def _windows(self, columns: ColumnFacts) -> Iterator[RowWindow]:
         for at in range(0, self.rows, _ROWS):
