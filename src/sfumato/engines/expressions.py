@@ -58,7 +58,7 @@ _SMALL, _LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True, slots=True)
 class Expressions:
-    """Values and conditions in one dialect, over columns of these names."""
+    """Writes values and conditions in one dialect, over columns of these names."""
 
     dialect: Dialect
     name: Name
@@ -67,7 +67,7 @@ class Expressions:
     # ---- integers and texts ----
 
     def write_value(self, part: Value) -> str:
-        """An integer or a text, NULL where missing."""
+        """Return a value as SQL: an integer or a text, NULL where it is missing."""
         match part:
             case Column(at, column):
                 return self.name(at, column)
@@ -107,7 +107,7 @@ class Expressions:
                 return f"COALESCE({self._as(first, kind)}, {self._as(second, kind)})"
 
     def _extreme(self, part: Least | Greatest) -> str:
-        """Missing where one is; the engines' own functions would pass over it."""
+        """Write a least or greatest value, missing where one is; engines' own pass over missing ones."""
         parts = [(each, self.write_value(each)) for each in flatten_extremes(part)]
         missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
         present = [f"{text} IS NOT NULL" for text in missing]
@@ -126,11 +126,11 @@ class Expressions:
                 return f"translate({self.write_value(text)}, '{here}', '{there}')"
 
     def _kind(self, part: Value) -> str:
-        """The type in which a value is computed."""
+        """Return the type in which a value is computed."""
         return "BIGINT" if self.ranges.is_narrow(part) else self.dialect.wide
 
     def _as(self, part: Value, kind: str) -> str:
-        """In the type of what is computed from it."""
+        """Write a part in the type of what is computed from it."""
         if isinstance(part, Constant):
             return self._constant(part.value, kind)
         computed = isinstance(part, Add | Multiply | Divide | Either | Choose)
@@ -145,6 +145,7 @@ class Expressions:
     # ---- conditions ----
 
     def write_condition(self, predicate: Predicate) -> str:
+        """Return a condition as SQL, with SQL's three-valued logic."""
         match predicate:
             case AtLeast(part, bound):
                 return f"{self.write_value(part)} >= {_clamped(bound)}"
@@ -192,6 +193,7 @@ class Expressions:
 
 
 def join_conditions(word: str, parts: Iterable[str]) -> str:
+    """Return conditions, each in brackets, with AND or OR between them."""
     return f" {word} ".join(f"({part})" for part in parts)
 
 
@@ -202,7 +204,7 @@ def _bounded(number: int) -> int:
 
 
 def _closed(pattern: str) -> str:
-    """A backslash with nothing after it is itself; engines refuse it, some only where a text gets so far.
+    """Double a backslash at the end of a pattern; engines refuse it, some only where a text gets so far.
 
     One before a character that needs none is left out, which some refuse too.
     """
@@ -217,7 +219,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _none(part: str) -> str:
-    """False, and unknown where missing, as a list with values would be."""
+    """Test for membership in an empty list: false, and unknown where the part is missing."""
     return f"{part} <> {part}"
 
 

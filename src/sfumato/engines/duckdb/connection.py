@@ -29,7 +29,7 @@ _BLIND = {"common_subexpressions", "unused_columns"}
 
 
 def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConnection:
-    """Snapshots by these names, read-only, with no way to a file, an extension, a variable or a setting."""
+    """Open snapshots by these names, read-only, with no way to a file, an extension or a setting."""
     connection = _connect({"temp_directory": ""}, threads)  # nothing read from a snapshot reaches a disk
     for name, path in paths.items():
         connection.execute(f"ATTACH {quote_text(str(path))} AS {name} (READ_ONLY)")
@@ -39,7 +39,7 @@ def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConne
 
 
 def open_writer(path: Path, spill: Path, threads: int | None) -> DuckDBPyConnection:
-    """A new snapshot file; what does not fit in memory goes to the folder `spill`.
+    """Open a new snapshot file; what does not fit in memory goes to the folder `spill`.
 
     Expressions are computed row by row as written. Optimizers fold them by the smallest and largest values
     of a whole file, which do not count NaN, and so would let one row change how the others are read.
@@ -53,7 +53,7 @@ def open_writer(path: Path, spill: Path, threads: int | None) -> DuckDBPyConnect
 
 
 def quote_text(text: str) -> str:
-    """The SQL literal of a text."""
+    """Return the SQL literal of a text."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -37,20 +37,20 @@ class SnapshotPlace(Protocol):
         """Keep rows under a name."""
 
     def read(self, session: SparkSession, snapshot: str, name: str) -> str:
-        """What follows FROM for what was written; while it is made, and afterwards."""
+        """Return what to select from for what was written; while it is made, and afterwards."""
 
     def finish(self, session: SparkSession, snapshot: str, description: dict[str, Any]) -> None:
         """Make the snapshot durable, and forget what it was made of."""
 
     def description(self, session: SparkSession, snapshot: str) -> dict[str, Any]:
-        """What it was finished with."""
+        """Return what the snapshot was finished with."""
 
     def erase(self, session: SparkSession | None, snapshot: str) -> None:
         """Remove a snapshot and what may be left of making it; one that is not there is no error."""
 
 
 def hash_name(snapshot: str) -> str:
-    """Snapshots may have any name; a digest is a name everywhere."""
+    """Return a digest, which is a valid name everywhere; snapshots may have any name."""
     return f"s{sha256(snapshot.encode()).hexdigest()[:32]}"
 
 
@@ -67,13 +67,13 @@ class Folder:
         self._making(snapshot).mkdir(mode=0o700)
 
     def write(self, snapshot: str, name: str, rows: DataFrame) -> None:
-        """With its columns beside it, so that no file is opened to learn them."""
+        """Write columns' types beside the rows, so that no file is opened to learn them."""
         folder = self._making(snapshot) / name
         rows.write.parquet(f"file://{folder}")
         folder.with_suffix(_COLUMNS).write_text(rows.schema.json(), encoding="utf-8")
 
     def read(self, session: SparkSession, snapshot: str, name: str) -> str:
-        """A view in our own session."""
+        """Return the name of a view in our own session."""
         from pyspark.sql.types import StructType
 
         making = self._making(snapshot)
@@ -126,7 +126,7 @@ class Tables:
         return self._table(snapshot, name)
 
     def finish(self, session: SparkSession, snapshot: str, description: dict[str, Any]) -> None:
-        """The description comes last: without it there is no snapshot."""
+        """Write the description last: without it there is no snapshot."""
         self._drop(session, snapshot, MADE)
         digits = json.dumps(description).encode().hex()
         said = session.sql(f"SELECT CAST(X'{digits}' AS STRING) AS said")
@@ -150,5 +150,5 @@ class Tables:
 
 
 def _one(folder: Path) -> str:
-    """The address of this folder alone: what is read may be a pattern. To Spark no address is quoted."""
+    """Return the address of this folder alone, escaped: Spark reads addresses as patterns."""
     return "file://" + re.sub(r"([\\*?{}\[\]])", r"\\\1", str(folder))

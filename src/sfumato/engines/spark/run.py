@@ -13,7 +13,7 @@ from sfumato.engines.program import CellSums
 from sfumato.engines.rows import list_scans
 from sfumato.engines.shapes import shape_answer
 from sfumato.engines.spark.connection import limit_time
-from sfumato.engines.spark.dialect import Spark
+from sfumato.engines.spark.dialect import SparkDialect
 from sfumato.engines.spark.spelling import respell_query
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def write_sql(program: EngineProgram[Any], session: SparkSession, place: Snapsho
     """Return the program as Spark's SQL, over views of our own session."""
     names = {scan.snapshot for scan in list_scans(program.rows)}
     layouts = {name: _layout(session, place, name) for name in names}
-    return respell_query(compile_program(program, layouts, Spark()))
+    return respell_query(compile_program(program, layouts, SparkDialect()))
 
 
 def _layout(session: SparkSession, place: SnapshotPlace, snapshot: str) -> Layout:

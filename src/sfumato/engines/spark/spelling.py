@@ -23,7 +23,7 @@ _NO_FUNCTIONS = frozenset({"AND", "BETWEEN", "BY", "HAVING", "NOT", "ON", "OR", 
 
 
 def respell_query(sql: str) -> str:
-    """The same question. It is one of ours: no comment, no quote inside a quote, CASE always with WHEN."""
+    """Return a query of ours with the same meaning. It has no comment and no quote inside a quote."""
     return _written(_nested(_WORD.findall(sql)))
 
 
@@ -65,7 +65,7 @@ def _cast(parts: list[Part]) -> str:
 
 
 def _choices(parts: Sequence[Part]) -> list[Part]:
-    """CASE WHEN a THEN b ELSE c END as if(a, b, c)."""
+    """Write CASE WHEN a THEN b ELSE c END as if(a, b, c)."""
     open_: list[list[list[Part]]] = [[[]]]
     for part in parts:
         match part:
