@@ -23,6 +23,7 @@ def build_array(cells: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Ar
 
     there = _there(cells)
     content = _texts(cells) if pa.types.is_string(kind) else [_values(cells, there, kind)]
+    # Arrow takes no bitmap as nothing missing.
     valid = None if there.all() else np.packbits(there, bitorder="little")
     buffers = [None if each is None else pa.py_buffer(each) for each in (valid, *content)]
     return pa.Array.from_buffers(kind, len(cells), buffers)

@@ -182,6 +182,7 @@ class _ProgramWriter:
         sums = [self._wide(self._write_term(term)) for term in (CountedUnits(), *program.terms)]
         where = self.relations.expressions.write_condition(program.where)
         known = join_conditions("AND", [where, *(f"{key} IS NOT NULL" for key in keys)])
+        # By position, so that a long expression is written once.
         group = ", ".join(str(i + 1) for i in range(len(keys)))
         return f"SELECT {', '.join([*keys, *sums])} FROM {source} WHERE {known} GROUP BY {group}"  # noqa: S608
 
@@ -215,6 +216,7 @@ class _ProgramWriter:
         if not keys:
             return self.relations.dialect.everything
         parts = [_shifted(key.value)[0] for key in keys]
+        # The order of GROUP BY does not matter: the cell's number is selected and says where sums belong.
         if all(isinstance(part, Column) for part in parts):
             return "GROUP BY " + ", ".join(map(self._value, parts))
         return "GROUP BY 1"

@@ -82,10 +82,12 @@ class Expressions:
                     raise OverflowError("an entry lies beyond 2^62")
                 return self.dialect.write_entry(entries, self.write_value(of))
             case Choose(when, then, otherwise):
+                # Both branches in one type: engines choose the type of a CASE by rules of their own.
                 one, other = (self._as(each, self._kind(part)) for each in (then, otherwise))
                 chosen = f"THEN {one} ELSE {other}"
                 return f"CASE WHEN {self.write_condition(when)} {chosen} END"
             case UnitBlock(at, count):
+                # A block is 16 random bits; this maps them to 0 … count − 1 without a division.
                 return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {_bounded(count)}) >> 16)"
             case Calendar() | Length() | Folded():
                 return self._of_one(part)
@@ -109,6 +111,7 @@ class Expressions:
     def _extreme(self, part: Least | Greatest) -> str:
         """Write a least or greatest value, missing where one is; engines' own pass over missing ones."""
         parts = [(each, self.write_value(each)) for each in flatten_extremes(part)]
+        # Constants are never missing, so most comparisons test one column only.
         missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
         present = [f"{text} IS NOT NULL" for text in missing]
         name = "least" if isinstance(part, Least) else "greatest"
@@ -122,6 +125,7 @@ class Expressions:
             case Length(text):
                 return f"length({self.write_value(text)})"
             case Folded(text, upper):
+                # Engines' own lower and upper follow the locale and Unicode, and so differ between them.
                 here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
                 return f"translate({self.write_value(text)}, '{here}', '{there}')"
 
@@ -133,6 +137,7 @@ class Expressions:
         """Write a part in the type of what is computed from it."""
         if isinstance(part, Constant):
             return self._constant(part.value, kind)
+        # What is computed here has its type already; columns and lookups have types of the engine's choice.
         computed = isinstance(part, Add | Multiply | Divide | Either | Choose)
         text = self.write_value(part)
         return text if computed and self._kind(part) == kind else f"CAST({text} AS {kind})"
@@ -187,6 +192,7 @@ class Expressions:
         if not values:
             return _none(part)
         clamped = tuple(map(_clamped, values))
+        # Some engines plan a long IN list as a chain of comparisons.
         if len(values) <= _SHORT:
             return f"{part} IN ({', '.join(map(str, clamped))})"
         return self.dialect.write_membership(part, clamped)

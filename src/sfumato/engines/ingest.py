@@ -126,6 +126,7 @@ def are_texts(codes: StoredCodes) -> bool:
 
 def list_codes(codes: StoredCodes) -> dict[Any, int]:
     """Return the code of each value. One listed twice has its first code: a join must not double a row."""
+    # 1, 1.0 and True are one value, as they are in the source.
     texts, values = are_texts(codes), cast("tuple[Any, ...]", codes.values)
     first: dict[Any, int] = {}
     for code, value in enumerate(values):
@@ -135,6 +136,7 @@ def list_codes(codes: StoredCodes) -> dict[Any, int]:
 
 def derive_key(preparation: Preparation, purpose: str) -> str:
     """Return a key of its own for each purpose, so that no digest is used twice; short, for speed."""
+    # 128 bits.
     return hmac.new(preparation.key, purpose.encode(), "sha256").hexdigest()[:32]
 
 

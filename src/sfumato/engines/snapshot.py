@@ -54,6 +54,7 @@ def find_reach(column: StoredColumn) -> int | None:
     match column:
         case StoredGrid(low=low, high=high) | StoredTime(low=low, high=high):
             return max(abs(low), abs(high), abs(column.missing or 0))
+        # One more than the largest code; older snapshots state the same number.
         case StoredCodes(values=values):
             return max(len(values), abs(column.missing or 0))
         case StoredText():

@@ -10,6 +10,7 @@ from sfumato.engines.registry import list_hosts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# DuckDB is not a host: it takes what no other engine claims.
 ENGINES = ("DuckDB", *(host.NAME for host in list_hosts()))
 
 

@@ -33,6 +33,7 @@ def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConne
     connection = _connect({"temp_directory": ""}, threads)  # nothing read from a snapshot reaches a disk
     for name, path in paths.items():
         connection.execute(f"ATTACH {quote_text(str(path))} AS {name} (READ_ONLY)")
+    # In this order: after the lock nothing can be attached or set, not even by a query of ours.
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

@@ -86,6 +86,7 @@ def _in_order(connection: DuckDBPyConnection, preparation: GraphPreparation) -> 
     connection.execute("""
         CREATE TEMP TABLE nodes AS SELECT node, row_number() OVER () - 1 AS code
         FROM (SELECT a AS node FROM edges UNION SELECT b FROM edges)""")
+    # The length tells (ab, c) from (a, bc).
     digest = f"md5_number(concat('{_key(preparation)}:', length(a), ':', a, ':', b))"
     place = "0" if preparation.max_degree is None else f"row_number() OVER (ORDER BY {digest}, a, b)"
     found = connection.sql(f"""

@@ -48,6 +48,7 @@ def build_snapshot(
     source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None
 ) -> None:
     """Write the snapshot of a source to `path`: whole and durable, or not at all."""
+    # mkdir's mode passes through the umask, and the folder may be there already.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
     with _scratch(path.parent) as scratch:
@@ -163,6 +164,7 @@ def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
     connection.execute("DROP TABLE records")
     connection.execute(_ranked(preparation))
     connection.execute("DROP TABLE digests")
+    # Last and apart: ranking takes most of the time, and these rows are not ranked.
     connection.execute(_single(preparation))
 
 
@@ -212,6 +214,7 @@ def _digests(preparation: Preparation) -> str:
         f"md5({n})" if isinstance(c, StoredText) else n
         for n, c in zip(names, preparation.columns, strict=True)
     ]
+    # Commas keep fields apart; texts, which may hold commas, are hashed first.
     hashed = ", ',', ".join(["salt", "copy", *fields])
     return f"""
         CREATE TEMP TABLE digests AS
@@ -283,6 +286,7 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def _settle(built: Path, path: Path) -> None:
+    # Rights and contents before the name: whoever sees the snapshot sees all of it.
     built.chmod(0o600)
     sync_path(built)
     rename_path(built, path)

@@ -78,6 +78,7 @@ class Snapshots:
                 del self._open[key]
 
     def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> OpenSnapshots:
+        # A file that was replaced has another inode, and its old connection would answer about old rows.
         inodes = tuple(path.stat().st_ino for path in paths.values())
         key = tuple(paths.values()), threads
         with self._turn:
@@ -138,6 +139,7 @@ def _ascending(column: Any) -> NDArray[Any]:
 
 def _as_it_lies(column: Any) -> NDArray[Any]:
     """Read integers, none of them missing, from Arrow's buffer; Arrow's own way would import pandas."""
+    # A slice shares its parent's buffer, so the offset counts.
     kind = np.dtype(str(column.type))
     return np.frombuffer(column.buffers()[1], dtype=kind)[column.offset : column.offset + len(column)]
 
@@ -181,6 +183,7 @@ def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:
         (declared, reach) for declared, _, *stated in described for reach in stated
     ]  # older ones do not
     reaches = {declared: reach for declared, reach in bounds if reach is not None}
+    # Graphs and tables without a unit column have no table of units.
     units = f"{schema}.units" if "person" in _columns(connection, f"{schema}.units") else None
     return Layout(
         f"{schema}.rows", units, columns, "place" in _columns(connection, f"{schema}.rows"), reaches

@@ -99,6 +99,7 @@ class _Csv:
 
     @contextmanager
     def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[SourceScan]:
+        # All as texts: guessing a type would look at many rows, and one row could change the others.
         fields = ", ".join(f"f{i}: 'VARCHAR'" for i in range(len(self.names)))
         with _opened(self.path) as file:
             table = f"read_csv({file}, columns = {{{fields}}}, {_CSV})"
@@ -204,6 +205,7 @@ def _from_pandas(series: Any) -> Any:
         texts = [None if no else write_object(value) for value, no in zip(series, series.isna(), strict=True)]
         return pyarrow.array(texts, pyarrow.large_string())
     if series.dtype.name == "category":
+        # A missing category has the code −1.
         codes = series.cat.codes.to_numpy()
         return _from_pandas(series.cat.categories.to_series()).take(pyarrow.array(codes, mask=codes < 0))
     return pyarrow.Array.from_pandas(series)

@@ -80,6 +80,7 @@ def write_as_text(value: str, kind: Kind) -> str:
     """Write one text for one value, whatever its column's type: texts.py has the same rule for objects."""
     if kind is Kind.FLOAT:
         return _double_as_text(f"CAST({value} AS DOUBLE)")
+    # A decimal's zeros at the end follow from its column's type, not from the value.
     text = f"CAST({value} AS VARCHAR)"
     return f"rtrim(rtrim({text}, '0'), '.')" if kind is Kind.DECIMAL else text
 
@@ -103,6 +104,7 @@ def _as_number(name: str, value: str, kind: Kind) -> str:
     number = f"TRY_CAST({value} AS DOUBLE)"
     if kind is Kind.TEXT:
         text = f"CAST({value} AS VARCHAR)"
+        # Booleans come as words from a CSV, and are the numbers that a column of booleans has.
         word = (
             f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 't' THEN 1 WHEN 'false' THEN 0 WHEN 'f' THEN 0 END"
         )

@@ -35,6 +35,7 @@ _OLDEST = 14
 def open_reader(dsn: str) -> Iterator[Connection[Any]]:
     """Open one transaction that cannot write and sees one state of the data."""
     settings = {"statement_timeout": f"'{_LONGEST}'", "default_transaction_read_only": "on"}
+    # Twice read-only: the setting holds for the session, the level for one state of the data.
     with _opened(dsn, settings) as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield connection

@@ -125,6 +125,7 @@ def _fill_lists(connection: Connection[Any], preparation: Preparation) -> None:
             for value, code in list_codes(codes).items():
                 if not (isinstance(value, str) and _impossible(value)):
                     copy.write_row((value, code))
+        # Autovacuum never sees temporary tables; without this the planner expects a long list.
         _execute(connection, f"ANALYZE pg_temp.list{i}")
 
 
@@ -160,6 +161,7 @@ def _keep(connection: Connection[Any], preparation: Preparation, schema: str, sn
     )
     _execute(connection, _ranked(preparation, rows))
     _execute(connection, _single(preparation, rows))
+    # Questions are planned by the first statistics, and may come at once.
     _execute(connection, f"ANALYZE {rows}; ANALYZE {units}")
 
 
@@ -240,6 +242,7 @@ def _records(preparation: Preparation) -> str:
 def _unsigned(digest: str, start: int, length: int, of_type: str) -> str:
     """Read some bytes of a digest as an integer, the first of them the least."""
     signed = f"CAST(CAST('x' || {_reversed(digest, start, length)} AS BIT({length * 8})) AS {of_type})"
+    # PostgreSQL has no unsigned integers of 64 bits.
     return f"mod(CAST({signed} AS NUMERIC) + {2**64}, {2**64})" if length == 8 else signed
 
 

@@ -30,6 +30,7 @@ def require_rights(connection: Connection[Any], address: Address, schema: str) -
             connection, database, schema
         ),
     }
+    # All at once, so that an owner is asked only once.
     missing = [sql for sql, allowed in grants.items() if not allowed]
     if missing:
         raise missing_rights(missing)

@@ -77,6 +77,7 @@ def is_address(source: object) -> bool:
 
 def parse_address(source: str) -> Address:
     """Parse an address: behind # stand schema and table, %2E for a point in a name; else schema public."""
+    # libpq does not know fragments, so what is before the # is an address of its own.
     dsn, place = urldefrag(source)
     schema, _, table = place.rpartition(".")
     if not table:

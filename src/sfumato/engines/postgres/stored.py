@@ -54,6 +54,7 @@ def write_as_text(value: str, kind: Kind) -> str:
             text = _bytes_as_text(value)
         case _:
             text = f"CAST({value} AS TEXT)"
+    # By bytes: a locale could hold two different texts to be equal, or change with an update.
     return f'({text}) COLLATE "C"'
 
 
@@ -194,6 +195,7 @@ def _seconds_of_parts(parts: str) -> str:
     The day is looked up 400 years later, where PostgreSQL has one for the year 0 too.
     """
     year, month, day = (_number(parts, 1, *place) for place in ((1, 4), (6, 2), (9, 2)))
+    # make_date fails on a day that never was; counting from the first of the month does not.
     shifted = f"(make_date({year} + 400, {month}, 1) + ({day} - 1))"
     days = f"CAST({shifted} - DATE '1970-01-01' - {_CYCLE} AS BIGINT)"
     clock = f"{_number(parts, 2, 1, 2)} * 3600 + {_number(parts, 2, 4, 2)} * 60 + {_number(parts, 3, 1, 2)}"

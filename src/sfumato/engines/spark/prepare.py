@@ -34,6 +34,7 @@ def build_snapshot(
     gridded = _gridded(preparation, kinds, lists)  # refuses kinds that do not fit before anything is read
     place.begin(session, snapshot)
     try:
+        # A frame is computed anew by each query, and could differ from one to the next.
         _read(source, place, snapshot)
         _fill_lists(session, preparation, lists)
         relation = place.read(session, snapshot, "made_source")

@@ -43,6 +43,7 @@ def _split(program: EngineProgram[Any]) -> list[EngineProgram[Any]]:
     """Ask for many sums by several queries. They see the same rows, because a snapshot never changes."""
     if not isinstance(program, CellSums) or len(program.terms) <= MOST_TERMS:
         return [program]
+    # Evenly, so that no query is much longer than the others.
     count = -(-len(program.terms) // MOST_TERMS)
     ends = [len(program.terms) * at // count for at in range(count + 1)]
     return [replace(program, terms=program.terms[start:end]) for start, end in pairwise(ends)]

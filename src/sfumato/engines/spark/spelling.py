@@ -59,6 +59,7 @@ def _written(parts: Sequence[Part]) -> str:
 
 
 def _cast(parts: list[Part]) -> str:
+    # The last AS at this depth: the value may hold a cast in brackets of its own.
     last = max(place for place, part in enumerate(parts) if part == "AS")
     value, of_type = (_written(side).strip() for side in (parts[:last], parts[last + 1 :]))
     return f"{value}::{of_type}" if re.fullmatch(r"\w+", value) else f"coalesce({value})::{of_type}"
