@@ -6,9 +6,10 @@ Points on the unit sphere in ten dimensions, λ = 0.01, replace-one neighbours a
 in the talk. "uniform" keeps points with a margin of 0.03; "unseparable" turns the labels of one in five that
 lie within 0.1 of the plane. Three methods, five folds, each with so many draws of noise: output perturbation,
 objective perturbation with its determinant, and no noise. Beside them output perturbation once more, of the
-same guarantee, with the penalty that `learn.output_shrink` says for so many rows, dimensions and ε, all of
-them public here. Beside the reference: a rerun at 14,000 rows, of which no standard errors are known. Ours
-have two parts, drawn noise and the rows tested on; those of another rerun are no smaller than the second.
+same guarantee, with the λ that `learn.choose_output_regularization` returns for so many rows, dimensions and
+ε, all of them public here. Beside the reference: a rerun at 14,000 rows, of which no standard errors are
+known. Ours have two parts, drawn noise and the rows tested on; those of another rerun are no smaller than the
+second.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ import numpy as np
 
 from sfumato import learn
 from sfumato.learn.convex.losses import LOGISTIC
-from sfumato.learn.convex.perturbation import Neighbouring, objective_tilt, output_scale, spherical
-from sfumato.learn.convex.problems import OfMargins, Problem
+from sfumato.learn.convex.perturbation import calibrate_objective, draw_spherical, output_sensitivity
+from sfumato.learn.convex.problems import ConvexProblem, MarginLoss
+from sfumato.privacy.neighbours import REPLACE_ONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,11 +36,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-DIMENSIONS, FOLDS, SHRINK = 10, 5, 0.01
+DIMENSIONS, FOLDS, REGULARIZATION = 10, 5, 0.01
 ROWS = (1000, 2000, 4000, 6000, 8000, 10_000, 12_000, 14_000)
 EPSILONS = (0.02, 0.05, 0.1, 0.15, 0.2)
 EPSILON, FIXED = 0.1, 10_000
-REPLACED = Neighbouring(replaced=True)
 METHODS = ("output", "output, own λ", "objective", "no noise")
 REFERENCE = {
     "uniform": {"output": 0.059, "output, own λ": 0.059, "objective": 0.011, "no noise": 0.0},
@@ -70,37 +71,39 @@ def drawn(name: str, count: int, seed: int) -> tuple[Floats, NDArray[np.int64]]:
     return found[:count], labels[:count]
 
 
-def posed(points: Floats, y: NDArray[np.int64], shrink: float = SHRINK) -> Problem:
-    joint = OfMargins(LOGISTIC, 2)
-    return Problem(joint, points, joint.marks(y), shrink * len(points), 1.0)
+def posed(points: Floats, y: NDArray[np.int64], regularization: float = REGULARIZATION) -> ConvexProblem:
+    loss = MarginLoss(LOGISTIC, 2)
+    return ConvexProblem(loss, points, loss.encode_labels(y), regularization * len(points), 1.0)
 
 
-def own_shrink(rows: int, epsilon: float) -> float:
+def own_regularization(rows: int, epsilon: float) -> float:
     """Not less than in the talk."""
-    return max(SHRINK, learn.output_shrink(rows=rows, dimensions=DIMENSIONS, epsilon=epsilon))
+    return max(
+        REGULARIZATION, learn.choose_output_regularization(rows=rows, dimensions=DIMENSIONS, epsilon=epsilon)
+    )
 
 
-def level_of(problem: Problem) -> Floats:
-    found: Floats = problem.minimum(np.zeros((1, DIMENSIONS)))[0][0]
+def level_of(problem: ConvexProblem) -> Floats:
+    found: Floats = problem.minimize(np.zeros((1, DIMENSIONS)))[0][0]
     return found
 
 
-def tilted(problem: Problem, start: Floats, tilts: Floats) -> Floats:
-    """The minima of many tilted problems at once, by Newton's steps with the curve at the level one's."""
-    inverse = np.linalg.inv(problem.curve(start[None, :]))
-    found = np.repeat(start[None, :], len(tilts), axis=0)
-    signs = problem.marks[:, 0]
+def perturbed(problem: ConvexProblem, start: Floats, perturbations: Floats) -> Floats:
+    """Minimise many perturbed objectives at once, by Newton's steps with the Hessian at the common start."""
+    inverse = np.linalg.inv(problem.hessian(start[None, :]))
+    found = np.repeat(start[None, :], len(perturbations), axis=0)
+    signs = problem.labels[:, 0]
     rows = problem.rows * signs[:, None]
     for _ in range(60):
         margins = rows @ found.T
         np.exp(np.clip(margins, -30, 30, out=margins), out=margins)
         margins += 1
         np.reciprocal(margins, out=margins)
-        slopes = problem.penalty * found + tilts - (rows.T @ margins).T
-        if np.abs(slopes).max() <= 1e-7 * problem.penalty:
+        gradients = problem.penalty * found + perturbations - (rows.T @ margins).T
+        if np.abs(gradients).max() <= 1e-7 * problem.penalty:
             return found
-        found -= slopes @ inverse.T
-    return np.vstack([problem.minimum(each[None, :])[0] for each in tilts])
+        found -= gradients @ inverse.T
+    return np.vstack([problem.minimize(each[None, :])[0] for each in perturbations])
 
 
 def folded(count: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -123,15 +126,15 @@ def measured(name: str, rows: int, epsilons: tuple[float, ...], restarts: int) -
 
         for epsilon in epsilons:
             shape = (restarts, DIMENSIONS)
-            moved = np.array([spherical((DIMENSIONS,), 1.0) for _ in range(restarts)]).reshape(shape)
-            tilt = objective_tilt(problem, epsilon, REPLACED)
-            tilts = np.array([spherical((DIMENSIONS,), tilt.scale) for _ in range(restarts)])
-            convex = replace(problem, penalty=tilt.penalty)
-            own = posed(points[learn_from], y[learn_from], own_shrink(len(learn_from), epsilon))
+            moved = np.array([draw_spherical((DIMENSIONS,), 1.0) for _ in range(restarts)]).reshape(shape)
+            noise = calibrate_objective(problem, epsilon, REPLACE_ONE)
+            perturbations = np.array([draw_spherical((DIMENSIONS,), noise.scale) for _ in range(restarts)])
+            convex = replace(problem, penalty=noise.penalty)
+            own = posed(points[learn_from], y[learn_from], own_regularization(len(learn_from), epsilon))
             for method, weights in (
-                ("output", level + moved * (output_scale(problem, REPLACED) / epsilon)),
-                ("output, own λ", level_of(own) + moved * (output_scale(own, REPLACED) / epsilon)),
-                ("objective", tilted(convex, level, tilts)),
+                ("output", level + moved * (output_sensitivity(problem, REPLACE_ONE) / epsilon)),
+                ("output, own λ", level_of(own) + moved * (output_sensitivity(own, REPLACE_ONE) / epsilon)),
+                ("objective", perturbed(convex, level, perturbations)),
                 ("no noise", level),
             ):
                 errors.setdefault((epsilon, method), []).append(wrong(weights))
@@ -196,7 +199,7 @@ def main() -> None:
     print(f"objective is no better than output at {len(lost)} of the points with 2,000 rows or more")
     for point in by_rows:
         if point.rows == max(ROWS):
-            print(f"{point.data}, {point.rows:,} rows, own λ = {own_shrink(point.rows, EPSILON):.4f}")
+            print(f"{point.data}, {point.rows:,} rows, own λ = {own_regularization(point.rows, EPSILON):.4f}")
             print(against_reference(point))
     print(f"{time.process_time() - began:.0f} s of CPU time")
     if options.plot:

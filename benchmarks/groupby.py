@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.queries.sql import parse_question
 
@@ -76,7 +76,7 @@ def private(data: pa.Table, folder: Path) -> dict[str, Callable[[], object]]:
         budget=sf.Budget(1000),
     )
     spends = count(start=1)
-    program = plan(lab.table("visits"), parse_question(SQL), PureSpend(Fraction(1))).program
+    program = plan_question(lab.table("visits"), parse_question(SQL), PureSpend(Fraction(1))).program
 
     def release() -> object:
         """Each time at another ε, so that it is never the same question."""

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.ledger import Charge, Charged, PostgresLedger, SqliteLedger, tables
-from sfumato.ledger.chain import digest
-from sfumato.ledger.commitment import commitment, fresh_nonce
-from sfumato.ledger.files import identity
-from sfumato.ledger.sqlite.database import Database
+from sfumato.ledger.chain import hash_text
+from sfumato.ledger.commitment import commit_to_answer, draw_nonce
+from sfumato.ledger.sqlite.database import SqliteDatabase
+from sfumato.ledger.sqlite.files import identify_file
 from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import Budget, Pure, price
 
@@ -38,7 +38,7 @@ COST = price(Pure(Fraction(1, 10**9)))
 
 def question(name: str) -> Charge:
     about = {"table": "visits", "analyst": "ada", "event": {"event": "pure", "epsilon": "1/1000000000"}}
-    return Charge(ACCOUNTS, COST, digest(name), about, key=name)
+    return Charge(ACCOUNTS, COST, hash_text(name), about, key=name)
 
 
 def begin(path: Path) -> SqliteLedger:
@@ -50,10 +50,10 @@ def begin(path: Path) -> SqliteLedger:
 
 def fill(path: Path, pairs: int) -> None:
     """Charges and releases in one commit, through the same writers as single ones."""
-    database = Database(str(path), 1, identity(str(path)))
+    database = SqliteDatabase(str(path), 1, identify_file(str(path)))
 
     def write(db: Any) -> None:
-        transaction = Transaction(tables.check(db))
+        transaction = Transaction(tables.check_tables(db))
         for number in range(pairs):
             answer_one(transaction, question(f"filled {number}"))
         database.commit(db, transaction, lambda: None)
@@ -65,8 +65,8 @@ def fill(path: Path, pairs: int) -> None:
 def answer_one(transaction: Transaction, charge: Charge) -> None:
     charged = transaction.charge(charge)
     assert isinstance(charged, Charged)
-    nonce = fresh_nonce()
-    transaction.release(charged, commitment(nonce, "[1,2,3]"), nonce, "[1,2,3]")
+    nonce = draw_nonce()
+    transaction.release(charged, commit_to_answer(nonce, "[1,2,3]"), nonce, "[1,2,3]")
 
 
 def charge_many(path: Path, who: int, count: int) -> list[float]:
@@ -163,7 +163,7 @@ def time_charges(folder: Path, processes: int, count: int) -> None:
     path = folder / f"{processes}.sqlite"
     begin(path).close()
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        pool.map(digest, ["warm up"] * processes)
+        pool.map(hash_text, ["warm up"] * processes)
         start = time.perf_counter()
         each = count // processes
         runs = pool.starmap(charge_many, [(path, who, each) for who in range(processes)])
@@ -226,7 +226,7 @@ class Server:
     def ours(self, ledger: PostgresLedger, me: int, begin: float, end: float) -> int:
         def once(name: str) -> None:
             name = f"{me} {end} {name}"
-            ledger.charge(Charge((POPULATIONS[me],), COST, digest(name), {}, key=name))
+            ledger.charge(Charge((POPULATIONS[me],), COST, hash_text(name), {}, key=name))
 
         return repeated(once, begin, end)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sfumato.engines.support import ENGINES, SUPPORT, Support
+from sfumato.engines.support import ENGINES, SUPPORT, SupportedQuestion
 from sfumato.errors.codes import CODES
 
 DOCS = Path(__file__).parent
@@ -36,7 +36,7 @@ def engines_page() -> str:
     return "\n".join([_ENGINES_HEAD, *head, *map(_row, SUPPORT), ""])
 
 
-def _row(support: Support) -> str:
+def _row(support: SupportedQuestion) -> str:
     cells = [f"no ({support.lacking[name]})" if name in support.lacking else "yes" for name in ENGINES]
     return f"| {support.question} | `{support.example}` | {' | '.join(cells)} |"
 

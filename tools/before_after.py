@@ -4,7 +4,7 @@
 
 The argument is the `src` folder of the other version. Each round is a fresh process with one version on its
 path; the rounds alternate, so that other load on the machine meets both. Only what people type is used, so
-that any version can be measured. Printed are the best seconds of processor and clock of each, and their ratios.
+that any version can be measured. The best processor and clock seconds of each are printed, with ratios.
 """
 
 from __future__ import annotations

@@ -19,17 +19,17 @@ import threading
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-import sfumato.learn  # noqa: F401 - imported here, so that the fit does not import it
+import sfumato.learn  # here, so that the fit does not import it
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import CodeType, FrameType
 
 PACKAGE = Path(sf.__file__).parent
 QUESTION = "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 65 GROUP BY ward"

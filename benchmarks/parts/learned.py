@@ -228,7 +228,7 @@ def _fit(name: str, ours: dict[str, Any], plain: dict[str, Any]) -> list[str]:
 
 def picture(scores: Sequence[Score]) -> Chart:
     """One panel a study, one line a system and guarantee, with two standard errors to either side."""
-    from sfumato.viz.chart import chart
+    from sfumato.viz.chart import make_chart
 
     names = [study.name for study in STUDIES]
     points = [_point(each) for each in scores if each.study in names and _drawn(each)]
@@ -263,7 +263,7 @@ def picture(scores: Sequence[Score]) -> Chart:
         },
         "resolve": {"scale": {"y": "independent"}},
     }
-    return chart(body, title="What learners reach, by ε; two standard errors to either side")
+    return make_chart(body, title="What learners reach, by ε; two standard errors to either side")
 
 
 def _drawn(score: Score) -> bool:

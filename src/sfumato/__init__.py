@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.columns import between, one_of, text
     from sfumato.lab.lab import Lab, create, open
     from sfumato.privacy.budget import Budget
-    from sfumato.privacy.ends import Edge, Node
+    from sfumato.privacy.graph_units import Edge, Node
     from sfumato.privacy.neighbours import ADD_REMOVE, REPLACE_ONE
     from sfumato.privacy.units import PUBLIC, ROW, Unit
     from sfumato.queries.aggregations import (
@@ -62,9 +62,9 @@ _HOMES = {
     "REPLACE_ONE": "sfumato.privacy.neighbours",
     "ROW": "sfumato.privacy.units",
     "Budget": "sfumato.privacy.budget",
-    "Edge": "sfumato.privacy.ends",
+    "Edge": "sfumato.privacy.graph_units",
     "Lab": "sfumato.lab.lab",
-    "Node": "sfumato.privacy.ends",
+    "Node": "sfumato.privacy.graph_units",
     "Unit": "sfumato.privacy.units",
     "between": "sfumato.curator.catalog.columns",
     "create": "sfumato.lab.lab",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import Key, Keyed, Program, Tallies, Tally
+from sfumato.engines.program import CellHistogram, CellHistograms, CellKey, CellSums, KeyedSums
 from sfumato.engines.rows import Bounded, Joined, PerUnit, Scan
 from sfumato.engines.values import Column
 
@@ -61,9 +61,9 @@ def beside(program: Any, parts: int) -> Any:
     """The same program, asked of each part by itself."""
     rows, of = _followed(program.rows)
     match program:
-        case Program() | Tally() | Tallies():
-            return replace(program, rows=rows, keys=(Key(of, parts), *program.keys))
-        case Keyed():
+        case CellSums() | CellHistogram() | CellHistograms():
+            return replace(program, rows=rows, keys=(CellKey(of, parts), *program.keys))
+        case KeyedSums():
             return replace(program, rows=rows, keys=(of, *program.keys))
     raise TypeError(program)
 

@@ -13,8 +13,8 @@ from pyarrow import types
 
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.postgres import PostgresEngine
-from sfumato.engines.postgres.prepare import table
-from sfumato.engines.program import Keyed, People, Tallies, Tally
+from sfumato.engines.postgres.prepare import name_table
+from sfumato.engines.program import CellHistogram, CellHistograms, KeyedSums, UnitFigures
 from sfumato.engines.snapshot import Preparation
 
 
@@ -53,7 +53,7 @@ class Both:
     def _in_postgres(self, snapshot: str) -> Any:
         import psycopg
 
-        rows, units = (table(self.postgres.schema, snapshot, name) for name in ("rows", "units"))
+        rows, units = (name_table(self.postgres.schema, snapshot, name) for name in ("rows", "units"))
         with psycopg.connect(self.postgres.dsn) as connection:
             there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [units]).fetchone()
             return _content(lambda sql: connection.execute(sql).fetchall(), rows, units, there == (True,))
@@ -73,12 +73,12 @@ def _content(read: Any, rows: str, units: str, has_units: bool) -> Any:
 def comparable(program: Any, answer: Any) -> Any:
     """In an order, where the answer has none."""
     match program:
-        case Keyed():
+        case KeyedSums():
             columns = [list(map(int, row)) for row in (answer.units, *answer.sums)]
             return sorted(zip(answer.keys, *columns, strict=True), key=repr_of_key)
-        case People():
+        case UnitFigures():
             return sorted(zip(*answer.tolist(), strict=True), key=repr)
-        case Tally() | Tallies():
+        case CellHistogram() | CellHistograms():
             return answer.triplets().tolist()
     return answer.tolist()
 

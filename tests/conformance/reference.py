@@ -24,9 +24,9 @@ from sfumato.engines.rows import (
     Present,
     Rows,
     Scan,
-    Sizes,
     Smallest,
     Total,
+    UnitSizes,
 )
 from sfumato.engines.values import (
     Add,
@@ -206,7 +206,7 @@ class Reference:
                 units, places, fields = self.snapshots(snapshot)
                 named = [{(at, name): of for name, of in row.items()} for row in fields]
                 return [Row(*each) for each in zip(units, places, named, strict=True)]
-            case Sizes(snapshot, at):
+            case UnitSizes(snapshot, at):
                 return [
                     Row(unit, 1, {(at, "rows"): min(rows, MOST_COUNTED)})
                     for unit, rows in self.sizes(snapshot)
@@ -272,19 +272,19 @@ class Reference:
 
     # ---- what is asked ----
 
-    def run(self, program: asked.Asked) -> Any:
+    def run(self, program: asked.EngineProgram[Any]) -> Any:
         holds = condition(program.where)
         rows = [row for row in self.rows(program.rows) if holds(row.columns) is True]
         match program:
-            case asked.Program():
+            case asked.CellSums():
                 return _program(program, rows)
-            case asked.Tally():
+            case asked.CellHistogram():
                 return _tally(program, rows)
-            case asked.Tallies():
+            case asked.CellHistograms():
                 return _tallies(program, rows)
-            case asked.Keyed():
+            case asked.KeyedSums():
                 return _keyed(program, rows)
-            case asked.People():
+            case asked.UnitFigures():
                 groups = defaultdict(list)
                 for row in rows:
                     groups[row.unit].append(row)
@@ -295,7 +295,7 @@ def figure(term: Any) -> Callable[[list[Row]], Any]:
     match term:
         case Counted():
             return len
-        case asked.Units():
+        case asked.CountedUnits():
             return lambda rows: len({row.unit for row in rows})
     read = value(term.value)
 
@@ -314,7 +314,7 @@ def figure(term: Any) -> Callable[[list[Row]], Any]:
     raise TypeError(term)
 
 
-def _cells(keys: tuple[asked.Key, ...], rows: list[Row]) -> dict[int, list[Row]]:
+def _cells(keys: tuple[asked.CellKey, ...], rows: list[Row]) -> dict[int, list[Row]]:
     """The rows of each cell; those of no cell are left out."""
     readings, found = [value(key.value) for key in keys], defaultdict(list)
     for row in rows:
@@ -327,7 +327,7 @@ def _cells(keys: tuple[asked.Key, ...], rows: list[Row]) -> dict[int, list[Row]]
     return found
 
 
-def _program(program: asked.Program, rows: list[Row]) -> list[list[int]]:
+def _program(program: asked.CellSums, rows: list[Row]) -> list[list[int]]:
     cells = _cells(program.keys, rows)
     size = math.prod(key.size for key in program.keys)
     sums = [[0] * size for _ in program.terms]
@@ -338,7 +338,7 @@ def _program(program: asked.Program, rows: list[Row]) -> list[list[int]]:
     return sums
 
 
-def _tally(program: asked.Tally, rows: list[Row]) -> list[list[int]]:
+def _tally(program: asked.CellHistogram, rows: list[Row]) -> list[list[int]]:
     read = value(program.value)
     counts: Counter[tuple[int, int]] = Counter()
     for cell, group in _cells(program.keys, rows).items():
@@ -347,16 +347,16 @@ def _tally(program: asked.Tally, rows: list[Row]) -> list[list[int]]:
     return [list(row) for row in zip(*inside, strict=True)] if inside else [[], [], []]
 
 
-def _tallies(program: asked.Tallies, rows: list[Row]) -> list[list[int]]:
+def _tallies(program: asked.CellHistograms, rows: list[Row]) -> list[list[int]]:
     """Each value by itself; its cells stand beside those of the others."""
     found, many = [], len(program.values)
     for at, each in enumerate(program.values):
-        one = _tally(asked.Tally(program.rows, program.where, program.keys, each, program.size), rows)
+        one = _tally(asked.CellHistogram(program.rows, program.where, program.keys, each, program.size), rows)
         found += [(cell * many + at, place, count) for cell, place, count in zip(*one, strict=True)]
     return [list(row) for row in zip(*sorted(found), strict=True)] if found else [[], [], []]
 
 
-def _keyed(program: asked.Keyed, rows: list[Row]) -> dict[tuple[Any, ...], tuple[int, ...]]:
+def _keyed(program: asked.KeyedSums, rows: list[Row]) -> dict[tuple[Any, ...], tuple[int, ...]]:
     """Keys, each with its units and its sums."""
     readings, groups = [value(key) for key in program.keys], defaultdict(list)
     for row in rows:
@@ -364,6 +364,6 @@ def _keyed(program: asked.Keyed, rows: list[Row]) -> dict[tuple[Any, ...], tuple
         if None not in key:
             groups[key].append(row)
     return {
-        key: tuple(figure(term)(group) for term in (asked.Units(), *program.terms))
+        key: tuple(figure(term)(group) for term in (asked.CountedUnits(), *program.terms))
         for key, group in groups.items()
     }

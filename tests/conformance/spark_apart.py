@@ -18,7 +18,7 @@ import pyarrow as pa
 import sfumato as sf
 from conformance import spark_session
 from conformance.with_spark import Beside
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.spark import connection
 from sfumato.queries.sql import parse_question
@@ -59,7 +59,7 @@ def compared(session: Any, folder: Path) -> int:
     programs = [
         step.program
         for sql in QUESTIONS
-        for step in plan(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps
+        for step in plan_question(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps
     ]
     for program in programs:
         duck, spark = beside.run(program)
@@ -70,9 +70,9 @@ def compared(session: Any, folder: Path) -> int:
 def ended(session: Any) -> str:
     """What becomes of months of work in a second."""
     connection.LONGEST = 1.0
-    own = connection.own_session(session)
+    own = connection.open_own_session(session)
     try:
-        with connection.limited(own):
+        with connection.limit_time(own):
             own.sql(f"SELECT id % 2 AS k, sum(id % 7) AS n FROM range({10**15}) GROUP BY 1").toArrow()
     except Exception as error:
         return type(error).__name__

@@ -26,25 +26,24 @@ import pytest
 from conformance.reference import Reference
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.program import (
+    CellHistogram,
+    CellHistograms,
+    CellKey,
+    CellSums,
     Counted,
-    Key,
-    Keyed,
+    CountedUnits,
+    HistogramCounts,
+    KeyedSums,
     Present,
-    Program,
-    Tallied,
-    Tallies,
-    Tally,
     Total,
-    Units,
 )
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
+from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid, StoredText, StoredTime
 from sfumato.engines.values import (
     Add,
     Among,
     AtLeast,
     AtMost,
-    Block,
     Calendar,
     Choose,
     Column,
@@ -65,6 +64,7 @@ from sfumato.engines.values import (
     Same,
     Some,
     Spelled,
+    UnitBlock,
 )
 
 ENGINES = {"duckdb": DuckDBEngine}
@@ -99,11 +99,11 @@ def text(value: Any) -> str | None:
 
 
 def stored(column: Any, value: Any) -> int | str | None:
-    if isinstance(column, Texts):
+    if isinstance(column, StoredText):
         return text(value)
-    if isinstance(column, Moments):
+    if isinstance(column, StoredTime):
         return None if value is None else min(max((value - date(1970, 1, 1)).days, column.low), column.high)
-    if isinstance(column, Codes):
+    if isinstance(column, StoredCodes):
         texts = all(isinstance(listed, str) for listed in column.values)
         value = text(value) if texts else number(value)
         return column.values.index(value) if value in column.values else None
@@ -158,7 +158,7 @@ def told(found: Any) -> Any:
     """What an engine answers, as the reference says it."""
     if isinstance(found, np.ndarray):
         return found.tolist()
-    if isinstance(found, Tallied):
+    if isinstance(found, HistogramCounts):
         return found.triplets().tolist()
     numbers = zip(found.keys, found.units.tolist(), *found.sums.tolist(), strict=True)
     return {key: tuple(sums) for key, *sums in numbers}
@@ -167,21 +167,21 @@ def told(found: Any) -> Any:
 # ---- random tables and programs ----------------------------------------------------------------------------
 
 COLUMNS = (
-    Grid("cost", -40, 400, -2),
-    Grid("far", -(2**52), 2**53, 0),
-    Grid("coarse", -3, 40, 5),
-    Codes("ward", ("A", "B", "ä 'quoted'", "")),
-    Codes("grade", (0.5, 1.0, -2.0)),
-    Codes("again", (False, True)),
-    Codes("flag", ("true", "false")),
-    Texts("note"),
-    Moments("day", -800, 30000, seconds=False),
+    StoredGrid("cost", -40, 400, -2),
+    StoredGrid("far", -(2**52), 2**53, 0),
+    StoredGrid("coarse", -3, 40, 5),
+    StoredCodes("ward", ("A", "B", "ä 'quoted'", "")),
+    StoredCodes("grade", (0.5, 1.0, -2.0)),
+    StoredCodes("again", (False, True)),
+    StoredCodes("flag", ("true", "false")),
+    StoredText("note"),
+    StoredTime("day", -800, 30000, seconds=False),
 )
-NUMBERS = tuple(Column(0, each.name) for each in COLUMNS if not isinstance(each, Texts))
+NUMBERS = tuple(Column(0, each.name) for each in COLUMNS if not isinstance(each, StoredText))
 SMALL = tuple(each for each in NUMBERS if each.name != "far")
 NOTE, DAY, FAR = Column(0, "note"), Column(0, "day"), Column(0, "far")
 WORDS = ("", "a", "A b_c", "50% \\ä", "日本", "a\nb")
-DOMAINS = {column.name: len(column.values) for column in COLUMNS if isinstance(column, Codes)}
+DOMAINS = {column.name: len(column.values) for column in COLUMNS if isinstance(column, StoredCodes)}
 
 
 def random_table(draw: random.Random, rows: int) -> pa.Table:
@@ -286,15 +286,15 @@ def random_term(draw: random.Random) -> Any:
             Total(part),
             Total(centred),
             Total(random_value(draw)),
-            Units(),
+            CountedUnits(),
         ]
     )
 
 
-def random_key(draw: random.Random) -> Key:
+def random_key(draw: random.Random) -> CellKey:
     name = draw.choice(list(DOMAINS))
-    computed = Key(random_value(draw, 1), draw.choice([1, 5, 40]))
-    return draw.choice([Key(Column(0, name), DOMAINS[name]), computed])
+    computed = CellKey(random_value(draw, 1), draw.choice([1, 5, 40]))
+    return draw.choice([CellKey(Column(0, name), DOMAINS[name]), computed])
 
 
 def random_program(draw: random.Random, snapshot: str = "t-1") -> Any:
@@ -304,11 +304,13 @@ def random_program(draw: random.Random, snapshot: str = "t-1") -> Any:
     free = (draw.choice([NOTE, Folded(NOTE, False)]), random_value(draw, 1))
     return draw.choice(
         [
-            Program(rows, where, keys, terms),
-            Program(rows, where, keys, terms),
-            Tally(rows, where, keys, random_value(draw), draw.choice([1, 300])),
-            Keyed(rows, where, free[: draw.randint(1, 2)], terms),
-            Tallies(rows, where, keys, (random_value(draw), random_value(draw)), draw.choice([1, 300])),
+            CellSums(rows, where, keys, terms),
+            CellSums(rows, where, keys, terms),
+            CellHistogram(rows, where, keys, random_value(draw), draw.choice([1, 300])),
+            KeyedSums(rows, where, free[: draw.randint(1, 2)], terms),
+            CellHistograms(
+                rows, where, keys, (random_value(draw), random_value(draw)), draw.choice([1, 300])
+            ),
         ]
     )
 
@@ -334,18 +336,18 @@ def test_a_heavy_unit_keeps_exactly_the_rows_the_definition_names(engine):
     for max_rows in (1, 2, 40, 299, 2900):
         preparation = Preparation("who", max_rows, COLUMNS, KEY)
         engine.prepare(table, preparation, "t-1")
-        keys = tuple(Key(Column(0, name), size) for name, size in DOMAINS.items())
+        keys = tuple(CellKey(Column(0, name), size) for name, size in DOMAINS.items())
         terms = (Counted(), Total(Add(Column(0, "cost"), Constant(-3))), Total(Column(0, "far")))
-        program = Program(Scan("t-1"), ALL, keys, terms)
+        program = CellSums(Scan("t-1"), ALL, keys, terms)
         assert engine.run(program).tolist() == prepared(table, preparation).run(program)
 
 
 def test_the_key_decides_which_rows_are_kept(engine):
     table = pa.table({"who": ["x"] * 500, "cost": [float(i) for i in range(500)]})
-    program = Program(Scan("t-1"), ALL, (), (Total(Column(0, "cost")),))
+    program = CellSums(Scan("t-1"), ALL, (), (Total(Column(0, "cost")),))
     sums = set()
     for key in (b"one", b"two", b"three"):
-        engine.prepare(table, Preparation("who", 10, (Grid("cost", 0, 500, 0),), key), "t-1")
+        engine.prepare(table, Preparation("who", 10, (StoredGrid("cost", 0, 500, 0),), key), "t-1")
         sums.add(int(engine.run(program)[0, 0]))
     assert len(sums) == 3
 
@@ -410,11 +412,11 @@ def test_the_number_of_threads_does_not_matter(tmp_path):
             "ward": rng.choice(["A", "B", "z"], size),
         }
     )
-    columns = (Grid("cost", -(2**40), 2**40, -30), Codes("ward", ("A", "B")))
-    program = Program(
+    columns = (StoredGrid("cost", -(2**40), 2**40, -30), StoredCodes("ward", ("A", "B")))
+    program = CellSums(
         Scan("t-1"),
         AtLeast(Column(0, "cost"), 0),
-        (Key(Column(0, "ward"), 2),),
+        (CellKey(Column(0, "ward"), 2),),
         (Counted(), Total(Add(Column(0, "cost"), Constant(-17))), Total(Lookup(Column(0, "ward"), (3, -5)))),
     )
     answers = []
@@ -434,7 +436,7 @@ def test_filters_are_exact_where_whole_stretches_are_missing_or_alike(engine):
     missing = np.where(stretch == 1, True, rng.random(size) < 0.1) & (stretch != 4)
     ward = np.where(stretch == 2, "A", rng.choice(["A", "B", "z"], size))
     table = pa.table({"cost": pa.array(cost, mask=missing), "ward": ward})
-    columns = (Grid("cost", -40, 400, 0), Codes("ward", ("A", "B")))
+    columns = (StoredGrid("cost", -40, 400, 0), StoredCodes("ward", ("A", "B")))
     engine.prepare(table, Preparation(None, 1, columns, KEY), "t-1")
     code = np.select([ward == "A", ward == "B"], [0, 1], -1)
     among = tuple(range(-40, 400, 7))
@@ -452,10 +454,10 @@ def test_filters_are_exact_where_whole_stretches_are_missing_or_alike(engine):
         Every((AtLeast(Column(0, "cost"), -40), Among(Column(0, "ward"), (1,)))): there & (code == 1),
     }.items():
         answer = engine.run(
-            Program(
+            CellSums(
                 Scan("t-1"),
                 where,
-                (Key(Column(0, "ward"), 2),),
+                (CellKey(Column(0, "ward"), 2),),
                 (Counted(), Total(Column(0, "cost")), Present(Column(0, "cost"))),
             )
         )
@@ -470,16 +472,16 @@ def test_filters_are_exact_where_whole_stretches_are_missing_or_alike(engine):
 def test_names_are_free(engine):
     names = ["unit", "UNIT", "c0", 'say "x"', "rows; DROP TABLE rows", "ünï", "snapshot", "select"]
     table = pa.table({name: [i, i + 1] for i, name in enumerate(names)} | {"who's": ["a", "b"]})
-    preparation = Preparation("who's", 1, tuple(Grid(name, 0, 100, 0) for name in names), KEY)
+    preparation = Preparation("who's", 1, tuple(StoredGrid(name, 0, 100, 0) for name in names), KEY)
     snapshot = "../t/1 'x' é"
     engine.prepare(table, preparation, snapshot)
     terms = tuple(Total(Column(0, name)) for name in names)
-    assert engine.run(Program(Scan(snapshot), ALL, (), terms)).tolist() == [[2 * i + 1] for i in range(8)]
+    assert engine.run(CellSums(Scan(snapshot), ALL, (), terms)).tolist() == [[2 * i + 1] for i in range(8)]
 
 
 def test_a_table_without_columns_can_be_counted(engine):
     table = pa.table({"who": [1, 1, 1, 2, None]})
-    count = Program(Scan("t-1"), ALL, (), (Counted(),))
+    count = CellSums(Scan("t-1"), ALL, (), (Counted(),))
     engine.prepare(table, Preparation("who", 2, (), KEY), "t-1")
     assert engine.run(count).tolist() == [[3]]
     engine.prepare(table, Preparation(None, 1, (), KEY), "t-1")
@@ -488,10 +490,10 @@ def test_a_table_without_columns_can_be_counted(engine):
 
 def test_a_value_listed_twice_does_not_double_a_row(engine):
     table = pa.table({"grade": [0.0, -0.0, 1.0]})
-    engine.prepare(table, Preparation(None, 1, (Codes("grade", (0.0, -0.0, 1.0)),), KEY), "t-1")
-    assert engine.run(Program(Scan("t-1"), ALL, (Key(Column(0, "grade"), 3),), (Counted(),))).tolist() == [
-        [2, 0, 1]
-    ]
+    engine.prepare(table, Preparation(None, 1, (StoredCodes("grade", (0.0, -0.0, 1.0)),), KEY), "t-1")
+    assert engine.run(
+        CellSums(Scan("t-1"), ALL, (CellKey(Column(0, "grade"), 3),), (Counted(),))
+    ).tolist() == [[2, 0, 1]]
 
 
 def test_long_lists_of_values_keep_their_codes(engine):
@@ -500,17 +502,17 @@ def test_long_lists_of_values_keep_their_codes(engine):
     random.Random(1).shuffle(places)
     table = pa.table({"word": [f"w{i}" for i in places], "number": [float(i) for i in places]})
     columns = (
-        Codes("word", tuple(f"w{i}" for i in range(size))),
-        Codes("number", tuple(map(float, range(size)))),
+        StoredCodes("word", tuple(f"w{i}" for i in range(size))),
+        StoredCodes("number", tuple(map(float, range(size)))),
     )
     engine.prepare(table, Preparation(None, 1, columns, KEY), "t-1")
     weights = tuple(i * i - 2**31 for i in range(size))
     terms = (Total(Lookup(Column(0, "word"), weights)), Total(Column(0, "number")), Counted())
     per_word = engine.run(
-        Program(
+        CellSums(
             Scan("t-1"),
             Among(Column(0, "number"), tuple(range(0, size, 2))),
-            (Key(Column(0, "word"), size),),
+            (CellKey(Column(0, "word"), size),),
             terms,
         )
     )
@@ -525,9 +527,9 @@ def test_long_lists_of_values_keep_their_codes(engine):
 def test_sums_beyond_64_bits_are_exact(engine):
     high = 2**53
     table = pa.table({"far": pa.array([float(high)] * 3000 + [-1.0])})
-    engine.prepare(table, Preparation(None, 1, (Grid("far", -high, high, 0),), KEY), "t-1")
+    engine.prepare(table, Preparation(None, 1, (StoredGrid("far", -high, high, 0),), KEY), "t-1")
     answer = engine.run(
-        Program(
+        CellSums(
             Scan("t-1"),
             ALL,
             (),
@@ -541,11 +543,11 @@ def test_sums_beyond_64_bits_are_exact(engine):
 
 def test_products_are_rounded_down_before_they_are_summed(engine):
     table = pa.table({"x": pa.array([-3.0, 0.0, 2.0, 2.0**53, None])})
-    engine.prepare(table, Preparation(None, 1, (Grid("x", -(2**53), 2**53, 0),), KEY), "t-1")
+    engine.prepare(table, Preparation(None, 1, (StoredGrid("x", -(2**53), 2**53, 0),), KEY), "t-1")
     x = Column(0, "x")
     square = Multiply(x, x)
     terms = (Total(square), Total(Divide(square, Constant(4))), Total(Divide(square, Constant(2**90))))
-    assert engine.run(Program(Scan("t-1"), ALL, (), terms)).tolist() == [
+    assert engine.run(CellSums(Scan("t-1"), ALL, (), terms)).tolist() == [
         [9 + 4 + 2**106],
         [2 + 1 + 2**104],
         [2**16],
@@ -554,17 +556,20 @@ def test_products_are_rounded_down_before_they_are_summed(engine):
 
 def test_outside_a_list_there_is_nothing(engine):
     table = pa.table({"x": pa.array([-2.0, -1.0, 0.0, 2.0, 3.0, 2.0**53, None])})
-    engine.prepare(table, Preparation(None, 1, (Grid("x", -(2**53), 2**53, 0),), KEY), "t-1")
+    engine.prepare(table, Preparation(None, 1, (StoredGrid("x", -(2**53), 2**53, 0),), KEY), "t-1")
     listed = Lookup(Column(0, "x"), (10, None, 5))
-    assert engine.run(Program(Scan("t-1"), ALL, (), (Total(listed), Present(listed)))).tolist() == [[15], [2]]
+    assert engine.run(CellSums(Scan("t-1"), ALL, (), (Total(listed), Present(listed)))).tolist() == [
+        [15],
+        [2],
+    ]
 
 
 def test_blocks_share_out_units_whatever_their_rows(engine):
     who = [i // 3 for i in range(3000)]
     table = pa.table({"who": who, "x": [1.0] * 3000})
-    engine.prepare(table, Preparation("who", 3, (Grid("x", 0, 1, 0),), KEY), "t-1")
+    engine.prepare(table, Preparation("who", 3, (StoredGrid("x", 0, 1, 0),), KEY), "t-1")
     rows, units = engine.run(
-        Program(Scan("t-1"), ALL, (Key(Block(0, 10), 10),), (Counted(), Units()))
+        CellSums(Scan("t-1"), ALL, (CellKey(UnitBlock(0, 10), 10),), (Counted(), CountedUnits()))
     ).tolist()
     assert (sum(rows), sum(units)) == (3000, 1000)
     assert rows == [3 * each for each in units]
@@ -573,22 +578,24 @@ def test_blocks_share_out_units_whatever_their_rows(engine):
 
 def test_units_are_counted_once_in_each_cell(engine):
     table = pa.table({"who": [1, 1, 1, 2, 2, 3, None], "ward": list("AABABCA")})
-    program = Program(Scan("t-1"), ALL, (Key(Column(0, "ward"), 3),), (Units(), Counted()))
-    engine.prepare(table, Preparation("who", 9, (Codes("ward", ("A", "B", "C")),), KEY), "t-1")
+    program = CellSums(Scan("t-1"), ALL, (CellKey(Column(0, "ward"), 3),), (CountedUnits(), Counted()))
+    engine.prepare(table, Preparation("who", 9, (StoredCodes("ward", ("A", "B", "C")),), KEY), "t-1")
     assert engine.run(program).tolist() == [[2, 2, 1], [3, 2, 1]]
-    assert engine.run(Program(Scan("t-1"), ALL, (), (Units(),))).tolist() == [[3]]
+    assert engine.run(CellSums(Scan("t-1"), ALL, (), (CountedUnits(),))).tolist() == [[3]]
 
 
 def test_without_a_unit_column_units_are_rows(engine):
     table = pa.table({"ward": list("AABABCA")})
-    engine.prepare(table, Preparation(None, 1, (Codes("ward", ("A", "B", "C")),), KEY), "t-1")
-    counted = engine.run(Program(Scan("t-1"), ALL, (Key(Column(0, "ward"), 3),), (Units(), Counted())))
+    engine.prepare(table, Preparation(None, 1, (StoredCodes("ward", ("A", "B", "C")),), KEY), "t-1")
+    counted = engine.run(
+        CellSums(Scan("t-1"), ALL, (CellKey(Column(0, "ward"), 3),), (CountedUnits(), Counted()))
+    )
     assert counted.tolist() == [[4, 2, 1], [4, 2, 1]]
 
 
 def test_pandas_whole_numbers_stay_the_same_person_beside_a_missing_one(engine):
-    columns = (Grid("cost", 0, 100, 0),)
-    program = Program(Scan("t-1"), ALL, (), (Counted(), Total(Column(0, "cost"))))
+    columns = (StoredGrid("cost", 0, 100, 0),)
+    program = CellSums(Scan("t-1"), ALL, (), (Counted(), Total(Column(0, "cost"))))
     answers = []
     for who in (pd.Series([7, 7, 7, 8]), pd.Series([7, 7, 7, 8, None]), pd.Series([7, "7", 7.0, 8])):
         frame = pd.DataFrame({"who": who, "cost": range(1, len(who) + 1)})
@@ -599,8 +606,8 @@ def test_pandas_whole_numbers_stay_the_same_person_beside_a_missing_one(engine):
 
 
 def test_an_erased_snapshot_answers_nothing(engine):
-    engine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (Grid("x", 0, 1, 0),), KEY), "t-1")
-    program = Program(Scan("t-1"), ALL, (), (Counted(),))
+    engine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 1, 0),), KEY), "t-1")
+    program = CellSums(Scan("t-1"), ALL, (), (Counted(),))
     assert engine.run(program).tolist() == [[1]]
     engine.erase("t-1")
     engine.erase("t-1")
@@ -609,7 +616,9 @@ def test_an_erased_snapshot_answers_nothing(engine):
 
 
 def test_a_snapshot_made_again_is_seen(engine):
-    program = Program(Scan("t-1"), ALL, (), (Counted(),))
+    program = CellSums(Scan("t-1"), ALL, (), (Counted(),))
     for rows in (1, 5):
-        engine.prepare(pa.table({"x": [1] * rows}), Preparation(None, 1, (Grid("x", 0, 1, 0),), KEY), "t-1")
+        engine.prepare(
+            pa.table({"x": [1] * rows}), Preparation(None, 1, (StoredGrid("x", 0, 1, 0),), KEY), "t-1"
+        )
         assert engine.run(program).tolist() == [[rows]]

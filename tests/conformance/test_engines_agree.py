@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from conformance.both_engines import Both
-from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
+from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid, StoredText, StoredTime
 
 KEY = b"a key of the lab"
 NAN, INF = math.nan, math.inf
@@ -116,16 +116,22 @@ def _readings(name: str) -> list[Any]:
     """Every way in which a column can be declared."""
     texts = tuple(dict.fromkeys(str(value) for value in COLUMNS[name][1] if "\n" not in str(value)))
     readings: list[Any] = [
-        Texts("x"),
-        Codes("x", ("inf", "0", "1.5", "true", *texts), 0),
-        Codes("x", ("0", "0")),
+        StoredText("x"),
+        StoredCodes("x", ("inf", "0", "1.5", "true", *texts), 0),
+        StoredCodes("x", ("0", "0")),
     ]
     if name in NUMBERS:
-        readings += [Grid("x", *grid) for grid in GRIDS] + [Grid("x", 0, 10, 0, 5)]
-        readings += [Codes("x", (0.0, -0.0, 0.5, 1.5, -1.0, 0.1, 5.0)), Codes("x", (False, True), 0)]
+        readings += [StoredGrid("x", *grid) for grid in GRIDS] + [StoredGrid("x", 0, 10, 0, 5)]
+        readings += [
+            StoredCodes("x", (0.0, -0.0, 0.5, 1.5, -1.0, 0.1, 5.0)),
+            StoredCodes("x", (False, True), 0),
+        ]
     if name in TIMES:
-        readings += [Moments("x", -719_162, 2_932_896, False), Moments("x", 0, 19_000, False, 3)]
-        readings += [Moments("x", -62_135_596_800, 253_402_300_799, True), Moments("x", -5, 5, True, -1)]
+        readings += [StoredTime("x", -719_162, 2_932_896, False), StoredTime("x", 0, 19_000, False, 3)]
+        readings += [
+            StoredTime("x", -62_135_596_800, 253_402_300_799, True),
+            StoredTime("x", -5, 5, True, -1),
+        ]
     return readings
 
 
@@ -154,7 +160,7 @@ def test_every_identifier_is_the_same_person(both: Both, name: str) -> None:
     values = [value for value in COLUMNS[name][1] if not (name == "single" and value and abs(value) > 2**53)]
     who = pa.array([draw.choice(values) for _ in range(200)], COLUMNS[name][0], from_pandas=False)
     source = pa.table({"who": who, "x": [draw.randrange(9) for _ in range(200)]})
-    both.prepare(source, Preparation("who", 3, (Grid("x", 0, 9, 0),), KEY), "t")
+    both.prepare(source, Preparation("who", 3, (StoredGrid("x", 0, 9, 0),), KEY), "t")
     duck, postgres = both.stored("t")
     assert duck == postgres
     assert duck[1]
@@ -171,7 +177,7 @@ def test_the_very_same_rows_are_kept(both: Both) -> None:
             "ward": pa.array([draw.choice("ABC") for _ in range(size)]),
         }
     )
-    columns = (Grid("x", -5, 50, -1), Texts("note"), Codes("ward", ("A", "B"), None))
+    columns = (StoredGrid("x", -5, 50, -1), StoredText("note"), StoredCodes("ward", ("A", "B"), None))
     for max_rows, constant in ((1, ()), (2, ("ward",)), (40, ("note", "x")), (5000, ())):
         both.prepare(source, Preparation("who", max_rows, columns, KEY, constant), "t")
         duck, postgres = both.stored("t")
@@ -185,7 +191,7 @@ def test_the_very_same_rows_are_kept(both: Both) -> None:
 def test_empty_and_one_row_tables(both: Both, rows: int) -> None:
     source = pa.table({"who": pa.array([1] * rows, pa.int64()), "x": pa.array([2.5] * rows, pa.float64())})
     for unit in ("who", None):
-        both.prepare(source, Preparation(unit, 2, (Grid("x", 0, 5, 0),), KEY), "t")
+        both.prepare(source, Preparation(unit, 2, (StoredGrid("x", 0, 5, 0),), KEY), "t")
         duck, postgres = both.stored("t")
         assert duck == postgres
         assert len(duck[0]) == rows
@@ -212,7 +218,7 @@ def test_random_doubles_have_one_text_and_one_grid_point(both: Both) -> None:
     source = pa.table(
         {"who": range(len(values)), "a": values, "b": values, "c": [repr(value) for value in values]}
     )
-    columns = (Texts("a"), Grid("b", -(2**52), 2**52, -20), Grid("c", -(2**52), 2**52, -20))
+    columns = (StoredText("a"), StoredGrid("b", -(2**52), 2**52, -20), StoredGrid("c", -(2**52), 2**52, -20))
     both.prepare(source, Preparation("who", 1, columns, KEY), "t")
     duck, postgres = both.stored("t")
     assert duck == postgres
@@ -236,8 +242,8 @@ def test_moments_at_random(both: Both) -> None:
             "who",
             1,
             (
-                Moments("a", *ends),
-                Moments("b", *ends),
+                StoredTime("a", *ends),
+                StoredTime("b", *ends),
             ),
             KEY,
         ),

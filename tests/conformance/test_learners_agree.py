@@ -16,14 +16,15 @@ from conformance.test_engines_agree import KEY
 from conformance.with_spark import Beside
 from sfumato.curator.catalog.domains import Numbers
 from sfumato.curator.lower.lowered_value import LoweredValue, coarsen_grid, require_number
-from sfumato.engines.program import Counted, Program, Tallies, Total
+from sfumato.engines.program import CellHistograms, CellSums, Counted, Total
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.snapshot import Codes, Grid, Preparation
-from sfumato.learn.trees.cells import bins, clipped, corner, nearest
-from sfumato.oracle.blocks import Add, Column, Constant, Either, Key, Lookup, Multiply
-from sfumato.oracle.declared import ONE, Declared, Feature, View
-from sfumato.oracle.moments import cross, gram
-from sfumato.oracle.table_features import moved, short
+from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
+from sfumato.learn.cells import clip_value, locate_bin, locate_nearest, locate_orthant
+from sfumato.oracle.blocks import Add, CellKey, Column, Constant, Either, Lookup, Multiply
+from sfumato.oracle.declared import Declared, Feature
+from sfumato.oracle.integer_rows import ONE, RowTransform
+from sfumato.oracle.moments import build_cross_block, build_gram_block
+from sfumato.oracle.table_features import centre_features, clip_source_rows
 
 A, B, Y = (Column(0, name) for name in "aby")
 C = Column(0, "c")
@@ -42,18 +43,21 @@ FEATURES = (centred(A, -(2**20), 2**20), centred(B, -(2**19), 2**20))
 TARGET = centred(Y, 0, 2**20)
 DECLARED = Declared(FEATURES, TARGET, {A: (-(2**20), 2**20), B: (-(2**19), 2**20), Y: (0, 2**20)})
 PLAIN = [
-    *gram(FEATURES, None, Fraction(1)).terms,
-    *cross(FEATURES, TARGET, None, Fraction(1)).terms,
-    corner(FEATURES, [0.1, -0.2]),
-    bins(FEATURES[0].value, [-900, 0, 17, 800]),
-    clipped(FEATURES[1].value, 300),
+    *build_gram_block(FEATURES, None, Fraction(1)).terms,
+    *build_cross_block(FEATURES, TARGET, None, Fraction(1)).terms,
+    locate_orthant(FEATURES, [0.1, -0.2]),
+    locate_bin(FEATURES[0].value, [-900, 0, 17, 800]),
+    clip_value(FEATURES[1].value, 300),
     Lookup(C, (5, -7, 11)),
 ]
 CENTRES = np.array([[-0.5, 0.1], [0.6, 0.6], [0.0, -0.7]])
-PROGRAMS: dict[str, Program | Tallies] = {
-    "plain": Program(Scan("t"), ALL, (), (Counted(), *map(Total, PLAIN))),
-    "cells": Program(
-        Scan("t"), ALL, (Key(nearest(FEATURES, CENTRES), 3), Key(C, 3)), (Counted(), *map(Total, PLAIN[:3]))
+PROGRAMS: dict[str, CellSums | CellHistograms] = {
+    "plain": CellSums(Scan("t"), ALL, (), (Counted(), *map(Total, PLAIN))),
+    "cells": CellSums(
+        Scan("t"),
+        ALL,
+        (CellKey(locate_nearest(FEATURES, CENTRES), 3), CellKey(C, 3)),
+        (Counted(), *map(Total, PLAIN[:3])),
     ),
 }
 
@@ -66,20 +70,23 @@ class Rows:
     next_at: int
 
 
-def shortened() -> Program:
+def shortened() -> CellSums:
     """Rows around a point, with a constant and a target that go with them."""
-    view = View(0.4, centre=(0.1, -0.3), one=0.3, target_centre=0.2, target_reach=0.5)
+    view = RowTransform(0.4, centre=(0.1, -0.3), one=0.3, target_centre=0.2, target_reach=0.5)
     source: Any = Rows(Scan("t"), 1)
-    rows, declared = short(source, moved(DECLARED, view), view.length, view.target_reach)
+    rows, declared = clip_source_rows(source, centre_features(DECLARED, view), view.length, view.target_reach)
     target: Any = declared.target
     vector: Any = [declared.one, *declared.features]
-    terms = [*gram(vector, declared.norm, Fraction(1)).terms, *cross(vector, target, 1, Fraction(1)).terms]
-    return Program(rows.rows, ALL, (), tuple(map(Total, terms)))
+    terms = [
+        *build_gram_block(vector, declared.norm, Fraction(1)).terms,
+        *build_cross_block(vector, target, 1, Fraction(1)).terms,
+    ]
+    return CellSums(rows.rows, ALL, (), tuple(map(Total, terms)))
 
 
 PROGRAMS["shortened"] = shortened()
-PROGRAMS["tallies"] = Tallies(
-    Scan("t"), ALL, (Key(C, 3),), tuple(Add(each.value, Constant(each.bound)) for each in FEATURES), 8193
+PROGRAMS["tallies"] = CellHistograms(
+    Scan("t"), ALL, (CellKey(C, 3),), tuple(Add(each.value, Constant(each.bound)) for each in FEATURES), 8193
 )
 
 
@@ -93,10 +100,10 @@ def table() -> pa.Table:
 
 def prepared() -> Preparation:
     grids = (
-        Grid("a", -(2**20), 2**20, -20),
-        Grid("b", -(2**19), 2**20, -20),
-        Grid("y", 0, 2**20, -20),
-        Codes("c", (0.0, 1.0, 2.0)),
+        StoredGrid("a", -(2**20), 2**20, -20),
+        StoredGrid("b", -(2**19), 2**20, -20),
+        StoredGrid("y", 0, 2**20, -20),
+        StoredCodes("c", (0.0, 1.0, 2.0)),
     )
     return Preparation(None, 1, grids, KEY)
 

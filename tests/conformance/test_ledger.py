@@ -13,7 +13,7 @@ import pytest
 from tests.conformance.stores import KINDS, Store, store_of
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError, UsageError
-from sfumato.ledger import Charge, Charged, Entry, Ledger, PostgresLedger, Released, replay
+from sfumato.ledger import Charge, Charged, Entry, Ledger, PostgresLedger, Released, replay_entries
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
 
 if TYPE_CHECKING:
@@ -31,20 +31,20 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    """Without patience: what is not there at once is refused at once."""
-    with closing(store.create(patience=0)) as ledger:
+    """Without waiting: what is not there at once is refused at once."""
+    with closing(store.create(timeout=0)) as ledger:
         ledger.open_account(PEOPLE, Budget(1))
         yield ledger
 
 
-def digest(name: str) -> str:
+def hash_text(name: str) -> str:
     return sha256(name.encode()).hexdigest()
 
 
 def ask(
     name: str, cost: Cost = HUNDREDTH, key: str | None = None, accounts: tuple[str, ...] = (PEOPLE,)
 ) -> Charge:
-    return Charge(accounts, cost, digest(name), {"table": "visits"}, key)
+    return Charge(accounts, cost, hash_text(name), {"table": "visits"}, key)
 
 
 def charge(ledger: Ledger, question: Charge) -> Charged:
@@ -71,7 +71,7 @@ def test_a_population_is_opened_once_and_for_ever(ledger: Ledger) -> None:
     for change in (ledger.open_account, ledger.grant):
         with pytest.raises(PolicyError, match="SF-L201"):
             change(PEOPLE, Budget(2))
-    assert ledger.budget(PEOPLE) == Budget(1)
+    assert ledger.read_budget(PEOPLE) == Budget(1)
 
 
 def test_a_quota_is_set_anew_and_what_was_spent_stays_spent(ledger: Ledger) -> None:
@@ -87,7 +87,7 @@ def test_a_quota_is_set_anew_and_what_was_spent_stays_spent(ledger: Ledger) -> N
     ledger.grant(ADA, Budget(0.01))
     with pytest.raises(BudgetError, match=r"ε = 0 of 0\.01 for ada on patient_id"):
         ledger.charge(ask("d", accounts=(PEOPLE, ADA)))
-    assert (ledger.budget(ADA), ledger.spent(ADA).pure) == (Budget(0.01), 3 * 10**10)
+    assert (ledger.read_budget(ADA), ledger.read_spent(ADA).pure) == (Budget(0.01), 3 * 10**10)
     with pytest.raises(PolicyError, match="SF-L201"):
         ledger.open_account(ADA, Budget(1))
 
@@ -95,11 +95,11 @@ def test_a_quota_is_set_anew_and_what_was_spent_stays_spent(ledger: Ledger) -> N
 def test_accounts_are_listed_by_name_with_exact_totals(ledger: Ledger) -> None:
     ledger.grant(ADA, Budget(1))
     ledger.open_account("population:a", Budget(3))
-    assert ledger.accounts() == ("population:a", PEOPLE, ADA)
-    assert ledger.spent(PEOPLE) == NOTHING
+    assert ledger.list_accounts() == ("population:a", PEOPLE, ADA)
+    assert ledger.read_spent(PEOPLE) == NOTHING
     charge(ledger, ask("q", accounts=(ADA, PEOPLE)))
-    assert ledger.spent(PEOPLE) == ledger.spent(ADA) == HUNDREDTH
-    assert ledger.spent("population:a") == NOTHING
+    assert ledger.read_spent(PEOPLE) == ledger.read_spent(ADA) == HUNDREDTH
+    assert ledger.read_spent("population:a") == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_an_unknown_account_pays_nothing_and_neither_do_the_others(
 ) -> None:
     with pytest.raises(PolicyError, match=code):
         ledger.charge(ask("q", accounts=(PEOPLE, account)))
-    for look in (ledger.budget, ledger.spent):
+    for look in (ledger.read_budget, ledger.read_spent):
         with pytest.raises(PolicyError, match=code):
             look(account)
-    assert ledger.spent(PEOPLE) == NOTHING
+    assert ledger.read_spent(PEOPLE) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -124,21 +124,21 @@ def test_a_name_that_cannot_be_kept_is_refused(ledger: Ledger, name: str) -> Non
     for change in (ledger.open_account, ledger.grant):
         with pytest.raises(UsageError, match="SF-L30"):
             change(name, Budget(1))
-    assert ledger.accounts() == (PEOPLE,)
+    assert ledger.list_accounts() == (PEOPLE,)
 
 
 def test_all_accounts_pay_or_none(ledger: Ledger) -> None:
     ledger.grant(ADA, Budget(0.005))
     with pytest.raises(BudgetError, match="SF-B102"):
         ledger.charge(ask("q", accounts=(PEOPLE, ADA)))
-    assert (ledger.spent(PEOPLE), ledger.verify().charges) == (NOTHING, 0)
+    assert (ledger.read_spent(PEOPLE), ledger.verify().charges) == (NOTHING, 0)
 
 
 def test_totals_beyond_any_machine_integer_are_exact(ledger: Ledger) -> None:
     huge = Cost(10**40, (10**40,) * 12, 0)
     ledger.open_account("population:huge", Budget(2**99))
     charge(ledger, ask("q", cost=huge, accounts=("population:huge",)))
-    assert ledger.spent("population:huge") == huge
+    assert ledger.read_spent("population:huge") == huge
 
 
 # ---- the same question, the same key ---------------------------------------------------------------------
@@ -147,9 +147,13 @@ def test_totals_beyond_any_machine_integer_are_exact(ledger: Ledger) -> None:
 def test_a_question_released_before_is_free(ledger: Ledger) -> None:
     first = answer(ledger, ask("q"))
     again = ledger.charge(ask("q"))
-    assert again == Released(first.seq, first.head, NOTHING, "42", replayed=True) == ledger.find(digest("q"))
+    assert (
+        again
+        == Released(first.seq, first.head, NOTHING, "42", replayed=True)
+        == ledger.find_release(hash_text("q"))
+    )
     assert (first.replayed, first.cost) == (False, HUNDREDTH)
-    assert ledger.spent(PEOPLE) == HUNDREDTH
+    assert ledger.read_spent(PEOPLE) == HUNDREDTH
 
 
 def test_who_has_no_account_is_not_shown_what_others_paid_for(ledger: Ledger) -> None:
@@ -163,16 +167,16 @@ def test_who_has_no_account_is_not_shown_what_others_paid_for(ledger: Ledger) ->
 
 def test_a_question_never_released_is_not_found_and_charged_again(ledger: Ledger) -> None:
     first, second = charge(ledger, ask("q")), charge(ledger, ask("q"))
-    assert ledger.find(digest("q")) is None
+    assert ledger.find_release(hash_text("q")) is None
     assert first.seq != second.seq
-    assert ledger.spent(PEOPLE) == HUNDREDTH + HUNDREDTH
+    assert ledger.read_spent(PEOPLE) == HUNDREDTH + HUNDREDTH
 
 
 def test_the_first_answer_kept_is_the_answer_for_ever(ledger: Ledger) -> None:
     first, second = charge(ledger, ask("q")), charge(ledger, ask("q"))
     ledger.release(second, "second charge, first answer")
     ledger.release(first, "first charge, second answer")
-    found = ledger.find(digest("q"))
+    found = ledger.find_release(hash_text("q"))
     assert found is not None
     assert (found.seq, found.answer) == (second.seq, "second charge, first answer")
 
@@ -245,7 +249,7 @@ def test_a_charge_is_answered_once(ledger: Ledger) -> None:
     ledger.release(charged, "once")
     with pytest.raises(LedgerError, match="SF-L109"):
         ledger.release(charged, "twice")
-    assert ledger.find(digest("q")).answer == "once"  # type: ignore[union-attr]
+    assert ledger.find_release(hash_text("q")).answer == "once"  # type: ignore[union-attr]
 
 
 def test_a_charge_of_another_ledger_is_not_answered(ledger: Ledger) -> None:
@@ -264,7 +268,7 @@ def test_an_answer_is_kept_to_the_letter(store: Store, ledger: Ledger, text: str
     answer(ledger, ask("q"), text)
     ledger.close()
     with closing(store.open()) as reopened:
-        assert reopened.find(digest("q")).answer == text  # type: ignore[union-attr]
+        assert reopened.find_release(hash_text("q")).answer == text  # type: ignore[union-attr]
 
 
 def test_a_zero_character_is_kept_or_refused_and_harms_nothing_else(ledger: Ledger) -> None:
@@ -284,8 +288,8 @@ def test_half_a_character_is_refused_everywhere(ledger: Ledger, call: str) -> No
     calls: dict[str, Callable[[], object]] = {
         "key": lambda: ledger.charge(ask("q", key=half)),
         "answer": lambda: answer(ledger, ask("q"), half),
-        "find": lambda: ledger.find(half),
-        "spent": lambda: ledger.spent(half),
+        "find": lambda: ledger.find_release(half),
+        "spent": lambda: ledger.read_spent(half),
     }
     with pytest.raises(UsageError, match="SF-L305"):
         calls[call]()
@@ -310,7 +314,7 @@ def test_an_export_can_be_checked_without_our_code(ledger: Ledger) -> None:
         spent += body["cost"]["pure"] if entry["kind"] == "charge" else 0
         charges += [body["charge"]] if entry["kind"] == "release" else []
     assert head == ledger.verify().head
-    assert spent == ledger.spent(PEOPLE).pure
+    assert spent == ledger.read_spent(PEOPLE).pure
     assert charges == [2, 4, 6]
 
 
@@ -321,8 +325,8 @@ def test_an_export_gives_no_answer_away(ledger: Ledger) -> None:
         ledger.release(charged, "[[42]]")
     exported = io.StringIO()
     ledger.export(exported)
-    assert digest("[[42]]") not in exported.getvalue()
-    bodies = [json.loads(entry.body) for entry in ledger.entries() if entry.kind == "release"]
+    assert hash_text("[[42]]") not in exported.getvalue()
+    bodies = [json.loads(entry.body) for entry in ledger.read_entries() if entry.kind == "release"]
     assert [set(body) for body in bodies] == [{"charge", "commitment", "at"}] * 2
     assert bodies[0]["commitment"] != bodies[1]["commitment"]
 
@@ -332,13 +336,13 @@ def test_an_export_can_be_read_back(ledger: Ledger) -> None:
     exported = io.StringIO()
     ledger.export(exported)
     entries = [Entry.from_json(line) for line in exported.getvalue().splitlines()]
-    assert entries == list(ledger.entries())
-    assert replay(entries).verified() == ledger.verify()
+    assert entries == list(ledger.read_entries())
+    assert replay_entries(entries).summarize() == ledger.verify()
 
 
 def test_a_receipt_names_an_entry_of_the_chain(ledger: Ledger) -> None:
     released = answer(ledger, ask("q"))
-    heads = {entry.hash: entry for entry in ledger.entries()}
+    heads = {entry.hash: entry for entry in ledger.read_entries()}
     assert json.loads(heads[released.head].body)["charge"] == released.seq
 
 
@@ -346,7 +350,7 @@ def test_the_entries_are_one_chain_over_many_pages(ledger: Ledger, monkeypatch: 
     monkeypatch.setattr("sfumato.ledger.tables.PAGE", 2)
     for number in range(7):
         charge(ledger, ask(str(number)))
-    assert [entry.seq for entry in ledger.entries()] == list(range(1, 9))
+    assert [entry.seq for entry in ledger.read_entries()] == list(range(1, 9))
     assert ledger.verify().entries == 8
 
 
@@ -355,10 +359,10 @@ def test_what_others_wrote_meanwhile_is_taken_in_over_many_pages(
 ) -> None:
     monkeypatch.setattr("sfumato.ledger.tables.PAGE", 2)
     for others in (1, 2, 3, 4, 5, 6):
-        with closing(store.open(patience=0)) as other:
+        with closing(store.open(timeout=0)) as other:
             for number in range(others):
                 charge(other, ask(f"{others} {number}"))
         if others % 2:
             charge(ledger, ask(f"after {others}"))
-        assert ledger.spent(PEOPLE) == HUNDREDTH * count(ledger)[0]
+        assert ledger.read_spent(PEOPLE) == HUNDREDTH * count(ledger)[0]
     assert count(ledger) == (24, 0)

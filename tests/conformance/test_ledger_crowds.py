@@ -20,7 +20,7 @@ import pytest
 from tests.conformance.stores import KINDS, Store, store_of
 
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.ledger import Charge, Charged, Ledger, Released, steps, transaction
+from sfumato.ledger import Charge, Charged, Ledger, Released, failpoints, transaction
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -41,18 +41,18 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    """Without patience: what is not there at once is refused at once."""
-    with closing(store.create(patience=0)) as ledger:
+    """Without waiting: what is not there at once is refused at once."""
+    with closing(store.create(timeout=0)) as ledger:
         ledger.open_account(PEOPLE, Budget(1))
         yield ledger
 
 
-def digest(name: str) -> str:
+def hash_text(name: str) -> str:
     return sha256(name.encode()).hexdigest()
 
 
 def ask(name: str, key: str | None = None) -> Charge:
-    return Charge((PEOPLE,), HUNDREDTH, digest(name), {"table": "visits"}, key)
+    return Charge((PEOPLE,), HUNDREDTH, hash_text(name), {"table": "visits"}, key)
 
 
 def charge(ledger: Ledger, question: Charge) -> Charged:
@@ -85,7 +85,7 @@ def spend_until_refused(ledger: Ledger, me: int) -> int:
 
 def test_eight_threads_get_exactly_what_one_budget_allows(store: Store, ledger: Ledger) -> None:
     granted: Counter[int] = Counter()
-    with closing(store.open(patience=60)) as shared:
+    with closing(store.open(timeout=60)) as shared:
 
         def work(me: int) -> None:
             granted[me] = spend_until_refused(shared, me)
@@ -96,12 +96,12 @@ def test_eight_threads_get_exactly_what_one_budget_allows(store: Store, ledger: 
         for thread in threads:
             thread.join()
     assert granted.total() == count(ledger)[0] == 100
-    assert ledger.spent(PEOPLE).pure == 10**12
+    assert ledger.read_spent(PEOPLE).pure == 10**12
 
 
 def test_eight_threads_with_one_key_share_one_charge(store: Store, ledger: Ledger) -> None:
     answers: list[str] = []
-    with closing(store.open(patience=60)) as shared:
+    with closing(store.open(timeout=60)) as shared:
 
         def work() -> None:
             got = shared.charge(ask("q", key="k"))
@@ -134,13 +134,13 @@ def outcome(pid: int) -> int:
 
 def test_sixteen_processes_get_exactly_what_one_budget_allows(store: Store, ledger: Ledger) -> None:
     def work(me: int) -> int:
-        return spend_until_refused(store.open(patience=120), me)
+        return spend_until_refused(store.open(timeout=120), me)
 
     children = [in_child(partial(work, me)) for me in range(16)]
     granted = [outcome(child) for child in children]
     assert 255 not in granted
     assert sum(granted) == count(ledger)[0] == 100
-    assert ledger.spent(PEOPLE).pure == 10**12
+    assert ledger.read_spent(PEOPLE).pure == 10**12
 
 
 # ---- sudden death ----------------------------------------------------------------------------------------
@@ -166,7 +166,9 @@ def live(ledger: Ledger, number: int) -> None:
     """All that can happen to a ledger, once."""
     ledger.open_account(f"population:{number}", Budget(1))
     ledger.grant(f"quota:{number}:ada", Budget(1))
-    asked = Charge((PEOPLE,), MILLIONTH, digest(f"question {number}"), {"table": "visits"}, f"key {number}")
+    asked = Charge(
+        (PEOPLE,), MILLIONTH, hash_text(f"question {number}"), {"table": "visits"}, f"key {number}"
+    )
     answer(ledger, asked)
 
 
@@ -176,7 +178,7 @@ def test_kill_nine_at_every_step(store: Store, ledger: Ledger, step: str, rounds
     """What the step says is kept is kept, nothing else is, and the next one goes on."""
 
     def die(number: int) -> int:
-        steps.step = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == step else None
+        failpoints.reach = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == step else None
         live(store.open(), number)
         return 0
 
@@ -184,10 +186,12 @@ def test_kill_nine_at_every_step(store: Store, ledger: Ledger, step: str, rounds
     for number in range(rounds):
         assert outcome(in_child(partial(die, number))) == -signal.SIGKILL
         assert count(ledger) == ((number + 1) * charges, (number + 1) * releases)
-    assert len(ledger.accounts()) == 1 + rounds * accounts
-    assert ledger.spent(PEOPLE).pure == rounds * charges * 10**6
-    with closing(store.open(patience=0)) as reopened:
-        answered = [reopened.find(digest(f"question {number}")) is not None for number in range(rounds)]
+    assert len(ledger.list_accounts()) == 1 + rounds * accounts
+    assert ledger.read_spent(PEOPLE).pure == rounds * charges * 10**6
+    with closing(store.open(timeout=0)) as reopened:
+        answered = [
+            reopened.find_release(hash_text(f"question {number}")) is not None for number in range(rounds)
+        ]
         assert answered == [releases == 1] * rounds
         if charges > releases:
             with pytest.raises(LedgerError, match="SF-L107"):
@@ -200,9 +204,9 @@ def test_kill_nine_at_every_step(store: Store, ledger: Ledger, step: str, rounds
 
 def ask_for_ever(store: Store, me: int, tell: int) -> int:
     """Each receipt is told as soon as it is held."""
-    ledger = store.open(patience=120)
+    ledger = store.open(timeout=120)
     for number in range(10**6):
-        charged = ledger.charge(Charge((PEOPLE,), MILLIONTH, digest(f"{me}: {number}"), {}))
+        charged = ledger.charge(Charge((PEOPLE,), MILLIONTH, hash_text(f"{me}: {number}"), {}))
         assert isinstance(charged, Charged)
         os.write(tell, f"{charged.head}\n{ledger.release(charged, 'x').head}\n".encode())
     return 0
@@ -225,15 +229,15 @@ def test_random_deaths_lose_nothing_that_was_told(store: Store, ledger: Ledger, 
             with suppress(BlockingIOError):
                 told += os.read(reads, 1 << 20)
     assert ends == {-signal.SIGKILL}
-    kept = {each.hash for each in ledger.entries()}
+    kept = {each.hash for each in ledger.read_entries()}
     assert {line for line in told.decode().split("\n") if len(line) == 64} <= kept
     verified = ledger.verify()
     assert verified.releases <= verified.charges
-    assert ledger.spent(PEOPLE).pure == verified.charges * 10**6
+    assert ledger.read_spent(PEOPLE).pure == verified.charges * 10**6
 
 
 def test_fifty_threads_with_one_key_get_one_charge_and_the_same_bytes(store: Store, ledger: Ledger) -> None:
-    with closing(store.open(patience=120)) as shared:
+    with closing(store.open(timeout=120)) as shared:
 
         def work(me: int) -> str:
             got = shared.charge(ask("q", key="k"))
@@ -249,7 +253,7 @@ def test_fifty_processes_with_one_key_get_one_charge_and_the_same_bytes(
     store: Store, ledger: Ledger, tmp_path: Path
 ) -> None:
     def work(me: int) -> int:
-        mine = store.open(patience=120)
+        mine = store.open(timeout=120)
         got = mine.charge(ask("q", key="k"))
         released = mine.release(got, f"by {me}") if isinstance(got, Charged) else got
         (tmp_path / f"{me}").write_text(released.answer)
@@ -270,13 +274,13 @@ def test_a_clock_that_is_ten_years_off_changes_nothing(
     def shifted() -> str:
         return (datetime.now(UTC) + timedelta(days=365 * years)).isoformat(timespec="seconds")
 
-    monkeypatch.setattr(transaction, "now", shifted)
+    monkeypatch.setattr(transaction, "read_clock", shifted)
     answer(ledger, ask("on another day"))
     monkeypatch.undo()
     answer(ledger, ask("today"))
     with closing(store.open()) as reopened:
         assert reopened.verify().entries == 7
-        assert ledger.find(digest("on another day")).answer == "42"  # type: ignore[union-attr]
+        assert ledger.find_release(hash_text("on another day")).answer == "42"  # type: ignore[union-attr]
         assert isinstance(reopened.charge(ask("on another day")), Released)
 
 
@@ -287,7 +291,7 @@ def test_sixteen_processes_with_two_hundred_attempts_each(store: Store) -> None:
         ledger.open_account(PEOPLE, Budget(10))
 
     def work(me: int) -> int:
-        mine, granted = store.open(patience=300), 0
+        mine, granted = store.open(timeout=300), 0
         for number in range(200):
             with suppress(BudgetError):
                 mine.charge(ask(f"{me}: {number}"))
@@ -298,4 +302,4 @@ def test_sixteen_processes_with_two_hundred_attempts_each(store: Store) -> None:
     assert 255 not in granted
     with closing(store.open()) as ledger:
         assert sum(granted) == count(ledger)[0] == 1000
-        assert ledger.spent(PEOPLE).pure == 10**13
+        assert ledger.read_spent(PEOPLE).pure == 10**13

@@ -160,7 +160,7 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
         self.store = store_of(self.kind, self.folder, durable=False)
-        self.ledger: StoredLedger = self.store.create(patience=0)  # type: ignore[assignment]
+        self.ledger: StoredLedger = self.store.create(timeout=0)  # type: ignore[assignment]
         self.reference = Reference()
         self.steps = 0
 
@@ -187,7 +187,7 @@ class LedgerMachine(RuleBasedStateMachine):
         key=st.sampled_from([None, None, "k", "l", "m"]),
     )
     def charge(self, accounts: set[str], cost: Cost, request: str, key: str | None) -> None:
-        charge = Charge(tuple(accounts), cost, digest(request), {"table": "t"}, key)
+        charge = Charge(tuple(accounts), cost, hash_text(request), {"table": "t"}, key)
         expected = self.reference.charge(charge)
         got: list[Charged | Released] = []
         assert said(lambda: got.append(self.ledger.charge(charge))) in (expected, "done")
@@ -206,7 +206,7 @@ class LedgerMachine(RuleBasedStateMachine):
         number=st.integers(1, 6),
     )
     def reserve(self, accounts: set[str], cost: Cost, request: str, key: str | None, number: int) -> None:
-        charge = Charge(tuple(accounts), cost, digest(request), {"table": "t"}, key)
+        charge = Charge(tuple(accounts), cost, hash_text(request), {"table": "t"}, key)
         expected = self.reference.charge(charge, number)
         got: list[Reserved | Released] = []
         assert said(lambda: got.append(self.ledger.reserve(charge, number))) in (expected, "done")
@@ -228,7 +228,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def charge_together(self, data: st.DataObject) -> None:
         """Threads that share a commit, in an order that is known."""
         asked = data.draw(st.lists(CROWD, min_size=self.crowd // 2, max_size=self.crowd))
-        charges = [Charge((name,), cost, digest(request), {}, key) for name, cost, request, key in asked]
+        charges = [Charge((name,), cost, hash_text(request), {}, key) for name, cost, request, key in asked]
         expected = [self.expect(charge) for charge in charges]
         got = [outcome(partial(self.settle, *each)) for each in zip(charges, self.lead(charges), strict=True)]
         for mine, (charge, told) in zip(expected, zip(charges, got, strict=True), strict=True):
@@ -250,14 +250,14 @@ class LedgerMachine(RuleBasedStateMachine):
         return self.reference.asked[-1]
 
     def lead(self, charges: list[Charge]) -> list[Job[Any]]:
-        group = self.ledger._database.group
+        group = self.ledger._database.queue
         jobs = [Job("charge", partial(charge_in, charge)) for charge in charges]
         group._queue.extend(jobs)
         self.ledger._lead()
         return jobs
 
     def settle(self, charge: Charge, job: Job[Any]) -> object:
-        return self.ledger._settled(charge, job.result())
+        return self.ledger._settle(charge, job.take_result())
 
     @precondition(lambda self: self.reference.reserved())
     @rule(data=st.data(), number=st.integers(1, 4))
@@ -273,7 +273,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
         asked, reserved = data.draw(st.sampled_from(self.reference.reserved()))
-        assert self.ledger.give_back(reserved) == self.reference.give_back(asked, reserved.each)
+        assert self.ledger.give_back(reserved) == self.reference.give_back(asked, reserved.step_cost)
 
     @precondition(lambda self: self.reference.asked)
     @rule(data=st.data())
@@ -292,17 +292,17 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.ledger.close()
-        self.ledger = self.store.open(patience=0)
+        self.ledger = self.store.open(timeout=0)
 
     @rule(request=st.sampled_from("pqrs"))
     def find(self, request: str) -> None:
-        found, kept = self.ledger.find(digest(request)), self.reference.kept(digest(request))
+        found, kept = self.ledger.find_release(hash_text(request)), self.reference.kept(hash_text(request))
         assert (found and found.answer) == (kept and kept.answer)
 
     @precondition(lambda self: self.steps % self.opens == 0)
     @rule()
     def ask_a_second_reader(self) -> None:
-        with closing(self.store.open(patience=0)) as other:
+        with closing(self.store.open(timeout=0)) as other:
             assert other.verify() == self.ledger.verify()
 
     @invariant()
@@ -316,9 +316,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def accounts_agree(self) -> None:
         reference, ledger = self.reference, self.ledger
-        assert ledger.accounts() == tuple(sorted(reference.opened))
-        assert {name: ledger.spent(name) for name in reference.opened} == reference.spent
-        assert {name: ledger.budget(name) for name in reference.opened} == reference.budgets
+        assert ledger.list_accounts() == tuple(sorted(reference.opened))
+        assert {name: ledger.read_spent(name) for name in reference.opened} == reference.spent
+        assert {name: ledger.read_budget(name) for name in reference.opened} == reference.budgets
 
     def all_entries_agree(self) -> None:
         reference, verified = self.reference, self.ledger.verify()
@@ -348,7 +348,7 @@ def charge_in(charge: Charge, transaction: Transaction) -> object:
     return transaction.charge(charge)
 
 
-def digest(name: str) -> str:
+def hash_text(name: str) -> str:
     return sha256(name.encode()).hexdigest()
 
 

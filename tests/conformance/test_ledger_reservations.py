@@ -17,7 +17,7 @@ import pytest
 from tests.conformance.stores import KINDS, Store, store_of
 
 from sfumato.errors import BudgetError, LedgerError, PolicyError, UsageError
-from sfumato.ledger import Charge, Ledger, Released, Reserved, steps
+from sfumato.ledger import Charge, Ledger, Released, Reserved, failpoints
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Iterator[Ledger]:
-    with closing(store.create(patience=0)) as ledger:
+    with closing(store.create(timeout=0)) as ledger:
         ledger.open_account(PEOPLE, Budget(1, 1e-6))
         ledger.grant(ADA, Budget(0.8))
         yield ledger
@@ -56,8 +56,8 @@ def reserve(ledger: Ledger, number: int = 10, name: str = "run", **asked: object
 
 def test_all_steps_are_paid_for_at_once(ledger: Ledger) -> None:
     reserved = reserve(ledger, 30)
-    assert (reserved.cost, reserved.each, reserved.steps) == (HUNDREDTH * 30, HUNDREDTH, 30)
-    assert ledger.spent(PEOPLE) == ledger.spent(ADA) == HUNDREDTH * 30
+    assert (reserved.cost, reserved.step_cost, reserved.steps) == (HUNDREDTH * 30, HUNDREDTH, 30)
+    assert ledger.read_spent(PEOPLE) == ledger.read_spent(ADA) == HUNDREDTH * 30
     with pytest.raises(BudgetError, match=r"SF-B102[^🙂]*asked +ε = 0\.51\n +left +ε = 0\.5 "):
         ledger.reserve(ask("another"), 51)
     assert reserve(ledger, 50, "another").steps == 50
@@ -66,11 +66,11 @@ def test_all_steps_are_paid_for_at_once(ledger: Ledger) -> None:
 def test_steps_are_drawn_in_turn_and_no_more_than_there_are(ledger: Ledger, store: Store) -> None:
     reserved = reserve(ledger)
     assert [ledger.draw(reserved), ledger.draw(reserved, 4)] == [1, 5]
-    with closing(store.open(patience=0)) as other:
+    with closing(store.open(timeout=0)) as other:
         assert other.draw(reserved, 5) == 10
     with pytest.raises(LedgerError, match=r"SF-L119[^🙂]*left +0\n"):
         ledger.draw(reserved)
-    assert ledger.spent(PEOPLE) == HUNDREDTH * 10
+    assert ledger.read_spent(PEOPLE) == HUNDREDTH * 10
     assert ledger.verify().entries == 6
 
 
@@ -78,7 +78,7 @@ def test_what_was_never_begun_comes_back_once_and_cannot_be_begun_after(ledger: 
     reserved = reserve(ledger)
     ledger.draw(reserved, 3)
     assert ledger.give_back(reserved) == HUNDREDTH * 7
-    assert ledger.spent(PEOPLE) == ledger.spent(ADA) == HUNDREDTH * 3
+    assert ledger.read_spent(PEOPLE) == ledger.read_spent(ADA) == HUNDREDTH * 3
     assert ledger.give_back(reserved) == NOTHING
     with pytest.raises(LedgerError, match="SF-L119"):
         ledger.draw(reserved)
@@ -96,7 +96,7 @@ def test_nothing_comes_back_after_an_answer(ledger: Ledger) -> None:
     assert ledger.give_back(reserved) == NOTHING
     with pytest.raises(LedgerError, match="SF-L119"):
         ledger.draw(reserved)
-    assert ledger.spent(PEOPLE) == HUNDREDTH * 10
+    assert ledger.read_spent(PEOPLE) == HUNDREDTH * 10
 
 
 def test_without_a_step_there_is_no_answer(ledger: Ledger) -> None:
@@ -106,7 +106,7 @@ def test_without_a_step_there_is_no_answer(ledger: Ledger) -> None:
         with pytest.raises(LedgerError, match="SF-L118"):
             ledger.release(reserved, "a model")
         ledger.give_back(reserved)
-    assert ledger.spent(PEOPLE) == NOTHING
+    assert ledger.read_spent(PEOPLE) == NOTHING
     assert (ledger.verify().charges, ledger.verify().releases) == (1, 0)
 
 
@@ -117,8 +117,8 @@ def test_no_pure_epsilon_once_is_none_for_ever(ledger: Ledger) -> None:
     assert isinstance(reserved, Reserved)
     ledger.draw(reserved, 2)
     ledger.give_back(reserved)
-    assert ledger.spent(PEOPLE) == ROUGH * 2
-    assert ledger.spent(PEOPLE).pure is None
+    assert ledger.read_spent(PEOPLE) == ROUGH * 2
+    assert ledger.read_spent(PEOPLE).pure is None
 
 
 def test_a_key_and_a_request_mean_what_they_mean_to_a_charge(ledger: Ledger) -> None:
@@ -142,8 +142,8 @@ def test_a_plain_charge_is_no_reservation_and_a_forged_one_is_refused(ledger: Le
     for other in (forged, replace(reserved, head="0" * 64), replace(reserved, accounts=(PEOPLE,))):
         with pytest.raises(LedgerError, match="SF-L109"):
             ledger.give_back(other)
-    assert ledger.give_back(replace(reserved, each=HUNDREDTH * 9, steps=99)) == HUNDREDTH * 10
-    assert ledger.spent(PEOPLE) == HUNDREDTH
+    assert ledger.give_back(replace(reserved, step_cost=HUNDREDTH * 9, steps=99)) == HUNDREDTH * 10
+    assert ledger.read_spent(PEOPLE) == HUNDREDTH
 
 
 @pytest.mark.parametrize("number", [0, -1, True, 1.0, 10**9 + 1])
@@ -155,7 +155,7 @@ def test_steps_are_whole_numbers(ledger: Ledger, number: int) -> None:
 
 
 def test_the_verifier_that_is_not_ours_agrees(ledger: Ledger) -> None:
-    check = runpy.run_path(str(VERIFIER))["check"]
+    check = runpy.run_path(str(VERIFIER))["check_export"]
     first, second = reserve(ledger, 20), reserve(ledger, 30, "second")
     ledger.draw(first, 7)
     ledger.draw(second)
@@ -165,8 +165,8 @@ def test_the_verifier_that_is_not_ours_agrees(ledger: Ledger) -> None:
     ledger.export(exported)
     lines = exported.getvalue().splitlines()
     assert check(lines, [], None) == str(ledger.verify())
-    for entry in ledger.entries():
-        assert entry.summary()
+    for entry in ledger.read_entries():
+        assert entry.summarize()
 
 
 # ---- sudden death ------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_kill_nine_returns_nothing_by_itself(store: Store, step: str, rounds: in
         ledger.open_account(PEOPLE, Budget(1000))
 
     def run(number: int) -> None:
-        steps.step = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == step else None
+        failpoints.reach = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == step else None
         mine = store.open()
         charge = Charge((PEOPLE,), HUNDREDTH, sha256(f"run {number}".encode()).hexdigest(), {})
         reserved = mine.reserve(charge, 10)
@@ -214,7 +214,7 @@ def test_kill_nine_returns_nothing_by_itself(store: Store, step: str, rounds: in
     for number in range(rounds):
         assert in_child(lambda number=number: run(number)) == -signal.SIGKILL
     paid, _ = DEATHS[step]
-    with closing(store.open(patience=0)) as ledger:
-        assert ledger.spent(PEOPLE) == HUNDREDTH * (paid * rounds) if paid else NOTHING
-        drawn = [entry for entry in ledger.entries() if entry.kind == "draw"]
+    with closing(store.open(timeout=0)) as ledger:
+        assert ledger.read_spent(PEOPLE) == HUNDREDTH * (paid * rounds) if paid else NOTHING
+        drawn = [entry for entry in ledger.read_entries() if entry.kind == "draw"]
         assert len(drawn) == rounds * (DEATHS[step][1] > 0)

@@ -16,7 +16,7 @@ from tests.conformance import servers
 
 from sfumato.errors import LedgerError, PolicyError, UsageError
 from sfumato.ledger import Charge, Charged, PostgresLedger, Released, transaction
-from sfumato.ledger.postgres.database import ServerDatabase
+from sfumato.ledger.postgres.database import PostgresDatabase
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def schema(server: Server, request: pytest.FixtureRequest) -> str:
     name = "s" + sha256(request.node.name.encode()).hexdigest()[:12]
-    with closing(PostgresLedger.create(server.address, schema=name, patience=10)) as ledger:
+    with closing(PostgresLedger.create(server.address, schema=name, timeout=10)) as ledger:
         ledger.open_account(PEOPLE, Budget(4))
     return name
 
@@ -64,7 +64,7 @@ def ask_until(done: threading.Event, address: str, schema: str, me: int, told: l
     while not done.is_set():
         with (
             suppress(LedgerError),
-            closing(PostgresLedger.open(address, schema=schema, patience=10)) as ledger,
+            closing(PostgresLedger.open(address, schema=schema, timeout=10)) as ledger,
         ):
             while not done.is_set():
                 charged = ledger.charge(ask(f"{me}: {len(told)} {time.monotonic_ns()}"))
@@ -97,10 +97,10 @@ def test_a_server_that_dies_under_load_loses_nothing_that_was_told(
         thread.join()
     print(f"recovered in {max(spans):.1f} s at most")
     with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
-        verified, kept = ledger.verify(), {entry.hash for entry in ledger.entries()}
+        verified, kept = ledger.verify(), {entry.hash for entry in ledger.read_entries()}
         assert len(told) > deaths
         assert set(told) <= kept
-        assert ledger.spent(PEOPLE).pure == verified.charges * 10**6
+        assert ledger.read_spent(PEOPLE).pure == verified.charges * 10**6
 
 
 def test_entries_can_only_be_added(server: Server, schema: str) -> None:
@@ -117,7 +117,7 @@ def test_a_writer_may_charge_and_nothing_more(server: Server) -> None:
     tamper(server, "public", "CREATE ROLE clerk LOGIN")
     PostgresLedger.create(server.address, schema="clerks", writer="clerk").close()
     address = server.address.replace("user=postgres", "user=clerk")
-    with closing(PostgresLedger.open(address, schema="clerks", patience=5)) as ledger:
+    with closing(PostgresLedger.open(address, schema="clerks", timeout=5)) as ledger:
         ledger.open_account(PEOPLE, Budget(1))
         charged = ledger.charge(ask("q"))
         assert isinstance(charged, Charged)
@@ -191,7 +191,7 @@ def test_a_schema_is_made_once_and_only_opened_where_it_is(server: Server, schem
 
 
 def test_a_server_that_is_away_is_told(server: Server, schema: str) -> None:
-    with closing(PostgresLedger.open(server.address, schema=schema, patience=1)) as ledger:
+    with closing(PostgresLedger.open(server.address, schema=schema, timeout=1)) as ledger:
         server.kill()
         try:
             with pytest.raises(LedgerError, match="SF-L106"):
@@ -206,15 +206,15 @@ def test_a_server_that_is_away_is_told(server: Server, schema: str) -> None:
 def test_receipts_need_a_key(server: Server, schema: str) -> None:
     with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
         with pytest.raises(UsageError, match="SF-L310"):
-            ledger.receipt()
-        assert ledger.holds(ledger.verify().head) == 1
+            ledger.sign_receipt()
+        assert ledger.find_entry(ledger.verify().head) == 1
 
 
 def test_what_is_remembered_is_made_sure_of(server: Server, schema: str) -> None:
     """Two who write in turns, each with a memory of how things were, are as one."""
     with (
-        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as one,
-        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as other,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=10)) as one,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=10)) as other,
     ):
         for number in range(6):
             assert isinstance(one.charge(keyed(f"alone {number}")), Charged)
@@ -235,7 +235,7 @@ def test_what_is_remembered_is_made_sure_of(server: Server, schema: str) -> None
         with pytest.raises(LedgerError, match="SF-L109"):
             one.release(mine, "44")
         assert one.charge(keyed("mine")) == other.charge(keyed("mine"))
-        assert one.spent(PEOPLE) == other.spent(PEOPLE) == MILLIONTH * 11
+        assert one.read_spent(PEOPLE) == other.read_spent(PEOPLE) == MILLIONTH * 11
         assert other.verify().charges == 11
 
 
@@ -257,21 +257,23 @@ def losing(send: Callable[[], Any]) -> Any:
 def test_a_commit_whose_word_was_lost_is_looked_up(server: Server, schema: str, trips: int) -> None:
     """It counts once, whether it took one trip or two, since someone else had written."""
     with (
-        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as ledger,
-        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as other,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=10)) as ledger,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=10)) as other,
     ):
         writer = ledger if trips == 1 else other
         for number in range(3):
             writer.charge(ask(f"before {number}"))
-        database = cast(ServerDatabase, ledger._database)
-        written = database._written
+        database = cast(PostgresDatabase, ledger._database)
+        written = database._count_written
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(database, "_written", lambda send, all_: written(lambda: losing(send), all_))
+            patched.setattr(
+                database, "_count_written", lambda send, all_: written(lambda: losing(send), all_)
+            )
             charged = ledger.charge(keyed("lost"))
         assert isinstance(charged, Charged)
         ledger.release(charged, "42")
         assert ledger.verify().charges == 4
-        assert ledger.spent(PEOPLE) == other.spent(PEOPLE) == MILLIONTH * 4
+        assert ledger.read_spent(PEOPLE) == other.read_spent(PEOPLE) == MILLIONTH * 4
 
 
 def test_another_s_charge_that_says_the_same_is_not_taken_for_one_s_own(
@@ -280,20 +282,22 @@ def test_another_s_charge_that_says_the_same_is_not_taken_for_one_s_own(
     """The same question after the same entry in the same second: else one charge would have two answers."""
     import psycopg
 
-    monkeypatch.setattr(transaction, "now", lambda: "2026-01-01T00:00:00+00:00")
+    monkeypatch.setattr(transaction, "read_clock", lambda: "2026-01-01T00:00:00+00:00")
     with (
-        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as ledger,
-        closing(PostgresLedger.open(server.address, schema=schema, patience=10)) as other,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=10)) as ledger,
+        closing(PostgresLedger.open(server.address, schema=schema, timeout=10)) as other,
     ):
-        database = cast(ServerDatabase, ledger._database)
-        written = database._written
+        database = cast(PostgresDatabase, ledger._database)
+        written = database._count_written
 
         def never_sent(send: Callable[[], Any]) -> Any:
             other.charge(ask("the same"))
             raise psycopg.OperationalError("gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr(database, "_written", lambda send, all_: written(lambda: never_sent(send), all_))
+            patched.setattr(
+                database, "_count_written", lambda send, all_: written(lambda: never_sent(send), all_)
+            )
             with pytest.raises(LedgerError, match="SF-L106"):
                 ledger.charge(ask("the same"))
         assert ledger.verify().charges == 1

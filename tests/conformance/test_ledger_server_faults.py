@@ -20,7 +20,7 @@ import pytest
 from tests.conformance import servers
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import Charge, Charged, PostgresLedger, Released, Reserved, Verified, receipts
+from sfumato.ledger import Charge, Charged, PostgresLedger, Released, Reserved, Verified, receipts, signing
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ PEOPLE, ADA = "population:patient_id", "quota:patient_id:ada"
 MILLIONTH = price(Pure(Fraction(1, 10**6)))
 
 
-def digest(name: str) -> str:
+def hash_text(name: str) -> str:
     return sha256(name.encode()).hexdigest()
 
 
 def ask(name: str, **more: Any) -> Charge:
-    return Charge((PEOPLE,), MILLIONTH, digest(name), {"table": "visits"}, **more)
+    return Charge((PEOPLE,), MILLIONTH, hash_text(name), {"table": "visits"}, **more)
 
 
 # ---- a failing disk ----------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def ask_until(
     """Each receipt is told once it is held. Opened anew when in doubt."""
     while not done.is_set():
         try:
-            with closing(PostgresLedger.open(address, schema=schema, patience=5)) as ledger:
+            with closing(PostgresLedger.open(address, schema=schema, timeout=5)) as ledger:
                 while not done.is_set():
                     charged = ledger.charge(ask(f"{me}: {len(told)} {time.monotonic_ns()}"))
                     assert isinstance(charged, Charged)
@@ -97,7 +97,7 @@ def healed(server: Server) -> None:
     """Accepting again: by itself after an error, or by hand where it gave up."""
     for _ in range(200):
         with suppress(LedgerError):
-            PostgresLedger.open(server.address, schema="probe", patience=2).close()
+            PostgresLedger.open(server.address, schema="probe", timeout=2).close()
             return
         with suppress(subprocess.CalledProcessError):
             server.start()
@@ -119,10 +119,10 @@ def test_a_server_whose_disk_fails(
     failing: tuple[Server, Callable[[str], None]], fault: str, rounds: int
 ) -> None:
     server, arm = failing
-    schema = f"s{digest(f'{fault} {rounds}')[:12]}"
+    schema = f"s{hash_text(f'{fault} {rounds}')[:12]}"
     with suppress(Exception):
         PostgresLedger.create(server.address, schema="probe").close()
-    with closing(PostgresLedger.create(server.address, schema=schema, patience=10)) as ledger:
+    with closing(PostgresLedger.create(server.address, schema=schema, timeout=10)) as ledger:
         ledger.open_account(PEOPLE, Budget(4))
     done, told, said = threading.Event(), list[str](), set[str]()
     arguments = [(done, server.address, schema, me, told, said) for me in range(3)]
@@ -142,9 +142,9 @@ def test_a_server_whose_disk_fails(
     for thread in work:
         thread.join()
     with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
-        verified, kept = ledger.verify(), {entry.hash for entry in ledger.entries()}
+        verified, kept = ledger.verify(), {entry.hash for entry in ledger.read_entries()}
         assert set(told) <= kept
-        assert ledger.spent(PEOPLE).pure == verified.charges * 10**6
+        assert ledger.read_spent(PEOPLE).pure == verified.charges * 10**6
         assert verified.releases <= verified.charges
     assert said
     assert said <= {"SF-L104", "SF-L105", "SF-L106", "SF-L108", "SF-L120"}
@@ -165,7 +165,7 @@ def schema() -> str:
 
 
 def fill(schema: str) -> PostgresLedger:
-    ledger = PostgresLedger.create(servers.running().address, schema=schema, patience=5)
+    ledger = PostgresLedger.create(servers.running().address, schema=schema, timeout=5)
     ledger.open_account(PEOPLE, Budget(4, 1e-7))
     ledger.grant(ADA, Budget(1))
     for name in ("first", "second"):
@@ -191,7 +191,7 @@ def flipped(value: Any, chance: random.Random) -> Any:
 def opened(schema: str, before: Verified) -> str:
     """The code of the refusal, or nothing where the ledger says what it said."""
     try:
-        with closing(PostgresLedger.open(servers.running().address, schema=schema, patience=5)) as ledger:
+        with closing(PostgresLedger.open(servers.running().address, schema=schema, timeout=5)) as ledger:
             assert ledger.verify() == before
     except LedgerError as refusal:
         return refusal.code
@@ -235,7 +235,7 @@ def test_an_old_dump_put_back_is_told_by_a_receipt_and_by_whoever_lives(schema: 
     pytest.importorskip("cryptography", reason="signatures come with the receipts extra")
     server, key, dump = servers.running(), tmp_path / "key", tmp_path / "dump.sql"
     fill(schema).close()
-    receipts.Key(key).make()
+    signing.SigningKey(key).create()
     copied = subprocess.run(
         [shutil.which("pg_dump", path=server.programs) or "pg_dump", "-n", schema, server.address],
         check=True,
@@ -243,8 +243,8 @@ def test_an_old_dump_put_back_is_told_by_a_receipt_and_by_whoever_lives(schema: 
         text=True,
     )
     dump.write_text(copied.stdout)
-    with closing(PostgresLedger.open(server.address, schema=schema, key=key, patience=5)) as alive:
-        old = alive.receipt()
+    with closing(PostgresLedger.open(server.address, schema=schema, key=key, timeout=5)) as alive:
+        old = alive.sign_receipt()
         charged = alive.charge(ask("after the dump"))
         assert isinstance(charged, Charged)
         new = alive.release(charged, "42").signed
@@ -253,9 +253,9 @@ def test_an_old_dump_put_back_is_told_by_a_receipt_and_by_whoever_lives(schema: 
         with pytest.raises(LedgerError, match="SF-L112"):
             alive.charge(ask("to whoever lives"))
     with closing(PostgresLedger.open(server.address, schema=schema, key=key)) as restored:
-        assert receipts.check(restored, old.to_json()).signed == "signed by this ledger"
+        assert receipts.check_receipt(restored, old.to_json()).signed == "signed by this ledger"
         with pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed by this ledger"):
-            receipts.check(restored, new.to_json())
+            receipts.check_receipt(restored, new.to_json())
         assert isinstance(restored.charge(ask("first")), Released)
 
 

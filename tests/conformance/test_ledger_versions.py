@@ -35,7 +35,7 @@ HEADS = {
 _numbers = count()
 
 
-def digest(name: str) -> str:
+def hash_text(name: str) -> str:
     return sha256(name.encode()).hexdigest()
 
 
@@ -78,15 +78,15 @@ def old(request: pytest.FixtureRequest, tmp_path: Path, version: int) -> Old:
 
 
 def ask(name: str) -> Charge:
-    return Charge((PEOPLE, ADA), price(Pure(Fraction(1, 10))), digest(name), {"table": "visits"})
+    return Charge((PEOPLE, ADA), price(Pure(Fraction(1, 10))), hash_text(name), {"table": "visits"})
 
 
 def test_an_old_ledger_goes_on_where_it_was(old: Old, version: int) -> None:
     open_it, _ = old
     with closing(open_it()) as ledger:
         verified = ledger.verify()
-        assert (verified.entries, verified.head, ledger.spent(PEOPLE).pure) == HEADS[version]
-        kept = ledger.find(digest("first"))
+        assert (verified.entries, verified.head, ledger.read_spent(PEOPLE).pure) == HEADS[version]
+        kept = ledger.find_release(hash_text("first"))
         assert kept is not None
         assert kept.answer == "answer to first\nin two lines"
         assert isinstance(ledger.charge(ask("second")), Released)
@@ -94,12 +94,12 @@ def test_an_old_ledger_goes_on_where_it_was(old: Old, version: int) -> None:
         assert isinstance(reserved, Reserved)
         ledger.draw(reserved, 2)
         ledger.give_back(reserved)
-        identity = ledger.identity()
+        identity = ledger.read_identity()
     with closing(open_it()) as ledger:
         entries, head, _ = HEADS[version]
         assert ledger.verify().entries == entries + 3
-        assert ledger.identity() == identity != ""
-        assert list(ledger.entries())[entries - 1].hash == head
+        assert ledger.read_identity() == identity != ""
+        assert list(ledger.read_entries())[entries - 1].hash == head
         with pytest.raises(PolicyError, match="SF-L204"):
             ledger.charge(replace(ask("another"), key="key of first"))
 
@@ -110,7 +110,7 @@ def test_two_ledgers_have_two_identities(tmp_path: Path) -> None:
     found = []
     for name in "ab":
         with closing(old_sqlite(tmp_path / name, 1)[0]()) as ledger:
-            found.append(ledger.identity())
+            found.append(ledger.read_identity())
     assert len(set(found)) == 2
 
 
@@ -150,7 +150,7 @@ def test_death_before_the_end_leaves_the_old_ledger(old: Old, version: int) -> N
     open_it, _ = old
     pid = os.fork()
     if pid == 0:
-        tables.check = lambda db: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,return-value]
+        tables.check_tables = lambda db: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,return-value]
         open_it()
         os._exit(255)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL

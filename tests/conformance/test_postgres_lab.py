@@ -16,7 +16,7 @@ import sfumato as sf
 from conformance.both_engines import load
 from sfumato.cli.main import main
 from sfumato.engines.postgres import PostgresEngine
-from sfumato.engines.program import Counted, Program
+from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 
@@ -72,7 +72,7 @@ def test_the_password_is_in_one_file_that_only_the_owner_reads(lab: sf.Lab, sour
 
 def test_a_lab_opened_again_knows_where_its_tables_are(lab: sf.Lab, source: str) -> None:
     lab.register("visits", source, **SAID)
-    program = Program(Scan("visits-1"), ALL, (), (Counted(),))
+    program = CellSums(Scan("visits-1"), ALL, (), (Counted(),))
     assert sf.open(lab.folder).engine.run(program).tolist() == [[5]]
 
 
@@ -190,7 +190,7 @@ def test_answering_cannot_write(lab: sf.Lab, source: str, monkeypatch: pytest.Mo
     from sfumato.engines.postgres import run
 
     lab.register("visits", source, **SAID)
-    program = Program(Scan("visits-1"), ALL, (), (Counted(),))
+    program = CellSums(Scan("visits-1"), ALL, (), (Counted(),))
     engine = lab.engine._engine(source.partition("#")[0])
     assert isinstance(engine, PostgresEngine)
     monkeypatch.setattr(run, "compile_program", lambda *_: f"CREATE TABLE {engine.schema}.more (x INTEGER)")

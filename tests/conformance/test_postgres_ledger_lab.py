@@ -150,7 +150,7 @@ def test_an_empty_ledger_made_for_a_writer_is_taken_over(tmp_path: Path) -> None
     lab.register("visits", VISITS, **SAID)
     lab.session().sql(COUNT).release(epsilon=0.5)
     assert lab.ledger.verify().releases == 1
-    with pytest.raises(UsageError, match=r"SF-L304.*another lab's"):
+    with pytest.raises(UsageError, match=r"SF-L304.*another lab"):
         sf.create(tmp_path / "second", ledger=url(role, schema))
 
 

@@ -17,11 +17,10 @@ from conformance.generate import ask, ask_sizes
 from conformance.worlds import World, make
 from sfumato.curator.lower import expressions
 from sfumato.curator.lower.functions import FUNCTIONS
-from sfumato.curator.plan.plan import Plan
-from sfumato.engines.program import Counted, Keyed, People, Program, Tally
-from sfumato.engines.rows import ALL, Bounded, Largest, PerUnit, Scan, Sizes, Smallest, Total
+from sfumato.curator.plan.plan import QuestionPlan
+from sfumato.engines.program import CellHistogram, CellSums, Counted, KeyedSums, UnitFigures
+from sfumato.engines.rows import ALL, Bounded, Largest, PerUnit, Scan, Smallest, Total, UnitSizes
 from sfumato.engines.values import (
-    Block,
     Column,
     Constant,
     Folded,
@@ -32,6 +31,7 @@ from sfumato.engines.values import (
     Multiply,
     Not,
     Spelled,
+    UnitBlock,
 )
 from sfumato.errors import PolicyError
 from sfumato.queries.sql import parse_question
@@ -57,7 +57,7 @@ class Asking:
         assert duck == postgres, (about, program)
 
 
-def _plans(world: World, draw: random.Random, number: int) -> Iterator[tuple[str, Plan]]:
+def _plans(world: World, draw: random.Random, number: int) -> Iterator[tuple[str, QuestionPlan]]:
     for i in range(number):
         try:
             case = ask_sizes(draw) if i % 40 == 39 else ask(draw)
@@ -70,7 +70,7 @@ def _drawn(node: Any) -> bool:
     """Whether a block is used: where rows are units, blocks are drawn anew by every engine."""
     if isinstance(node, tuple):
         return any(map(_drawn, node))
-    return isinstance(node, Block) or (
+    return isinstance(node, UnitBlock) or (
         is_dataclass(node) and any(_drawn(getattr(node, each.name)) for each in fields(node))
     )
 
@@ -145,29 +145,31 @@ def test_every_function_means_the_same(
 AT = Scan("visits-1", 0)
 NOTE, COST, BORN = Column(0, "note"), Column(0, "cost"), Column(0, "born")
 RARE = (
-    Keyed(AT, ALL, (NOTE,), (Counted(), Total(COST))),
-    Keyed(AT, ALL, (Folded(NOTE, upper=True), Column(0, "ward")), (Counted(),)),
-    Keyed(AT, Spelled(NOTE, ("", "\0", "ß")), (NOTE,), ()),
-    Program(AT, Spelled(NOTE, ("\0",)), (), (Counted(),)),
-    Program(AT, Matches(NOTE, "\0%"), (), (Counted(),)),
-    Program(AT, Not(Matches(NOTE, "%\\")), (), (Counted(),)),
-    Program(AT, ALL, (), (Total(Constant(2**62)), Total(Lookup(Column(0, "ward"), (2**62, None, -(2**62)))))),
-    Program(
+    KeyedSums(AT, ALL, (NOTE,), (Counted(), Total(COST))),
+    KeyedSums(AT, ALL, (Folded(NOTE, upper=True), Column(0, "ward")), (Counted(),)),
+    KeyedSums(AT, Spelled(NOTE, ("", "\0", "ß")), (NOTE,), ()),
+    CellSums(AT, Spelled(NOTE, ("\0",)), (), (Counted(),)),
+    CellSums(AT, Matches(NOTE, "\0%"), (), (Counted(),)),
+    CellSums(AT, Not(Matches(NOTE, "%\\")), (), (Counted(),)),
+    CellSums(
+        AT, ALL, (), (Total(Constant(2**62)), Total(Lookup(Column(0, "ward"), (2**62, None, -(2**62)))))
+    ),
+    CellSums(
         AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(-(2**40))), (1,))), Total(Lookup(COST, (7, 8))))
     ),
-    Program(AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(2**20)), (1, 2))),)),
-    Program(AT, ALL, (), (Total(Block(0, 50)), Total(Block(0, 7)))),
-    Tally(AT, ALL, (), Length(NOTE), 1001),
-    Tally(AT, Missing(NOTE), (), Length(NOTE), 1001),
-    People(AT, ALL, (Counted(), Total(COST), Smallest(COST), Largest(BORN))),
-    Program(Sizes("visits-1", 0), ALL, (), (Counted(), Total(Column(0, "rows")))),
-    Keyed(
+    CellSums(AT, ALL, (), (Total(Lookup(Multiply(COST, Constant(2**20)), (1, 2))),)),
+    CellSums(AT, ALL, (), (Total(UnitBlock(0, 50)), Total(UnitBlock(0, 7)))),
+    CellHistogram(AT, ALL, (), Length(NOTE), 1001),
+    CellHistogram(AT, Missing(NOTE), (), Length(NOTE), 1001),
+    UnitFigures(AT, ALL, (Counted(), Total(COST), Smallest(COST), Largest(BORN))),
+    CellSums(UnitSizes("visits-1", 0), ALL, (), (Counted(), Total(Column(0, "rows")))),
+    KeyedSums(
         Bounded(PerUnit(AT, ALL, (NOTE,), (Counted(), Smallest(COST)), 1), ALL, (Column(1, "k0"),), 2, 1),
         ALL,
         (Column(1, "k0"),),
         (Total(Column(1, "f0")), Total(Column(1, "f1"))),
     ),
-    Keyed(Bounded(AT, ALL, (NOTE,), 2, 1), ALL, (NOTE,), (Total(COST),)),
+    KeyedSums(Bounded(AT, ALL, (NOTE,), 2, 1), ALL, (NOTE,), (Total(COST),)),
 )
 
 

@@ -24,8 +24,9 @@ import pytest
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.reference import Reference
 from conformance.worlds import World, make, sizes, stored
-from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods, start_of_period
-from sfumato.curator.plan.plan import Plan
+from sfumato.curator.catalog.calendar import start_of_period
+from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
+from sfumato.curator.plan.plan import QuestionPlan
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import (
     MINIMUM_SHARE,
@@ -38,7 +39,7 @@ from sfumato.curator.question.measurement import (
     SumOf,
     VarianceOf,
 )
-from sfumato.engines.program import Tallied
+from sfumato.engines.program import HistogramCounts
 from sfumato.engines.rows import Bounded, Scan
 from sfumato.errors import PolicyError
 
@@ -69,7 +70,7 @@ class Read:
 
 def _questions(
     read: Read, draw: random.Random, number: int, tried: Counter[str]
-) -> Iterator[tuple[Asked, Plan]]:
+) -> Iterator[tuple[Asked, QuestionPlan]]:
     for i in range(number):
         try:
             case = ask_sizes(draw) if i % 40 == 39 else ask(draw)
@@ -93,13 +94,13 @@ def _answered(found: Any) -> Any:
     """What an engine answers, as the reference says it."""
     if isinstance(found, np.ndarray):
         return found.tolist()
-    if isinstance(found, Tallied):
+    if isinstance(found, HistogramCounts):
         return found.triplets().tolist()
     sums = zip(found.keys, found.units.tolist(), *found.sums.tolist(), strict=True)
     return {key: tuple(numbers) for key, *numbers in sums}
 
 
-def _same_integers(read: Read, plan: Plan, case: Asked, tried: Counter[str]) -> None:
+def _same_integers(read: Read, plan: QuestionPlan, case: Asked, tried: Counter[str]) -> None:
     for step in plan.steps:
         if _ties(step.program.rows):
             continue
@@ -138,7 +139,7 @@ def _moment(value: date) -> datetime:
 class Cell:
     """What is known of one cell: exact sums by their terms, and tallies by the quantiles they answer."""
 
-    plan: Plan
+    plan: QuestionPlan
     sums: list[int]
     tallies: list[dict[int, int]]
     exact: bool
@@ -220,12 +221,12 @@ def _at_share(values: list[int], share: Fraction, domain: Any) -> float:
 class Cells:
     """Every cell by what its keys stand for; one that is not there is empty."""
 
-    plan: Plan
+    plan: QuestionPlan
     exact: bool
     known: dict[tuple[Any, ...], Cell]
 
     @classmethod
-    def of(cls, read: Read, plan: Plan, exact: bool) -> Cells:
+    def of(cls, read: Read, plan: QuestionPlan, exact: bool) -> Cells:
         domains = [key.domain for key in plan.resolved.keys]
         if any(isinstance(step, DiscoveredKeys) for step in plan.steps):
             found = _answered(read.world.engine.run(plan.steps[0].program))
@@ -259,7 +260,7 @@ def _named(domains: list[Any], key: Any) -> tuple[Any, ...]:
     return tuple(_shown(domain, value) for domain, value in zip(domains, key, strict=True))
 
 
-def _answers(read: Read, plan: Plan) -> tuple[np.ndarray, list[dict[int, dict[int, int]]]]:
+def _answers(read: Read, plan: QuestionPlan) -> tuple[np.ndarray, list[dict[int, dict[int, int]]]]:
     """Exact sums, a row a term; and for each choice the tally of each cell."""
     sums, tallies = np.zeros((0, plan.resolved.cells), dtype=object), []
     for step in plan.steps:
@@ -271,14 +272,14 @@ def _answers(read: Read, plan: Plan) -> tuple[np.ndarray, list[dict[int, dict[in
     return sums, tallies
 
 
-def _tally(exact: Tallied) -> dict[int, dict[int, int]]:
+def _tally(exact: HistogramCounts) -> dict[int, dict[int, int]]:
     found: dict[int, dict[int, int]] = {}
     for cell, place, n in exact.triplets().T.tolist():
         found.setdefault(cell, {})[place] = n
     return found
 
 
-def _same_as_plain(read: Read, plan: Plan, case: Asked, tried: Counter[str]) -> None:
+def _same_as_plain(read: Read, plan: QuestionPlan, case: Asked, tried: Counter[str]) -> None:
     cells, aggregates = Cells.of(read, plan, case.exact), [output.shows for output in plan.question.outputs]
     keys = case.keys
     told = {
@@ -307,7 +308,7 @@ def _compare(cell: Cell, aggregate: Any, number: Any, case: Asked, names: Any, t
 
 # ---- what is promised --------------------------------------------------------------------------------------
 
-Check = Callable[[Read, Plan, Asked, Counter[str]], None]
+Check = Callable[[Read, QuestionPlan, Asked, Counter[str]], None]
 
 
 def _run(

@@ -23,9 +23,9 @@ from conformance.with_spark import Beside
 from conformance.worlds import World, make
 from sfumato.curator.lower import expressions
 from sfumato.curator.lower.functions import FUNCTIONS
-from sfumato.engines.program import Program
+from sfumato.engines.program import CellSums
 from sfumato.engines.rows import ALL, Total
-from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
+from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid, StoredText, StoredTime
 from sfumato.engines.values import Column, Constant, Divide, Multiply
 from sfumato.errors import UsageError
 from sfumato.queries.sql import parse_question
@@ -75,7 +75,7 @@ def test_every_identifier_is_the_same_person(beside: Beside, name: str) -> None:
     draw = random.Random(1)
     who = _identifiers(name, draw)
     source = pa.table({"who": who, "x": [draw.randrange(9) for _ in range(200)]})
-    beside.prepare(source, Preparation("who", 3, (Grid("x", 0, 9, 0),), KEY), "t")
+    beside.prepare(source, Preparation("who", 3, (StoredGrid("x", 0, 9, 0),), KEY), "t")
     assert _alike(beside)[1]
 
 
@@ -91,7 +91,7 @@ def _mixed(size: int) -> pa.Table:
     )
 
 
-MIXED = (Grid("x", -5, 50, -1), Texts("note"), Codes("ward", ("A", "B"), None))
+MIXED = (StoredGrid("x", -5, 50, -1), StoredText("note"), StoredCodes("ward", ("A", "B"), None))
 
 
 @pytest.mark.parametrize(("max_rows", "constant"), [(1, ()), (40, ("note", "x"))])
@@ -109,7 +109,7 @@ def test_every_row_is_kept_where_rows_are_units(beside: Beside) -> None:
 def test_empty_and_one_row_tables(beside: Beside, rows: int) -> None:
     source = pa.table({"who": pa.array([1] * rows, pa.int64()), "x": pa.array([2.5] * rows, pa.float64())})
     for unit in ("who", None):
-        beside.prepare(source, Preparation(unit, 2, (Grid("x", 0, 5, 0),), KEY), "t")
+        beside.prepare(source, Preparation(unit, 2, (StoredGrid("x", 0, 5, 0),), KEY), "t")
         assert len(_alike(beside)[0]) == rows
 
 
@@ -140,12 +140,12 @@ def test_random_doubles_and_moments_have_one_text_and_one_grid_point(beside: Bes
     )
     fine, ends = (-(2**52), 2**52, -20), (-(2**40), 2**40, True)
     columns = (
-        Texts("a"),
-        Grid("b", *fine),
-        Grid("c", *fine),
-        Moments("d", *ends),
-        Moments("e", *ends),
-        Texts("f"),
+        StoredText("a"),
+        StoredGrid("b", *fine),
+        StoredGrid("c", *fine),
+        StoredTime("d", *ends),
+        StoredTime("e", *ends),
+        StoredText("f"),
     )
     beside.prepare(source, Preparation("who", 1, columns, KEY), "t")
     assert _alike(beside)[0]
@@ -225,11 +225,11 @@ def test_every_function_means_the_same(asking: Asking, monkeypatch: pytest.Monke
 COST = Column(0, "cost")
 
 
-def _divisions() -> Program:
+def _divisions() -> CellSums:
     """Quotients beyond 32 digits, and divisors of up to 120 bits."""
     large = Multiply(COST, Constant(2**90))
     divisors = (1, 2, 3, 7, 10**6 - 1, 10**6, 10**6 + 1, 2**60, 2**119 - 1, 2**120)
-    return Program(questions.AT, ALL, (), tuple(Total(Divide(large, Constant(each))) for each in divisors))
+    return CellSums(questions.AT, ALL, (), tuple(Total(Divide(large, Constant(each))) for each in divisors))
 
 
 def test_what_questions_seldom_ask(asking: Asking) -> None:

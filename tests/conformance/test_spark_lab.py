@@ -17,15 +17,14 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.main import main
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.engines import spark as engine
-from sfumato.engines.program import Counted, Program
+from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.spark import SparkEngine, connection
-from sfumato.engines.spark.connection import own_session
-from sfumato.engines.spark.java import shimmed
-from sfumato.engines.spark.run import written
+from sfumato.engines.spark import SparkEngine, connection, hosting
+from sfumato.engines.spark.connection import open_own_session
+from sfumato.engines.spark.java import make_shim
+from sfumato.engines.spark.run import write_sql
 from sfumato.errors import PolicyError, SfumatoError
 from sfumato.queries.sql import parse_question
 
@@ -35,7 +34,7 @@ SAID: dict[str, Any] = {
     "columns": {"cost": sf.between(0, 10), "ward": sf.one_of("A", "B")},
     "budget": sf.Budget(epsilon=1000),
 }
-COUNT = Program(Scan("visits-1"), ALL, (), (Counted(),))
+COUNT = CellSums(Scan("visits-1"), ALL, (), (Counted(),))
 
 
 @pytest.fixture
@@ -54,9 +53,9 @@ def in_tables(spark: Any) -> Iterator[str]:
     """A schema that the steward's session is told to keep snapshots in."""
     schema = f"kept_{secrets.token_hex(4)}"
     spark.sql(f"CREATE SCHEMA {schema}")
-    spark.conf.set(engine.SETTING, f"spark_catalog.{schema}")
+    spark.conf.set(hosting.SETTING, f"spark_catalog.{schema}")
     yield schema
-    spark.conf.unset(engine.SETTING)
+    spark.conf.unset(hosting.SETTING)
 
 
 def test_a_question_is_answered_by_spark(lab: sf.Lab, frame: Any) -> None:
@@ -88,7 +87,7 @@ def test_snapshots_are_tables_where_the_steward_says_so(
     frame.createOrReplaceTempView("visits_here")
     lab.register("visits", "spark:visits_here", **SAID)
     assert _tables(spark, in_tables) == 3
-    spark.conf.unset(engine.SETTING)
+    spark.conf.unset(hosting.SETTING)
     assert sf.open(lab.folder).engine.run(COUNT).tolist() == [[5]]
     assert not list((lab.folder / "snapshots").glob("*"))
     lab.drop("visits")
@@ -166,11 +165,11 @@ def test_settings_of_the_steward_change_nothing(lab: sf.Lab, spark: Any) -> None
 def test_a_cluster_needs_a_schema_for_snapshots(
     lab: sf.Lab, frame: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    away = {"spark.master": "k8s://https://cluster", engine.SETTING: None}
-    monkeypatch.setattr(engine, "setting", lambda session, name: away[name])
+    away = {"spark.master": "k8s://https://cluster", hosting.SETTING: None}
+    monkeypatch.setattr(hosting, "read_setting", lambda session, name: away[name])
     refusal = _refusal(lab, frame)
     assert refusal.code == "SF-C215"
-    assert engine.SETTING in refusal.facts["try"]
+    assert hosting.SETTING in refusal.facts["try"]
 
 
 def test_a_question_past_its_time_is_ended_and_stays_charged(
@@ -226,12 +225,12 @@ def _exchanges(session: Any, sql: str) -> int:
 def test_the_plan_has_no_exchange_that_the_plain_question_lacks(lab: sf.Lab, frame: Any, spark: Any) -> None:
     frame.createOrReplaceTempView("visits")
     lab.register("visits", frame, **SAID)
-    own = own_session(spark)
+    own = open_own_session(spark)
     spark_engine = lab.engine._engine("spark:")
     assert isinstance(spark_engine, SparkEngine)
     for sql in PLAIN:
-        for step in plan(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps:
-            ours = _exchanges(own, written(step.program, own, spark_engine.place))
+        for step in plan_question(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps:
+            ours = _exchanges(own, write_sql(step.program, own, spark_engine.place))
             assert 0 < ours <= _exchanges(spark, sql), sql
 
 
@@ -243,7 +242,9 @@ def test_the_shim_leaves_one_module_out_and_nothing_else(tmp_path: Path) -> None
     java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     java.chmod(0o700)
     told = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "--add-modules=java.sql", "", "*"]
-    ran = subprocess.run([shimmed(java) / "bin" / "java", *told], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [make_shim(java) / "bin" / "java", *told], capture_output=True, text=True, check=True
+    )
     assert ran.stdout.splitlines() == ["-Xmx1g", "a b", "--add-modules=java.sql", "", "*"]
 
 

@@ -30,7 +30,8 @@ from sfumato.curator.catalog.columns import (
     text,
 )
 from sfumato.curator.catalog.public_facts import count_public_facts
-from sfumato.curator.plan.plan import Plan, ResolvedQuestion, priced
+from sfumato.curator.plan.plan import QuestionPlan, price_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.privacy.neighbours import Neighbours
@@ -208,8 +209,8 @@ class World:
     def engine(self) -> DuckDBEngine:
         return DuckDBEngine(self.folder / "whole", threads=1)
 
-    def plan(self, question: Question) -> Plan:
-        return priced(ResolvedQuestion(self.tables.__getitem__, question), SPEND)
+    def plan(self, question: Question) -> QuestionPlan:
+        return price_question(ResolvedQuestion(self.tables.__getitem__, question), SPEND)
 
     def decoded(self) -> duckdb.DuckDBPyConnection:
         """The bounded data as ordinary numbers, dates and texts, for anyone's SQL."""

@@ -293,7 +293,7 @@ class Watch:
 
     def _state(self) -> list[str]:
         files = len(list(self.outside.rglob("*")))
-        return [str(files), *(str(lab.ledger.spent("population:patients")) for lab in self.labs)]
+        return [str(files), *(str(lab.ledger.read_spent("population:patients")) for lab in self.labs)]
 
 
 def _planned(lab: sf.Lab, ask: Ask) -> Planned | Exception:

@@ -79,10 +79,10 @@ def test_an_answer_is_not_refined_by_other_rows(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, pa.table({"pid": [1, 2], "x": [9, 9]}), 1, {"x": sf.between(0, 9, step=1)})
     first = lab.session().sql("SELECT SUM(x) AS s FROM v").release(epsilon=1)
     lab.advance("v", pa.table({"pid": [1], "x": [1]}))
-    before = lab.ledger.spent("population:pid")
+    before = lab.ledger.read_spent("population:pid")
     with pytest.raises(PolicyError, match="SF-C136"):
         first.refine(epsilon=1)
-    assert lab.ledger.spent("population:pid") == before
+    assert lab.ledger.read_spent("population:pid") == before
 
 
 def test_the_most_frequent_is_named_by_the_list_that_it_was_chosen_from(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_parts_that_share_people_say_what_they_cost_together(tmp_path: Path) -> 
     parts = lab.session().table("v").partition("w").agg(n=sf.count())
     assert "ε = 1, 4 times" in str(parts.quote(epsilon=1))
     assert parts.release(epsilon=1)["A"].receipt.charged == "ε = 1, 4 times"
-    assert lab.ledger.spent("population:pid").pure == 4 * 10**12
+    assert lab.ledger.read_spent("population:pid").pure == 4 * 10**12
 
 
 def test_blocks_of_units_are_refused_before_they_are_charged(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_blocks_of_units_are_refused_before_they_are_charged(tmp_path: Path) -> 
 def test_a_grid_that_nobody_declared_is_named(tmp_path: Path, promise: Any, named: bool) -> None:
     lab = lab_of(tmp_path, pa.table({"pid": [1], "x": [20]}), 1, {"x": promise})
     quoted = str(lab.session().sql("SELECT SUM(x) AS s FROM v").quote(epsilon=1))
-    assert ("numbers count in steps" in quoted) is named
+    assert ("Numbers count in steps" in quoted) is named
 
 
 def test_a_column_that_a_left_join_may_leave_empty_is_not_the_one_it_was_joined_by(tmp_path: Path) -> None:

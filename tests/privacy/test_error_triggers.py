@@ -24,7 +24,7 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.errors import SealedError, SfumatoError
-from sfumato.ledger import steps
+from sfumato.ledger import failpoints
 
 PEOPLE = "population:patient_id"
 COLUMNS: dict[str, Any] = {
@@ -279,7 +279,7 @@ def failing(step: str, problem: Exception) -> Act:
                 raise problem
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(steps, "step", fail)
+            patch.setattr(failpoints, "reach", fail)
             answer(lab, 0.25)
 
     return act
@@ -294,7 +294,7 @@ def full_after(step: str) -> Act:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(steps, "step", fill)
+            patch.setattr(failpoints, "reach", fill)
             try:
                 answer(lab, 0.25)
             finally:
@@ -396,7 +396,7 @@ def _spent(original: Path, folder: Path) -> str:
     """Read by a fresh ledger, which verifies all of itself first."""
     (folder / "catalog.json").write_bytes((original / "catalog.json").read_bytes())
     lab = sf.open(folder)
-    pure = lab.ledger.spent(PEOPLE).pure
+    pure = lab.ledger.read_spent(PEOPLE).pure
     lab.ledger.close()
     assert pure is not None
     return {0: "nothing", 250_000_000_000: "a quarter"}[pure]

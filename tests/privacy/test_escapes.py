@@ -155,14 +155,14 @@ def test_secrets_and_uncoded_errors_are_seen(watch: Any, monkeypatch: pytest.Mon
     def shown(self: Listed) -> list[str]:
         return ["SESAME", "B", "C"]
 
-    monkeypatch.setattr(Listed, "shown", shown)
+    monkeypatch.setattr(Listed, "show_values", shown)
     assert _reason(watch, 40) == "the answer shows a secret"
     monkeypatch.undo()
 
     def refuse(*_: object) -> None:
         raise PolicyError("SF-Q105", "The value is SESAME-17.")
 
-    monkeypatch.setattr("sfumato.lab.query.priced", refuse)
+    monkeypatch.setattr("sfumato.lab.query.price_question", refuse)
     assert "shows a secret" in _reason(watch, 41)
-    monkeypatch.setattr("sfumato.lab.query.priced", lambda *_: 1 / 0)
+    monkeypatch.setattr("sfumato.lab.query.price_question", lambda *_: 1 / 0)
     assert "raised ZeroDivisionError" in _reason(watch, 42)

@@ -87,7 +87,7 @@ def at_once(mechanism: Any, table: int, n: int) -> Any:
 def copies(table: list[int], n: int) -> Histograms:
     occupied = np.flatnonzero(table)
     group, values = np.repeat(np.arange(n), occupied.size), np.tile(occupied, n)
-    return Histograms.of(group, values, np.array(table)[values], groups=n, cells=len(table))
+    return Histograms.from_triplets(group, values, np.array(table)[values], groups=n, cells=len(table))
 
 
 # ---- sums ----

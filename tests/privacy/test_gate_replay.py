@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.curator.plan.plan import ResolvedQuestion
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.sensitivity import ContributionBounds
 from sfumato.errors import UsageError
 

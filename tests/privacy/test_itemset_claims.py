@@ -10,7 +10,7 @@ import pytest
 
 from sfumato import audit
 from sfumato.learn import AssociationRules, FrequentItemsets
-from sfumato.learn.itemsets.capped import Cap
+from sfumato.learn.itemsets.capped_counts import ContributionCap
 from sfumato.privacy.events import Pure, Sequential
 
 SPENDS = [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}]
@@ -60,9 +60,11 @@ def test_itemsets_keep_their_price(make: Any, spend: dict[str, float], density: 
 
 def test_transactions_that_are_not_weighed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted mistake: every transaction counts fully, at the price of a capped one."""
-    honest = Cap.weight
-    full = property(lambda self: honest.fget(Cap(self.size, tuple(256 for _ in self.weights), self.lost)))  # type: ignore[attr-defined]
-    monkeypatch.setattr(Cap, "weight", full)
+    honest = ContributionCap.weight
+    full = property(
+        lambda self: honest.fget(ContributionCap(self.size, tuple(256 for _ in self.weights), self.lost))
+    )  # type: ignore[attr-defined]
+    monkeypatch.setattr(ContributionCap, "weight", full)
     assert audited(lambda **spend: FrequentItemsets(8, **spend), {"epsilon": 0.2}, 0.1).violates
 
 

@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import search
-from sfumato.oracle.declared import codes
+from sfumato.oracle.array_features import encode_labels
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,9 +76,9 @@ def listed(values: Any) -> Any:
 @pytest.mark.parametrize("strange", STRANGE, ids=repr)
 def test_a_label_that_is_none_of_the_classes_counts_nowhere(strange: Any) -> None:
     labels = listed([*SIDES[1:].tolist(), strange])
-    assert codes(labels, [0, 1]).tolist() == [*SIDES[1:].tolist(), -1]
+    assert encode_labels(labels, [0, 1]).tolist() == [*SIDES[1:].tolist(), -1]
     names = listed([*np.array(["no", "yes"])[SIDES[1:]].tolist(), strange])
-    assert codes(names, ["no", "yes"]).tolist() == [*SIDES[1:].tolist(), -1]
+    assert encode_labels(names, ["no", "yes"]).tolist() == [*SIDES[1:].tolist(), -1]
     model = sf.learn.GaussianNB(**GIVEN, classes=[0, 1]).fit(POINTS, labels)
     assert model.class_count_ == pytest.approx(np.bincount(SIDES[1:]), abs=0.6)
     evaluated = sf.learn.evaluate(model, POINTS, labels, epsilon=1000)
@@ -87,9 +87,9 @@ def test_a_label_that_is_none_of_the_classes_counts_nowhere(strange: Any) -> Non
 
 def test_the_same_labels_in_other_types_are_the_same_classes() -> None:
     for labels in ([0, 1, 1], [0.0, 1.0, 1.0], ["0", "1", "1"], listed([0, 1.0, "1"]), [False, True, True]):
-        assert codes(np.asarray(labels), [0, 1]).tolist() == [0, 1, 1]
-    assert codes(np.array([0.0, np.nan, 1.0]), [0, 1]).tolist() == [0, -1, 1]
-    assert codes(np.array([0, 1]), ["0", "1"]).tolist() == [0, 1]
+        assert encode_labels(np.asarray(labels), [0, 1]).tolist() == [0, 1, 1]
+    assert encode_labels(np.array([0.0, np.nan, 1.0]), [0, 1]).tolist() == [0, -1, 1]
+    assert encode_labels(np.array([0, 1]), ["0", "1"]).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)

@@ -24,8 +24,8 @@ from sfumato.learn import (
     StandardScaler,
 )
 from sfumato.oracle import moments as moments_room
-from sfumato.oracle.blocks import Block, share_of
-from sfumato.oracle.fit_budget import event_of
+from sfumato.oracle.blocks import SumBlock, share_of
+from sfumato.oracle.fit_budget import to_event
 from sfumato.privacy import composition
 from sfumato.privacy.events import Pure, Sequential
 
@@ -124,10 +124,10 @@ def test_a_regression_keeps_its_price(
     """After a first look few rows are asked for their mean again, by pure ε; many for their products; very
     many for nothing more."""
     budget = make(**spend).fit_budget()
-    first = [Pure(budget.aside.epsilon), event_of(share_of(budget.main, budget.first))]
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", 1e9)
+    first = [Pure(budget.aside.epsilon), to_event(share_of(budget.main, budget.first))]
+    monkeypatch.setattr("sfumato.learn.linear.regression._MIN_SIGNAL", 1e9)
     few = audited(make, spend, [*first, Pure(budget.alone.epsilon)], [-HUGE, 0.3, HUGE])
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", -1e9)
+    monkeypatch.setattr("sfumato.learn.linear.regression._MIN_SIGNAL", -1e9)
     many = audited(make, spend, budget.events, [-HUGE, HUGE])
     monkeypatch.setattr("sfumato.learn.linear.regression._CLOSE", 1e300)
     once = audited(make, spend, first, [-HUGE, HUGE])
@@ -141,7 +141,7 @@ def test_components_of_many_rows_keep_their_price(
     spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sfumato.learn.decomposition._CLEAR", 1e300)
-    monkeypatch.setattr("sfumato.oracle.protocol.ArrayOracle.scans", True)
+    monkeypatch.setattr("sfumato.oracle.over_arrays.ArrayOracle.scans", True)
     found = audited(
         lambda **spend: PCA(2, bounds=BOUNDS, **spend), spend, PCA(**spend).fit_budget().events, [0.0]
     )
@@ -152,27 +152,27 @@ def test_what_is_left_after_a_first_look_costs_no_more_than_was_said() -> None:
     """Gaussian noise and then pure ε: at half of δ, by the exact profile."""
     for epsilon, delta in [(0.1, 1e-6), (1.0, 1e-6), (5.0, 1e-3)]:
         budget = LinearRegression(epsilon=epsilon, delta=delta).fit_budget()
-        whole = composition.delta([event_of(budget.main)], budget.epsilon - budget.aside.epsilon)
-        before = event_of(share_of(budget.main, budget.first))
+        whole = composition.delta([to_event(budget.main)], budget.epsilon - budget.aside.epsilon)
+        before = to_event(share_of(budget.main, budget.first))
         instead = composition.delta([before], budget.epsilon - budget.aside.epsilon - budget.alone.epsilon)
         assert whole + instead <= delta * (1 + 1e-9)
 
 
 def test_a_matrix_priced_for_half_its_reach_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = moments_room.gram
+    honest = moments_room.build_gram_block
 
-    def planted(*args: Any) -> Block:
+    def planted(*args: Any) -> SumBlock:
         block = honest(*args)
-        return Block(block.terms, block.l1 // 4, block.l2_squared // 16, block.share)
+        return SumBlock(block.terms, block.l1 // 4, block.l2_squared // 16, block.share)
 
-    monkeypatch.setattr("sfumato.learn.decomposition.gram", planted)
+    monkeypatch.setattr("sfumato.learn.decomposition.build_gram_block", planted)
     program = lambda data: learned(PCA(2, bounds=BOUNDS, epsilon=1.0, delta=1e-6).fit(*data))  # noqa: E731
     claim = Sequential(PCA(epsilon=1.0, delta=1e-6).fit_budget().events)
     assert audit.replay(program, neighbours([0.0]), claim=claim).violates
 
 
 def test_a_centre_whose_deviations_are_not_cut_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.learn.trees.cells.clipped", lambda value, reach: value)
+    monkeypatch.setattr("sfumato.learn.cells.clip_value", lambda value, reach: value)
     program = lambda data: learned(KMeans(2, bounds=BOUNDS, epsilon=1.0, delta=1e-6).fit(*data))  # noqa: E731
     claim = Sequential(KMeans(epsilon=1.0, delta=1e-6).fit_budget().events)
     assert audit.replay(program, neighbours([0.0]), claim=claim).violates
@@ -181,7 +181,7 @@ def test_a_centre_whose_deviations_are_not_cut_off_is_found(monkeypatch: pytest.
 def test_shares_that_were_swapped_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a library whose k-means gave its sums the part that was meant for its counts."""
     swapped = Fraction(1, 2), Fraction(25, 100), Fraction(25, 100), Fraction(35, 100)
-    for name, share in zip(("_START", "_CELLS", "_INSIDE", "_LLOYD"), swapped, strict=True):
+    for name, share in zip(("_SPREAD", "_CELLS", "_MOMENTS", "_LLOYD"), swapped, strict=True):
         monkeypatch.setattr(f"sfumato.learn.cluster.{name}", share)
     program = lambda data: learned(KMeans(2, bounds=BOUNDS, epsilon=1.0).fit(*data))  # noqa: E731
     assert audit.replay(program, neighbours([0.0], rows=4000), claim=1.0).violates

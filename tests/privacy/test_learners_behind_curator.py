@@ -71,7 +71,7 @@ def test_a_fit_keeps_its_price(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "sfumato.learn.linear.regression._FEW", -1e9
+        "sfumato.learn.linear.regression._MIN_SIGNAL", -1e9
     )  # so that few rows are asked for their products too
 
     def program(table: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import pytest
 
 from sfumato import audit
 from sfumato.learn import NearestNeighbors, Perceptron
-from sfumato.learn.neighbors import Waves
-from sfumato.oracle.blocks import Block
+from sfumato.learn.neighbors import FourierFeatures
+from sfumato.oracle.blocks import SumBlock
 from sfumato.privacy.events import Sequential
 
 HUGE = 1e6
@@ -71,13 +71,13 @@ def test_a_learner_keeps_its_price(make: Any, classes: int, spend: dict[str, flo
 
 
 def test_votes_priced_for_half_their_reach_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Waves.block
+    honest = FourierFeatures.block
 
-    def planted(self: Waves, terms: tuple[Any, ...] = ()) -> Block:
+    def planted(self: FourierFeatures, terms: tuple[Any, ...] = ()) -> SumBlock:
         block = honest(self, terms)
-        return Block(block.terms, block.l1 // 2, block.l2_squared // 4, block.share)
+        return SumBlock(block.terms, block.l1 // 2, block.l2_squared // 4, block.share)
 
-    monkeypatch.setattr(Waves, "block", planted)
+    monkeypatch.setattr(FourierFeatures, "block", planted)
     assert audited(voting(2, bounds=(-1, 1), width=0.5), SPENDS[1], 2).violates
 
 

@@ -18,8 +18,8 @@ from scipy.stats import chi2
 
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.gaussian_wide import draw_in
-from sfumato.noise.sampling.normal import magnitudes
+from sfumato.noise.sampling.gaussian_wide import draw_in_cell
+from sfumato.noise.sampling.normal import magnitude_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,7 +94,7 @@ class GaussianLaw:
         if self.sigma > 10 * modulus:
             return np.full(modulus, 1 / modulus)
         reach = modulus * math.ceil(10 * self.sigma / modulus + 1)
-        chances = np.diff(self.below(np.arange(-reach, reach + 1)))
+        chances = np.diff(self.bracket_cdf(np.arange(-reach, reach + 1)))
         return chances.reshape(-1, modulus).sum(axis=0)
 
 
@@ -124,7 +124,7 @@ def check(law: LaplaceLaw | GaussianLaw, count: int, repeats: int) -> None:
         bins += np.bincount(np.searchsorted(edges, drawn, side="right"), minlength=len(bins))
         for seen in moduli:
             seen += np.bincount(drawn % len(seen), minlength=len(seen))
-    chances = np.diff(law.below(edges), prepend=0, append=1)
+    chances = np.diff(law.bracket_cdf(edges), prepend=0, append=1)
     found = [pearson(bins, chances), *(pearson(seen, law.residues(len(seen))) for seen in moduli)]
     assert min(found) * len(found) > FALSE_ALARM, found
 
@@ -158,8 +158,8 @@ def test_wide_noise_drawn_one_by_one_has_its_law() -> None:
 
     class OneByOne(GaussianLaw):
         def draw(self, count: int) -> NDArray[np.int64]:
-            cells = magnitudes().draw(count, OS).tolist()
-            return np.array([draw_in(cell, self.sigma, OS) for cell in cells])
+            cells = magnitude_table().draw(count, OS).tolist()
+            return np.array([draw_in_cell(cell, self.sigma, OS) for cell in cells])
 
     check(OneByOne(Fraction(10**6)), 20_000, 1)
 

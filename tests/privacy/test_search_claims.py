@@ -12,10 +12,10 @@ import pytest
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.learn.base.saving import told
+from sfumato.learn.base.saving import from_json
 from sfumato.learn.search_scores import ScoredRows
-from sfumato.learn.search_tables import Best
-from sfumato.oracle.fit_budget import event_of
+from sfumato.learn.search_tables import BestRunKernel
+from sfumato.oracle.fit_budget import to_event
 from sfumato.oracle.over_held_rows import IntegerCoding, RowLayout
 from sfumato.privacy.events import Sequential
 
@@ -47,25 +47,25 @@ MODELS: list[tuple[Any, RowLayout]] = [
 IDS = [f"{type(model).__name__}-{layout.target}"[:40] for model, layout in MODELS]
 
 
-def best(model: Any, layout: RowLayout, spend: dict[str, Any], runs: int = 2) -> Best:
+def best(model: Any, layout: RowLayout, spend: dict[str, Any], runs: int = 2) -> BestRunKernel:
     search = sf.learn.Search(model, {"epsilon": [1]}, runs=runs, **spend)
     params = model.get_params(deep=False)
     exact = type(model)(**params | ({"method": "gradient"} if "method" in params else {}))
     search.set_params(estimator=exact)
-    return Best.of(exact, [{}], layout, search.plan(), always=2)
+    return BestRunKernel.of(exact, [{}], layout, search.plan(), always=2)
 
 
 def rows_of(layout: RowLayout, count: int) -> Any:
     rng = np.random.default_rng(5)
-    ends = [each.span for each in layout.features]
-    last = (-1, layout.target - 1) if isinstance(layout.target, int) else layout.target.span
+    ends = [each.value_range for each in layout.features]
+    last = (-1, layout.target - 1) if isinstance(layout.target, int) else layout.target.value_range
     return np.array([rng.integers(low, high, count, endpoint=True) for low, high in [*ends, last]])
 
 
 def extremes(layout: RowLayout) -> list[list[int]]:
     """Every corner, with every class."""
-    every = [each.span for each in layout.features]
-    last = list(range(-1, layout.target)) if isinstance(layout.target, int) else [*layout.target.span]
+    every = [each.value_range for each in layout.features]
+    last = list(range(-1, layout.target)) if isinstance(layout.target, int) else [*layout.target.value_range]
     return [[*corner, each] for corner in zip(*every, strict=True) for each in last]
 
 
@@ -77,14 +77,16 @@ def extremes(layout: RowLayout) -> list[list[int]]:
 def test_a_row_that_is_learnt_from_costs_no_more_than_a_fit(
     model: Any, layout: RowLayout, spend: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.learn.linear.regression._FEW", -1e9)  # few rows are asked for products too
+    monkeypatch.setattr(
+        "sfumato.learn.linear.regression._MIN_SIGNAL", -1e9
+    )  # few rows are asked for products too
     searched, rows = best(model, layout, spend), rows_of(layout, 60)
     aside = ScoredRows.of(layout, rows_of(layout, 20))
     pairs = [(rows, np.column_stack([rows, each])) for each in extremes(layout)]
     found = audit.replay(
         lambda table: list(searched._run(0, table, aside)),
         [*pairs, *(pair[::-1] for pair in pairs[:2])],
-        claim=Sequential(searched.made(0).fit_budget().events),
+        claim=Sequential(searched.make_estimator(0).fit_budget().events),
     )
     assert found.finding is None
     assert found.reached > 0.5
@@ -99,7 +101,7 @@ def test_a_row_that_is_scored_on_costs_no_more_than_a_score(model: Any, layout: 
     found = audit.replay(
         lambda table: list(searched._run(0, rows, ScoredRows.of(layout, table))),
         pairs,
-        claim=event_of(searched.score),
+        claim=to_event(searched.score),
     )
     assert found.finding is None
     assert found.reached > 0.2
@@ -108,14 +110,14 @@ def test_a_row_that_is_scored_on_costs_no_more_than_a_score(model: Any, layout: 
 # ---- all of them -------------------------------------------------------------------------------------------
 
 
-def outcomes(searched: Best, table: list[list[int]]) -> Any:
+def outcomes(searched: BestRunKernel, table: list[list[int]]) -> Any:
     exact = np.array(table, dtype=np.int64).reshape(-1, 3).T
 
     def draw(count: int) -> Any:
         found = []
         for _ in range(count):
             answer = searched.release(exact)
-            learnt = told(answer["learned"])
+            learnt = from_json(answer["learned"])
             found.append([answer["score"], *learnt["class_count_"], *learnt["theta_"][0]])
         return np.array(found)
 

@@ -19,15 +19,15 @@ from conformance.beside import beside, together
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.worlds import REMOVALS, World, make
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Sums
-from sfumato.engines.rows import Sizes
+from sfumato.engines.rows import UnitSizes
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.curator.plan.noisy_sum import NoisySum
-    from sfumato.curator.plan.plan import Plan
-    from sfumato.curator.plan.steps import Step
+    from sfumato.curator.plan.plan import QuestionPlan
+    from sfumato.curator.plan.steps import QuestionStep
     from sfumato.curator.plan.summands import Summand
     from sfumato.engines.duckdb import DuckDBEngine
 
@@ -74,10 +74,10 @@ class Beside:
                 (engines[people].folder / file).hardlink_to(world.engine.folder / file)
         return cls(world, engines)
 
-    def answers(self, step: Step, people: str) -> list[Any]:
+    def answers(self, step: QuestionStep, people: str) -> list[Any]:
         """What the world says, and then what each neighbour does."""
         parts = REMOVALS + 1
-        if isinstance(step.program.rows, Sizes):
+        if isinstance(step.program.rows, UnitSizes):
             each = [self.world.engine, *self.world.neighbours[people]]
             return [_plain(step, engine.run(step.program)) for engine in each]
         found = self.engines[people].run(beside(step.program, parts))
@@ -88,7 +88,7 @@ class Beside:
         return list(found.reshape(len(found), parts, -1).swapaxes(0, 1))
 
 
-def _plain(step: Step, found: Any) -> Any:
+def _plain(step: QuestionStep, found: Any) -> Any:
     return _tally(found, 0, step.program.cells) if isinstance(step, Choices) else found
 
 
@@ -110,7 +110,7 @@ def _tally(found: Any, part: int, cells: int) -> dict[tuple[int, int], int]:
 # ---- how far it moved --------------------------------------------------------------------------------------
 
 
-def _shares(step: Step, one: Any, other: Any) -> list[Fraction]:
+def _shares(step: QuestionStep, one: Any, other: Any) -> list[Fraction]:
     """How far each sum or choice moved, as shares of its bounds."""
     match step:
         case Sums():
@@ -155,7 +155,7 @@ def _of_all(step: Choices, one: dict[Any, int], other: dict[Any, int]) -> Fracti
 
 def _try(tried: Tried, worlds: Beside, case: Asked) -> None:
     try:
-        plan: Plan = worlds.world.plan(case.question)
+        plan: QuestionPlan = worlds.world.plan(case.question)
     except PolicyError as refusal:
         tried.asked[refusal.code] += 1
         return
@@ -217,7 +217,7 @@ def test_neighbours_asked_together_answer_as_each_alone(worlds: Beside) -> None:
                 assert np.array_equal(answer, _alone(step, alone)) or answer == _alone(step, alone)
 
 
-def _alone(step: Step, found: Any) -> Any:
+def _alone(step: QuestionStep, found: Any) -> Any:
     if isinstance(step, DiscoveredKeys):
         return {
             key: [int(found.units[i]), *(int(row[i]) for row in found.sums)]

@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import Counted, Key, Present, Program, Total, Units
+from sfumato.engines.program import CellKey, CellSums, Counted, CountedUnits, Present, Total
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.snapshot import Codes, Grid, Preparation
+from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
 from sfumato.engines.values import (
     Add,
     Among,
@@ -45,10 +45,10 @@ from sfumato.engines.values import (
 
 TABLES = 25
 MAX_ROWS = (1, 2, 3, 5, 8, 13, 20, 50, 200, 1000)
-COST = Grid("cost", -17, 1000, -3)
-WARD = Codes("ward", ("A", "B", "C", "D", "E"))
-GRADE = Codes("grade", (0.0, 1.0, 2.0))
-OF = Codes("of", tuple(float(i) for i in range(TABLES)))
+COST = StoredGrid("cost", -17, 1000, -3)
+WARD = StoredCodes("ward", ("A", "B", "C", "D", "E"))
+GRADE = StoredCodes("grade", (0.0, 1.0, 2.0))
+OF = StoredCodes("of", tuple(float(i) for i in range(TABLES)))
 SIZES = {"ward": 5, "grade": 3}
 X = Column(0, "cost")
 
@@ -134,10 +134,12 @@ def terms(draw: random.Random) -> dict[Any, int]:
     }
 
 
-def differences(engine: DuckDBEngine, where: Any, keys: tuple[Key, ...], asked: dict[Any, int]) -> np.ndarray:
+def differences(
+    engine: DuckDBEngine, where: Any, keys: tuple[CellKey, ...], asked: dict[Any, int]
+) -> np.ndarray:
     """The l1 norm of what changed, a row for each term and a column for each table."""
     answers = [
-        engine.run(Program(Scan(snapshot), where, (Key(column("of"), TABLES), *keys), tuple(asked)))
+        engine.run(CellSums(Scan(snapshot), where, (CellKey(column("of"), TABLES), *keys), tuple(asked)))
         for snapshot in ("whole", "without")
     ]
     changed = np.abs(answers[0] - answers[1]).reshape(len(asked), TABLES, -1)
@@ -172,7 +174,9 @@ def test_one_unit_moves_no_sum_by_more_than_its_rows_times_the_largest_amount(pr
     engine, max_rows, draw = prepared
     nearest = np.zeros(5)
     for _ in range(12):
-        keys = tuple(Key(column(name), SIZES[name]) for name in draw.sample(list(SIZES), draw.randint(0, 2)))
+        keys = tuple(
+            CellKey(column(name), SIZES[name]) for name in draw.sample(list(SIZES), draw.randint(0, 2))
+        )
         asked = terms(draw)
         bounds = max_rows * np.array(list(asked.values()))
         moved = differences(engine, predicate(draw), keys, asked)
@@ -184,11 +188,11 @@ def test_one_unit_moves_no_sum_by_more_than_its_rows_times_the_largest_amount(pr
 def test_one_unit_is_counted_once_in_a_cell_and_in_no_more_cells_than_it_has_rows(prepared):
     engine, max_rows, draw = prepared
     for names in ((), ("ward",), ("ward", "grade")):
-        keys = tuple(Key(column(name), SIZES[name]) for name in names)
+        keys = tuple(CellKey(column(name), SIZES[name]) for name in names)
         bound = min(max_rows, math.prod(key.size for key in keys))
-        moved = differences(engine, ALL, keys, {Units(): 1})
+        moved = differences(engine, ALL, keys, {CountedUnits(): 1})
         assert bound / 2 <= moved.max() <= bound
-        assert differences(engine, predicate(draw), keys, {Units(): 1}).max() <= bound
+        assert differences(engine, predicate(draw), keys, {CountedUnits(): 1}).max() <= bound
 
 
 def test_the_rows_of_everyone_else_stay_the_same(prepared):
@@ -214,7 +218,7 @@ def test_each_unit_of_one_table_in_turn(tmp_path):
         left = stored(engine, "whole")[0] - stored(engine, "without")[0]
         assert left.total() == 1
         asked = terms(draw)
-        moved = differences(engine, predicate(draw), (Key(column("ward"), 5),), asked)[:, 0]
+        moved = differences(engine, predicate(draw), (CellKey(column("ward"), 5),), asked)[:, 0]
         assert (moved <= 6 * np.array(list(asked.values()))).all()
 
 
@@ -225,7 +229,7 @@ def test_a_unit_alone_in_its_table_is_bounded_too(tmp_path):
     engine.prepare(as_table(rows), preparation, "one")
     engine.prepare(as_table([]), preparation, "none")
     asked = (Counted(), Total(X))
-    one, none = (engine.run(Program(Scan(name), ALL, (), asked)).tolist() for name in ("one", "none"))
+    one, none = (engine.run(CellSums(Scan(name), ALL, (), asked)).tolist() for name in ("one", "none"))
     assert one == [[7], [7000]]
     assert none == [[0], [0]]
 
@@ -237,12 +241,12 @@ def test_without_a_unit_column_one_row_moves_one_row(tmp_path):
     preparation = Preparation(None, 1, (COST, WARD, GRADE), b"key")
     engine.prepare(as_table(rows), preparation, "whole")
     engine.prepare(as_table(rows[1:]), preparation, "without")
-    keys = (Key(column("ward"), 5),)
+    keys = (CellKey(column("ward"), 5),)
     for _ in range(20):
         asked = terms(draw)
         where = predicate(draw)
         whole, without = (
-            engine.run(Program(Scan(name), where, keys, tuple(asked))) for name in ("whole", "without")
+            engine.run(CellSums(Scan(name), where, keys, tuple(asked))) for name in ("whole", "without")
         )
         assert (np.abs(whole - without).sum(axis=1) <= np.array(list(asked.values()))).all()
 
@@ -250,7 +254,11 @@ def test_without_a_unit_column_one_row_moves_one_row(tmp_path):
 # ---- one odd value changes its own row alone ---------------------------------------------------------------
 
 NAN, INF = math.nan, math.inf
-ODD = (Grid("cost", 0, 8, 0), Codes("cost", (0.0, 1.0, 5.0)), Codes("cost", ("0", "1", "5", "inf", "1e+300")))
+ODD = (
+    StoredGrid("cost", 0, 8, 0),
+    StoredCodes("cost", (0.0, 1.0, 5.0)),
+    StoredCodes("cost", ("0", "1", "5", "inf", "1e+300")),
+)
 IMAGES = (
     (NAN, (None, None, None)),
     (None, (None, None, None)),
@@ -309,7 +317,7 @@ def test_a_parquet_identifier_is_read_by_itself(tmp_path, how):
         table = pa.table({"who": pa.array(ids, pa.float64(), from_pandas=False)})
         path = written(how, table, tmp_path / "t.parquet")
         engine.prepare(path, Preparation("who", 1, (), b"key"), "t")
-        return int(engine.run(Program(Scan("t"), ALL, (), (Counted(),)))[0, 0])
+        return int(engine.run(CellSums(Scan("t"), ALL, (), (Counted(),)))[0, 0])
 
     assert units(base) == 3
     for odd, more in {NAN: 0, None: 0, -5.0: 1, 1e9: 1, 1.0: 0}.items():
@@ -348,11 +356,11 @@ def test_a_pandas_row_is_read_by_itself(tmp_path, kind, odd):
     engine = DuckDBEngine(tmp_path)
     base = PANDAS[kind] * 10
     listed = ("true", "false", "0", "1", "5", "5.5", "x", "2020-01-01 00:00:00", "2020-01-02 03:04:05.5")
-    columns = (Codes("x", listed),)
+    columns = (StoredCodes("x", listed),)
 
     def stored_by(values: list[Any]) -> Counter[Any]:
         frame = pd.DataFrame({"x": values, "who": values, "cost": range(len(values))})
-        heavy = Preparation("who", 3, (Codes("x", listed), Grid("cost", 0, 29, 0)), b"key")
+        heavy = Preparation("who", 3, (StoredCodes("x", listed), StoredGrid("cost", 0, 29, 0)), b"key")
         engine.prepare(frame, heavy, "t")
         with duckdb.connect(str(engine.folder / "t.duckdb"), read_only=True) as connection:
             kept = connection.execute("SELECT c0, c1 FROM rows WHERE c1 < 29").fetchall()

@@ -238,7 +238,7 @@ def test_noise_chooses_rows_and_nothing_else(sessions: dict[str, Session], sql: 
     for session in sessions.values():
         release = session.sql(sql).release(**spend)  # type: ignore[arg-type]
         for name, shown in keys(release.to_arrow(), release.interval()).items():
-            assert set(shown) <= set(COLUMNS[name].domain().shown())
+            assert set(shown) <= set(COLUMNS[name].domain.show_values())
 
 
 def test_keys_come_in_the_order_declared(sessions: dict[str, Session]) -> None:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import sfumato as sf
 from sfumato.cli import clinic
-from sfumato.ledger import steps
+from sfumato.ledger import failpoints
 
 folder, rounds = sys.argv[1], int(sys.argv[2])
 STEPS = (
@@ -31,7 +31,7 @@ def die_at(name: str) -> None:
         if reached == name:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    steps.step = step
+    failpoints.reach = step
 
 
 def child(step: str, number: int) -> None:

@@ -61,7 +61,7 @@ from pyspark.sql import SparkSession
 with SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate() as spark:
     answered(spark.createDataFrame(ROWS))
 """,
-    "receipts": "assert answered(ROWS).ledger.receipt().genuine()",
+    "receipts": "assert answered(ROWS).ledger.sign_receipt().is_genuine()",
     "postgres": "answered(ROWS, ledger=sys.argv[2])",
     "server": "import fastapi, jinja2, uvicorn",
     "plot": """

@@ -14,7 +14,7 @@ from scipy import stats
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.curator.answers.degrees import Degrees, consistent, half_width
+from sfumato.curator.answers.degrees import Degrees, joint_half_width, make_consistent
 from sfumato.curator.plan import graphs
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.errors import BudgetError, PolicyError, UsageError
@@ -99,7 +99,7 @@ def test_what_people_see(lab: sf.Lab) -> None:
     quote, answer = str(graph.degrees().quote(epsilon=1)), graph.degrees().release(epsilon=1)
     assert "for node of friends" in quote
     assert "with at least so many edges" in quote
-    assert "of a node with more than 10 edges at most 10 count" in quote
+    assert "At most 10 edges per node are used" in quote
     assert "charged ε = 1 to node of friends" in str(answer)
     assert "<table" in answer._repr_html_()
     assert answer.to_dict()["columns"]["degree"] == list(range(1, 11))
@@ -243,8 +243,8 @@ def test_a_door_that_prices_a_node_as_an_edge_is_caught(
 def test_intervals_hold_for_all_degrees_together(noise: LaplaceNoise | GaussianNoise) -> None:
     """A coverage of 95 % is accused with a chance of 1e-6 at most."""
     exact = np.array([900, 500, 260, 100, 40, 39, 38, 5, 5, 0, 0, 0])
-    rounds, half = 600, half_width(noise, len(exact), 0.95)
-    shown = [consistent(noise.release(exact).tolist()) for _ in range(rounds)]
+    rounds, half = 600, joint_half_width(noise, len(exact), 0.95)
+    shown = [make_consistent(noise.release(exact).tolist()) for _ in range(rounds)]
     missed = sum(int(np.abs(each - exact).max() > half) for each in shown)
     assert missed <= stats.binom.isf(FALSE_ALARM, rounds, 0.05)
 
@@ -254,7 +254,7 @@ def test_the_largest_error_never_grows_and_the_usual_one_shrinks() -> None:
     raw, after = [], []
     for _ in range(200):
         noisy = LaplaceNoise(200).release(exact)
-        errors = np.abs(noisy - exact), np.abs(consistent(noisy.tolist()) - exact)
+        errors = np.abs(noisy - exact), np.abs(make_consistent(noisy.tolist()) - exact)
         assert errors[1].max() <= errors[0].max()
         raw.append(errors[0].mean())
         after.append(errors[1].mean())

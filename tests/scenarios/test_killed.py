@@ -30,7 +30,7 @@ def test_killed_at_every_step(small_lab: sf.Lab, rounds: int) -> None:
     verified = lab.ledger.verify()
     assert verified.charges == len(CHARGED) * rounds
     assert verified.releases == rounds
-    spent = lab.ledger.spent("population:patient_id").pure
+    spent = lab.ledger.read_spent("population:patient_id").pure
     assert spent == len(CHARGED) * rounds * 10**9
 
     kept = lab.session().sql(f"SELECT COUNT(*) FROM visits WHERE cost >= {6 * rounds}").release(epsilon=0.001)

@@ -156,13 +156,13 @@ def test_names_with_colons_are_refused(small_lab: sf.Lab) -> None:
 
 def test_quote_spends_nothing(small_lab: sf.Lab) -> None:
     question = small_lab.session().sql("SELECT COUNT(*) AS n, AVG(age) AS age FROM visits")
-    entries = len(list(small_lab.ledger.entries()))
+    entries = len(list(small_lab.ledger.read_entries()))
     for _ in range(5):
         quote = question.quote(epsilon=0.25, given={"n": 500})
     assert quote.admitted
     assert quote.share == pytest.approx(0.25)
     assert quote.error()["age"] is not None
-    assert len(list(small_lab.ledger.entries())) == entries
+    assert len(list(small_lab.ledger.read_entries())) == entries
     assert not question.quote(epsilon=1.5).admitted
 
 

@@ -1,9 +1,9 @@
-"""The grey-box audit: run a program twice, with the same noisy answers, and see what the noise was added to.
+"""The grey-box audit: run a program twice with the same noisy answers and compare its mechanisms' inputs.
 
 Given the answers so far, a private program must do the same on neighbouring tables: use the same mechanisms
-with the same parameters, on inputs no further apart than was priced, and give back the same result. So the
-second run is handed the answers of the first, and only differences that come from the rows remain. The idea
-is that of Cebere and others, *Re:cord-play*, 2026.
+with the same parameters, on inputs no further apart than was priced, and return the same result. So the
+second run is given the answers of the first, and only differences that come from the rows remain. The idea is
+that of Cebere and others, *Re:cord-play*, 2026.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from sfumato import viz
-from sfumato.audit.claims import Claim, read, within
-from sfumato.audit.distance import distance, price, same
+from sfumato.audit.claims import Claim, is_within, parse_claim
+from sfumato.audit.distance import input_distance, price_move, same_result
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.privacy.events import Event, Sequential
@@ -31,17 +31,18 @@ Table = TypeVar("Table")
 
 
 class Diverged(BaseException):
-    """The second run left the way of the first. Not an Exception, so that no program swallows it."""
+    """The second run made another call than the first. Not an Exception, so that no program swallows it."""
 
 
 @dataclass(slots=True)
 class Recording:
-    """Every call of a run, and what was answered."""
+    """Records every call of a run and its answer."""
 
     calls: list[MechanismCall] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
 
     def answer(self, call: MechanismCall, draw: Callable[[], Answer]) -> Answer:
+        """Draw an answer and record it."""
         answer = draw()
         self.calls.append(call)
         self.answers.append(answer)
@@ -50,12 +51,13 @@ class Recording:
 
 @dataclass(slots=True)
 class Playback:
-    """Answers as recorded, as long as the calls are the same ones."""
+    """Gives the recorded answers again, as long as the calls are the same."""
 
     recorded: Recording
     calls: list[MechanismCall] = field(default_factory=list)
 
     def answer(self, call: MechanismCall, draw: Callable[[], Answer]) -> Answer:
+        """Return the recorded answer of this call, or raise Diverged."""
         place = len(self.calls)
         self.calls.append(call)
         if place >= len(self.recorded.calls) or not self._same_way(place):
@@ -74,24 +76,27 @@ class Replayed:
 
     claim: str
     finding: str | None
-    """What went wrong, for the first pair where something did."""
+    """Description of the first violation, or None."""
     pairs: int
     calls: int
     reached: float
-    """The largest share of a priced sensitivity that an input moved by."""
+    """Largest share of its priced sensitivity that an input moved by."""
 
     @property
     def violates(self) -> bool:
+        """True where a violation was found."""
         return self.finding is not None
 
     @property
     def sentence(self) -> str:
+        """The outcome in one sentence."""
         if self.finding:
             return f"violates: {self.finding}"
         reach = f"inputs moved by up to {self.reached:.0%} of their price"
         return f"no violation found in {self.pairs:,} pairs; {reach}"
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as plain values."""
         return {
             "claim": self.claim,
             "verdict": self.sentence,
@@ -120,14 +125,14 @@ def replay(
 ) -> Replayed:
     """Run a program on pairs of neighbouring tables and compare what its mechanisms were given.
 
-    The program takes a table and gives back plain values: numbers, texts, arrays, lists, dictionaries. All
+    The program takes a table and returns plain values: numbers, texts, arrays, lists, dictionaries. All
     its randomness must come from sfumato's mechanisms, and all of it from the thread it is called in.
     """
-    stated = read(claim, delta)
+    stated = parse_claim(claim, delta)
     done = calls = 0
     reached = 0.0
     for one, other in pairs:
-        finding, run, share = _compared(program, one, other, stated)
+        finding, run, share = _compare(program, one, other, stated)
         done, calls, reached = done + 1, calls + len(run.calls), max(reached, share)
         if finding:
             return Replayed(str(stated), finding, done, calls, reached)
@@ -136,7 +141,7 @@ def replay(
     return Replayed(str(stated), None, done, calls, reached)
 
 
-def _compared(
+def _compare(
     program: Callable[[Table], Any], one: Table, other: Table, claim: Claim
 ) -> tuple[str | None, Recording, float]:
     record = Recording()
@@ -152,7 +157,7 @@ def _compared(
         counts = f"{len(record.calls)} calls on one table and {len(again.calls)} on the other"
         return counts, record, 0.0
     uses = _uses(record.calls, again.calls)
-    return _finding(uses, claim, same(result, repeated)), record, _reach(uses)
+    return _finding(uses, claim, same_result(result, repeated)), record, _reach(uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,7 @@ class MechanismUse:
 
 
 def _uses(calls: list[MechanismCall], again: list[MechanismCall]) -> list[MechanismUse]:
-    """Calls, with all those within the same use put together."""
+    """Return the uses of mechanisms; all calls within one longer use are one."""
     together: dict[int, list[int]] = {}
     for place in range(len(calls)):
         together.setdefault(_began(calls, place), []).append(place)
@@ -173,25 +178,25 @@ def _uses(calls: list[MechanismCall], again: list[MechanismCall]) -> list[Mechan
         MechanismUse(
             first,
             calls[first],
-            distance(calls[first].mechanism, _input(calls, places), _input(again, places)),
+            input_distance(calls[first].mechanism, _input(calls, places), _input(again, places)),
         )
         for first, places in together.items()
     ]
 
 
 def _input(calls: list[MechanismCall], places: list[int]) -> Any:
-    """What a use was given: all of it, if it went on for several calls."""
+    """Return the input of a use: the inputs of all its calls, if it has several."""
     if calls[places[0]].within is None:
         return calls[places[0]].exact
     return [calls[place].exact for place in places]
 
 
 def _began(calls: list[MechanismCall], place: int) -> int:
-    """The place of the first call of the same use."""
-    within = calls[place].within
-    if within is None:
+    """Return the index of the first call of the same use."""
+    began_in = calls[place].within
+    if began_in is None:
         return place
-    return next(i for i, call in enumerate(calls) if call.within is within)
+    return next(i for i, call in enumerate(calls) if call.within is began_in)
 
 
 def _finding(uses: list[MechanismUse], claim: Claim, same_result: bool) -> str | None:
@@ -200,8 +205,8 @@ def _finding(uses: list[MechanismUse], claim: Claim, same_result: bool) -> str |
             return (
                 f"the input of call {use.place + 1} moved by {use.moved}, priced for {use.call.sensitivity}"
             )
-    spent = Sequential(price(use.call.mechanism, use.moved) for use in uses if use.moved)
-    if not within(spent, claim):
+    spent = Sequential(price_move(use.call.mechanism, use.moved) for use in uses if use.moved)
+    if not is_within(spent, claim):
         return f"the inputs moved by more than {claim} pays for"
     return None if same_result else "the result differs although every noisy answer was the same"
 
@@ -212,7 +217,7 @@ def _reach(uses: list[MechanismUse]) -> float:
 
 
 def _result(program: Callable[[Table], Any], table: Table) -> Any:
-    """What the program gives back; an exception is a result too, by its kind and its text."""
+    """Return the result of the program; an exception is a result too, by its type and text."""
     try:
         return program(table)
     except SfumatoError as error:

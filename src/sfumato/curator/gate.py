@@ -6,23 +6,26 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SealedError
-from sfumato.ledger import Released, steps
+from sfumato.ledger import Released, failpoints
 
 if TYPE_CHECKING:
     from sfumato.curator.incidents import Incidents
-    from sfumato.curator.plan.priced import Payable
+    from sfumato.curator.plan.priced import Plan
     from sfumato.engines.program import Engine
     from sfumato.ledger import Charge, Charged, Ledger
 
 
-def answer(plan: Payable, charge: Charge, ledger: Ledger, engine: Engine, incidents: Incidents) -> Released:
-    """Answer a priced question, or say why not; a question answered before is given again for nothing."""
+def answer_plan(
+    plan: Plan[Any, Any], charge: Charge, ledger: Ledger, engine: Engine, incidents: Incidents
+) -> Released:
+    """Charge a plan and answer it, or raise; what was answered before is given again for nothing."""
     charged = ledger.charge(charge)
     if isinstance(charged, Released):
         return charged
     outcome = _attempt(plan, charged, ledger, engine, incidents)
     if isinstance(outcome, Released):
         return outcome
+    # Raised outside of the attempt: no traceback may hold a frame with exact numbers.
     raise SealedError(
         "SF-X901",
         "The question was charged and could not be answered.",
@@ -32,26 +35,27 @@ def answer(plan: Payable, charge: Charge, ledger: Ledger, engine: Engine, incide
 
 
 def _attempt(
-    plan: Payable, charged: Charged, ledger: Ledger, engine: Engine, incidents: Incidents
+    plan: Plan[Any, Any], charged: Charged, ledger: Ledger, engine: Engine, incidents: Incidents
 ) -> Released | str:
-    """The answer, kept; or an incident's number. No error leaves, nor a frame that holds exact numbers."""
+    """Return the answer that was kept, or the number of an incident. No error leaves here."""
     try:
         answers = []
         for step in plan.steps:
             exact = engine.run(step.program)
-            steps.step("data:read")
+            failpoints.reach("data:read")
             answers.append(step.release(exact))
-            steps.step("noise:drawn")
-        return ledger.release(charged, encode(answers))
+            failpoints.reach("noise:drawn")
+        return ledger.release(charged, encode_answer(answers))
     except Exception:
         return incidents.record()
 
 
-def encode(answers: list[Any]) -> str:
-    """The text the ledger keeps: noisy integers and bought keys, in plain lists."""
+def encode_answer(answers: list[Any]) -> str:
+    """Return the text that the ledger keeps: noisy integers and discovered keys, in plain lists."""
     return json.dumps(answers, separators=(",", ":"))
 
 
-def decode(text: str) -> list[Any]:
+def decode_answer(text: str) -> list[Any]:
+    """Return what each step released, from the text that the ledger keeps."""
     answers: list[Any] = json.loads(text)
     return answers

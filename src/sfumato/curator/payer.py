@@ -1,31 +1,29 @@
-"""Where questions are priced and paid: the accounts of one analyst, and the way through the gate."""
+"""Who pays for a question: an analyst's accounts, what a price does to them, and the way to the gate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-from sfumato import viz
-from sfumato.curator.gate import answer
-from sfumato.curator.plan.priced import charged
-from sfumato.curator.plan.spend import Needs, Spend, spend
-from sfumato.engines.rows import scans
+from sfumato.curator.gate import answer_plan
+from sfumato.curator.plan.spend import Needs, Spend, parse_spend
+from sfumato.engines.rows import list_scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
-from sfumato.privacy.exact import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from fractions import Fraction
 
-    from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.plan.priced import Payable
-    from sfumato.lab.lab import Lab
-    from sfumato.ledger import Released
+    from sfumato.curator.catalog.catalog import CatalogContents, Table
+    from sfumato.curator.catalog.publications import Publication
+    from sfumato.curator.incidents import Incidents
+    from sfumato.curator.plan.priced import Plan
+    from sfumato.engines.program import Engine
+    from sfumato.ledger import Ledger, Released
+    from sfumato.privacy.budget import Budget
     from sfumato.privacy.exact import Number
-
-Answer = TypeVar("Answer")
 
 
 class Spending(TypedDict, total=False):
@@ -36,6 +34,34 @@ class Spending(TypedDict, total=False):
     rho: Number
     share: Number
     error: dict[str, Number]
+    given: dict[str, int] | None
+    """Public guesses that only expected errors use, such as {"n": 1000} for the rows of a group."""
+
+
+class LabAccess(Protocol):
+    """What those who ask need of a lab: its tables, its ledger, its engine, and where failures are noted."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def incidents(self) -> Incidents: ...
+
+    @property
+    def contents(self) -> CatalogContents:
+        """All that the catalog says now: the same object until it changes."""
+
+    def table(self, name: str) -> Table: ...
+
+    def tables(self) -> tuple[Table, ...]: ...
+
+    def publications(self) -> tuple[Publication, ...]: ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Keep every snapshot where it is until the block ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,41 +69,41 @@ class Standing:
     """What a price does to the accounts that pay it."""
 
     share: float
-    """Of the budget, that it takes."""
+    """Share of the budget that it takes."""
     left: Fraction
-    """The largest pure-ε question still possible before it."""
+    """Largest pure-ε question that is possible before it."""
     left_after: Fraction | None
-    """The same after it; none when it would be refused."""
+    """Largest pure-ε question that is possible after it; none when it would be refused."""
     free: bool
     """Whether the same was answered before, so that it costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """A lab's ledger and engine, for one analyst; without a name, for the steward."""
+    """An analyst who pays for questions to a lab; without a name, its steward."""
 
-    lab: Lab
+    lab: LabAccess
     analyst: str | None
 
     def accounts(self, table: Table) -> tuple[str, ...]:
-        return self.lab.accounts(table.population, self.analyst)
+        """Return the names of the accounts that pay for a question about a table."""
+        return account_names(table.population, self.analyst)
 
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
-        """What was typed, as a spend; shares are of the smallest account that pays."""
+        """Return what was typed as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
-        budgets = [self.lab.ledger.budget(account) for account in self.accounts(table)]
-        return spend(budget=min(budgets, key=lambda each: each.epsilon), needs=needs, amounts=amounts)
+        return parse_spend(amounts, needs, lambda: self._smallest_budget(table))
 
-    def standing(self, plan: Payable) -> Standing:
-        free = self.lab.ledger.find(plan.request) is not None
-        states = self._states(plan.table)
-        after = [(cap, spent if free else spent + plan.cost) for cap, spent in states]
-        admitted = all(cap.holds(total) for cap, total in after)
-        before_left, after_left = _least(states), _least(after)
-        share = before_left.share - after_left.share
-        return Standing(share, before_left.epsilon, after_left.epsilon if admitted else None, free)
+    def standing(self, plan: Plan[Any, Any]) -> Standing:
+        """Return what paying for a plan would do to the accounts. Nothing is charged."""
+        free = self.lab.ledger.find_release(plan.request) is not None
+        return self._standing(plan.table, None if free else plan.cost)
 
-    def pay(self, plan: Payable, text: str, key: str | None = None) -> Released:
+    def standing_after(self, table: Table, cost: Cost) -> Standing:
+        """Return what a cost that nothing was answered for yet would do to the accounts."""
+        return self._standing(table, cost)
+
+    def pay(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Released:
         """Charge, then answer; what was answered before is given again for nothing."""
         charge = Charge(
             accounts=self.accounts(plan.table),
@@ -88,11 +114,11 @@ class Payer:
         )
         with self.lab.reading():
             self._require_current(plan)
-            return answer(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
+            return answer_plan(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
 
-    def _require_current(self, plan: Payable) -> None:
+    def _require_current(self, plan: Plan[Any, Any]) -> None:
         """A price is for one snapshot; if that is gone, the charge would buy nothing."""
-        asked = {scan.snapshot for step in plan.steps for scan in scans(step.program.rows)}
+        asked = {scan.snapshot for step in plan.steps for scan in list_scans(step.program.rows)}
         if not asked <= {table.snapshot_name for table in self.lab.tables()}:
             raise PolicyError(
                 "SF-C135",
@@ -100,93 +126,50 @@ class Payer:
                 try_="ask again",
             )
 
-    def _states(self, table: Table) -> list[tuple[Caps, Cost]]:
-        ledger = self.lab.ledger
-        return [(caps(ledger.budget(name)), ledger.spent(name)) for name in self.accounts(table)]
+    def _smallest_budget(self, table: Table) -> Budget:
+        budgets = [self.lab.ledger.read_budget(account) for account in self.accounts(table)]
+        return min(budgets, key=lambda each: each.epsilon)
 
-    def _about(self, plan: Payable, text: str) -> dict[str, Any]:
+    def _standing(self, table: Table, cost: Cost | None) -> Standing:
+        ledger = self.lab.ledger
+        states = [(caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in self.accounts(table)]
+        after = states if cost is None else [(cap, spent + cost) for cap, spent in states]
+        admitted = all(cap.holds(total) for cap, total in after)
+        before_left, after_left = _least(states), _least(after)
+        share = before_left.share - after_left.share
+        return Standing(share, before_left.epsilon, after_left.epsilon if admitted else None, cost is None)
+
+    def _about(self, plan: Plan[Any, Any], text: str) -> dict[str, Any]:
+        """Return what the ledger keeps beside a charge, for people to read."""
         return {
             "analyst": self.analyst or "",
             "question": text,
             "table": plan.table.name,
             "snapshot": plan.table.snapshot,
-            "spend": charged(plan),
+            "spend": plan.charged,
             "event": plan.event.to_dict(),
         }
 
 
 def _least(states: list[tuple[Caps, Cost]]) -> Left:
-    """What the tightest account still allows."""
+    """Return what the tightest account still allows."""
     return min((left(cap, spent) for cap, spent in states), key=lambda rest: rest.epsilon)
 
 
-# ---- what is asked besides SELECT --------------------------------------------------------------------------
+# ---- accounts ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """What something would cost, and what would be left."""
-
-    plan: Payable
-    standing: Standing
-    error: str
-
-    @property
-    def epsilon(self) -> Fraction | None:
-        """The pure ε it would cost; none where there is none."""
-        return Fraction(0) if self.standing.free else self.plan.event.pure()
-
-    @property
-    def admitted(self) -> bool:
-        return self.standing.left_after is not None
-
-    def __str__(self) -> str:
-        width = max(len(name) for name, _ in self._lines())
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in self._lines())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return viz.definition_table(self._lines())
-
-    def _lines(self) -> list[tuple[str, str]]:
-        rest = self.standing.left_after
-        cost = (
-            f"{charged(self.plan)} for {self.plan.table.population} ({self.standing.share:.1%} of the budget)"
-        )
-        return [
-            ("price", "nothing: it was answered before" if self.standing.free else cost),
-            ("left before", f"ε = {shown(self.standing.left)}"),
-            ("left after", "refused: not enough is left" if rest is None else f"ε = {shown(rest)}"),
-            ("expected error", self.error),
-            *(("not in it", text) for text in self.plan.bias),
-        ]
+def population_account(population: str) -> str:
+    """Return the name of the account that everyone spends from."""
+    return f"population:{population}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Measure(Generic[Answer]):
-    """Something to be measured. `quote` says what it would cost, `release` pays and answers."""
+def quota_account(population: str, analyst: str) -> str:
+    """Return the name of an analyst's quota on a population."""
+    return f"quota:{population}:{analyst}"
 
-    payer: Payer
-    text: str
-    plan: Callable[[Callable[[Table, Needs], Spend]], Any]
-    """The priced steps, given how to make a spend for a table and its needs."""
-    read: Callable[[Any, Released], Answer]
-    error: Callable[[Any], str]
 
-    def quote(self, **spending: Unpack[Spending]) -> Price:
-        """Price and expected error, from public facts only."""
-        plan = self._plan(spending)
-        return Price(plan, self.payer.standing(plan), self.error(plan))
-
-    def release(self, *, key: str | None = None, **spending: Unpack[Spending]) -> Answer:
-        """Charge, then answer. The same released before comes back for free."""
-        plan = self._plan(spending)
-        return self.read(plan, self.payer.pay(plan, self.text, key))
-
-    def __repr__(self) -> str:
-        return f"{self.text}; .quote(epsilon=…) prices it, .release(epsilon=…) pays and answers"
-
-    def _plan(self, spending: Spending) -> Payable:
-        plan: Payable = self.plan(lambda table, needs: self.payer.spend(table, needs, spending))
-        return plan
+def account_names(population: str, analyst: str | None) -> tuple[str, ...]:
+    """Return the accounts that one charge touches: the population's, and the analyst's quota on it."""
+    quota = () if analyst is None else (quota_account(population, analyst),)
+    return (population_account(population), *quota)

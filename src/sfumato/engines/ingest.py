@@ -6,13 +6,13 @@ import hmac
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from sfumato.engines.snapshot import Codes, Grid, Moments, Texts
+from sfumato.engines.snapshot import StoredCodes, StoredGrid, StoredText, StoredTime
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.engines.snapshot import Preparation, Stored
+    from sfumato.engines.snapshot import Preparation, StoredColumn
 
 K = TypeVar("K")
 """The kinds of columns that an engine tells apart."""
@@ -51,7 +51,7 @@ SPACES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Layers(Generic[K]):
+class ReadingLayers(Generic[K]):
     """How an engine without DuckDB's own casts reads a column: in three layers of SQL, so that what is used
     several times is computed once. The fields are what each engine writes in its own way.
     """
@@ -68,48 +68,48 @@ class Layers(Generic[K]):
     seconds_of_parts: Callable[[str], str]
     double: Callable[[str, K], str]
     """Of what `as_number` gives."""
-    on_grid: Callable[[Grid, str], str]
-    in_time: Callable[[Moments, str], str]
-    whole: Callable[[str, Grid | Moments | Codes], str]
+    on_grid: Callable[[StoredGrid, str], str]
+    in_time: Callable[[StoredTime, str], str]
+    whole: Callable[[str, StoredGrid | StoredTime | StoredCodes], str]
     """An integer as it is stored, with what stands for a missing one."""
     kept: Callable[[str], str]
     """A text as it is stored."""
 
-    def parsed(self, column: Stored, value: str, kind: K) -> str:
+    def parse_column(self, column: StoredColumn, value: str, kind: K) -> str:
         """First layer: a text, a number, whole seconds, or the parts of a text that is a moment."""
         match column:
-            case Grid():
+            case StoredGrid():
                 return self.as_number(column.name, value, kind)
-            case Moments():
+            case StoredTime():
                 return self.parts(value) if kind is self.text else self.as_seconds(column.name, value, kind)
-            case Codes():
+            case StoredCodes():
                 texts = are_texts(column)
                 return self.as_text(value, kind) if texts else self.as_number(column.name, value, kind)
-            case Texts():
+            case StoredText():
                 return f"left({self.as_text(value, kind)}, {LONGEST_TEXT})"
 
-    def understood(self, column: Stored, value: str, kind: K) -> str:
+    def interpret_column(self, column: StoredColumn, value: str, kind: K) -> str:
         """Second layer: numbers become doubles, and parts of a text seconds."""
-        if isinstance(column, Moments):
+        if isinstance(column, StoredTime):
             return self.seconds_of_parts(value) if kind is self.text else value
-        if isinstance(column, Texts) or (isinstance(column, Codes) and are_texts(column)):
+        if isinstance(column, StoredText) or (isinstance(column, StoredCodes) and are_texts(column)):
             return value
         return self.double(value, kind)
 
-    def stored(self, column: Stored, value: str) -> str:
+    def store_column(self, column: StoredColumn, value: str) -> str:
         """Third layer: the integer or the text itself; of a listed value `value` is its place in the list."""
         match column:
-            case Grid():
+            case StoredGrid():
                 return self.whole(self.on_grid(column, value), column)
-            case Moments():
+            case StoredTime():
                 return self.whole(self.in_time(column, value), column)
-            case Codes():
+            case StoredCodes():
                 return self.whole(value, column)
-            case Texts():
+            case StoredText():
                 return self.kept(value)
 
 
-def time_on_grid(moments: Moments, seconds: str, div: str) -> str:
+def write_time_on_grid(moments: StoredTime, seconds: str, div: str) -> str:
     """Whole days or seconds since 1970, clipped. Counted from the year 1, so that division rounds down."""
     unit = 1 if moments.seconds else 86_400
     known = f"CASE WHEN {seconds} >= {YEAR_1} AND {seconds} < {YEAR_10000} THEN {seconds} END"
@@ -118,11 +118,11 @@ def time_on_grid(moments: Moments, seconds: str, div: str) -> str:
     return f"CASE WHEN {place} < {low} THEN {low} WHEN {place} > {high} THEN {high} ELSE {place} END"
 
 
-def are_texts(codes: Codes) -> bool:
+def are_texts(codes: StoredCodes) -> bool:
     return all(isinstance(value, str) for value in codes.values)
 
 
-def listed(codes: Codes) -> dict[Any, int]:
+def list_codes(codes: StoredCodes) -> dict[Any, int]:
     """From value to code. A value listed twice has its first code: a join must not double a row."""
     texts, values = are_texts(codes), cast("tuple[Any, ...]", codes.values)
     first: dict[Any, int] = {}
@@ -131,7 +131,7 @@ def listed(codes: Codes) -> dict[Any, int]:
     return first
 
 
-def key_for(preparation: Preparation, purpose: str) -> str:
+def derive_key(preparation: Preparation, purpose: str) -> str:
     """A key of its own for each purpose, so that no digest is used twice; short, as it is hashed often."""
     return hmac.new(preparation.key, purpose.encode(), "sha256").hexdigest()[:32]
 

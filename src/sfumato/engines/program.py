@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,75 +18,119 @@ if TYPE_CHECKING:
     from sfumato.engines.values import Predicate, Value
 
     Integers = NDArray[np.int64] | NDArray[np.object_]
+    """64-bit integers where all of them fit, else Python's own."""
 
 __all__ = [
+    "CellHistogram",
+    "CellHistograms",
+    "CellKey",
+    "CellSums",
     "Counted",
+    "CountedUnits",
     "Engine",
-    "Found",
-    "Key",
-    "Keyed",
-    "People",
+    "EngineProgram",
+    "HistogramCounts",
+    "KeyedSums",
     "Present",
-    "Program",
-    "Tallied",
-    "Tallies",
-    "Tally",
+    "SumsByKey",
     "Term",
     "Total",
-    "Units",
+    "UnitFigures",
 ]
+
+Answer = TypeVar("Answer")
+"""What a program is answered with."""
+
+# ---- terms and keys ----------------------------------------------------------------------------------------
 
 
 @tagged("Units")
 @dataclass(frozen=True, slots=True)
-class Units:
-    """Not a sum over rows: how many different units the rows are of. Without a unit column, as Counted."""
+class CountedUnits:
+    """How many different units the rows are of. Without a unit column every row is one."""
 
 
-Term = Counted | Present | Total | Units
+Term = Counted | Present | Total | CountedUnits
 
 
 @tagged("Key", "value", "size")
 @dataclass(frozen=True, slots=True)
-class Key:
+class CellKey:
     """Group by an integer from 0 to size − 1; rows where it is missing or outside belong to no cell."""
 
     value: Value
     size: int
 
 
-@tagged("Program", "rows", "where", "keys", "terms")
-@dataclass(frozen=True, slots=True)
-class Program:
-    """Each term over the rows of each cell. Cells are the product of the keys, the last fastest.
+# ---- answers -----------------------------------------------------------------------------------------------
 
-    Answered by one row a term, one column a cell; every cell is there.
+
+@dataclass(frozen=True, slots=True)
+class HistogramCounts:
+    """Answers histograms: ascending places, which are cell · size + integer.
+
+    With `counts` each place that occurs is there once; without, once for every row.
     """
+
+    places: NDArray[Any]
+    """Integers of a type that holds every place of the histogram."""
+    counts: NDArray[np.int64] | None
+    size: int
+
+    def triplets(self) -> NDArray[np.int64]:
+        """Return three rows: cell, integer and how often, for what occurs."""
+        places, counts = self.places, self.counts
+        if counts is None:
+            places, counts = np.unique(places, return_counts=True)
+        return np.stack([*np.divmod(places.astype(np.int64), self.size), counts])
+
+
+@dataclass(frozen=True, slots=True)
+class SumsByKey:
+    """Answers `KeyedSums`, in no particular order: a tuple of keys, the units, and a row a term."""
+
+    keys: list[tuple[Any, ...]]
+    units: Integers
+    sums: Integers
+
+
+# ---- programs ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProgram(Generic[Answer]):
+    """One of the programs below, over the rows that satisfy `where`."""
 
     rows: Rows
     where: Predicate
-    keys: tuple[Key, ...]
-    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _CellProgram(EngineProgram[Answer]):
+    """Cells are the product of the keys, the last fastest."""
+
+    keys: tuple[CellKey, ...]
 
     @property
     def cells(self) -> int:
         return math.prod(key.size for key in self.keys)
+
+
+@tagged("Program", "rows", "where", "keys", "terms")
+@dataclass(frozen=True, slots=True)
+class CellSums(_CellProgram["Integers"]):
+    """Each term over the rows of each cell: one row a term, one column a cell; every cell is there."""
+
+    terms: tuple[Term, ...]
 
 
 @tagged("Tally", "rows", "where", "keys", "value", "size")
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """How often each integer from 0 to size − 1 occurs in each cell. Answered by `Tallied`."""
+class CellHistogram(_CellProgram[HistogramCounts]):
+    """How often each integer from 0 to size − 1 occurs in each cell."""
 
-    rows: Rows
-    where: Predicate
-    keys: tuple[Key, ...]
     value: Value
     size: int
-
-    @property
-    def cells(self) -> int:
-        return math.prod(key.size for key in self.keys)
 
     @property
     def span(self) -> int:
@@ -96,85 +140,46 @@ class Tally:
 
 @tagged("Tallies", "rows", "where", "keys", "values", "size")
 @dataclass(frozen=True, slots=True)
-class Tallies:
-    """The same of several values at once, from one scan. Answered by `Tallied`, for which value v of cell c
-    is the cell c · values + v. Where a value is missing or outside, the row is not counted for it."""
+class CellHistograms(_CellProgram[HistogramCounts]):
+    """Histograms of several values, from one scan.
 
-    rows: Rows
-    where: Predicate
-    keys: tuple[Key, ...]
-    values: tuple[Value, ...]
-    size: int
-
-    @property
-    def cells(self) -> int:
-        return math.prod(key.size for key in self.keys)
-
-
-@dataclass(frozen=True, slots=True)
-class Tallied:
-    """The answer to `Tally`: ascending places, which are cell · size + integer.
-
-    With `counts` each place that occurs is there once; without, once for every row.
+    Value v of cell c is the cell c · values + v of the answer. Where a value is missing or outside, the
+    row is not counted for it.
     """
 
-    places: NDArray[Any]
-    """Of an integer type that holds the span of the tally."""
-    counts: NDArray[np.int64] | None
+    values: tuple[Value, ...]
     size: int
-
-    def triplets(self) -> NDArray[np.int64]:
-        """Three rows: cell, integer and how often, for what occurs."""
-        places, counts = self.places, self.counts
-        if counts is None:
-            places, counts = np.unique(places, return_counts=True)
-        return np.stack([*np.divmod(places.astype(np.int64), self.size), counts])
 
 
 @tagged("Keyed", "rows", "where", "keys", "terms")
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedSums(EngineProgram[SumsByKey]):
     """Each term over the rows of each combination of keys that occurs, and how many units it has.
 
-    What is answered is not public: only keys that were bought may be shown. Missing keys belong to no cell.
+    The answer is not public: only keys that were discovered with noise may be shown. Missing keys belong to
+    no cell.
     """
 
-    rows: Rows
-    where: Predicate
     keys: tuple[Value, ...]
     terms: tuple[Term, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The answer to `Keyed`, in no particular order: a tuple of keys, the units, and a row a term."""
-
-    keys: list[tuple[Any, ...]]
-    units: Integers
-    sums: Integers
-
-
 @tagged("People", "rows", "where", "figures")
 @dataclass(frozen=True, slots=True)
-class People:
+class UnitFigures(EngineProgram["Integers"]):
     """Figures of each unit: one row a figure, one column a unit with any row, in no particular order."""
 
-    rows: Rows
-    where: Predicate
     figures: tuple[Figure, ...]
 
 
-Asked = Program | Tally | Tallies | Keyed | People
-
-
 class Engine(Protocol):
-    """Holds prepared snapshots and answers what is asked of them."""
+    """Holds prepared snapshots and answers programs over them."""
 
     def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind."""
 
-    def run(self, program: Asked) -> Any:
-        """Exact integers, in the shape that the program says."""
+    def run(self, program: EngineProgram[Answer]) -> Answer:
+        """Return exact integers, in the shape that the program says."""
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot and what belongs to it."""

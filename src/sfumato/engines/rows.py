@@ -24,7 +24,7 @@ class Scan:
 
 @tagged("Sizes", "snapshot", "at")
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class UnitSizes:
     """One row for each unit. Its column `rows` is how many the source had, up to MOST_COUNTED."""
 
     snapshot: str
@@ -129,18 +129,18 @@ class Computed:
     at: int
 
 
-Rows = Scan | Sizes | Joined | PerUnit | Bounded | Computed
+Rows = Scan | UnitSizes | Joined | PerUnit | Bounded | Computed
 
 ALL = Every()
 """The condition that every row satisfies."""
 
 
-def scans(rows: Rows) -> tuple[Scan | Sizes, ...]:
+def list_scans(rows: Rows) -> tuple[Scan | UnitSizes, ...]:
     """The snapshots that are read, from left to right."""
     match rows:
-        case Scan() | Sizes():
+        case Scan() | UnitSizes():
             return (rows,)
         case Joined(left, right):
-            return (*scans(left), *scans(right))
+            return (*list_scans(left), *list_scans(right))
         case PerUnit(inner) | Bounded(inner) | Computed(inner):
-            return scans(inner)
+            return list_scans(inner)

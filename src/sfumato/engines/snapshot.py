@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class StoredGrid:
     """A number stored as the nearest multiple of 2^exponent, clipped to [low, high]; no number as missing.
 
     `missing` is the integer that stands for a missing value; without it a missing value stays missing.
@@ -20,7 +20,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class StoredTime:
     """A date or moment as days or seconds since 1970 in UTC, rounded down, clipped; others as missing."""
 
     name: str
@@ -31,7 +31,7 @@ class Moments:
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
+class StoredCodes:
     """A value stored as its position in a public list of texts, numbers or booleans; others as missing."""
 
     name: str
@@ -40,23 +40,23 @@ class Codes:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class StoredText:
     """A text stored as it is. No program returns one that was not bought."""
 
     name: str
 
 
-Stored = Grid | Moments | Codes | Texts
+StoredColumn = StoredGrid | StoredTime | StoredCodes | StoredText
 
 
-def reach(column: Stored) -> int | None:
+def find_reach(column: StoredColumn) -> int | None:
     """How far from zero its integers can be, by the declaration alone; none for texts."""
     match column:
-        case Grid(low=low, high=high) | Moments(low=low, high=high):
+        case StoredGrid(low=low, high=high) | StoredTime(low=low, high=high):
             return max(abs(low), abs(high), abs(column.missing or 0))
-        case Codes(values=values):
+        case StoredCodes(values=values):
             return max(len(values), abs(column.missing or 0))
-        case Texts():
+        case StoredText():
             return None
 
 
@@ -70,7 +70,7 @@ class Preparation:
 
     unit: str | None
     max_rows: int
-    columns: tuple[Stored, ...]
+    columns: tuple[StoredColumn, ...]
     key: bytes
     constant: tuple[str, ...] = ()
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sfumato.engines.registry import list_hosts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ENGINES = ("DuckDB", "PostgreSQL", "Spark")
+ENGINES = ("DuckDB", *(host.NAME for host in list_hosts()))
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class SupportedQuestion:
     """A kind of question and one of its kind; the code of the error where an engine lacks it."""
 
     question: str
     example: str
-    """As it is typed, of a session `s` over visits, stays, the public table wards, and the graph friends."""
+    """What is typed, in a session `s` over visits, stays, the public table wards, and the graph friends."""
     lacking: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -25,38 +27,51 @@ def _sql(text: str) -> str:
     return f's.sql("{text}")'
 
 
-_NO_GRAPHS = {"PostgreSQL": "SF-C213", "Spark": "SF-C213"}
+def _lacking(kind: str) -> dict[str, str]:
+    return {host.NAME: host.LACKS[kind] for host in list_hosts() if kind in host.LACKS}
+
+
 _PER_UNIT = "SELECT who, SUM(cost) AS c FROM visits GROUP BY who"
 
 SUPPORT = (
-    Support(
+    SupportedQuestion(
         "counts, sums and averages", _sql("SELECT COUNT(*) AS n, SUM(cost) AS c, AVG(cost) AS a FROM visits")
     ),
-    Support(
+    SupportedQuestion(
         "variances and correlations", _sql("SELECT VARIANCE(cost) AS v, CORR(cost, age) AS r FROM visits")
     ),
-    Support("quantiles", _sql("SELECT MEDIAN(cost) AS m, QUANTILE_CONT(cost, 0.9) AS q FROM visits")),
-    Support("the least and the greatest", _sql("SELECT MIN(cost) AS a, MAX(cost) AS b FROM visits")),
-    Support("numbers of units", _sql("SELECT COUNT(DISTINCT who) AS n FROM visits")),
-    Support(
+    SupportedQuestion(
+        "quantiles", _sql("SELECT MEDIAN(cost) AS m, QUANTILE_CONT(cost, 0.9) AS q FROM visits")
+    ),
+    SupportedQuestion(
+        "the least and the greatest", _sql("SELECT MIN(cost) AS a, MAX(cost) AS b FROM visits")
+    ),
+    SupportedQuestion("numbers of units", _sql("SELECT COUNT(DISTINCT who) AS n FROM visits")),
+    SupportedQuestion(
         "conditions", _sql("SELECT COUNT(*) AS n FROM visits WHERE LOWER(note) LIKE '%pain%' AND age > 40")
     ),
-    Support("listed groups", _sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")),
-    Support("computed groups", _sql("SELECT YEAR(day) AS y, COUNT(*) AS n FROM visits GROUP BY YEAR(day)")),
-    Support("groups by bought texts", _sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note")),
-    Support("quantiles by group", _sql("SELECT ward, MEDIAN(cost) AS m FROM visits GROUP BY ward")),
-    Support("one value a unit", _sql(f"SELECT AVG(c) AS a FROM ({_PER_UNIT}) AS q")),  # noqa: S608
-    Support("a join with a public table", _sql("SELECT SUM(beds) AS n FROM visits JOIN wards USING (ward)")),
-    Support("a join of one unit's rows", _sql("SELECT COUNT(*) AS n FROM visits JOIN stays USING (who)")),
-    Support(
+    SupportedQuestion("listed groups", _sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")),
+    SupportedQuestion(
+        "computed groups", _sql("SELECT YEAR(day) AS y, COUNT(*) AS n FROM visits GROUP BY YEAR(day)")
+    ),
+    SupportedQuestion("groups by bought texts", _sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note")),
+    SupportedQuestion("quantiles by group", _sql("SELECT ward, MEDIAN(cost) AS m FROM visits GROUP BY ward")),
+    SupportedQuestion("one value a unit", _sql(f"SELECT AVG(c) AS a FROM ({_PER_UNIT}) AS q")),  # noqa: S608
+    SupportedQuestion(
+        "a join with a public table", _sql("SELECT SUM(beds) AS n FROM visits JOIN wards USING (ward)")
+    ),
+    SupportedQuestion(
+        "a join of one unit's rows", _sql("SELECT COUNT(*) AS n FROM visits JOIN stays USING (who)")
+    ),
+    SupportedQuestion(
         "a bounded number of groups",
         's.table("visits").bounded(groups=1).group_by("ward").agg(n=sf.count())',
     ),
-    Support("the most frequent values", 's.table("visits").top("ward", k=2)'),
-    Support("parts of a table", 's.table("visits").partition("ward")["A"].count()'),
-    Support("the distance to a property", 's.table("visits").distance("COUNT(*) >= 10")'),
-    Support("a statistic of samples", 's.table("visits").subsample(sf.median("cost"), blocks=4)'),
-    Support("bounds that hold most numbers", 's.table("visits").bounds("cost")'),
-    Support("how many rows units have", 's.table("visits").units().agg(n=sf.mean("rows"))'),
-    Support("degrees and edges of a graph", 's.graph("friends").edges()', _NO_GRAPHS),
+    SupportedQuestion("the most frequent values", 's.table("visits").top("ward", k=2)'),
+    SupportedQuestion("parts of a table", 's.table("visits").partition("ward")["A"].count()'),
+    SupportedQuestion("the distance to a property", 's.table("visits").distance("COUNT(*) >= 10")'),
+    SupportedQuestion("a statistic of samples", 's.table("visits").subsample(sf.median("cost"), blocks=4)'),
+    SupportedQuestion("bounds that hold most numbers", 's.table("visits").bounds("cost")'),
+    SupportedQuestion("how many rows units have", 's.table("visits").units().agg(n=sf.mean("rows"))'),
+    SupportedQuestion("degrees and edges of a graph", 's.graph("friends").edges()', _lacking("graphs")),
 )

@@ -14,7 +14,7 @@ from sfumato.privacy.canonical import tagged
 
 WIDEST = 2**120
 """What a value on the way to another may reach, and a constant: engines compute in 128 bits, or in fewer
-where reaches.py says so."""
+where value_ranges.py says so."""
 
 # ---- integers ----------------------------------------------------------------------------------------------
 
@@ -77,10 +77,12 @@ class Greatest:
     right: Value
 
 
-def compared(part: Least | Greatest) -> list[Value]:
+def flatten_extremes(part: Least | Greatest) -> list[Value]:
     """All that the smallest or the largest is taken of, where one is taken of another."""
     sides = (part.left, part.right)
-    return [each for side in sides for each in (compared(side) if type(side) is type(part) else [side])]
+    return [
+        each for side in sides for each in (flatten_extremes(side) if type(side) is type(part) else [side])
+    ]
 
 
 @tagged("Either", "first", "second")
@@ -130,7 +132,7 @@ class Length:
 
 @tagged("Block", "at", "count")
 @dataclass(frozen=True, slots=True)
-class Block:
+class UnitBlock:
     """Which of so many blocks the row's unit is in. It depends on a secret key and the unit alone."""
 
     at: int
@@ -163,7 +165,7 @@ Value = (
     | Choose
     | Calendar
     | Length
-    | Block
+    | UnitBlock
 )
 """An integer, or a text where a column holds texts; which of the two, its domain says."""
 

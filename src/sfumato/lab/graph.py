@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sfumato.curator.answers.degrees import Degrees, consistent, half_width
-from sfumato.curator.answers.results import Figure, Receipt
-from sfumato.curator.gate import decode
-from sfumato.curator.payer import Measure, Payer
-from sfumato.curator.plan import graphs
+from sfumato.curator.answers.degrees import Degrees, joint_half_width, make_consistent
+from sfumato.curator.answers.expected_error import SentenceError
+from sfumato.curator.answers.measure import Measure
+from sfumato.curator.answers.results import NoisyFigure, Receipt
+from sfumato.curator.gate import decode_answer
+from sfumato.curator.plan.graphs import plan_degrees, plan_edges, require_graph
 
 if TYPE_CHECKING:
-    from sfumato.curator.plan.priced import Priced
+    from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.payer import Payer, Spending
+    from sfumato.curator.plan.graphs import DegreeCounts, EdgeCount
+    from sfumato.curator.plan.priced import Plan
     from sfumato.ledger import Released
     from sfumato.noise.additive import Noise
+    from sfumato.privacy.graph_units import Edge, Node
+
+    DegreesPlan = Plan[DegreeCounts, Node | Edge]
+    EdgesPlan = Plan[EdgeCount, Node | Edge]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,54 +34,59 @@ class Graph:
     name: str
 
     def __post_init__(self) -> None:
-        graphs.ends(self.payer.lab.table(self.name))
+        require_graph(self._table())
 
     def degrees(self) -> Measure[Degrees]:
-        """How many nodes have each degree, and how many at least that."""
+        """Return the question for how many nodes have each degree, and how many at least that."""
         text = f"graph({self.name!r}).degrees()"
-        return Measure(self.payer, text, self._degrees, _read_degrees, _degrees_off)
+        return Measure(self.payer, text, self._plan_degrees, _read_degrees, _degrees_error)
 
-    def edges(self) -> Measure[Figure]:
-        """How many edges there are."""
-        return Measure(self.payer, f"graph({self.name!r}).edges()", self._edges, _read_edges, _edges_off)
+    def edges(self) -> Measure[NoisyFigure]:
+        """Return the question for how many edges there are."""
+        text = f"graph({self.name!r}).edges()"
+        return Measure(self.payer, text, self._plan_edges, _read_edges, _edges_error)
 
     def __repr__(self) -> str:
         return f"graph({self.name!r}); .degrees() and .edges() can be asked"
 
-    def _degrees(self, spends: Any) -> Priced:
-        return graphs.degrees(self.payer.lab.table(self.name), spends)
+    def _table(self) -> Table:
+        return self.payer.lab.table(self.name)
 
-    def _edges(self, spends: Any) -> Priced:
-        return graphs.edges(self.payer.lab.table(self.name), spends)
+    def _plan_degrees(self, spending: Spending) -> DegreesPlan:
+        return plan_degrees(self._table(), lambda table, needs: self.payer.spend(table, needs, spending))
 
-
-def _read_degrees(paid: Priced, released: Released) -> Degrees:
-    counts = consistent(decode(released.answer)[0])
-    return Degrees(counts, _noise(paid), paid.bias, Receipt.of(paid, released))
+    def _plan_edges(self, spending: Spending) -> EdgesPlan:
+        return plan_edges(self._table(), lambda table, needs: self.payer.spend(table, needs, spending))
 
 
-def _degrees_off(paid: Priced) -> str:
-    half = half_width(_noise(paid), graphs.ends(paid.table).max_degree, 0.95)
-    return (
+def _read_degrees(plan: DegreesPlan, released: Released) -> Degrees:
+    counts = make_consistent(decode_answer(released.answer)[0])
+    return Degrees(counts, _noise(plan), plan.bias, Receipt.of(plan, released))
+
+
+def _degrees_error(plan: DegreesPlan, spending: Spending) -> SentenceError:
+    half = joint_half_width(_noise(plan), plan.subject.max_degree, 0.95)
+    return SentenceError(
         f"± {half:,} nodes with at least so many edges, ± {2 * half:,} with exactly so many, "
         "all of them together at 95 %"
     )
 
 
-def _read_edges(paid: Priced, released: Released) -> Figure:
-    value, half = decode(released.answer)[0][0], _edges_half(paid)
-    return Figure(value, max(0, value - half), max(0, value + half), Receipt.of(paid, released))
+def _read_edges(plan: EdgesPlan, released: Released) -> NoisyFigure:
+    value, half = decode_answer(released.answer)[0][0], _edges_half_width(plan)
+    return NoisyFigure(value, max(0, value - half), max(0, value + half), Receipt.of(plan, released))
 
 
-def _edges_off(paid: Priced) -> str:
-    return f"± {_edges_half(paid):,} edges at 95 %"
+def _edges_error(plan: EdgesPlan, spending: Spending) -> SentenceError:
+    return SentenceError(f"± {_edges_half_width(plan):,} edges at 95 %")
 
 
-def _edges_half(paid: Priced) -> int:
-    return _noise(paid).half_width(Fraction(95, 100))
+def _edges_half_width(plan: EdgesPlan) -> int:
+    return _noise(plan).half_width(Fraction(95, 100))
 
 
-def _noise(paid: Priced) -> Noise:
-    step: Any = paid.steps[0]
-    noise: Noise = step.numbers.noise
+def _noise(plan: DegreesPlan | EdgesPlan) -> Noise:
+    noise = plan.steps[0].numbers.noise
+    if noise is None:
+        raise AssertionError(plan)
     return noise

@@ -16,15 +16,21 @@ from sfumato.curator.catalog.publications import Publication, Publications
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
+from sfumato.curator.payer import population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.durable import create_private_file
+from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.published import Published
-from sfumato.lab.session import AccountView, BudgetView, Session
-from sfumato.ledger import place
-from sfumato.privacy.account import caps, left
+from sfumato.lab.registration import (
+    agree_on_budget,
+    require_nothing_else,
+    require_one_relation,
+    with_max_rows,
+)
+from sfumato.lab.session import Session
+from sfumato.ledger.location import create_ledger, open_ledger
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.neighbours import Neighbours
-from sfumato.privacy.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,13 +41,13 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.payer import Spending
-    from sfumato.engines.router import Engines
-    from sfumato.privacy.ends import Protected
+    from sfumato.engines.router import EngineRouter
     from sfumato.privacy.exact import Number
+    from sfumato.privacy.graph_units import Protected
 
 _KEY = "ranking.key"
 _UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
-"""What says that a database or a Spark cannot be had now."""
+"""Codes of errors that say that a database or a Spark cannot be reached now."""
 
 
 class Lab:
@@ -50,7 +56,7 @@ class Lab:
     def __init__(self, folder: Path, ledger: str | None = None) -> None:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
-        self.ledger = place.open(folder, ledger)
+        self.ledger = open_ledger(folder, ledger)
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -80,18 +86,18 @@ class Lab:
         """
         said = Schema(unit, dict(columns or {}), budget, neighbours, rows)
         if schema is not None:
-            _require_nothing_else(said)
+            require_nothing_else(said)
             said = read_schema(schema)
         table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
         with self._changing():
-            if name in self._catalog.tables():
+            if name in self._catalog.tables:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
-            self._require_one_relation(table)
-            agreed = self._agreed_budget(table, said.budget)
+            require_one_relation(self._catalog.contents, table)
+            agreed = agree_on_budget(self.ledger, table, said.budget)
             prepared = self._prepared(table, source)
             if agreed is not None:
                 self.ledger.open_account(population_account(table.population), agreed)
-            self._catalog.add(prepared)
+            self._catalog.add_table(prepared)
 
     def advance(
         self,
@@ -108,31 +114,29 @@ class Lab:
         answers about the old snapshot are not answers about the new one. The old one is erased.
         """
         with self._changing():
-            old = self._catalog.table(name)
-            unit = old.protects if max_rows is None else _with_max_rows(old, max_rows)
+            old = self._catalog.find_table(name)
+            unit = old.protects if max_rows is None else with_max_rows(old, max_rows)
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
             table = declare_table(name, unit, promised, old.neighbours, public_rows)
-            self._catalog.add(self._prepared(table, source))
+            self._catalog.add_table(self._prepared(table, source))
 
     def drop(self, name: str) -> None:
         """Erase a table and its snapshot. What was spent on its people stays spent."""
         with self._changing():
-            self._catalog.remove(self._catalog.table(name).name)
+            self._catalog.remove_table(self._catalog.find_table(name).name)
 
-    def publish(self, sql: str, *, given: dict[str, Any] | None = None, **spend: Unpack[Spending]) -> Release:
+    def publish(self, sql: str, **spend: Unpack[Spending]) -> Release:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
-        query = self.session().sql(sql)
-        request = query.quote(given=given, **spend).plan.request
-        release = query.release(given=given, **spend)
-        asked = {**spend} | ({} if given is None else {"given": given})
-        with self._catalog.changing():
-            self._publications.add(Publication(sql, asked, request))
+        release = self.session().sql(sql).release(**spend)
+        asked = {name: value for name, value in spend.items() if value is not None}
+        with self._catalog.lock_for_change():
+            self._publications.add_publication(Publication(sql, asked, release.request))
         return release
 
     def published(self) -> tuple[Published, ...]:
-        """What was published, in that order; `.read()` gives the answer."""
-        return tuple(Published(self, each) for each in self._publications.all())
+        """Return what was published, in that order; `.read()` gives the answer."""
+        return tuple(Published(self, each) for each in self.publications())
 
     def grant(self, analyst: str, *, epsilon: Number, delta: Number = 0) -> None:
         """Give an analyst a quota on every population there is. What they spent before stays spent."""
@@ -151,7 +155,7 @@ class Lab:
     # ---- the analyst ----
 
     def session(self, analyst: str | None = None) -> Session:
-        """A session that spends an analyst's quota; without a name, the steward's own on the whole budget."""
+        """Return a session that spends an analyst's quota; without a name, the steward's own."""
         if analyst is not None and not self._granted(analyst):
             raise PolicyError(
                 "SF-B103",
@@ -163,12 +167,13 @@ class Lab:
     @property
     def budget(self) -> BudgetView:
         """What is left of every population."""
-        return self.budget_of(None)
+        return view_budget(self, None)
 
     # ---- what both look up ----
 
     def table(self, name: str) -> Table:
-        return self._catalog.table(name)
+        """Return what was declared about a table, and its snapshot."""
+        return self._catalog.find_table(name)
 
     @property
     def contents(self) -> CatalogContents:
@@ -176,33 +181,28 @@ class Lab:
         return self._catalog.contents
 
     def reading(self) -> AbstractContextManager[None]:
-        """Snapshots stay where they are until it ends."""
-        return self._catalog.reading()
+        """Keep every snapshot where it is until the block ends."""
+        return self._catalog.lock_for_reading()
+
+    def publications(self) -> tuple[Publication, ...]:
+        """Return the questions that were published, with what was paid for them."""
+        return self._publications.read_all()
 
     def tables(self) -> tuple[Table, ...]:
-        return tuple(self._catalog.tables().values())
+        """Return every table of the catalog."""
+        return tuple(self._catalog.tables.values())
 
     def populations(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(table.population for table in self.tables() if not table.is_public))
-
-    def accounts(self, population: str, analyst: str | None) -> tuple[str, ...]:
-        """The accounts one charge touches: the population's, and the analyst's quota on it."""
-        quota = () if analyst is None else (quota_account(population, analyst),)
-        return (population_account(population), *quota)
-
-    def budget_of(self, analyst: str | None) -> BudgetView:
-        names = [
-            account for population in self.populations() for account in self.accounts(population, analyst)
-        ]
-        known = self.ledger.accounts()
-        return BudgetView(tuple(self._view(name) for name in names if name in known))
+        """Return the populations that the tables are about."""
+        return list_populations(self.tables())
 
     @cached_property
-    def engine(self) -> Engines:
-        from sfumato.engines.router import Engines
+    def engine(self) -> EngineRouter:
+        """What runs programs, wherever the snapshots lie."""
+        from sfumato.engines.router import EngineRouter
 
         own = hmac.new(self._ranking_key(), b"schema", "sha256").hexdigest()[:16]
-        return Engines(self.folder, f"sfumato_{own}")
+        return EngineRouter(self.folder, f"sfumato_{own}")
 
     def __repr__(self) -> str:
         return f"Lab({self.folder.name!r}, tables={[table.name for table in self.tables()]})"
@@ -210,7 +210,7 @@ class Lab:
     # ---- parts ----
 
     def _granted(self, analyst: str) -> bool:
-        accounts = self.ledger.accounts()
+        accounts = self.ledger.list_accounts()
         named = isinstance(analyst, str) and ":" not in analyst
         return named and any(
             quota_account(population, analyst) in accounts for population in self.populations()
@@ -218,8 +218,8 @@ class Lab:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """One change at a time. Snapshots of no use are erased before, if one was interrupted, and after."""
-        with self._catalog.changing():
+        """Allow one change at a time, and erase snapshots of no use before it and after."""
+        with self._catalog.lock_for_change():
             self._erase_leftovers()
             try:
                 yield
@@ -227,76 +227,29 @@ class Lab:
                 self._erase_leftovers()
 
     def _erase_leftovers(self) -> None:
-        """Those in a place that cannot be opened now stay leftovers, and nothing else waits for it."""
+        """Erase snapshots of no use; those in a place that cannot be reached now are left for later."""
         for snapshot in self._catalog.contents.leftovers:
             try:
-                with self._catalog.erasing():
+                with self._catalog.lock_for_erasing():
                     self.engine.erase(snapshot)
             except UsageError as problem:
                 if problem.code not in _UNREACHABLE:
                     raise
             else:
-                self._catalog.erased(snapshot)
+                self._catalog.forget_snapshot(snapshot)
 
     def _prepared(self, table: Table, source: Any) -> Table:
-        """The table with a new snapshot and what is public about it."""
-        numbered = self._catalog.begin(replace(table, home=self.engine.home(source)))
-        self.engine.prepare(source, numbered.preparation(self._ranking_key()), numbered.snapshot_name)
+        """Return the table with a new snapshot and what is public about it."""
+        numbered = self._catalog.begin_snapshot(replace(table, home=self.engine.home(source)))
+        self.engine.prepare(source, numbered.make_preparation(self._ranking_key()), numbered.snapshot_name)
         if table.is_public:
             return count_public_facts(self.engine, numbered)
         if table.public_rows is not None:
             require_rows(self.engine, numbered)
         return numbered
 
-    def _require_one_relation(self, table: Table) -> None:
-        """What is paid for one relation is not for the other, and an account outlives its tables."""
-        known = self._catalog.contents.relations.get(table.population, table.neighbours)
-        if known is not table.neighbours and not table.is_public:
-            raise PolicyError(
-                "SF-C128",
-                f"The tables of {table.population} do not have the same neighbours.",
-                known=known.value,
-                got=table.neighbours.value,
-                try_="the same neighbours, or another population",
-            )
-
-    def _agreed_budget(self, table: Table, budget: Budget | None) -> Budget | None:
-        if table.is_public:
-            _require_no_budget(table, budget)
-            return None
-        account = population_account(table.population)
-        if account in self.ledger.accounts():
-            return self._same_budget(account, budget)
-        if not isinstance(budget, Budget):
-            raise UsageError(
-                "SF-C103",
-                f"Say how much may ever be learnt about one {table.population}.",
-                try_="budget=sf.Budget(epsilon=4, delta=1e-7)",
-            )
-        return budget
-
-    def _same_budget(self, account: str, budget: Budget | None) -> Budget:
-        """A later table of a population shares its budget, whether or not it is named again."""
-        agreed = self.ledger.budget(account)
-        if budget not in (None, agreed):
-            raise PolicyError(
-                "SF-C120",
-                "These people have a budget already, and it is fixed.",
-                account=account,
-                budget=repr(agreed),
-                try_="leave budget out: the tables share it",
-            )
-        return agreed
-
     def _ranking_key(self) -> bytes:
         return (self.folder / _KEY).read_bytes()
-
-    def _view(self, account: str) -> AccountView:
-        budget = self.ledger.budget(account)
-        rest = left(caps(budget), self.ledger.spent(account))
-        return AccountView(
-            account, float(budget.epsilon), float(budget.delta), rest.share, float(rest.epsilon)
-        )
 
 
 def create(path: str | Path, *, ledger: str | None = None) -> Lab:
@@ -309,7 +262,7 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
     if folder.exists() and any(folder.iterdir()):
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    place.create(folder, ledger)
+    create_ledger(folder, ledger)
     create_private_file(folder / _KEY, secrets.token_bytes(32))
     return Lab(folder)
 
@@ -320,35 +273,3 @@ def open(path: str | Path, *, ledger: str | None = None) -> Lab:
     if not (folder / _KEY).exists():
         raise UsageError("SF-C119", f"'{folder.name}' is not a lab.", try_=f'sf.create("{folder}")')
     return Lab(folder, ledger)
-
-
-def population_account(population: str) -> str:
-    return f"population:{population}"
-
-
-def quota_account(population: str, analyst: str) -> str:
-    return f"quota:{population}:{analyst}"
-
-
-def _require_nothing_else(said: Schema) -> None:
-    if said != Schema(None, {}, None, Neighbours.ADD_REMOVE, None):
-        raise UsageError(
-            "SF-C129",
-            "A schema says everything about a table, so nothing is said beside it.",
-            try_='lab.register("visits", "visits.parquet", schema="visits.toml")',
-        )
-
-
-def _require_no_budget(table: Table, budget: Budget | None) -> None:
-    if budget is not None:
-        raise UsageError(
-            "SF-C130", f"'{table.name}' is public and has no budget.", try_="leave budget out, or name a unit"
-        )
-
-
-def _with_max_rows(table: Table, max_rows: int) -> Unit:
-    if table.unit.column is None:
-        raise UsageError(
-            "SF-C131", f"Each row of '{table.name}' stands for itself.", try_="leave max_rows out"
-        )
-    return Unit(table.unit.column, max_rows, table.unit.of)

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.curator.answers.release import Release
+from sfumato.curator.payer import Payer
 from sfumato.errors import PolicyError
+from sfumato.lab.query import Query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.curator.catalog.publications import Publication
-    from sfumato.lab.lab import Lab
+    from sfumato.curator.payer import LabAccess, Spending
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Published:
     """A question that the steward paid for. `read()` gives its answer and never costs anything."""
 
-    lab: Lab
+    lab: LabAccess
     publication: Publication
 
     @property
     def text(self) -> str:
+        """The question, as the steward wrote it."""
         return self.publication.text
 
     @property
     def spend(self) -> Mapping[str, Any]:
+        """What the steward paid."""
         return self.publication.spend
 
     def read(self) -> Release:
-        """The kept answer. Nothing here can charge: it is looked up, or it is refused."""
-        plan = self.lab.session().sql(self.text).quote(**self.spend).plan
-        kept = self.lab.ledger.find(self.publication.request)
+        """Return the kept answer. Nothing here can charge: it is looked up, or it is refused."""
+        from sfumato.queries.sql import parse_question  # sqlglot comes with the first question
+
+        query = Query(Payer(self.lab, None), parse_question(self.text), self.text)
+        plan = query.plan(cast("Spending", dict(self.spend)))
+        kept = self.lab.ledger.find_release(self.publication.request)
         if kept is None or plan.request != self.publication.request:
             raise PolicyError(
                 "SF-C134",

@@ -2,61 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sfumato import viz
 from sfumato.curator.payer import Payer
+from sfumato.lab.budget_view import BudgetView, view_budget
+from sfumato.lab.published import Published
 from sfumato.lab.query import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.curator.payer import LabAccess
     from sfumato.lab.graph import Graph
-    from sfumato.lab.lab import Lab
-    from sfumato.lab.published import Published
-    from sfumato.lab.questions import QueryOracle
-    from sfumato.learn.base.estimator import Paying
+    from sfumato.lab.partition import Partition
+    from sfumato.lab.sq_oracle import QueryOracle
+    from sfumato.learn.base.estimator import PaidEstimator
     from sfumato.learn.evaluation import Evaluation
     from sfumato.privacy.exact import Number
     from sfumato.queries.frames import Frame
-    from sfumato.viz import Chart
 
-Fitted = TypeVar("Fitted", bound="Paying")
+Fitted = TypeVar("Fitted", bound="PaidEstimator")
 
 
 class Session:
     """An analyst's way into a lab. `lab.session("ada")` spends ada's quota and the budget, both."""
 
-    def __init__(self, lab: Lab, analyst: str | None) -> None:
+    def __init__(self, lab: LabAccess, analyst: str | None) -> None:
         self._lab = lab
         self._analyst = analyst
         self._payer = Payer(lab, analyst)
 
     def sql(self, text: str) -> Query:
-        """A question in SQL. Nothing is read or spent until it is released."""
+        """Return a question in SQL. Nothing is read or spent until it is released."""
         from sfumato.queries.sql import parse_question
 
         return Query(self._payer, parse_question(text), text)
 
-    def table(self, name: str) -> Frame[Query]:
-        """A table to ask about step by step: where, group_by, then agg, top, distance and more."""
+    def table(self, name: str) -> Frame[Query, Partition]:
+        """Return a table to ask about step by step: where, group_by, then agg, top, distance and more."""
         from sfumato.lab.questions import FrameQuestions
         from sfumato.queries.aggregations import require_name
         from sfumato.queries.frames import Frame
 
-        return Frame.of(self._lab.table(require_name(name)).name, FrameQuestions(self._payer))
+        return Frame.from_table(self._lab.table(require_name(name)).name, FrameQuestions(self._payer))
 
     def graph(self, name: str) -> Graph:
-        """A graph to ask about: its degrees, and the number of its edges."""
+        """Return a graph to ask about: its degrees, and the number of its edges."""
         from sfumato.lab.graph import Graph
         from sfumato.queries.aggregations import require_name
 
         return Graph(self._payer, require_name(name))
 
     def oracle(self, table: str, *, epsilon: Number, questions: int = 1) -> QueryOracle:
-        """Noisy averages for one's own programs: so many answers, each for an equal part of ε."""
-        from sfumato.lab.questions import QueryOracle
+        """Return an oracle for one's own programs: so many noisy averages, each for an equal part of ε."""
+        from sfumato.lab.sq_oracle import QueryOracle
 
         return QueryOracle(self.table(table), epsilon, questions)
 
@@ -76,10 +75,10 @@ class Session:
         """
         from sfumato.learn import Search
         from sfumato.learn.base.fit_table import fit_table
-        from sfumato.learn.search_tables import search
+        from sfumato.learn.search_tables import search_table
         from sfumato.queries.aggregations import require_name
 
-        fits: Any = search if type(estimator) is Search else fit_table
+        fits: Any = search_table if type(estimator) is Search else fit_table
         fitted: Fitted = fits(self._payer, estimator, require_name(table), features, target, rows_per_unit)
         return fitted
 
@@ -97,68 +96,21 @@ class Session:
         bins: int = 20,
     ) -> Evaluation:
         """Measure a linear classifier that was learnt behind the curator on a table; charged first."""
-        from sfumato.learn.evaluate_tables import measured
-        from sfumato.learn.evaluation import Measure, spent
+        from sfumato.learn.evaluate_tables import evaluate_table
+        from sfumato.learn.evaluation import EvaluationPlan, read_budget
         from sfumato.queries.aggregations import require_name
 
-        measure, budget = Measure.of(model, confidence, bins), spent(epsilon, delta, rho)
-        return measured(self._payer, model, require_name(table), target, measure, budget, rows_per_unit)
+        measure, budget = EvaluationPlan.of(model, confidence, bins), read_budget(epsilon, delta, rho)
+        return evaluate_table(self._payer, model, require_name(table), target, measure, budget, rows_per_unit)
 
     @property
     def budget(self) -> BudgetView:
         """What is left, for every population this session may spend on."""
-        return self._lab.budget_of(self._analyst)
+        return view_budget(self._lab, self._analyst)
 
     def published(self) -> tuple[Published, ...]:
-        """What the steward published: every answer can be read again for nothing."""
-        return self._lab.published()
+        """Return what the steward published: every answer can be read again for nothing."""
+        return tuple(Published(self._lab, each) for each in self._lab.publications())
 
     def __repr__(self) -> str:
         return f"Session({self._analyst or 'steward'!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class AccountView:
-    """One account as people see it."""
-
-    name: str
-    epsilon: float
-    delta: float
-    left_share: float
-    left_epsilon: float
-
-    def sentence(self) -> str:
-        filled = round(self.left_share * 20)
-        bar = "█" * filled + "░" * (20 - filled)
-        of = f"{self.epsilon:.4g}" + (f", δ = {self.delta:.3g}" if self.delta else "")
-        rest = f"{self.left_share:.0%} left: one question of up to ε = {self.left_epsilon:.4g} of {of}"
-        return f"{self.name}  {bar}  {rest}"
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetView:
-    """What is left, in words, as a bar and as numbers."""
-
-    accounts: tuple[AccountView, ...]
-
-    def __str__(self) -> str:
-        return "\n".join(account.sentence() for account in self.accounts) or "no tables are registered yet"
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return viz.definition_table([(a.name, a.sentence()) for a in self.accounts])
-
-    def plot(self) -> Chart:
-        return viz.budget_bars({account.name: 1 - account.left_share for account in self.accounts})
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            account.name: {
-                "epsilon": account.epsilon,
-                "delta": account.delta,
-                "left_share": account.left_share,
-                "left_epsilon": account.left_epsilon,
-            }
-            for account in self.accounts
-        }

@@ -19,10 +19,16 @@ from sfumato.learn.base.accounts import Account
 from sfumato.learn.base.saving import load
 from sfumato.learn.cluster import KMeans
 from sfumato.learn.convex.losses import Loss, huber
-from sfumato.learn.convex.planning import excess_loss, least_rows, output_shrink, rows_needed, shrink_for
+from sfumato.learn.convex.planning import (
+    choose_output_regularization,
+    choose_regularization,
+    excess_loss,
+    objective_min_rows,
+    rows_needed,
+)
 from sfumato.learn.decomposition import PCA
 from sfumato.learn.evaluation import Evaluation, Measured, evaluate
-from sfumato.learn.itemsets.itemsets import AssociationRules, FrequentItemsets
+from sfumato.learn.itemsets.estimators import AssociationRules, FrequentItemsets
 from sfumato.learn.kernel import KernelSVC
 from sfumato.learn.linear.classifiers import ConvexERM, LinearSVC, LogisticRegression
 from sfumato.learn.linear.regression import LinearRegression
@@ -85,12 +91,12 @@ __all__ = [
     "RobustScaler",
     "Search",
     "StandardScaler",
+    "choose_output_regularization",
+    "choose_regularization",
     "evaluate",
     "excess_loss",
     "huber",
-    "least_rows",
     "load",
-    "output_shrink",
+    "objective_min_rows",
     "rows_needed",
-    "shrink_for",
 ]

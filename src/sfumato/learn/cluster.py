@@ -17,10 +17,10 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from sfumato.learn.base.estimator import Private
-from sfumato.learn.trees.cells import corner, deviation, nearest
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Lookup, Multiply, share_of
-from sfumato.oracle.spread import Spread, spread
+from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.learn.cells import clip_deviation, locate_nearest, locate_orthant
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Lookup, Multiply, SumBlock, share_of
+from sfumato.oracle.feature_spread import FeatureSpread, measure_spread
 from sfumato.oracle.threads import use_one_thread
 from sfumato.privacy.exact import whole
 
@@ -35,19 +35,23 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_START, _CELLS, _INSIDE, _LLOYD = Fraction(15, 100), Fraction(25, 100), Fraction(25, 100), Fraction(35, 100)
+# Shares of the spend: where rows lie, how many are in each cell, their means there, and rounds of Lloyd.
+# Privacy needs them to add up to at most 1, and nothing else of the numbers here, which were chosen with
+# benchmarks/learners.py.
+_SPREAD, _CELLS, _MOMENTS, _LLOYD = Fraction(15, 100), Fraction(25, 100), Fraction(25, 100), Fraction(35, 100)
 _HALF = Fraction(1, 2)
 _MOST_BITS = 10
+"""The summary has at most 2^10 cells."""
 _POINTS = 6
-"""By so many points each cell of the summary is drawn."""
+"""Points that stand for a cell of the summary when plain k-means runs on it."""
 
 
-class KMeans(ClusterMixin, TransformerMixin, Private):
-    """Centres that rows are near to. Which row belongs to which is not released: `predict` says it.
+class KMeans(ClusterMixin, TransformerMixin, PrivateEstimator):
+    """Centroids that rows are near to. Which row belongs to which is not released: `predict` says it.
 
     Rows are counted by which side of a private mean they lie on, feature by feature; cells that noise cannot
-    have made are summed up; k-means++ and Lloyd run on points drawn from those sums; then the centres are
-    measured again, around themselves.
+    have made are summed up; k-means++ and Lloyd run on points drawn from those sums; then the centroids
+    are measured again by noisy rounds of Lloyd.
 
     Privacy
     -------
@@ -83,43 +87,45 @@ class KMeans(ClusterMixin, TransformerMixin, Private):
     def _learn(self, oracle: Oracle) -> None:
         clusters, rounds = whole(self.n_clusters, "n_clusters"), whole(self.rounds, "rounds")
         rng = check_random_state(self.random_state)
-        summary = _summary(oracle, spread(oracle, _START))
-        centres, deviations = _clustered(summary, clusters, rng)
+        summary = _summarize(oracle, measure_spread(oracle, _SPREAD))
+        centroids, deviations = _cluster_summary(summary, clusters, rng)
         for _ in range(rounds):
-            centres, counts = _lloyd(oracle, centres, deviations, _LLOYD / rounds)
-        self.cluster_centers_ = centres * oracle.declared.halves + oracle.declared.middles
+            centroids, counts = _lloyd_round(oracle, centroids, deviations, _LLOYD / rounds)
+        self.cluster_centers_ = centroids * oracle.declared.halves + oracle.declared.middles
         self.counts_ = counts
         self._n_features_out = clusters
 
     def predict(self, X: Any) -> NDArray[np.int64]:  # noqa: N803
+        """Return the cluster of each row."""
         found: NDArray[np.int64] = pairwise_distances_argmin_min(
-            _total(self._rows(X)), self.cluster_centers_
+            _without_missing(self._rows(X)), self.cluster_centers_
         )[0]
         return found
 
     def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:  # noqa: N803
-        """Fit, then say of each row where it belongs: what is said of rows is for their owner alone."""
+        """Fit, and return the cluster of each row, which is not private: it is for the rows' owner alone."""
         return self.fit(X).predict(X)
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
-        found: Floats = euclidean_distances(_total(self._rows(X)), self.cluster_centers_)
+        """Return the distance of each row to each centroid."""
+        found: Floats = euclidean_distances(_without_missing(self._rows(X)), self.cluster_centers_)
         return found
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
-        """Less the inertia of these rows; of protected rows it is not private."""
+        """Return minus the inertia of these rows; of protected rows it is not private."""
         return -float((self.transform(X).min(axis=1) ** 2).sum())
 
 
-def _total(rows: Floats) -> Floats:
+def _without_missing(rows: Floats) -> Floats:
     return np.nan_to_num(rows, nan=0.0)
 
 
-# ---- a summary ---------------------------------------------------------------------------------------------
+# ---- a private summary of the rows -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Summary:
-    """Cells that hold rows: how many, their mean and deviation, in bounds."""
+    """The cells that hold rows: how many rows, their mean and their deviation, in bounds."""
 
     counts: Floats
     means: Floats
@@ -127,8 +133,8 @@ class _Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cells:
-    """Rows by their side of the mean in some features, the first of which is worth 1."""
+class _CellCounts:
+    """Noisy counts of rows by the side of the mean that they lie on, in some of the features."""
 
     value: Value
     chosen: NDArray[np.int64]
@@ -137,41 +143,41 @@ class _Cells:
 
     @property
     def heavy(self) -> NDArray[np.int64]:
-        """Cells that noise alone would hardly have made."""
+        """Cells whose count noise alone would hardly have made."""
         return np.flatnonzero(self.counts > self.noise * math.sqrt(2 * math.log(2 * len(self.counts) + 1)))
 
 
-def _summary(oracle: Oracle, found: Spread) -> _Summary:
-    cells = _counted(oracle, found)
+def _summarize(oracle: Oracle, known: FeatureSpread) -> _Summary:
+    cells = _count_cells(oracle, known)
     if not len(cells.heavy):
-        return _Summary(np.ones(1), found.mean[None, :], found.deviation[None, :] / 2)
-    return _inside(oracle, found, cells)
+        return _Summary(np.ones(1), known.mean[None, :], known.deviation[None, :] / 2)
+    return _measure_cells(oracle, known, cells)
 
 
-def _counted(oracle: Oracle, known: Spread) -> _Cells:
-    """In the features that vary most, as many as the noise leaves room for."""
+def _count_cells(oracle: Oracle, known: FeatureSpread) -> _CellCounts:
+    """Count rows by their side of the mean, in as many of the widest features as noise leaves room for."""
     features = oracle.declared.features
-    (noise,) = oracle.noise([Block((COUNT,), 1, 1)], share_of(oracle.budget.main, _CELLS))
+    (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, _CELLS))
     room = int(math.log2(max(2.0, known.rows / (8 * noise.deviation))))
     bits = max(1, min(len(features), _MOST_BITS, room))
     chosen = np.argsort(-known.deviation, kind="stable")[:bits]
-    cell = corner([features[at] for at in chosen], known.mean[chosen].tolist())
-    (answer,) = oracle.sums([Block((COUNT,), 1, 1)], [Key(cell, 2**bits)], share=_CELLS)
-    return _Cells(cell, chosen, answer.values[0], answer.deviation)
+    cell = locate_orthant([features[at] for at in chosen], known.mean[chosen].tolist())
+    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [CellKey(cell, 2**bits)], share=_CELLS)
+    return _CellCounts(cell, chosen, answer.values[0], answer.deviation)
 
 
-def _inside(oracle: Oracle, known: Spread, cells: _Cells) -> _Summary:
-    """The mean and the deviation of the rows in each heavy cell, measured from the mean of all.
+def _measure_cells(oracle: Oracle, known: FeatureSpread, cells: _CellCounts) -> _Summary:
+    """Measure the mean and the deviation of the rows in each heavy cell, around the mean of all rows.
 
-    What a cell's place says of them is known already, and is kept as far as the noise reaches.
+    The place of a cell gives a prior for both, which counts as far as the noise reaches.
     """
     declared, heavy = oracle.declared, cells.heavy
     places = np.full(len(cells.counts), -1)
     places[heavy] = np.arange(len(heavy))
-    key = Key(Lookup(cells.value, tuple(places.tolist())), len(heavy))
-    reaches = _reaches(declared, 3 * known.deviation)
+    key = CellKey(Lookup(cells.value, tuple(places.tolist())), len(heavy))
+    reaches = _clip_steps(declared, 3 * known.deviation)
     values = [
-        deviation(each, Constant(0), [float(mean)], reach)
+        clip_deviation(each, Constant(0), [float(mean)], reach)
         for each, mean, reach in zip(declared.features, known.mean, reaches, strict=True)
     ]
     squares = [
@@ -179,56 +185,61 @@ def _inside(oracle: Oracle, known: Spread, cells: _Cells) -> _Summary:
         for value, reach in zip(values, reaches, strict=True)
     ]
     sums, second = oracle.sums(
-        [_bounded(values, reaches, _HALF), _halved(squares, reaches)], [key], share=_INSIDE
+        [_clipped_block(values, reaches, _HALF), _centred_block(squares, reaches)], [key], share=_MOMENTS
     )
-    kept = np.maximum(cells.counts[heavy], 1.0)[:, None]
+    rows = np.maximum(cells.counts[heavy], 1.0)[:, None]
     bounds, smallest = declared.bounds, float(declared.bounds.min())
-    guess, width = _guess(known, cells)
-    means = _blend(sums.values.T / bounds / kept, sums.deviation / smallest / kept, guess, width)
+    prior, width = _cell_prior(known, cells)
+    means = _posterior_mean(sums.values.T / bounds / rows, sums.deviation / smallest / rows, prior, width)
     half = np.array([float(reach**2 // 2) for reach in reaches]) / bounds**2
-    found = second.values.T / bounds**2 / kept + half - means**2
-    square = _blend(found, second.deviation / smallest**2 / kept, width**2, width**2)
+    found = second.values.T / bounds**2 / rows + half - means**2
+    square = _posterior_mean(found, second.deviation / smallest**2 / rows, width**2, width**2)
     limit = known.deviation**2
     return _Summary(
-        kept[:, 0], np.clip(means + known.mean, -1, 1), np.sqrt(np.clip(square, 0.01 * limit, limit))
+        rows[:, 0], np.clip(means + known.mean, -1, 1), np.sqrt(np.clip(square, 0.01 * limit, limit))
     )
 
 
-def _guess(known: Spread, cells: _Cells) -> tuple[Floats, Floats]:
-    """Where the rows of each heavy cell lie if features are normal: off the mean, and how widely."""
+def _cell_prior(known: FeatureSpread, cells: _CellCounts) -> tuple[Floats, Floats]:
+    """Return mean and deviation of the rows in each heavy cell if features are normal, around the mean."""
+    # Half of a normal distribution has its mean at 0.8 deviations and a deviation of 0.6.
     sides = np.zeros((len(cells.heavy), len(known.mean)))
     sides[:, cells.chosen] = 2.0 * ((cells.heavy[:, None] >> np.arange(len(cells.chosen))) & 1) - 1
     return 0.8 * sides * known.deviation, np.where(sides == 0, 1.0, 0.6) * known.deviation
 
 
-def _blend(found: Floats, noise: Floats, guess: Floats, width: Floats) -> Floats:
-    """A measured number and a guess, each by how sure it is."""
-    return guess + width**2 / (width**2 + noise**2) * (found - guess)
+def _posterior_mean(found: Floats, noise: Floats, prior: Floats, width: Floats) -> Floats:
+    """Weigh a measured number and a prior mean by the inverses of their variances."""
+    return prior + width**2 / (width**2 + noise**2) * (found - prior)
 
 
-def _reaches(declared: Declared, widths: Floats) -> list[int]:
-    """So many steps off a centre, and no more, are counted."""
+def _clip_steps(declared: Declared, widths: Floats) -> list[int]:
+    """Return how many steps from a centroid each feature is clipped to."""
     return [
         max(1, round(min(1.0, width) * each.bound))
         for each, width in zip(declared.features, widths.tolist(), strict=True)
     ]
 
 
-def _bounded(values: Sequence[Value], reaches: list[int], share: Fraction) -> Block:
-    return Block(tuple(values), sum(reaches), sum(reach**2 for reach in reaches), share)
+def _clipped_block(values: Sequence[Value], reaches: list[int], share: Fraction) -> SumBlock:
+    """Return the sums of values that are clipped to these reaches, which bound what a row adds."""
+    return SumBlock(tuple(values), sum(reaches), sum(reach**2 for reach in reaches), share)
 
 
-def _halved(squares: Sequence[Value], reaches: list[int]) -> Block:
-    """Squares measured from half their largest value."""
+def _centred_block(squares: Sequence[Value], reaches: list[int]) -> SumBlock:
+    """Return the sums of squares less half their largest value, which halves what a row adds."""
     halves = [(reach**2 + 1) // 2 for reach in reaches]
-    return Block(tuple(squares), sum(halves), sum(half**2 for half in halves), _HALF)
+    return SumBlock(tuple(squares), sum(halves), sum(half**2 for half in halves), _HALF)
 
 
-# ---- centres -----------------------------------------------------------------------------------------------
+# ---- centroids ---------------------------------------------------------------------------------------------
 
 
-def _clustered(summary: _Summary, clusters: int, rng: Any) -> tuple[Floats, Floats]:
-    """k-means on points drawn from the summary: no row is in them. Centres, and how far points lie around."""
+def _cluster_summary(summary: _Summary, clusters: int, rng: Any) -> tuple[Floats, Floats]:
+    """Run plain k-means on points drawn from the summary; return centroids, and the deviation around them.
+
+    The points are made of noisy sums and public coins: no row is among them.
+    """
     cells, features = summary.means.shape
     each = max(_POINTS, -(-4 * clusters // cells))
     noise = rng.normal(size=(cells, each // 2 + 1, features)) * summary.deviations[:, None, :]
@@ -241,19 +252,24 @@ def _clustered(summary: _Summary, clusters: int, rng: Any) -> tuple[Floats, Floa
     return found.cluster_centers_, np.sqrt(np.average(away**2, axis=0, weights=weights)) + 1e-3
 
 
-def _lloyd(oracle: Oracle, centres: Floats, deviations: Floats, share: Fraction) -> tuple[Floats, Floats]:
-    """Each centre moves by the mean of what its rows lie off it, cut off where few rows are."""
+def _lloyd_round(
+    oracle: Oracle, centroids: Floats, deviations: Floats, share: Fraction
+) -> tuple[Floats, Floats]:
+    """Move each centroid by the noisy mean deviation of its rows; return centroids and counts of rows.
+
+    Deviations are clipped where few rows are, so that the noise is for the bulk and not for the bounds.
+    """
     declared = oracle.declared
-    cell, reaches = nearest(declared.features, centres), _reaches(declared, 2.5 * deviations)
+    cell, reaches = locate_nearest(declared.features, centroids), _clip_steps(declared, 2.5 * deviations)
     values = [
-        deviation(each, cell, centres[:, at].tolist(), reaches[at])
+        clip_deviation(each, cell, centroids[:, at].tolist(), reaches[at])
         for at, each in enumerate(declared.features)
     ]
-    blocks = [Block((COUNT,), 1, 1, Fraction(1, 5)), _bounded(values, reaches, Fraction(4, 5))]
-    counts, sums = oracle.sums(blocks, [Key(cell, len(centres))], share=share)
+    blocks = [SumBlock((COUNT,), 1, 1, Fraction(1, 5)), _clipped_block(values, reaches, Fraction(4, 5))]
+    counts, sums = oracle.sums(blocks, [CellKey(cell, len(centroids))], share=share)
     rows = np.maximum(counts.values[0], 1.0)[:, None]
     moves = sums.values.T / declared.bounds / rows
     noise = sums.deviation / float(declared.bounds.min()) / rows
     steps = np.array(reaches) / declared.bounds
-    moves = np.clip(_blend(moves, noise, np.zeros(1), deviations), -steps, steps)
-    return np.clip(centres + moves, -1, 1), rows[:, 0]
+    moves = np.clip(_posterior_mean(moves, noise, np.zeros(1), deviations), -steps, steps)
+    return np.clip(centroids + moves, -1, 1), rows[:, 0]

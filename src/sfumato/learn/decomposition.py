@@ -1,5 +1,5 @@
 """Principal components from noisy products (Analyze Gauss): of all rows at once where there are many, else of
-rows of bounded length around a private mean.
+rows clipped to a norm around a private mean.
 
 Because : docs/proofs/learners.md#principal-components
 """
@@ -15,35 +15,38 @@ import numpy as np
 from sklearn.base import TransformerMixin
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Private
-from sfumato.oracle.blocks import COUNT, Block, share_of
-from sfumato.oracle.declared import View
-from sfumato.oracle.moments import gram, matrix, plain
+from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.oracle.blocks import COUNT, SumBlock, share_of
+from sfumato.oracle.integer_rows import RowTransform
+from sfumato.oracle.moments import build_gram_block, build_sum_block, read_gram_matrix
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.protocol import Answer, Oracle
+    from sfumato.oracle.protocol import Oracle, SumAnswer
 
     Floats = NDArray[np.float64]
 
+# Chosen with benchmarks/learners.py. Privacy needs the three shares of the first scan to add up to at most 1,
+# and nothing else of the numbers here.
 _FIRST = Fraction(1, 4)
+"""Share of the spend for the first scan."""
 _ROWS, _SUMS, _PRODUCTS = Fraction(1, 12), Fraction(8, 12), Fraction(3, 12)
-"""Of the first scan's share."""
+"""Shares of the first scan."""
 _CLEAR = 0.02
 """Where noise is so small a share of the variance of a feature, one scan is enough."""
-_LENGTH = 0.3
-"""Of √d: how long rows may be, from the mean. A public choice: longer rows keep their direction."""
+_CLIP_NORM = 0.3
+"""Norm that rows are clipped to around the mean, in √d. Longer rows keep their direction."""
 
 
-class PCA(TransformerMixin, Private):
-    """The directions in which rows vary most.
+class PCA(TransformerMixin, PrivateEstimator):
+    """Principal components: the directions in which rows vary most.
 
-    Behind the curator one scan says all where rows are many. Else products are taken around the private mean:
-    rows that lie far from it count with their direction and a bounded length, so directions are those of the
-    bulk, and `explained_variance_` is that of the shortened rows, from below.
+    Behind the curator one scan is enough where rows are many. Else products are taken around the private
+    mean: rows that lie far from it are clipped to a norm, so directions are those of the bulk, and
+    `explained_variance_` is that of the clipped rows, a lower bound.
 
     Privacy
     -------
@@ -77,21 +80,23 @@ class PCA(TransformerMixin, Private):
         wanted = features if self.n_components is None else whole(self.n_components, "n_components")
         if wanted > features:
             raise UsageError("SF-E113", "There are fewer features than components.", features=str(features))
-        found = _learnt(oracle)
+        found = _ask_moments(oracle)
         values, vectors = np.linalg.eigh(found.covariance)
         order = np.argsort(values)[::-1][:wanted]
         total = float(np.maximum(values, 0).sum()) or 1.0
         self.n_components_ = wanted
         self.mean_ = found.mean
-        self.components_ = _signed(vectors[:, order].T)
+        self.components_ = _fix_signs(vectors[:, order].T)
         self.explained_variance_ = np.maximum(values[order], 0.0)
         self.explained_variance_ratio_ = self.explained_variance_ / total
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return the coordinates of each row along the components."""
         found: Floats = (self._rows(X) - self.mean_) @ self.components_.T
         return found
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return rows in the features' own units from coordinates along the components."""
         found: Floats = np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_
         return found
 
@@ -102,43 +107,43 @@ class PCA(TransformerMixin, Private):
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """What is known of the mean and the covariance, in the features' own measure."""
+    """Estimated mean and covariance, in the features' own units."""
 
     mean: Floats
     covariance: Floats
 
 
-def _learnt(oracle: Oracle) -> _Moments:
-    """From the number of rows and their mean, and then products around it.
+def _ask_moments(oracle: Oracle) -> _Moments:
+    """Ask for the number of rows and their mean, and then for products around it.
 
-    Where that takes a scan of its own, products are asked for at once too: enough where rows are many. Not
-    where their noise would be too wide to be drawn, which is public.
+    Where that takes a scan of its own, plain products are asked for in the first scan too, which is enough
+    where rows are many.
     """
     declared = oracle.declared
-    known = [Block((COUNT,), 1, 1, _ROWS), plain(declared.features, declared.norm, _SUMS)]
-    asked = _products(oracle) if oracle.scans else []
+    known = [SumBlock((COUNT,), 1, 1, _ROWS), build_sum_block(declared.features, declared.norm, _SUMS)]
+    asked = _plain_products(oracle) if oracle.scans else []
     counts, sums, *answers = oracle.sums([*known, *asked], share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
-    centre = _centre(sums, rows, declared.bounds)
-    found = _at_once(declared, answers[0], centre, rows) if answers else None
+    mean = _estimate_mean(sums, rows, declared.bounds)
+    found = _moments_at_once(declared, answers[0], mean, rows) if answers else None
     left = 1 - _FIRST * (_ROWS + _SUMS + _PRODUCTS * len(answers))
-    return found or _around(oracle, centre, rows, left)
+    return found or _ask_around_mean(oracle, mean, rows, left)
 
 
-def _at_once(declared: Declared, products: Answer, centre: Floats, rows: float) -> _Moments | None:
-    """From products as they are; None where noise is more than little beside the variance of a feature."""
-    squares, noise = matrix(products, declared.features)
-    spread = squares / rows - np.outer(centre, centre)
-    size = len(centre)
-    if 2 * noise * math.sqrt(size) / rows >= _CLEAR * float(np.trace(spread)) / size:
+def _moments_at_once(declared: Declared, products: SumAnswer, mean: Floats, rows: float) -> _Moments | None:
+    """Return moments from plain products; None where noise is large beside the variance of a feature."""
+    second, noise = read_gram_matrix(products, declared.features)
+    covariance = second / rows - np.outer(mean, mean)
+    size = len(mean)
+    if 2 * noise * math.sqrt(size) / rows >= _CLEAR * float(np.trace(covariance)) / size:
         return None
     halves = declared.halves
-    return _Moments(declared.middles + halves * centre, spread * np.outer(halves, halves))
+    return _Moments(declared.middles + halves * mean, covariance * np.outer(halves, halves))
 
 
-def _products(oracle: Oracle) -> list[Block]:
-    """All products as they are; none where their noise is too wide to be drawn."""
-    found = gram(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
+def _plain_products(oracle: Oracle) -> list[SumBlock]:
+    """Return all products as they are; none where their noise is too wide to be drawn, which is public."""
+    found = build_gram_block(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
     try:
         oracle.noise([found], share_of(oracle.budget.main, _FIRST))
     except UsageError:
@@ -146,25 +151,25 @@ def _products(oracle: Oracle) -> list[Block]:
     return [found]
 
 
-def _centre(sums: Answer, rows: float, bounds: Floats) -> Floats:
-    """The mean, in bounds, drawn to the middle as far as noise reaches."""
+def _estimate_mean(sums: SumAnswer, rows: float, bounds: Floats) -> Floats:
+    """Return the mean, in bounds, shrunk towards the middle as far as noise reaches (James and Stein)."""
     mean = sums.values[:, 0] / bounds / rows
     noise = sums.deviation / float(bounds.min()) / rows
     kept = max(0.0, 1 - len(mean) * noise**2 / max(float(mean @ mean), 1e-300))
     return np.clip(mean * kept, -1.0, 1.0)
 
 
-def _around(oracle: Oracle, centre: Floats, rows: float, share: Fraction) -> _Moments:
-    """Products of rows that are shortened towards the mean."""
-    view = oracle.around(View(_LENGTH * math.sqrt(len(centre)), centre=tuple(centre.tolist())))
+def _ask_around_mean(oracle: Oracle, mean: Floats, rows: float, share: Fraction) -> _Moments:
+    """Ask for products of rows that are clipped to a norm around the mean."""
+    view = oracle.transform_rows(RowTransform(_CLIP_NORM * math.sqrt(len(mean)), centre=tuple(mean.tolist())))
     declared = view.declared
-    (products,) = view.sums([gram(declared.features, declared.norm, Fraction(1))], share=share)
-    squares, _ = matrix(products, declared.features)
-    return _Moments(declared.middles, squares * np.outer(declared.halves, declared.halves) / rows)
+    (products,) = view.sums([build_gram_block(declared.features, declared.norm, Fraction(1))], share=share)
+    second, _ = read_gram_matrix(products, declared.features)
+    return _Moments(declared.middles, second * np.outer(declared.halves, declared.halves) / rows)
 
 
-def _signed(components: Floats) -> Floats:
-    """The largest entry of each is positive, so that a sign says nothing."""
+def _fix_signs(components: Floats) -> Floats:
+    """Return the components with their largest entries positive, so that a sign says nothing."""
     largest = np.abs(components).argmax(axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
     found: Floats = components * np.where(signs == 0, 1.0, signs)[:, None]

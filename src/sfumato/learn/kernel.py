@@ -1,6 +1,6 @@
-"""Support vectors with a Gaussian kernel: random Fourier features, of one length by construction.
+"""Support vectors with a Gaussian kernel, by random Fourier features, whose norm is 1 by construction.
 
-No support vector is ever released: what is learnt are weights of public random waves.
+No support vector is ever released: what is learnt are weights of public random features.
 
 Because : docs/proofs/convex.md#kernels
 """
@@ -14,27 +14,30 @@ import numpy as np
 
 from sfumato.errors import PolicyError
 from sfumato.learn.linear.classifiers import LinearSVC
-from sfumato.oracle.declared import Frame, given
+from sfumato.oracle.array_features import read_arrays
+from sfumato.oracle.integer_rows import ArrayBounds
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
 
     Floats = NDArray[np.float64]
 
-_PARTS = 2**12
-"""A turn is divided into so many; in between, waves are not told apart."""
+_PHASES = 2**12
+"""Phases of a turn that are told apart. A public table of them gives every row the same doubles, wherever it
+lies among others; how fine it is does not matter to privacy."""
 _WAVES = np.array(
-    [[wave(2 * math.pi * part / _PARTS) for part in range(_PARTS)] for wave in (math.cos, math.sin)]
+    [[wave(2 * math.pi * phase / _PHASES) for phase in range(_PHASES)] for wave in (math.cos, math.sin)]
 )
-_NEAR = 1024
-"""So many rows at a time, which fit into the processor's own memory."""
+_BLOCK = 1024
+"""Rows that are computed at a time, so that they fit into the processor's cache."""
 
 
 class KernelSVC(LinearSVC):
-    """Support vectors with the kernel exp(−gamma·‖x − x'‖²), features measured in halves of their bounds.
+    """Support vector classifier with the kernel exp(−gamma·‖x − x'‖²), features in halves of their bounds.
 
     `waves` random directions make twice as many features; `seed` chooses them and is public. For own arrays.
 
@@ -83,7 +86,7 @@ class KernelSVC(LinearSVC):
         self.waves = waves
         self.seed = seed
 
-    def _given(self, rows: Floats, target: Any) -> Given:
+    def _given(self, rows: Floats, target: Any) -> ArrayInput:
         frame = self._frame(rows.shape[1])
         directions = np.random.default_rng(self.seed).normal(
             0.0,
@@ -92,10 +95,12 @@ class KernelSVC(LinearSVC):
         )
         self.origin_, self.directions_ = frame.middles, directions / frame.halves
         self.low_, self.high_ = frame.middles - frame.halves, frame.middles + frame.halves
-        waves = self._waves(rows)
-        return given(waves, Frame.of(waves.shape[1], None, 1.0), labels=(target, self.classes_.tolist()))
+        features = self._fourier_features(rows)
+        return read_arrays(
+            features, ArrayBounds.of(features.shape[1], None, 1.0), labels=(target, self.classes_.tolist())
+        )
 
-    def begin(self, features: Any, declared: Declared) -> None:
+    def begin_fit(self, features: Any, declared: Declared) -> None:
         raise PolicyError(
             "SF-E140",
             "Kernels are learnt on own arrays only.",
@@ -103,27 +108,27 @@ class KernelSVC(LinearSVC):
             try_="sf.learn.LinearSVC",
         )
 
-    def _waves(self, rows: Floats) -> Floats:
-        """cos and sin of each direction, over √waves: of length 1, whatever the row."""
+    def _fourier_features(self, rows: Floats) -> Floats:
+        """Return cos and sin along each direction, over √waves: a vector of norm 1, whatever the row."""
         inside = np.where(np.isnan(rows), self.origin_, np.clip(rows, self.low_, self.high_)) - self.origin_
         found = np.empty((len(rows), 2 * len(self.directions_)))
-        for at in range(0, len(rows), _NEAR):
-            turns = _turns(inside[at : at + _NEAR], self.directions_)
-            found[at : at + _NEAR] = _WAVES[:, turns].transpose(1, 0, 2).reshape(len(turns), -1)
+        for at in range(0, len(rows), _BLOCK):
+            phases = _phases(inside[at : at + _BLOCK], self.directions_)
+            found[at : at + _BLOCK] = _WAVES[:, phases].transpose(1, 0, 2).reshape(len(phases), -1)
         found /= math.sqrt(len(self.directions_))
         return found
 
     def _rows(self, X: Any) -> Floats:  # noqa: N803
-        return self._waves(super()._rows(X))
+        return self._fourier_features(super()._rows(X))
 
 
-def _turns(rows: Floats, directions: Floats) -> NDArray[np.int64]:
-    """How far along each direction a row lies, in parts of a turn.
+def _phases(rows: Floats, directions: Floats) -> NDArray[np.int64]:
+    """Return the phase of each row along each direction.
 
-    Features are added up one after the other, and never by a matrix product, which may round a row as its
-    place among others has it.
+    Features are added up one after the other, and never by a matrix product: how that rounds a row may depend
+    on the other rows, which would then move with it.
     """
     found = np.zeros((len(rows), len(directions)))
     for column, along in zip(rows.T, directions.T, strict=True):
         found += column[:, None] * along
-    return np.mod(np.rint(found * (_PARTS / (2 * math.pi))), _PARTS).astype(np.int64)
+    return np.mod(np.rint(found * (_PHASES / (2 * math.pi))), _PHASES).astype(np.int64)

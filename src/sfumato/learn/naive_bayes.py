@@ -12,27 +12,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato.learn.base.estimator import declared_classes
-from sfumato.learn.base.supervised import PrivateClassifier, one_each
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Key, Multiply
-from sfumato.oracle.declared import Labels, codes, given_listed, listed_categories
-from sfumato.oracle.moments import plain
+from sfumato.learn.base.estimator import check_classes
+from sfumato.learn.base.supervised import PrivateClassifier, check_target
+from sfumato.oracle.array_features import check_categories, encode_labels, read_listed_arrays
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Multiply, SumBlock
+from sfumato.oracle.declared import require_labels
+from sfumato.oracle.moments import build_sum_block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.declared import Declared, Given
+    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
 
 _COUNTS, _SUMS, _SQUARES = Fraction(1, 10), Fraction(6, 10), Fraction(3, 10)
+"""Shares of the spend. Chosen with benchmarks/learners.py; privacy needs them to add up to at most 1."""
 
 
 class GaussianNB(PrivateClassifier):
-    """Classes whose features are independent and normal.
+    """Naive Bayes with normal features: a mean and a variance for each class and feature.
 
     Privacy
     -------
@@ -68,10 +71,10 @@ class GaussianNB(PrivateClassifier):
         unit = declared.bounds[:, None]
         means = np.clip(sums.values / unit / rows, -1.0, 1.0)
         second = squares.values / unit**2 / rows + 0.5
-        spread = _spread(second - means**2, rows, squares.deviation / unit[:, 0] ** 2)
+        variances = _shrink_variances(second - means**2, rows, squares.deviation / unit[:, 0] ** 2)
         halves = declared.halves
         self.theta_ = means.T * halves + declared.middles
-        self.var_ = spread.T * halves**2
+        self.var_ = variances.T * halves**2
         self.class_count_ = rows
         self.class_prior_ = rows / rows.sum()
 
@@ -84,29 +87,28 @@ class GaussianNB(PrivateClassifier):
         return found
 
 
-def _by_class(declared: Declared) -> Key:
-    if not isinstance(declared.target, Labels):
-        raise AssertionError(declared.target)
-    return Key(declared.target.value, len(declared.target.classes))
+def _by_class(declared: Declared) -> CellKey:
+    target = require_labels(declared)
+    return CellKey(target.value, len(target.classes))
 
 
-def _blocks(declared: Declared) -> list[Block]:
-    """Squares are measured from half their largest value, which halves what a row adds to them."""
+def _blocks(declared: Declared) -> list[SumBlock]:
+    """Return counts, sums, and squares less half their largest value, which halves what a row adds."""
     centred = [
         Add(Multiply(feature.value, feature.value), Constant(-(feature.bound**2 // 2)))
         for feature in declared.features
     ]
     return [
-        Block((COUNT,), 1, 1, _COUNTS),
-        plain(declared.features, declared.norm, _SUMS),
-        Block.within(centred, declared.spans, _SQUARES),
+        SumBlock((COUNT,), 1, 1, _COUNTS),
+        build_sum_block(declared.features, declared.norm, _SUMS),
+        SumBlock.within(centred, declared.spans, _SQUARES),
     ]
 
 
-def _spread(variances: Floats, rows: Floats, noise: Floats) -> Floats:
-    """Between what noise could have made of nothing and all there can be; drawn to the classes' common one.
+def _shrink_variances(variances: Floats, rows: Floats, noise: Floats) -> Floats:
+    """Shrink each class's variance towards that of all classes together, as far as noise reaches.
 
-    A class's own variance counts by how far its noise lies below the difference between classes.
+    They are clipped to between what noise alone could have made and the largest that bounds allow.
     """
     error = (noise[:, None] / rows) ** 2
     pooled = (variances * rows).sum(axis=1, keepdims=True) / rows.sum()
@@ -123,7 +125,7 @@ def _spread(variances: Floats, rows: Floats, noise: Floats) -> Floats:
 
 
 class CategoricalNB(PrivateClassifier):
-    """Classes whose features are independent and take listed values.
+    """Naive Bayes with listed features: a probability of each value for each class.
 
     On own arrays `categories` lists the values of each feature, or says how many there are, from 0 on; one
     number is for every feature.
@@ -158,17 +160,17 @@ class CategoricalNB(PrivateClassifier):
         self.alpha = alpha
         self.budget = budget
 
-    def _given(self, rows: Any, target: Any) -> Given:
-        self.categories_ = listed_categories(self.categories, rows.shape[1])
-        return given_listed(rows, self.categories_, labels=(target, self.classes_.tolist()))
+    def _given(self, rows: Any, target: Any) -> ArrayInput:
+        self.categories_ = check_categories(self.categories, rows.shape[1])
+        return read_listed_arrays(rows, self.categories_, labels=(target, self.classes_.tolist()))
 
-    def begin(self, features: Sequence[str], declared: Declared) -> None:
-        super().begin(features, declared)
+    def begin_fit(self, features: Sequence[str], declared: Declared) -> None:
+        super().begin_fit(features, declared)
         self.categories_ = [list(each.categories) for each in declared.features]
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        groupings = [[Key(each.value, len(each.categories))] for each in declared.features]
+        groupings = [[CellKey(each.value, len(each.categories))] for each in declared.features]
         found = [each[0].values for each in oracle.histograms(groupings, [COUNT], [_by_class(declared)])]
         rows = np.maximum(np.mean([each.sum(axis=0) for each in found], axis=0), 1.0)
         smooth = float(self.alpha)
@@ -176,20 +178,20 @@ class CategoricalNB(PrivateClassifier):
         self.class_prior_ = rows / rows.sum()
         self.feature_prob_ = []
         for each in found:
-            kept = np.maximum(each, 0.0) + smooth
-            self.feature_prob_.append(kept / kept.sum(axis=0))
+            smoothed = np.maximum(each, 0.0) + smooth
+            self.feature_prob_.append(smoothed / smoothed.sum(axis=0))
 
     def _log_scores(self, rows: Any) -> Floats:
         scores = np.tile(np.log(self.class_prior_), (len(rows), 1))
         for place, (values, shares) in enumerate(zip(self.categories_, self.feature_prob_, strict=True)):
-            at = codes(rows[:, place], values)
+            at = encode_labels(rows[:, place], values)
             scores += np.where(at[:, None] >= 0, np.log(shares)[np.maximum(at, 0)], 0.0)
         return scores
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
         rows = validate_data(self, X, dtype=None, ensure_all_finite=False)
-        self.classes_ = np.array(declared_classes(self.classes))
-        return rows, one_each(rows, y)
+        self.classes_ = np.array(check_classes(self.classes))
+        return rows, check_target(rows, y)
 
     def _rows(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)

@@ -1,8 +1,8 @@
-"""Nearest neighbours without looking any up: each class is one noisy prototype, and points are told by votes.
+"""Nearest neighbours by kernel votes: each class has one noisy prototype, and predictions see no row.
 
-A row votes for its class with a weight that falls with its distance. Waves in random directions turn the sum
-of all such weights into a product of two vectors: one of the point, and one of the class (Rahimi and Recht,
-2007). The vectors of the classes are sums over rows, so they are bought once, and predictions are free.
+A row votes for its class with a weight that falls with its distance. Random Fourier features turn the sum of
+all such weights into a product of two vectors: one of the point, and one of the class (Rahimi and Recht,
+2007). The vectors of the classes are sums over rows, so they are paid for once, and predictions are free.
 
 Because : docs/proofs/prototypes.md
 """
@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state
 from sfumato.curator.lower.computed import sum_values
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base.supervised import PrivateClassifier
-from sfumato.oracle.blocks import Add, Block, Constant, Divide, Key, Lookup, Multiply
-from sfumato.oracle.gradients import labels
-from sfumato.oracle.spread import spread
+from sfumato.oracle.blocks import Add, CellKey, Constant, Divide, Lookup, Multiply, SumBlock
+from sfumato.oracle.declared import require_labels
+from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
@@ -34,91 +34,94 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Privacy depends on none of these: noise is for the largest entries of the tables below.
 _PERIOD = 2**24
-"""So many whole numbers make one wave."""
-_PLACES = 2**8
-"""Of a wave, so many places are told apart."""
+"""The whole number that stands for one period of a wave."""
+_PHASES = 2**8
+"""Phases of a wave that are told apart."""
 _HEIGHT = 2**8
+"""The whole number that stands for a cosine of 1."""
 _WIDTH = 0.55
-"""How far a vote reaches, beside the root of the variance of all features together."""
-_SPREAD = Fraction(1, 10)
-"""Of the spend, where that variance is asked for."""
+"""Width of the kernel, in root mean squares of a row's distance from the mean."""
+_SPREAD_SHARE = Fraction(1, 10)
+"""Share of the spend for that distance, where no width is given."""
 _WAVES, _WAVES_PURE = 128, 64
+"""Number of waves; fewer for Laplace noise, which is for the ℓ1 norm and so grows faster with them."""
 _TOGETHER = 8
-"""So many waves are computed at a time, so that what is on the way is not kept for all of them."""
+"""Waves that are computed at a time, so that intermediate values are not kept for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waves:
-    """Waves over features, one row of whole numbers each: how far one step of a feature goes along it."""
+class FourierFeatures:
+    """Random waves in whole numbers: a row of `steps` is how far a step of each feature goes along a wave."""
 
     steps: NDArray[np.int64]
     bounds: tuple[int, ...]
 
     @classmethod
-    def drawn(cls, declared: Declared, count: int, width: float, rng: Any) -> Waves:
-        """Public: from the declaration and a seed."""
+    def draw(cls, declared: Declared, count: int, width: float, rng: Any) -> FourierFeatures:
+        """Draw frequencies of a Gaussian kernel; they are public, from the declaration and a seed."""
         bounds = declared.bounds
-        slopes = rng.normal(size=(count, len(bounds))) / width
-        steps = np.rint(slopes * _PERIOD / (2 * math.pi * bounds)).astype(np.int64)
+        frequencies = rng.normal(size=(count, len(bounds))) / width
+        steps = np.rint(frequencies * _PERIOD / (2 * math.pi * bounds)).astype(np.int64)
         return cls(steps, tuple(feature.bound for feature in declared.features))
 
     @property
-    def slopes(self) -> Floats:
-        """In radians for a feature that goes from the middle of its bounds to one of them."""
+    def frequencies(self) -> Floats:
+        """Radians for a feature that goes from the middle of its bounds to one of them."""
         found: Floats = self.steps * np.array(self.bounds) * (2 * math.pi / _PERIOD)
         return found
 
-    def block(self, terms: tuple[Value, ...] = ()) -> Block:
-        """A row has one place of every wave: cos² + sin² ≤ 1, rounded towards nothing."""
+    def block(self, terms: tuple[Value, ...] = ()) -> SumBlock:
+        """Return the sums of cosines and sines: a row has one phase of every wave, and cos² + sin² ≤ 1."""
         both = [abs(c) + abs(s) for c, s in zip(_COSINES, _SINES, strict=True)]
         squares = [c * c + s * s for c, s in zip(_COSINES, _SINES, strict=True)]
-        return Block(terms, len(self.steps) * max(both), len(self.steps) * max(squares))
+        return SumBlock(terms, len(self.steps) * max(both), len(self.steps) * max(squares))
 
-    def places(self, oracle: Oracle) -> tuple[Oracle, list[Value]]:
-        """Where in each wave a row is, as columns."""
+    def compute_phases(self, oracle: Oracle) -> tuple[Oracle, list[Value]]:
+        """Return the phase of each wave at a row, as columns of the returned oracle."""
         found: list[Value] = []
         for at in range(0, len(self.steps), _TOGETHER):
-            oracle, along = oracle.remember(
+            oracle, along = oracle.with_columns(
                 [self._along(oracle.declared, row) for row in self.steps[at : at + _TOGETHER].tolist()]
             )
-            oracle, places = oracle.remember(list(map(_place, along)))
-            found += places
+            oracle, phases = oracle.with_columns(list(map(_phase, along)))
+            found += phases
         return oracle, found
 
     def _along(self, declared: Declared, row: list[int]) -> Value:
-        """How far a row is along a wave, and so many whole waves that it is not negative."""
+        """Return how far a row is along a wave, plus so many whole periods that it is never negative."""
         furthest = sum(abs(step) * bound for step, bound in zip(row, self.bounds, strict=True))
-        whole_waves = -(-furthest // _PERIOD) * _PERIOD
+        periods = -(-furthest // _PERIOD) * _PERIOD
         parts: list[Value] = [
             Multiply(feature.value, Constant(step))
             for feature, step in zip(declared.features, row, strict=True)
         ]
-        return Add(sum_values(parts), Constant(whole_waves))
+        return Add(sum_values(parts), Constant(periods))
 
 
-def _place(along: Value) -> Value:
-    """Without whole waves, in steps of 1/256 of one."""
-    waves = Divide(along, Constant(_PERIOD))
-    return Add(Divide(along, Constant(_PERIOD // _PLACES)), Multiply(waves, Constant(-_PLACES)))
+def _phase(along: Value) -> Value:
+    """Return the place within the period, in 1/256 of it."""
+    periods = Divide(along, Constant(_PERIOD))
+    return Add(Divide(along, Constant(_PERIOD // _PHASES)), Multiply(periods, Constant(-_PHASES)))
 
 
-def _table(wave: Any) -> tuple[int, ...]:
-    middles = (np.arange(_PLACES) + 0.5) * (2 * math.pi / _PLACES)
+def _tabulate(wave: Any) -> tuple[int, ...]:
+    """Return the wave at every phase in whole numbers, rounded towards 0 so that none is longer than 1."""
+    middles = (np.arange(_PHASES) + 0.5) * (2 * math.pi / _PHASES)
     return tuple(int(each) for each in np.trunc(wave(middles) * _HEIGHT).tolist())
 
 
-_COSINES, _SINES = _table(np.cos), _table(np.sin)
+_COSINES, _SINES = _tabulate(np.cos), _tabulate(np.sin)
 
 
 class NearestNeighbors(PrivateClassifier):
     """The class that most rows nearby have, where nearer ones count more.
 
     A row at distance r votes with weight exp(−r² / 2·width²), distances in half bounds; without a `width`, a
-    tenth of the spend buys one that suits how widely rows lie. The votes are those
-    of a noisy prototype of each class, which is bought once: predictions cost nothing and see no row.
-    `waves` is how many random waves the prototype is made of. Which they are follows from `random_state`,
-    and is public.
+    tenth of the spend is for one that suits how widely rows lie. The votes are those of a noisy prototype of
+    each class, which is paid for once: predictions cost nothing and see no row. `waves` is the number of
+    random Fourier features that the prototype is made of. They are drawn from `random_state`, and public.
 
     Privacy
     -------
@@ -154,32 +157,34 @@ class NearestNeighbors(PrivateClassifier):
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
-        declared, (width, left) = oracle.declared, self._reach(oracle)
-        waves = Waves.drawn(declared, self._count(oracle), width, check_random_state(self.random_state))
-        oracle, places = waves.places(oracle)
-        terms = tuple(Lookup(place, table) for table in (_COSINES, _SINES) for place in places)
-        of = labels(declared)
-        (answer,) = oracle.sums([waves.block(terms)], [Key(of.value, len(of.classes))], share=left)
+        declared, (width, left) = oracle.declared, self._choose_width(oracle)
+        rng = check_random_state(self.random_state)
+        features = FourierFeatures.draw(declared, self._choose_waves(oracle), width, rng)
+        oracle, phases = features.compute_phases(oracle)
+        terms = tuple(Lookup(phase, table) for table in (_COSINES, _SINES) for phase in phases)
+        target = require_labels(declared)
+        key = CellKey(target.value, len(target.classes))
+        (answer,) = oracle.sums([features.block(terms)], [key], share=left)
         self.prototypes_ = answer.values.T / _HEIGHT
         self.width_ = width
-        self.slopes_ = waves.slopes
-        self.noise_ = answer.deviation / _HEIGHT / math.sqrt(len(places))
+        self.slopes_ = features.frequencies  # under the name that saved models have
+        self.noise_ = answer.deviation / _HEIGHT / math.sqrt(len(phases))
         self.middles_ = declared.middles
         self.halves_ = declared.halves
 
-    def _count(self, oracle: Oracle) -> int:
+    def _choose_waves(self, oracle: Oracle) -> int:
         usual = _WAVES_PURE if isinstance(oracle.budget.main, PureSpend) else _WAVES
         return usual if self.waves is None else whole(self.waves, "waves")
 
-    def _reach(self, oracle: Oracle) -> tuple[float, Fraction]:
-        """The width, and the share of the spend that is left."""
+    def _choose_width(self, oracle: Oracle) -> tuple[float, Fraction]:
+        """Return the width of the kernel, and the share of the spend that is left."""
         if self.width is not None:
             return float(positive(self.width, "width")), Fraction(1)
-        found = spread(oracle, _SPREAD)
-        return _WIDTH * float(np.linalg.norm(found.deviation)), 1 - _SPREAD
+        found = measure_spread(oracle, _SPREAD_SHARE)
+        return _WIDTH * float(np.linalg.norm(found.deviation)), 1 - _SPREAD_SHARE
 
     def votes(self, X: Any) -> Floats:  # noqa: N803
-        """The noisy weight of all rows nearby, one column a class; `noise_` is about its deviation."""
+        """Return the noisy weight of all rows nearby, one column a class; `noise_` is about its deviation."""
         return self._votes(self._rows(X))
 
     def _votes(self, rows: Floats) -> Floats:
@@ -190,7 +195,7 @@ class NearestNeighbors(PrivateClassifier):
         return found
 
     def _log_scores(self, rows: Floats) -> Floats:
-        """Votes below what noise makes of none count as that; the first of equals wins by a hair."""
+        """Return the logarithm of the votes, smoothly bounded from below by what noise alone makes."""
         votes = self._votes(rows)
         floor = max(self.noise_, 1e-9)
         smooth = floor * np.logaddexp(0.0, votes / floor)

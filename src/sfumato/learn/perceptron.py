@@ -8,7 +8,6 @@ Because : docs/proofs/perceptron.md
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,8 @@ import numpy as np
 
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
-from sfumato.learn.convex.descent import Found
-from sfumato.learn.linear.scores import LinearClassifier
+from sfumato.learn.convex.descent import LearnedWeights
+from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.blocks import Among, AtMost, Choose, Constant, Every, Less, Multiply, Not
 from sfumato.oracle.gradients import GradientQuestion
 from sfumato.privacy.exact import whole
@@ -29,25 +28,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.blocks import Predicate, Value
-    from sfumato.oracle.gradients import Grow
+    from sfumato.oracle.gradients import AddColumns
     from sfumato.oracle.protocol import Oracle
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
 
-_FINE = 2**12
-"""Weights, of length 1, are whole numbers of 1 / so many: only their direction decides."""
+_WEIGHT_STEPS = 2**12
+"""Weights, of norm 1, are asked about in whole numbers of one over this: only their direction decides."""
 _CONSTANT = 0.5
-"""What is the same in all rows, beside features of length up to 1."""
+"""The constant beside features of norm at most 1, whose weight is the intercept."""
 _ROUNDS, _ROUNDS_PURE = 20, 4
-_LENGTH = 0.25
+"""Fewer for pure ε, as Laplace noise grows faster with the number of rounds. Privacy depends on neither."""
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """A row that is on the wrong side pulls the score that won down and its own up; others pull nothing.
+class PerceptronGradient:
+    """Score gradient of the perceptron: a misclassified row lowers the winning score and raises its own.
 
-    Two classes share one score. The pulls of more have the length √2 in all: 70·√2 < 99.
+    Rows on the right side have none. Two classes share one score; for more the gradient is (1, −1), times 70
+    so that its norm 70·√2 is just below a whole number, 99.
     """
 
     classes: int
@@ -61,11 +61,11 @@ class Missed:
         return 1 if self.classes == 2 else 70
 
     @property
-    def longest(self) -> int:
+    def norm_bound(self) -> int:
         return 1 if self.classes == 2 else 99
 
-    def marks(self, codes: Codes) -> Floats:
-        """1 for a row's own class, −1 for the other where two share a score; missing for rows of no class."""
+    def encode_labels(self, codes: Codes) -> Floats:
+        """Return 1 for a row's own class, −1 for the other where two share a score; NaN for no class."""
         own = np.arange(1, 2) if self.outputs == 1 else np.arange(self.classes)
         found: Floats = (codes[:, None] == own).astype(np.float64)
         if self.outputs == 1:
@@ -73,28 +73,28 @@ class Missed:
         found[(codes < 0) | (codes >= self.classes)] = np.nan
         return found
 
-    def of(self, scores: Floats, marks: Floats) -> Floats:
+    def compute(self, scores: Floats, labels: Floats) -> Floats:
         if self.outputs == 1:
-            pulls: Floats = np.where(scores * marks <= 0, -marks, 0.0)
+            gradients: Floats = np.where(scores * labels <= 0, -labels, 0.0)
         else:
             won = np.arange(self.classes) == scores.argmax(axis=1)[:, None]
-            pulls = np.nan_to_num(won - marks) * self.unit
-        return pulls
+            gradients = np.nan_to_num(won - labels) * self.unit
+        return gradients
 
-    def lowered(self, scores: Sequence[Value], label: Value, grow: Grow) -> list[Value]:
+    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
         if self.outputs == 1:
-            return [self._of_two(scores[0], label)]
-        (won,) = grow([_winner(scores)])
-        return [self._of_many(won, label, place) for place in range(self.classes)]
+            return [self._lower_two(scores[0], label)]
+        (won,) = add_columns([_winner(scores)])
+        return [self._lower_many(won, label, place) for place in range(self.classes)]
 
-    def _of_two(self, score: Value, label: Value) -> Value:
-        """The second class is to have a score above 0, the first one below."""
+    def _lower_two(self, score: Value, label: Value) -> Value:
+        """Return the gradient of the one score: the second class is to have it above 0, the first below."""
         second = Every((Among(label, (1,)), AtMost(score, 0)))
         first = Every((Among(label, (0,)), AtMost(Multiply(score, Constant(-1)), 0)))
         return Choose(second, Constant(-1), Choose(first, Constant(1), Constant(0)))
 
-    def _of_many(self, won: Value, label: Value, place: int) -> Value:
-        """Which class is its own matters only where there is one."""
+    def _lower_many(self, won: Value, label: Value, place: int) -> Value:
+        """Return the gradient of one of several scores; rows of no class have 0."""
         others = tuple(each for each in range(self.classes) if each != place)
         wrongly = Every((Among(won, (place,)), Among(label, others)))
         lacking = Every((Among(label, (place,)), Among(won, others)))
@@ -102,7 +102,7 @@ class Missed:
 
 
 def _winner(scores: Sequence[Value]) -> Value:
-    """The place of the highest score; the first of equals."""
+    """Return the place of the highest score; the first of equals."""
     found: Value = Constant(len(scores) - 1)
     for place in reversed(range(len(scores) - 1)):
         found = Choose(_highest(scores, place), Constant(place), found)
@@ -110,7 +110,7 @@ def _winner(scores: Sequence[Value]) -> Value:
 
 
 def _highest(scores: Sequence[Value], place: int) -> Predicate:
-    """No later score is higher; earlier ones were asked before."""
+    """Say that no later score is higher; earlier ones were asked before."""
     return Every(tuple(Not(Less(scores[place], other)) for other in scores[place + 1 :]))
 
 
@@ -150,35 +150,35 @@ class Perceptron(LinearClassifier):
 
     @property
     def predict_proba(self) -> Any:
-        raise AttributeError("a perceptron's scores are no chances: decision_function gives them")
+        raise AttributeError("a perceptron's scores are no probabilities: decision_function gives them")
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        length = 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
-        short = oracle.short(length)
-        norm = short.declared.norm or 1
+        clipped = oracle.clip_rows(choose_row_norm(declared))
+        norm = clipped.declared.norm or 1
         usual = _ROUNDS_PURE if isinstance(oracle.budget.main, PureSpend) else _ROUNDS
         rounds = usual if self.rounds is None else whole(self.rounds, "rounds")
         constant = max(1, round(_CONSTANT * norm))
-        weights = _walked(short, Missed(len(self.classes_)), constant, rounds)
-        self._keep(Found(weights, constant / norm, norm, 0.0, rounds), declared, short.declared)
+        weights = _run_rounds(clipped, PerceptronGradient(len(self.classes_)), constant, rounds)
+        self._keep(LearnedWeights(weights, constant / norm, norm, 0.0, rounds), declared, clipped.declared)
 
 
-def _walked(oracle: Oracle, missed: Missed, constant: int, rounds: int) -> Floats:
-    """The average of all weights on the way, each as long as 1 in all.
+def _run_rounds(oracle: Oracle, gradient: PerceptronGradient, constant: int, rounds: int) -> Floats:
+    """Return the average of the weights of all rounds, each scaled to norm 1.
 
     Steps grow shorter, so that the many rows that are wrong at first do not throw weights from side to side.
     """
-    shape = missed.outputs, len(oracle.declared.features) + 1
+    shape = gradient.outputs, len(oracle.declared.features) + 1
     weights, average = np.zeros(shape), np.zeros(shape)
-    for done in progress.rounds(rounds, "perceptron"):
-        whole_ = np.rint(_direction(weights) * _FINE).astype(np.int64)
-        answer = oracle.gradients(GradientQuestion(whole_, missed, constant), Fraction(1, rounds))
+    for done in progress.show_rounds(rounds, "perceptron"):
+        integers = np.rint(_direction(weights) * _WEIGHT_STEPS).astype(np.int64)
+        answer = oracle.gradients(GradientQuestion(integers, gradient, constant), Fraction(1, rounds))
         weights = weights - answer.values / (done + 1)
         average += _direction(weights)
     return _direction(average)
 
 
 def _direction(weights: Floats) -> Floats:
+    """Return the weights scaled to norm 1."""
     found: Floats = weights / max(float(np.linalg.norm(weights)), 1e-300)
     return found

@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Private
-from sfumato.oracle.blocks import COUNT, Add, Block, Constant, Divide, Key, Multiply
-from sfumato.oracle.moments import plain
+from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock
+from sfumato.oracle.moments import build_sum_block
 from sfumato.privacy.exact import exact, whole
 
 if TYPE_CHECKING:
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _COUNTS, _SUMS, _SQUARES = Fraction(1, 10), Fraction(5, 10), Fraction(4, 10)
+"""Shares of the spend; privacy needs them to add up to at most 1."""
 _HALF = Fraction(1, 2)
-_FINE = 64
-"""So many equal parts of the bounds are counted to find where bins should end."""
+_CELLS = 64
+"""Equal cells of the bounds that are counted to find where bins should end. Privacy does not depend on it."""
 
 
-class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
-    """Features less their private mean, in private deviations.
+class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+    """Features less their private mean, divided by their private standard deviation.
 
     Privacy
     -------
@@ -66,9 +67,9 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
             for each in declared.features
         ]
         blocks = [
-            Block((COUNT,), 1, 1, _COUNTS),
-            plain(declared.features, declared.norm, _SUMS),
-            Block.within(squares, declared.spans, _SQUARES),
+            SumBlock((COUNT,), 1, 1, _COUNTS),
+            build_sum_block(declared.features, declared.norm, _SUMS),
+            SumBlock.within(squares, declared.spans, _SQUARES),
         ]
         counts, sums, second = oracle.sums(blocks)
         rows = max(1.0, float(counts.values[0, 0]))
@@ -80,19 +81,20 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, Private):
         self.scale_ = np.sqrt(self.var_)
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return the rows scaled."""
         found: Floats = (self._rows(X) - self.mean_) / self.scale_
         return found
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return scaled rows in the features' own units."""
         found: Floats = np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_
         return found
 
 
-class RobustScaler(OneToOneFeatureMixin, TransformerMixin, Private):
-    """Features less their private median, in private spans between two quantiles; by pure ε.
+class RobustScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+    """Features less their private median, divided by the private range between two quantiles; by pure ε.
 
-    Far rows do not move it, as they do a mean. Where a span is less than a step, the feature is left as wide
-    as it is.
+    Outliers do not move it, as they do a mean. Where the range is less than a step, a feature is not scaled.
 
     Privacy
     -------
@@ -119,23 +121,27 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, Private):
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        found = oracle.quantiles([each.value for each in declared.features], _three(self.quantile_range))
+        found = oracle.quantiles(
+            [each.value for each in declared.features], _parse_range(self.quantile_range)
+        )
         low, middle, high = np.array(found, dtype=np.float64)[:, :, 0].T
         steps = declared.halves / declared.bounds
         self.center_ = middle * steps + declared.middles
         self.scale_ = np.where(high > low, high - low, declared.bounds) * steps
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return the rows scaled."""
         found: Floats = (self._rows(X) - self.center_) / self.scale_
         return found
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return scaled rows in the features' own units."""
         found: Floats = np.asarray(X, dtype=np.float64) * self.scale_ + self.center_
         return found
 
 
-def _three(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
-    """The shares below the low end, the median and the high end, from two numbers of a hundred."""
+def _parse_range(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
+    """Return the shares of rows below the low end, the median and the high end, from two percentages."""
     try:
         low, high = (exact(each, "quantile_range") / 100 for each in quantile_range)
     except (TypeError, ValueError):
@@ -149,8 +155,8 @@ def _three(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
     return low, _HALF, high
 
 
-class Bins(OneToOneFeatureMixin, TransformerMixin, Private):
-    """Features as the numbers of bins that hold about equally many rows, from noisy counts.
+class Bins(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+    """Features replaced by the number of their bin; bins hold about equally many rows, by noisy counts.
 
     Privacy
     -------
@@ -179,31 +185,32 @@ class Bins(OneToOneFeatureMixin, TransformerMixin, Private):
 
     def _learn(self, oracle: Oracle) -> None:
         wanted, declared = whole(self.n_bins, "n_bins"), oracle.declared
-        widths = [2 * each.bound // _FINE + 1 for each in declared.features]
-        keys = [[_part(each, width)] for each, width in zip(declared.features, widths, strict=True)]
+        widths = [2 * each.bound // _CELLS + 1 for each in declared.features]
+        keys = [[_locate_cell(each, width)] for each, width in zip(declared.features, widths, strict=True)]
         found = oracle.histograms(keys, [COUNT])
         shares = np.arange(1, wanted) / wanted
         self.edges_ = np.array(
             [
-                each.middle + each.half * _edges(counts.values[:, 0], width / each.bound, shares)
+                each.middle + each.half * _place_edges(counts.values[:, 0], width / each.bound, shares)
                 for each, width, (counts,) in zip(declared.features, widths, found, strict=True)
             ]
         )
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return the bin of every feature, from 0 on."""
         rows = self._rows(X)
         columns = [np.searchsorted(edges, rows[:, at], side="right") for at, edges in enumerate(self.edges_)]
         return np.column_stack(columns).astype(np.float64)
 
 
-def _part(feature: Feature, width: int) -> Key:
-    """Which of the equal parts, so many steps wide, a feature lies in."""
+def _locate_cell(feature: Feature, width: int) -> CellKey:
+    """Return which of the equal cells, so many steps wide, a feature lies in."""
     place = Divide(Add(feature.value, Constant(feature.bound)), Constant(width))
-    return Key(place, 2 * feature.bound // width + 1)
+    return CellKey(place, 2 * feature.bound // width + 1)
 
 
-def _edges(counts: Floats, width: float, shares: Floats) -> Floats:
-    """Where so many shares of the rows lie below, in bounds; within a part rows are spread evenly."""
+def _place_edges(counts: Floats, width: float, shares: Floats) -> Floats:
+    """Return the points, in bounds, below which these shares of the rows lie, if even within each cell."""
     total = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0.0) + 1e-9)])
     ends = -1 + width * np.arange(len(total))
     found: Floats = np.minimum(np.interp(shares * total[-1], total, ends), 1.0)

@@ -14,9 +14,10 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from sfumato.noise.sampling.bits import OS
-from sfumato.oracle.blocks import Block, noisy
-from sfumato.oracle.declared import ONE, box, codes, numbers_of
-from sfumato.oracle.row_by_row import one_by_one
+from sfumato.oracle.array_features import encode_labels, to_numbers
+from sfumato.oracle.blocks import SumBlock, calibrate_noise
+from sfumato.oracle.integer_rows import ONE, check_bounds
+from sfumato.oracle.row_by_row import compute_row_by_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,20 +50,20 @@ def round_qualities(quality: Floats, rows: int) -> Ints:
 
 def release_score(qualities: Ints, spend: Spend) -> float:
     """Return the noisy number of rows that are met, from the quality of each."""
-    noise = noisy(Block((), _QUALITY, _QUALITY**2), spend, 1, False)
+    noise = calibrate_noise(SumBlock((), _QUALITY, _QUALITY**2), spend, 1, False)
     return float(noise.release(np.array([int(qualities.sum())]))[0]) / _QUALITY
 
 
 def score_own_rows(fitted: Any, rows: Any, targets: Any) -> Ints:
     """Return in whole steps how well a model meets each of one's own rows."""
-    guessed = one_by_one(fitted.predict, rows)
+    guessed = compute_row_by_row(fitted.predict, rows)
     if is_classifier(fitted):
         listed = fitted.classes_.tolist()
-        true = codes(targets, listed)
-        met = np.asarray((true == codes(guessed, listed)) & (true >= 0), dtype=np.float64)
+        true = encode_labels(targets, listed)
+        met = np.asarray((true == encode_labels(guessed, listed)) & (true >= 0), dtype=np.float64)
         return round_qualities(met, len(rows))
-    lows, highs = box(fitted.target_bounds, 1)
-    clipped = np.clip(numbers_of(targets), lows[0], highs[0])
+    lows, highs = check_bounds(fitted.target_bounds, 1)
+    clipped = np.clip(to_numbers(targets), lows[0], highs[0])
     off = (guessed - clipped) / (highs[0] - lows[0])
     return round_qualities(np.asarray(1.0 - off**2, dtype=np.float64), len(rows))
 
@@ -79,11 +80,11 @@ class ScoredRows:
     @classmethod
     def of(cls, layout: RowLayout, rows: Ints) -> ScoredRows:
         """Read rows that are given as one row a figure and one column a unit."""
-        return cls(layout, layout.read(rows), rows[-1])
+        return cls(layout, layout.decode_features(rows), rows[-1])
 
     def qualities(self, model: Any) -> Ints:
         """Return in whole steps how well a model meets each row."""
-        guessed = one_by_one(model.predict, self.rows)
+        guessed = compute_row_by_row(model.predict, self.rows)
         return round_qualities(self._quality(guessed), len(self.goals))
 
     def _quality(self, guessed: Any) -> Floats:
@@ -91,5 +92,5 @@ class ScoredRows:
         target = self.layout.target
         if isinstance(target, int):
             return np.asarray(guessed == self.goals, dtype=np.float64)
-        off = (guessed - target.read(self.goals)) / (2 * float(target.half))
+        off = (guessed - target.decode(self.goals)) / (2 * float(target.half))
         return np.asarray(1.0 - off * off, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Searching for settings behind the curator: one charge, one scan, and only the best run is told.
+"""Hyper-parameter search on a table behind the curator: one charge, one scan; only the best run is released.
 
 Because : docs/proofs/search.md#behind-the-curator
 """
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import learn
-from sfumato.curator.gate import decode
+from sfumato.curator.gate import decode_answer
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.base import progress
-from sfumato.learn.base.estimator import Paying
-from sfumato.learn.base.saving import learned, told, written
+from sfumato.learn.base.estimator import PaidEstimator
+from sfumato.learn.base.saving import from_json, list_learned, to_json
 from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
-from sfumato.learn.search import best_of, settings_of
+from sfumato.learn.search import list_settings, run_best_of
 from sfumato.learn.search_scores import ScoredRows, draw_test_rows, release_score
 from sfumato.noise.audit_hook import observed, unobserved
-from sfumato.oracle.blocks import limit_rows
 from sfumato.oracle.guarantee import EXACT, Guarantee
 from sfumato.oracle.over_held_rows import HeldRowsOracle, RowLayout, list_figures
-from sfumato.oracle.over_tables import column_names, private_rows, protected
+from sfumato.oracle.over_tables import check_column_names, describe_unit, lower_private_table
 from sfumato.oracle.row_kernels import price_kernel
-from sfumato.oracle.table_features import Catalogued
+from sfumato.oracle.table_blocks import limit_rows
+from sfumato.oracle.table_features import CatalogFeatures
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import group
 from sfumato.privacy.exact import whole
@@ -42,44 +42,45 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
-    from sfumato.learn.search import Plan, Search
+    from sfumato.learn.search import Search, SearchPlan
     from sfumato.privacy.events import BestOf, Event
 
 _DECLARED = ("bounds", "row_norm", "classes", "target_bounds", "categories")
-"""Said by the catalog."""
+"""Parameters that say what rows can be; behind the curator the catalog says it."""
 _PRICES = ("epsilon", "delta", "rho", "budget")
 _ALWAYS = 5
-"""So many times the runs that were asked for on average are made, always."""
+"""Runs that are always made, for each run that was asked for on average. The drawn number is secret, so the
+time a search takes must not depend on it; fewer runs would cut off more of the drawn numbers."""
 _EXACT = "gradient"
 """The form of linear classifiers whose noise is drawn exactly."""
 
 
-def search(
+def search_table(
     payer: Payer, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
 ) -> Search:
-    """The best setting on a table; the search comes back fitted."""
-    estimator = _searchable(asked.estimator, target)
-    rows = private_rows(payer, table)
+    """Find the best setting on a table and return the search, fitted."""
+    estimator = _require_searchable(asked.estimator, target)
+    rows = lower_private_table(payer, table)
     _require_one_each(rows, whole(rows_per_unit, "rows_per_unit"))
     bounded, each = limit_rows(rows, 1)
-    names = column_names(features)
-    declared = Catalogued(bounded).declared(
+    names = check_column_names(features)
+    declared = CatalogFeatures(bounded).declare(
         names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
     )
-    plan, settings = _planned(asked, estimator)
+    plan, settings = _plan_search(asked, estimator)
     always = _ALWAYS * whole(asked.runs, "runs")
-    best = Best.of(estimator, settings, RowLayout.of(declared), plan, always)
-    budget = replace(Paying.fit_budget(asked), whole=plan.event)
+    best = BestRunKernel.of(estimator, settings, RowLayout.of(declared), plan, always)
+    budget = replace(PaidEstimator.fit_budget(asked), whole=plan.event)
     priced = price_kernel(bounded, list_figures(declared), best, budget.main)
     if not payer.standing(priced).free:
         unobserved(best.rehearse)
-    (answer,) = decode(payer.pay(priced, f"search {best.kind}").answer)
-    winner = best.made(answer["setting"])
-    winner.begin(names, declared)
-    vars(winner).update(told(answer["learned"]))
-    asked.keep(settings[answer["setting"]], winner, answer["score"])
+    (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
+    winner = best.make_estimator(answer["setting"])
+    winner.begin_fit(names, declared)
+    vars(winner).update(from_json(answer["learned"]))
+    asked.keep_best(settings[answer["setting"]], winner, answer["score"])
     asked.guarantee_ = winner.guarantee_ = Guarantee.of(
-        budget, unit=protected(rows, each), neighbours=rows.table.neighbours
+        budget, unit=describe_unit(rows, each), neighbours=rows.table.neighbours
     )
     return asked
 
@@ -87,8 +88,8 @@ def search(
 # ---- what may be searched ----------------------------------------------------------------------------------
 
 
-def _searchable(estimator: Any, target: str | None) -> Any:
-    """A reviewed classifier or regressor, in its exact form."""
+def _require_searchable(estimator: Any, target: str | None) -> Any:
+    """Return a reviewed classifier or regressor, in its exact form."""
     reviewed = type(estimator) in {getattr(learn, name) for name in learn.ESTIMATORS}
     if not reviewed or not isinstance(estimator, PrivateClassifier | PrivateRegressor) or target is None:
         raise UsageError(
@@ -120,17 +121,21 @@ def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
         )
 
 
-def _planned(asked: Search, estimator: Any) -> tuple[Plan, list[dict[str, Any]]]:
-    """What each run may cost, and the settings; the order of names in a grid makes no other question."""
-    listed = settings_of(asked.grid)
+def _plan_search(asked: Search, estimator: Any) -> tuple[SearchPlan, list[dict[str, Any]]]:
+    """Return what each run may cost, and the settings in one order, whatever the order in the grid.
+
+    A grid that is written in another order is the same question, which is answered again for nothing.
+    """
+    listed = list_settings(asked.grid)
     settings = sorted((dict(sorted(_in_exact_form(each).items())) for each in listed), key=repr)
     params = {**asked.get_params(deep=False), "estimator": estimator}
     return type(asked)(**params).plan(), settings
 
 
-def _text(parameters: dict[str, Any]) -> str:
+def _write_parameters(parameters: dict[str, Any]) -> str:
+    """Return parameters as JSON, which is part of what is charged for."""
     try:
-        return json.dumps(written(parameters), allow_nan=False)
+        return json.dumps(to_json(parameters), allow_nan=False)
     except UsageError as problem:
         raise UsageError(
             "SF-E146",
@@ -145,8 +150,8 @@ def _text(parameters: dict[str, Any]) -> str:
 
 @tagged("Best", "kind", "given", "settings", "layout", "amounts", "score", "whole", "always")
 @dataclass(frozen=True, slots=True)
-class Best:
-    """The best of a random number of runs: which setting it had, what it learnt, and its noisy score.
+class BestRunKernel:
+    """Releases the best of a random number of runs: its setting, what it learnt, and its noisy score.
 
     Privacy
     -------
@@ -165,35 +170,42 @@ class Best:
     score: Spend
     whole: BestOf
     always: int
-    """So many runs are made each time, of which a random number count."""
+    """The number of runs that are made each time, of which a random number count."""
 
     @classmethod
     def of(
-        cls, estimator: Any, settings: Sequence[dict[str, Any]], layout: RowLayout, plan: Plan, always: int
-    ) -> Best:
+        cls,
+        estimator: Any,
+        settings: Sequence[dict[str, Any]],
+        layout: RowLayout,
+        plan: SearchPlan,
+        always: int,
+    ) -> BestRunKernel:
         params = estimator.get_params(deep=False)
-        given = _text({name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES})
-        texts = tuple(map(_text, settings))
+        given = _write_parameters(
+            {name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES}
+        )
+        texts = tuple(map(_write_parameters, settings))
         amounts = tuple(plan.amounts.items())
         return cls(type(estimator).__name__, given, texts, layout, amounts, plan.score, plan.event, always)
 
     def event(self, units: int = 1) -> Event:
         return group(self.whole, units)
 
-    def made(self, setting: int) -> Any:
-        """The estimator with this setting, at the price of a run."""
+    def make_estimator(self, setting: int) -> Any:
+        """Return the estimator with this setting, at the price of a run."""
         kind = getattr(learn, self.kind)
-        params = {**told(json.loads(self.given)), **told(json.loads(self.settings[setting]))}
+        params = {**from_json(json.loads(self.given)), **from_json(json.loads(self.settings[setting]))}
         unpaid = dict.fromkeys(name for name in params if name in _PRICES)
         return kind(**{**params, **unpaid, **dict(self.amounts)})
 
     def release(self, exact: NDArray[np.int64]) -> dict[str, Any]:
-        """Of one row a figure and one column a unit."""
-        found: dict[str, Any] = observed(self, Units(exact), None, lambda: self._drawn(exact))
+        """Return the best run over rows that are given as one row a figure and one column a unit."""
+        found: dict[str, Any] = observed(self, AuditedUnits(exact), None, lambda: self._drawn(exact))
         return found
 
     def rehearse(self) -> None:
-        """Every setting on a table of no rows, so that a wrong one is found before anything is charged."""
+        """Run every setting on a table of no rows, so that a wrong one raises before anything is charged."""
         nothing = np.zeros((len(self.layout.features) + 1, 0), dtype=np.int64)
         for setting in range(len(self.settings)):
             self._run(setting, nothing, ScoredRows.of(self.layout, nothing))
@@ -201,7 +213,7 @@ class Best:
     def _drawn(self, exact: NDArray[np.int64]) -> dict[str, Any]:
         tested = draw_test_rows(exact.shape[1])
         rows, aside = exact[:, ~tested], ScoredRows.of(self.layout, exact[:, tested])
-        setting, model, score = best_of(
+        setting, model, score = run_best_of(
             self.whole.stop,
             range(len(self.settings)),
             lambda setting: self._run(setting, rows, aside),
@@ -210,26 +222,29 @@ class Best:
         return {"setting": setting, "score": score, "learned": model}
 
     def _run(self, setting: int, rows: NDArray[np.int64], aside: ScoredRows) -> tuple[dict[str, Any], float]:
-        """Nothing is shown of it, and no warning leaves: runs that are not the best stay untold."""
-        model, declared = self.made(setting), self.layout.declared()
-        with progress.hidden(), np.errstate(all="ignore"):
-            model.begin([each.name for each in declared.features], declared)
+        """Return what a run learns, as JSON, and its noisy score.
+
+        No progress bar and no warning is shown: runs that are not the best must leave no trace.
+        """
+        model, declared = self.make_estimator(setting), self.layout.declare()
+        with progress.hide_bars(), np.errstate(all="ignore"):
+            model.begin_fit([each.name for each in declared.features], declared)
             del model.feature_names_in_
             if model.arithmetic != EXACT:
                 raise AssertionError("only exact forms run here")
             public = vars(model).keys() | {"feature_names_in_"}
             model._learn(HeldRowsOracle.over(declared, model.fit_budget(), rows))
-            found = {name: value for name, value in learned(model).items() if name not in public}
-            return written(found), release_score(aside.qualities(model), self.score)
+            found = {name: value for name, value in list_learned(model).items() if name not in public}
+            return to_json(found), release_score(aside.qualities(model), self.score)
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class AuditedUnits:
     """The rows that a search was given, as an auditor compares them."""
 
     columns: NDArray[np.int64]
 
-    def difference(self, other: Units) -> int:
-        """How many units are in one of both only."""
+    def difference(self, other: AuditedUnits) -> int:
+        """Return how many units are in only one of the two."""
         mine, theirs = (Counter(map(tuple, each.columns.T.tolist())) for each in (self, other))
         return ((mine - theirs) | (theirs - mine)).total()

@@ -1,4 +1,4 @@
-"""What a ledger promises, whichever database keeps it, and the values that pass through its door."""
+"""What a ledger promises, whichever database keeps it, and the values that its callers pass and receive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
-from sfumato.ledger.chain import require_utf8, write
+from sfumato.ledger.chain import require_utf8, write_body
 from sfumato.privacy.account import ORDERS, Cost
 from sfumato.privacy.canonical import canonical_json
 
@@ -17,55 +17,60 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from sfumato.ledger.chain import Entry
-    from sfumato.ledger.receipts import SignedHead
+    from sfumato.ledger.signing import SignedHead
     from sfumato.privacy.budget import Budget
 
-LONGEST_NAME = 200
-"""Of an account or a key, in characters."""
+MAX_NAME_LENGTH = 200
+"""Most characters that the name of an account, or a key, may have."""
 
-MOST_STEPS = 10**9
-"""Of a reservation."""
+MAX_STEPS = 10**9
+"""Most steps that one reservation may have."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A priced question. The price comes from public facts, so it can be told to anyone."""
+    """A priced question. The price comes from public facts, so anyone may be told it."""
 
     accounts: tuple[str, ...]
-    """All that pay. A population is "population:<name>", a quota "quota:<population>:<analyst>"."""
+    """Every account that pays: "population:<name>", or for a quota "quota:<population>:<analyst>"."""
     cost: Cost
     request: str
-    """SHA-256 of the canonical question with its snapshot and spend: equal requests have equal answers."""
+    """SHA-256 of the canonical question with its snapshot and spend. Equal requests have equal answers."""
     about: dict[str, Any]
-    """A public description for people who read the ledger; nothing is decided by it."""
+    """Public description for people who read the ledger. Nothing is decided by it."""
     key: str | None = None
-    """The caller's name for this attempt. It belongs to the accounts that pay: others may use the same."""
+    """Idempotency key: the caller's name for this attempt. Other payers may use the same text."""
     payers: str = field(init=False, repr=False, compare=False)
-    """Who pays, as one text."""
+    """The accounts as one text, in which keys are looked up."""
     _body: tuple[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accounts", tuple(sorted(self.accounts)))
-        _require(len(set(self.accounts)) == len(self.accounts) > 0, "it names its accounts, each once")
+        _require(len(set(self.accounts)) == len(self.accounts) > 0, "a charge names its accounts, each once")
         for name in self.accounts:
-            owners(name)
-        _require(self.key is None or _fits(self.key), f"a key is a text of 1 to {LONGEST_NAME} characters")
+            parse_account(name)
+        _require(
+            self.key is None or _is_name(self.key), f"a key is a text of 1 to {MAX_NAME_LENGTH} characters"
+        )
         require_utf8(self.key or "")
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
-        object.__setattr__(self, "payers", payers(self.accounts))
-        object.__setattr__(self, "_body", self._known())
+        object.__setattr__(self, "payers", write_payers(self.accounts))
+        object.__setattr__(self, "_body", self._write_known_fields())
 
-    def _known(self) -> tuple[str, str]:
-        """What of the body can be written before the ledger is locked: all but the time and the mark."""
-        first = f'{{"about":{write(self.about)},"accounts":{self.payers}'
-        key, cost = canonical_json(self.key), written(self.cost)
+    def _write_known_fields(self) -> tuple[str, str]:
+        """Return the parts of the body before and after the time and the mark.
+
+        They are written here, before the ledger is locked, so that the lock is held for less time.
+        """
+        first = f'{{"about":{write_body(self.about)},"accounts":{self.payers}'
+        key, cost = canonical_json(self.key), write_cost(self.cost)
         return first, f'"cost":{cost},"key":{key},"request":"{self.request}"'
 
-    def body(self, at: str, by: str, steps: int | None = None) -> str:
-        """The body of its entry: what `write` makes of all fields."""
+    def write_entry_body(self, at: str, by: str, steps: int | None = None) -> str:
+        """Return the body of this charge's entry, as `write_body` would write all of its fields."""
         first, last = self._body
         run = "" if steps is None else f',"steps":{steps}'
         return f'{first},"at":"{at}","by":"{by}",{last}{run}}}'
@@ -73,41 +78,41 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """A charge that is durable and not yet answered. Who holds it may read data once."""
+    """A charge that is durable and not yet answered. Its holder may read data once."""
 
     seq: int
     head: str
-    """The hash of the charge's entry."""
+    """Hash of the charge's entry."""
     cost: Cost
     request: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reserved(Charged):
-    """Steps that are paid for and not yet begun. Data may be read for those drawn, once each."""
+    """Steps that are paid for and not yet begun. Data may be read once for each step that is drawn."""
 
     accounts: tuple[str, ...]
-    each: Cost
-    """Of one step; `cost` is that of all."""
+    step_cost: Cost
+    """Cost of one step, while `cost` is that of all steps."""
     steps: int
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """An answer that is kept. Its receipt is good while the chain holds an entry with the hash `head`."""
+    """An answer that is kept. Its receipt is valid while the chain holds an entry with the hash `head`."""
 
     seq: int
-    """Of the charge."""
+    """Number of the charge's entry."""
     head: str
-    """The hash of the release's entry, which seals the answer and everything before it."""
+    """Hash of the release's entry, which seals the answer and everything before it."""
     cost: Cost
-    """Of this call: nothing when it was answered before."""
+    """Cost of this call, which is nothing if the question was answered before."""
     answer: str
     replayed: bool
     entry: int = field(default=0, compare=False)
-    """The number of the release."""
+    """Number of the release's entry."""
     signed: SignedHead | None = field(default=None, compare=False)
-    """The same for others to believe, where the key and the `receipts` extra are there."""
+    """Signed receipt for third parties, if the key and the `receipts` extra are available."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,128 +133,137 @@ class Verified:
 
 
 class Ledger(Protocol):
-    """One append-only chain of entries; totals and answers follow from it.
+    """One append-only chain of entries, from which totals and answers follow.
 
-    A question is charged when its charge entry exists and released when a release entry for it does.
-    A charge without a release is spent. A ledger that finds itself ill refuses every call.
+    A question is charged when its charge entry exists, and released when a release entry for it exists. A
+    charge without a release is spent. A ledger that is found to be damaged refuses every call.
     """
 
     def open_account(self, account: str, budget: Budget) -> None:
-        """Fix a population's budget for ever. Again with the same budget: nothing happens."""
+        """Fix a population's budget for ever. Repeating the call with the same budget changes nothing."""
 
     def grant(self, account: str, budget: Budget) -> None:
-        """Open a quota or set its limits anew. What was spent stays spent."""
+        """Open a quota, or change its limits. What was spent stays spent."""
 
-    def budget(self, account: str) -> Budget:
-        """The limits in force."""
+    def read_budget(self, account: str) -> Budget:
+        """Return the limits in force."""
 
-    def spent(self, account: str) -> Cost:
-        """The total of all charges."""
+    def read_spent(self, account: str) -> Cost:
+        """Return the total of all charges."""
 
-    def accounts(self) -> tuple[str, ...]:
-        """Every account, in order of name."""
+    def list_accounts(self) -> tuple[str, ...]:
+        """Return every account, sorted by name."""
 
     def charge(self, charge: Charge) -> Charged | Released:
-        """Charge all accounts or none, durably, before returning; or give the answer kept from before.
+        """Charge all accounts or none, durably, before returning; or return the answer kept from before.
 
-        A request that has been released is answered from the ledger at no cost, and so is the same
-        key with the same request. The same key while its answer is still being made waits for it. A key
-        means something only together with the accounts that pay: under other accounts the same text is
-        another key. All accounts must exist even then: who has none may not see what others paid for.
+        A request that was released before is answered from the ledger at no cost, and so is a repeated key
+        with the same request. If the answer of a repeated key is still being made, the call waits for it. A
+        key belongs to the accounts that pay: under other accounts, the same text is another key. All accounts
+        must exist even for a kept answer, since someone without an account may not see what others paid for.
         """
 
     def release(self, charged: Charged, answer: str) -> Released:
-        """Keep the answer, durably, before anyone sees it. Of a reservation a step must have been drawn."""
+        """Keep the answer durably, before anyone sees it. A reservation needs at least one step drawn."""
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
-        """Charge for a run of many steps at once; `charge.cost` is that of one step. Else as `charge`."""
+        """Charge for a run of many steps at once, where `charge.cost` is the cost of one step.
 
-    def draw(self, reserved: Reserved, steps: int = 1) -> int:
-        """Begin steps, durably, before any data is read for them. How many are begun so far."""
-
-    def give_back(self, reserved: Reserved) -> Cost:
-        """Undo the charge for all steps that were not drawn, and let no more be drawn.
-
-        Only where the run ends by what was released or is public. After a failure the reservation is kept
-        whole: where a run broke off can depend on the data, and what comes back would tell.
+        Keys and repeated requests are treated as in `charge`.
         """
 
-    def find(self, request: str) -> Released | None:
-        """The kept answer to a request, if there is one. Free, and asks for no account."""
+    def draw(self, reserved: Reserved, steps: int = 1) -> int:
+        """Begin steps, durably, before data is read for them. Returns how many are begun so far."""
 
-    def entries(self) -> Iterator[Entry]:
-        """The chain from its first entry."""
+    def give_back(self, reserved: Reserved) -> Cost:
+        """Undo the charge for all steps that were not drawn, and allow no more. Returns what was undone.
+
+        Call this only if the run's end depends on nothing but releases and public facts. After a failure the
+        whole reservation stays charged: where a run broke off can depend on the data, and so would the
+        refund.
+        """
+
+    def find_release(self, request: str) -> Released | None:
+        """Return the kept answer to a request, if there is one. This is free and needs no account."""
+
+    def read_entries(self) -> Iterator[Entry]:
+        """Yield the entries of the chain, from the first."""
 
     def verify(self) -> Verified:
-        """Check the chain, every admission in it, and all that was derived from it."""
+        """Check the chain, every admission in it, and everything that was derived from it."""
 
     def export(self, to: TextIO) -> int:
-        """Write the chain as JSON lines, checking it on the way. Returns how many."""
+        """Write the chain as JSON lines, checking each entry first. Returns how many were written."""
 
-    def holds(self, head: str) -> int | None:
-        """The number of the entry with this hash, if the chain has it."""
+    def find_entry(self, head: str) -> int | None:
+        """Return the number of the entry with this hash, if the chain has one."""
 
-    def receipt(self, entry: int | None = None) -> SignedHead:
-        """A signed head for an outsider to keep: of this entry, or of the newest."""
+    def sign_receipt(self, entry: int | None = None) -> SignedHead:
+        """Return a signed head for an outsider to keep, of this entry or of the newest."""
 
-    def public_key(self) -> str:
-        """What receipts are checked with, in hexadecimal."""
+    def read_public_key(self) -> str:
+        """Return the key that receipts are checked with, in hexadecimal."""
 
-    def make_key(self) -> str:
-        """A key for receipts where there is none, and its public part. Who knew a lost one is to be told."""
+    def create_key(self) -> str:
+        """Make a signing key if there is none, and return its public part.
 
-    def identity(self) -> str:
-        """What tells this ledger from others, as long as nobody means harm."""
+        If it takes the place of a lost one, everyone who knew the old public key has to be told.
+        """
+
+    def read_identity(self) -> str:
+        """Return random text that tells this ledger from others. It is no protection against forgery."""
 
     def close(self) -> None:
-        """Let go of the database. Later calls are refused."""
+        """Close the database. Later calls are refused."""
 
 
 def is_digest(value: object) -> bool:
+    """Return whether this is a SHA-256 in lower-case hexadecimal."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
-def is_steps(steps: object) -> bool:
-    return type(steps) is int and 0 < steps <= MOST_STEPS
+def is_step_count(steps: object) -> bool:
+    """Return whether a reservation may have this many steps."""
+    return type(steps) is int and 0 < steps <= MAX_STEPS
 
 
 def is_cost(cost: Cost) -> bool:
-    """Whole numbers that can only make a total grow."""
+    """Return whether these are whole numbers, one for each order, that can only make a total grow."""
     pure = () if cost.pure is None else (cost.pure,)
     amounts = (*pure, *cost.renyi, cost.side)
     return len(cost.renyi) == len(ORDERS) and set(map(type, amounts)) == {int} and min(amounts) >= 0
 
 
-def written(cost: Cost) -> str:
-    """As `canonical_json` writes it, without looking at each number for what it is."""
+def write_cost(cost: Cost) -> str:
+    """Return the text that `canonical_json` writes, without inspecting the type of each number."""
     pure = "null" if cost.pure is None else cost.pure
     return f'{{"pure":{pure},"renyi":[{",".join(map(str, cost.renyi))}],"side":{cost.side}}}'
 
 
-@lru_cache(maxsize=4096)  # a check asks it for each charge, and most are paid by the same few
-def in_order(accounts: tuple[str, ...]) -> bool:
-    """By name, each once, and not none."""
+@lru_cache(maxsize=4096)  # a replay asks this for every charge, and most are paid by the same few accounts
+def are_sorted(accounts: tuple[str, ...]) -> bool:
+    """Return whether there are accounts, sorted by name, each once."""
     return list(accounts) == sorted(set(accounts)) != []
 
 
-def payers(accounts: Sequence[str]) -> str:
-    """Accounts in order of name as one text, which no others share: the name space of their keys."""
-    return _payers(tuple(accounts))
+def write_payers(accounts: Sequence[str]) -> str:
+    """Return sorted accounts as one text. Different accounts give different texts."""
+    return _write_payers(tuple(accounts))
 
 
 @lru_cache(maxsize=4096)
-def _payers(accounts: tuple[str, ...]) -> str:
+def _write_payers(accounts: tuple[str, ...]) -> str:
     return canonical_json(list(accounts))
 
 
-def owners(account: str) -> tuple[str, str | None]:
-    """The population and, for a quota, the analyst. No name can be read in two ways, others are refused."""
-    _require(_fits(account), f"an account is a text of 1 to {LONGEST_NAME} characters")
-    return _owners(account)
+def parse_account(account: str) -> tuple[str, str | None]:
+    """Return the population and, for a quota, the analyst. Ambiguous names are refused."""
+    _require(_is_name(account), f"an account is a text of 1 to {MAX_NAME_LENGTH} characters")
+    return _parse_account(account)
 
 
 @lru_cache(maxsize=4096)
-def _owners(account: str) -> tuple[str, str | None]:
+def _parse_account(account: str) -> tuple[str, str | None]:
     require_utf8(account)
     match account.split(":"):
         case ["population", population] if population:
@@ -263,8 +277,8 @@ def _owners(account: str) -> tuple[str, str | None]:
     )
 
 
-def _fits(name: object) -> bool:
-    return isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH
 
 
 def _require(holds: bool, rule: str) -> None:

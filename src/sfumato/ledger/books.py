@@ -1,7 +1,7 @@
-"""Reads a chain from its first entry and decides everything in it again: links, admissions, releases.
+"""Books: everything that follows from a chain, found by replaying it and deciding every entry again.
 
-Pure: a sequence of entries in, the books out. Start-up, `verify` and `export` all go through here, and so
-can anyone with an export: `replay(map(Entry.from_json, lines))`.
+This is pure: a sequence of entries goes in, the books come out. Start-up, `verify` and `export` all replay
+the chain here, and so can anyone who has an export: `replay_entries(map(Entry.from_json, lines))`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,16 @@ from operator import sub
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger.api import Verified, in_order, is_cost, is_digest, is_steps, owners, payers
-from sfumato.ledger.chain import GENESIS, read, seal
+from sfumato.ledger.api import (
+    Verified,
+    are_sorted,
+    is_cost,
+    is_digest,
+    is_step_count,
+    parse_account,
+    write_payers,
+)
+from sfumato.ledger.chain import GENESIS, hash_entry, read_body
 from sfumato.privacy.account import NOTHING, Caps, Cost
 from sfumato.privacy.account import caps as caps_of
 from sfumato.privacy.budget import Budget
@@ -27,164 +35,178 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """The limits in force and what has been spent against them."""
+class AccountState:
+    """The limits of an account that are in force, and what was spent against them."""
 
     terms: int
-    """The number of the entry that set the limits."""
+    """Number of the entry that set the limits."""
     kind: str
-    """Of that entry: "account" is for ever, "grant" can be set anew."""
+    """Kind of that entry: "account" is fixed for ever, "grant" can be changed."""
     budget: Budget
     caps: Caps
     spent: Cost
 
-    def after(self, cost: Cost) -> Account | None:
-        """The account once this is spent too; none where its filters refuse."""
+    def after_charge(self, cost: Cost) -> AccountState | None:
+        """Return the account once this is spent too, or None if its caps refuse it."""
         total = self.spent + cost
         if not self.caps.holds(total):
             return None
-        return Account(self.terms, self.kind, self.budget, self.caps, total)
+        return AccountState(self.terms, self.kind, self.budget, self.caps, total)
 
-    def returned(self, cost: Cost) -> Account:
-        """The account once this much of it is given back. No pure ε once is none for ever."""
+    def after_refund(self, cost: Cost) -> AccountState:
+        """Return the account once this much is given back."""
         spent = self.spent
+        # A total that includes a charge without a pure ε has none, and a refund cannot bring it back.
         pure = None if spent.pure is None or cost.pure is None else spent.pure - cost.pure
         less = Cost(pure, tuple(map(sub, spent.renyi, cost.renyi)), spent.side - cost.side)
-        return Account(self.terms, self.kind, self.budget, self.caps, less)
+        return AccountState(self.terms, self.kind, self.budget, self.caps, less)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A reservation: so many steps paid for, some begun, the rest perhaps given back."""
+class Reservation:
+    """Steps that were paid for together: some are begun, and the rest may have been given back."""
 
     head: str
-    """The hash of its entry."""
+    """Hash of the reservation's entry."""
     accounts: tuple[str, ...]
-    each: Cost
+    step_cost: Cost
     steps: int
     drawn: int = 0
     returned: int = 0
 
     @property
-    def rest(self) -> int:
+    def unused(self) -> int:
         """Steps that were neither begun nor given back."""
         return self.steps - self.drawn - self.returned
 
     @property
-    def state(self) -> tuple[int, int, int]:
+    def counts(self) -> tuple[int, int, int]:
         return self.steps, self.drawn, self.returned
 
 
-def terms(account: str, budget: Budget) -> dict[str, Any]:
-    """The body of an account's entry. With the caps as integers, every machine decides alike for ever."""
+def write_terms(account: str, budget: Budget) -> dict[str, Any]:
+    """Return the body of the entry that sets an account's limits.
+
+    It holds the caps as integers, so that every machine decides alike for ever.
+    """
     caps = caps_of(budget)
     filters = {"pure": caps.pure, "renyi": list(caps.renyi), "side": caps.side}
     return {"account": account, "budget": budget.to_dict(), "caps": filters}
 
 
-def account(seq: int, kind: str, fields: dict[str, Any], spent: Cost) -> Account:
-    """The account as the entry number `seq` sets it."""
+def read_terms(seq: int, kind: str, fields: dict[str, Any], spent: Cost) -> AccountState:
+    """Return the account as the entry number `seq` sets it."""
     filters = fields["caps"]
     caps = Caps(filters["pure"], tuple(filters["renyi"]), filters["side"])
-    return Account(seq, kind, Budget.from_dict(fields["budget"]), caps, spent)
+    return AccountState(seq, kind, Budget.from_dict(fields["budget"]), caps, spent)
 
 
 @dataclass(slots=True)
 class Books:
-    """What a chain says so far."""
+    """What a chain says, up to its newest entry."""
 
     seq: int = 0
     head: str = GENESIS
-    accounts: dict[str, Account] = field(default_factory=dict)
+    accounts: dict[str, AccountState] = field(default_factory=dict)
     charges: dict[int, tuple[str, str, str | None]] = field(default_factory=dict)
-    """The request, the payers and the key of each charge."""
+    """Request, payers and key of each charge."""
     heads: dict[int, str] = field(default_factory=dict)
-    """The hash of each charge's entry until it is answered, and nothing from then on."""
+    """Hash of each charge's entry until it is answered, and an empty text from then on."""
     releases: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """By charge: the number of the release and the commitment to the answer."""
-    kept: dict[str, int] = field(default_factory=dict)
-    """By request: the charge that was answered first, so that a question has one answer for ever."""
+    """For each answered charge, the number of its release and the commitment to the answer."""
+    answered: dict[str, int] = field(default_factory=dict)
+    """For each answered request, the charge that was answered first: a question has one answer for ever."""
     keys: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The charge that each key was used for, by payers."""
-    runs: dict[int, Run] = field(default_factory=dict)
+    """For each pair of payers and key, the charge that it was used for."""
+    reservations: dict[int, Reservation] = field(default_factory=dict)
     """The charges that are reservations."""
 
-    def add(self, entry: Entry) -> None:
-        """Take in the next entry, or say why it cannot be it."""
+    def add_entry(self, entry: Entry) -> None:
+        """Take in the next entry, or raise an error that says why it cannot be the next."""
         try:
-            self._link(entry)
-            self._post(entry.kind, read(entry.body))
+            self._check_link(entry)
+            self._apply_fields(entry.kind, read_body(entry.body))
         except (KeyError, TypeError, ValueError, RecursionError, UsageError) as error:
-            raise self._broken("its content cannot be read") from error
+            raise self._broken_error("its content cannot be read") from error
 
-    def verified(self) -> Verified:
+    def summarize(self) -> Verified:
         return Verified(self.seq, self.head, len(self.charges), len(self.releases))
 
-    # ---- what may come next --------------------------------------------------------------------------------
+    # ---- changes that were decided before ------------------------------------------------------------------
 
-    def draft(self) -> Books:
-        """Books that go on from these. What is put there is not here."""
-        mine: tuple[dict[Any, Any], ...] = (
+    def make_draft(self) -> Books:
+        """Return books that continue these. Changes to the draft do not reach these."""
+        tables: tuple[dict[Any, Any], ...] = (
             self.accounts,
             self.charges,
             self.heads,
             self.releases,
-            self.kept,
+            self.answered,
             self.keys,
-            self.runs,
+            self.reservations,
         )
-        return Books(self.seq, self.head, *map(Layer, mine))
+        return Books(self.seq, self.head, *map(OverlayDict, tables))
 
-    def take(self, entry: Entry, does: Callable[..., object], what: tuple[Any, ...]) -> None:
-        """The next entry, of which it is known what it does: one of the following."""
+    def apply(self, entry: Entry, change: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        """Take in the next entry by calling `change`, one of the methods below, which states its effect."""
         self.seq, self.head = entry.seq, entry.hash
-        does(self, *what)
+        change(self, *arguments)
 
-    # ---- what the newest entry does, which the caller has found to be right --------------------------------
+    # Each of these records the effect of the newest entry. The caller has checked that it is allowed.
 
-    def charged(self, request: str, paid_by: str, key: str | None, paid: dict[str, Account]) -> None:
+    def record_charge(
+        self, request: str, payers: str, key: str | None, paid: dict[str, AccountState]
+    ) -> None:
         self.accounts.update(paid)
-        self.charges[self.seq] = request, paid_by, key
+        self.charges[self.seq] = request, payers, key
         self.heads[self.seq] = self.head
         if key is not None:
-            self.keys[paid_by, key] = self.seq
+            self.keys[payers, key] = self.seq
 
-    def reserved(self, run: tuple[tuple[str, ...], Cost, int], *charged: Any) -> None:
-        self.charged(*charged)
-        self.runs[self.seq] = Run(self.head, *run)
+    def record_reservation(self, steps: tuple[tuple[str, ...], Cost, int], *charge: Any) -> None:
+        self.record_charge(*charge)
+        self.reservations[self.seq] = Reservation(self.head, *steps)
 
-    def answered(self, charge: int, committed: str) -> None:
-        self.releases[charge] = self.seq, committed
+    def record_release(self, charge: int, commitment: str) -> None:
+        self.releases[charge] = self.seq, commitment
         self.heads[charge] = ""
         request = self.charges[charge][0]
-        if request not in self.kept:
-            self.kept[request] = charge
+        if request not in self.answered:
+            self.answered[request] = charge
 
-    def drawn(self, charge: int, steps: int) -> None:
-        run = self.runs[charge]
-        self.runs[charge] = replace(run, drawn=run.drawn + steps)
+    def record_draw(self, charge: int, steps: int) -> None:
+        reservation = self.reservations[charge]
+        self.reservations[charge] = replace(reservation, drawn=reservation.drawn + steps)
 
-    def returned(self, charge: int) -> None:
-        """What the steps that are left had cost goes back to who paid."""
-        run = self.runs[charge]
-        rest = run.each * run.rest
-        for name in run.accounts:
-            self.accounts[name] = self.accounts[name].returned(rest)
-        self.runs[charge] = replace(run, returned=run.rest)
+    def record_return(self, charge: int) -> None:
+        """Give the cost of all unused steps back to the accounts that paid."""
+        reservation = self.reservations[charge]
+        refund = reservation.step_cost * reservation.unused
+        for name in reservation.accounts:
+            self.accounts[name] = self.accounts[name].after_refund(refund)
+        self.reservations[charge] = replace(reservation, returned=reservation.unused)
 
-    # ---- whether it is right -------------------------------------------------------------------------------
+    def set_terms(self, kind: Kind, fields: dict[str, Any]) -> None:
+        """Set the limits of an account. This one is checked here, for old entries and new ones alike."""
+        name = fields["account"]
+        parse_account(name)
+        old = self.accounts.get(name)
+        self._require(old is None or kind == old.kind == "grant", "it changes a budget that was fixed")
+        self.accounts[name] = read_terms(self.seq, kind, fields, old.spent if old else NOTHING)
 
-    def _link(self, entry: Entry) -> None:
+    # ---- checks of an entry that someone else wrote --------------------------------------------------------
+
+    def _check_link(self, entry: Entry) -> None:
         self.seq += 1
         if entry.seq != self.seq:
-            raise self._broken("its number does not follow")
+            raise self._broken_error("its number does not follow")
         if entry.prev != self.head:
-            raise self._broken("it does not name the entry before it")
-        self.head = seal(entry.seq, entry.kind, entry.body, entry.prev)
+            raise self._broken_error("it does not name the entry before it")
+        self.head = hash_entry(entry.seq, entry.kind, entry.body, entry.prev)
         if entry.hash != self.head:
-            raise self._broken("its hash is not that of its content")
+            raise self._broken_error("its hash is not that of its content")
 
-    def _post(self, kind: Kind, fields: dict[str, Any]) -> None:
+    def _apply_fields(self, kind: Kind, fields: dict[str, Any]) -> None:
         match kind:
             case "charge":
                 self._charge(fields, Cost.from_dict(fields["cost"]), 1)
@@ -195,75 +217,70 @@ class Books:
             case "reserve":
                 self._reserve(fields)
             case "draw" | "return":
-                self._move(kind, fields)
+                self._move_steps(kind, fields)
             case _:
-                raise self._broken("its kind is not known")
+                raise self._broken_error("its kind is not known")
 
-    def set_terms(self, kind: Kind, fields: dict[str, Any]) -> None:
-        name = fields["account"]
-        owners(name)
-        old = self.accounts.get(name)
-        self._require(old is None or kind == old.kind == "grant", "it changes a budget that was fixed")
-        self.accounts[name] = account(self.seq, kind, fields, old.spent if old else NOTHING)
-
-    def _charge(self, fields: dict[str, Any], each: Cost, steps: int) -> None:
+    def _charge(self, fields: dict[str, Any], step_cost: Cost, steps: int) -> None:
         names, key, request = fields["accounts"], fields["key"], fields["request"]
-        self._require(is_digest(request) and is_cost(each), "its charge is malformed")
-        self._require(type(names) is list and in_order(tuple(names)), "its accounts are not in order")
-        paid_by = payers(names)
-        self._require(key is None or (paid_by, key) not in self.keys, "its key was used before")
-        cost = each if steps == 1 else each * steps
-        self.charged(request, paid_by, key, {name: self._pay(name, cost) for name in names})
+        self._require(is_digest(request) and is_cost(step_cost), "its charge is malformed")
+        self._require(type(names) is list and are_sorted(tuple(names)), "its accounts are not in order")
+        payers = write_payers(names)
+        self._require(key is None or (payers, key) not in self.keys, "its key was used before")
+        cost = step_cost if steps == 1 else step_cost * steps
+        self.record_charge(request, payers, key, {name: self._pay(name, cost) for name in names})
 
     def _reserve(self, fields: dict[str, Any]) -> None:
-        steps, each = fields["steps"], Cost.from_dict(fields["cost"])
-        self._require(is_steps(steps), "its steps are malformed")
-        self._charge(fields, each, steps)
-        self.runs[self.seq] = Run(self.head, tuple(fields["accounts"]), each, steps)
+        steps, step_cost = fields["steps"], Cost.from_dict(fields["cost"])
+        self._require(is_step_count(steps), "its steps are malformed")
+        self._charge(fields, step_cost, steps)
+        self.reservations[self.seq] = Reservation(self.head, tuple(fields["accounts"]), step_cost, steps)
 
-    def _move(self, kind: Kind, fields: dict[str, Any]) -> None:
-        """Steps that are begun, or given back because they never will be."""
+    def _move_steps(self, kind: Kind, fields: dict[str, Any]) -> None:
+        """Begin steps of a reservation, or give back all that are left."""
         charge, steps = fields["charge"], fields["steps"]
-        self._require(charge in self.runs and charge not in self.releases, "it is of no open reservation")
-        rest = self.runs[charge].rest
-        self._require(is_steps(steps) and steps <= rest, "it takes steps that are not there")
-        self._require(kind == "draw" or steps == rest, "it does not return all that is left")
-        self.drawn(charge, steps) if kind == "draw" else self.returned(charge)
+        is_open = charge in self.reservations and charge not in self.releases
+        self._require(is_open, "it is of no open reservation")
+        unused = self.reservations[charge].unused
+        self._require(is_step_count(steps) and steps <= unused, "it takes steps that are not there")
+        self._require(kind == "draw" or steps == unused, "it does not return all that is left")
+        self.record_draw(charge, steps) if kind == "draw" else self.record_return(charge)
 
-    def _pay(self, name: str, cost: Cost) -> Account:
+    def _pay(self, name: str, cost: Cost) -> AccountState:
         account = self.accounts.get(name)
         if account is None:
-            raise self._broken("it charges an account that was never opened")
-        paid = account.after(cost)
+            raise self._broken_error("it charges an account that was never opened")
+        paid = account.after_charge(cost)
         if paid is None:
-            raise self._broken("it spends more than was left")
+            raise self._broken_error("it spends more than was left")
         return paid
 
     def _release(self, fields: dict[str, Any]) -> None:
-        charge, committed = fields["charge"], fields["commitment"]
+        charge, commitment = fields["charge"], fields["commitment"]
         self._require(charge in self.charges, "it answers what was never charged")
         self._require(charge not in self.releases, "it answers a charge for the second time")
-        run = self.runs.get(charge)
-        self._require(run is None or run.drawn > 0, "it answers a reservation of which nothing was drawn")
-        self._require(is_digest(committed), "its commitment is malformed")
-        self.answered(charge, committed)
+        reservation = self.reservations.get(charge)
+        has_drawn = reservation is None or reservation.drawn > 0
+        self._require(has_drawn, "it answers a reservation of which nothing was drawn")
+        self._require(is_digest(commitment), "its commitment is malformed")
+        self.record_release(charge, commitment)
 
     def _require(self, holds: bool, why: str) -> None:
         if not holds:
-            raise self._broken(why)
+            raise self._broken_error(why)
 
-    def _broken(self, why: str) -> LedgerError:
+    def _broken_error(self, why: str) -> LedgerError:
         return LedgerError(
             "SF-L101",
-            "The ledger's chain does not hold, so nothing is answered.",
+            "The ledger's chain is broken, so nothing is answered.",
             at=f"entry {self.seq}",
             why=why,
-            try_="put back an untouched copy of the ledger, and check it against a receipt",
+            try_="restore an untouched copy of the ledger, and check it against a receipt",
         )
 
 
-class Layer(dict[K, V]):
-    """What is put here lies over what lies below, and leaves it as it is. Lists only its own."""
+class OverlayDict(dict[K, V]):
+    """Holds changes to a dictionary without touching it. Lookups see both, iteration only the changes."""
 
     __slots__ = ("_below",)
 
@@ -280,17 +297,17 @@ class Layer(dict[K, V]):
         return super().get(key, self._below.get(key, default))
 
 
-def replay(entries: Iterable[Entry]) -> Books:
-    """The books after all entries."""
+def replay_entries(entries: Iterable[Entry]) -> Books:
+    """Return the books after all entries, or raise at the first that does not hold."""
     books = Books()
     for entry in entries:
-        books.add(entry)
+        books.add_entry(entry)
     return books
 
 
-def checked(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The same entries, each only after it was found to hold."""
+def check_entries(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield each entry after it was found to hold."""
     books = Books()
     for entry in entries:
-        books.add(entry)
+        books.add_entry(entry)
         yield entry

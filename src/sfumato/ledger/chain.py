@@ -1,4 +1,4 @@
-"""One link of the chain: a number, a kind, a canonical body, and a hash over them and the link before."""
+"""One link of the chain: a number, a kind, a canonical body, and a hash over these and the link before."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sfumato.privacy.canonical import canonical_json
 Kind = Literal["account", "grant", "charge", "release", "reserve", "draw", "return"]
 
 GENESIS = "0" * 64
-"""What the first entry names as the hash before it."""
+"""Hash that the first entry names as the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What happened, in the words that were hashed."""
+    """One event, in exactly the text that was hashed."""
 
     seq: int
     kind: Kind
@@ -30,104 +30,113 @@ class Entry:
     hash: str
 
     @classmethod
-    def after(cls, seq: int, head: str, kind: Kind, body: str) -> Entry:
-        """The entry that follows number `seq`, whose hash is `head`."""
-        return cls(seq + 1, kind, body, head, seal(seq + 1, kind, body, head))
+    def make_next(cls, seq: int, head: str, kind: Kind, body: str) -> Entry:
+        """Return the entry that follows number `seq`, whose hash is `head`."""
+        return cls(seq + 1, kind, body, head, hash_entry(seq + 1, kind, body, head))
 
-    def summary(self) -> str:
-        """Who and what, in a few words."""
-        fields = read(self.body)
+    def summarize(self) -> str:
+        """Describe the entry in a few words, for people who list the ledger."""
+        fields = read_body(self.body)
         match self.kind:
             case "charge":
-                return f"{', '.join(fields['accounts'])}: {write(fields['about'])}"
+                return f"{', '.join(fields['accounts'])}: {write_body(fields['about'])}"
             case "release":
                 return f"answers entry {fields['charge']}"
             case "reserve":
                 who = ", ".join(fields["accounts"])
-                return f"{who}: {fields['steps']} steps of {write(fields['about'])}"
+                return f"{who}: {fields['steps']} steps of {write_body(fields['about'])}"
             case "draw" | "return":
                 verb = "begins" if self.kind == "draw" else "gives back"
                 return f"{verb} {fields['steps']} steps of entry {fields['charge']}"
             case _:
-                return f"{fields['account']}: {write(fields['budget'])}"
+                return f"{fields['account']}: {write_body(fields['budget'])}"
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def to_json(self) -> str:
-        """A line of an export. The body stays text, so that anyone can hash it without our JSON."""
+        """Return a line of an export. The body stays text, so anyone can hash it without our JSON writer."""
         return canonical_json(self.to_dict())
 
     @classmethod
     def from_json(cls, line: str) -> Entry:
+        """Read a line of an export. Its hash is not checked here."""
         try:
-            return cls(**read(line))
+            return cls(**read_body(line))
         except (TypeError, ValueError, RecursionError) as error:
             raise LedgerError("SF-L111", "A line of this export is not an entry.") from error
 
 
-def seal(seq: int, kind: str, body: str, prev: str) -> str:
-    """SHA-256 of five lines of UTF-8: only the last may hold a line break, so no two entries share a text."""
-    return digest(f"sfumato ledger 1\n{seq}\n{kind}\n{prev}\n{body}")
+def hash_entry(seq: int, kind: str, body: str, prev: str) -> str:
+    """Return the SHA-256 of five lines of UTF-8 in hexadecimal.
+
+    Only the last line may hold a line break, so no two entries have the same text.
+    """
+    return hash_text(f"sfumato ledger 1\n{seq}\n{kind}\n{prev}\n{body}")
 
 
-def digest(text: str) -> str:
-    """SHA-256 of a text, as hexadecimal."""
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text in hexadecimal."""
     try:
         return sha256(text.encode()).hexdigest()
     except UnicodeEncodeError:
-        raise half_a_character() from None
+        raise invalid_unicode_error() from None
 
 
-def write(fields: dict[str, Any]) -> str:
-    """The canonical text of a body; refuses what a later reader could not read back exactly."""
+def write_body(fields: dict[str, Any]) -> str:
+    """Return the canonical text of a body. Refuses what a later reader could not read back exactly."""
     try:
         text = canonical_json(fields)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
             "SF-L301",
-            "The ledger keeps text, whole numbers, lists and objects of these.",
+            "The ledger keeps text, whole numbers, and lists and objects of these.",
             try_="a fraction as text: str(Fraction('0.1'))",
         ) from error
     require_utf8(text)
     return text
 
 
-def read(text: str) -> dict[str, Any]:
-    """The fields of a body. A float is refused: no two readers need agree on it."""
+def read_body(text: str) -> dict[str, Any]:
+    """Return the fields of a body. Floats are refused, since two readers may round them differently."""
     fields, end = _DECODER.raw_decode(text) if text.startswith("{") else (None, -1)
     if end != len(text):
-        fields = _DECODER.decode(text)  # with spaces around it, or no JSON
+        # There is space around the JSON, or it is no JSON: the slower call decides, and raises if need be.
+        fields = _DECODER.decode(text)
     if type(fields) is not dict:
         raise TypeError("a body is a JSON object")
-    return cast(dict[str, Any], fields)
+    return cast("dict[str, Any]", fields)
 
 
 def require_utf8(text: str) -> None:
+    """Refuse a text that cannot be written as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise half_a_character() from None
+        raise invalid_unicode_error() from None
 
 
-def half_a_character() -> UsageError:
-    """In place of Python's own error, which carries the whole text: an answer nobody was given yet."""
-    return UsageError("SF-L305", "This text holds half a character and cannot be kept.")
+def invalid_unicode_error() -> UsageError:
+    """Return the error for a text with half of a surrogate pair.
+
+    Python's own error carries the whole text, which may be an answer that nobody was given yet.
+    """
+    return UsageError("SF-L305", "This text is not valid Unicode: it holds half of a character.")
 
 
-def _no_floats(literal: str) -> NoReturn:
-    raise ValueError("a float has no place in the chain")
-
-
-def now() -> str:
-    """The time of an entry: a note, which nothing reads."""
-    # Whole seconds: the span from charge to release would otherwise tell how long the data took.
-    return _written(int(time.time()))
+def read_clock() -> str:
+    """Return the time to note in an entry. Nothing is decided by it."""
+    # Whole seconds: a finer time from charge to release would tell how long the data took to read.
+    return _format_time(int(time.time()))
 
 
 @lru_cache(maxsize=1)
-def _written(second: int) -> str:
+def _format_time(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds")
 
 
-_DECODER = json.JSONDecoder(parse_float=_no_floats, parse_constant=_no_floats)
+def _refuse_float(literal: str) -> NoReturn:
+    raise ValueError("a float has no place in the chain")
+
+
+_DECODER = json.JSONDecoder(parse_float=_refuse_float, parse_constant=_refuse_float)

@@ -1,8 +1,8 @@
 """Group commit: threads that write at the same time share one transaction, and so one wait for the disk.
 
-The thread that comes when nobody is at work leads. It runs the jobs of all who wait and commits once. Nobody
-hears of a result before that commit: jobs see each other's writes, so if it fails, it fails for all of them.
-Then the first of those who came meanwhile leads.
+A thread that finds nobody at work leads. It runs the jobs of all waiting threads and commits once. No thread
+learns a result before that commit: jobs see each other's writes, so a failed commit fails all of them. Then
+the first thread that came in the meantime leads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from sfumato.errors import LedgerError, SfumatoError
-from sfumato.ledger import steps
+from sfumato.ledger import failpoints
+from sfumato.ledger.failures import FATAL_CODES, busy_error, unconfirmed_error
 from sfumato.ledger.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -23,28 +24,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ILL = ("SF-L101", "SF-L102", "SF-L103", "SF-L108", "SF-L112")
-"""After these the ledger refuses everything."""
+MAX_BATCH = 500
+"""Most jobs in one commit: a larger one would keep other processes waiting for too long.
 
-LARGEST = 500
-"""Jobs in one commit: more would keep other processes from theirs for too long."""
+No privacy depends on it. `benchmarks/ledger.py` runs at most 64 threads, which always fit.
+"""
 
+REJOIN_WAIT = 0.25
+"""Fraction of the last commit's duration to wait for its writers to rejoin.
 
-PATIENCE = 0.25
-"""Of the time that the last commit took, that the next waits for those who were in it."""
+Chosen with `benchmarks/ledger.py` (64 threads). No privacy depends on it.
+"""
 
 
 class Job(Generic[T]):
-    """A thread's work inside a transaction that it may share with others.
+    """One thread's work inside a transaction that it may share with others.
 
-    It decides first and writes last: what has written is not refused.
+    A job decides first and writes last: once it has written, it is no longer refused.
     """
 
     wrote = False
     leads = False
     done = False
     woken: threading.Event | None = None
-    """Who leads waits for nobody, so it needs nothing to be woken by."""
+    """Set once the job is done or has to lead. A thread that leads from the start needs none."""
     _error: BaseException | None = None
     _result: T
 
@@ -54,40 +57,42 @@ class Job(Generic[T]):
         self._work = work
 
     def attempt(self, transaction: Transaction) -> None:
-        """Do it, or remember why not. What concerns everyone is raised."""
+        """Run the work and keep its result or its refusal. Errors that concern every job are raised."""
         before = len(transaction.entries)
         try:
-            steps.step(f"{self.name}:begun")
+            failpoints.reach(f"{self.name}:begun")
             self._result = self._work(transaction)
         except Exception as error:
-            if concerns_everyone(error) or len(transaction.entries) != before:
+            if concerns_all_jobs(error) or len(transaction.entries) != before:
                 raise
             self._error = error
         self.wrote = len(transaction.entries) != before
 
-    def lead(self) -> None:
-        """Whoever led before is gone."""
+    def promote(self) -> None:
+        """Make this job's thread the leader, since the last one has left."""
         self.leads = True
         if self.woken is not None:
             self.woken.set()
 
-    def again(self) -> None:
-        """Nothing was done."""
+    def reset(self) -> None:
+        """Forget an attempt of which nothing was written."""
         self._error, self.wrote = None, False
 
     def fail(self, error: BaseException) -> None:
         self._error, self.wrote = error, False
 
-    def result(self) -> T:
+    def take_result(self) -> T:
+        """Return what the work returned, or raise what it raised."""
         if self._error is not None:
             raise self._error
         return self._result
 
 
-class Batch:
-    """The jobs of one transaction. All are done when its `with` ends, well or not.
+class CommitBatch:
+    """The jobs of one transaction. When its `with` block ends, well or not, all of them are done.
 
-    What is raised within befalls every job. An interruption is the leader's own, the rest hear why.
+    An error in the block fails every job. An interruption is raised in the leader's thread only; the other
+    threads get an error that says whether anything may have been written.
     """
 
     _committing = False
@@ -95,31 +100,32 @@ class Batch:
     def __init__(self) -> None:
         self.jobs: list[Job[Any]] = []
 
-    def attempt(self, books: Books) -> Transaction:
-        """Do all, one after the other."""
+    def attempt_all(self, books: Books) -> Transaction:
+        """Run all jobs, one after the other, in one transaction."""
         transaction = Transaction(books, alone=len(self.jobs) == 1)
         for job in self.jobs:
             job.attempt(transaction)
         return transaction
 
-    def again(self) -> None:
+    def reset(self) -> None:
+        """Forget an attempt of which nothing was written, so that all jobs can run again."""
         self._committing = False
         for job in self.jobs:
-            job.again()
+            job.reset()
 
-    def written(self) -> None:
-        """All that they write is decided or with the database, and nothing is committed."""
+    def mark_written(self) -> None:
+        """Note that everything was sent to the database, and that the commit comes next."""
         for job in self.jobs:
             if job.wrote:
-                steps.step(f"{job.name}:written")
-        self._committing = True  # from now on nobody can say that nothing was done
+                failpoints.reach(f"{job.name}:written")
+        self._committing = True  # from here on, an interruption leaves open whether the commit happened
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if error is not None and not isinstance(error, Exception):
-            error = unconfirmed() if self._committing else busy()
+            error = unconfirmed_error() if self._committing else busy_error()
         for job in self.jobs:
             if error is not None:
                 job.fail(error)
@@ -128,94 +134,82 @@ class Batch:
                 job.woken.set()
 
 
-class Group:
-    """Who waits to write, among the threads of one process."""
+class CommitQueue:
+    """The threads of one process that wait to write."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._queue: deque[Job[Any]] = deque()
-        self._led = False
-        self._enough = threading.Condition(self._mutex)
-        self._missing: set[int] = set()
-        self._span = 0.0
+        self._has_leader = False
+        self._all_back = threading.Condition(self._mutex)
+        self._absent: set[int] = set()
+        """Threads of the last commit that have not come back yet."""
+        self._last_duration = 0.0
 
-    def run(self, job: Job[T], lead: Callable[[], None]) -> None:
-        """Until the job is done, by this thread or by another. `lead` takes a batch and does it."""
+    def run_job(self, job: Job[T], lead: Callable[[], None]) -> None:
+        """Return once the job is done, by this thread or another. `lead` takes waiting jobs and runs them."""
         try:
             self._join(job)
             if job.woken is not None:
                 job.woken.wait()
             while not job.done:
-                if self._missing:
-                    self._gather()
+                if self._absent:
+                    self._wait_for_absent()
                 start = time.monotonic()
                 lead()
-                self._span = time.monotonic() - start
+                self._last_duration = time.monotonic() - start
         finally:
             self._leave(job)
 
-    def take(self) -> list[Job[Any]]:
-        """Those who wait now, for one batch."""
+    def take_jobs(self) -> list[Job[Any]]:
+        """Return the jobs that wait now, for one batch."""
         with self._mutex:
             if len(self._queue) == 1:
-                self._missing.clear()
+                self._absent.clear()
                 return [self._queue.popleft()]
-            jobs = [self._queue.popleft() for _ in range(min(len(self._queue), LARGEST))]
-            self._missing = {job.thread for job in jobs}
+            jobs = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
+            self._absent = {job.thread for job in jobs}
             return jobs
 
-    def _gather(self) -> None:
-        """A crowd that shared a commit comes back at once if at all: a part of its time is waited for them.
+    def _wait_for_absent(self) -> None:
+        """Wait a little for the threads of the last commit.
 
-        Else two halves of the crowd would take turns, each waiting for the other's commit.
+        Threads that shared a commit usually write again at once. Without the wait they would split into two
+        halves that take turns, each waiting for the other's commit.
         """
         with self._mutex:
-            self._enough.wait_for(lambda: not self._missing, self._span * PATIENCE)
+            self._all_back.wait_for(lambda: not self._absent, self._last_duration * REJOIN_WAIT)
 
     def _join(self, job: Job[Any]) -> None:
         with self._mutex:
-            if self._led:
+            if self._has_leader:
                 job.woken = threading.Event()
-            job.leads = not self._led
-            self._led = True
+            job.leads = not self._has_leader
+            self._has_leader = True
             self._queue.append(job)
-            if job.thread in self._missing:
-                self._missing.discard(job.thread)
-                self._enough.notify()
+            if job.thread in self._absent:
+                self._absent.discard(job.thread)
+                self._all_back.notify()
 
     def _leave(self, job: Job[Any]) -> None:
-        """Whether done, failed or interrupted: nobody may wait for a leader that is gone."""
+        """Hand over the lead, however the job ended: nobody may wait for a leader that is gone."""
         with self._mutex:
             if job in self._queue:
                 self._queue.remove(job)
             if not job.leads:
                 return
             if self._queue:
-                self._queue[0].lead()
+                self._queue[0].promote()
             else:
-                self._led = False
+                self._has_leader = False
 
 
-def concerns_everyone(error: Exception) -> bool:
-    """Ours is not: the job was refused. But an ill ledger serves nobody, and after an error of the database
-    nothing is known of its transaction.
+def concerns_all_jobs(error: Exception) -> bool:
+    """Return whether an error in one job fails the whole batch.
+
+    Our own errors refuse one job, unless they say that the ledger is damaged. After an error of the database,
+    nothing is known about its transaction.
     """
     if isinstance(error, LedgerError):
-        return error.code in ILL
+        return error.code in FATAL_CODES
     return not isinstance(error, SfumatoError)
-
-
-def busy() -> LedgerError:
-    return LedgerError(
-        "SF-L104", "The ledger is busy, so nothing was done.", try_="the same again in a while"
-    )
-
-
-def unconfirmed() -> LedgerError:
-    """Written as far as can be seen, but the disk did not say that it will stay: no answer may rest on it."""
-    return LedgerError(
-        "SF-L108",
-        "The disk did not confirm what was written to the ledger, so nothing is answered.",
-        spent="this question may have been charged",
-        try_="check the disk, then open the ledger anew",
-    )

@@ -1,4 +1,4 @@
-"""What people read when an account does not admit a question. Built from public numbers only."""
+"""What people read when an account does not admit a question. It is built from public numbers only."""
 
 from __future__ import annotations
 
@@ -7,23 +7,27 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, PolicyError
-from sfumato.ledger.api import owners
+from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NAT, SIDE, left
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from sfumato.ledger.api import Charge
-    from sfumato.ledger.books import Account
+    from sfumato.ledger.books import AccountState
     from sfumato.privacy.account import Cost
 
 
-def shortage(charge: Charge, name: str, account: Account) -> BudgetError:
-    """Not enough is left for this question, on the account called `name`."""
-    population, analyst = owners(name)
+def shortage_error(charge: Charge, name: str, account: AccountState) -> BudgetError:
+    """Return the error for a question that costs more than is left on the account called `name`."""
+    population, analyst = parse_account(name)
     asked, remains = _compare(charge.cost, account)
     on = f" on '{charge.about['table']}'" if "table" in charge.about else ""
     epsilon = left(account.caps, account.spent).epsilon
-    advice = f"epsilon={_down(epsilon)} or less" if epsilon else "a question released before: it stays free"
+    advice = (
+        f"epsilon={_round_down(epsilon)} or less"
+        if epsilon
+        else "a question that was released before, which stays free"
+    )
     if analyst is None:
         sentence = f"Not enough privacy budget for this question{on}."
         return BudgetError("SF-B101", sentence, asked=asked, left=f"{remains} for {population}", try_=advice)
@@ -32,9 +36,9 @@ def shortage(charge: Charge, name: str, account: Account) -> BudgetError:
     return BudgetError("SF-B102", sentence, asked=asked, left=whose, try_=advice)
 
 
-def unknown(name: str) -> PolicyError:
-    """There is no such account."""
-    population, analyst = owners(name)
+def unknown_account_error(name: str) -> PolicyError:
+    """Return the error for an account that was never opened."""
+    population, analyst = parse_account(name)
     if analyst is None:
         return PolicyError(
             "SF-L202", f"No budget was ever set for '{population}'.", try_="lab.register(…, budget=…)"
@@ -43,38 +47,41 @@ def unknown(name: str) -> PolicyError:
     return PolicyError("SF-L203", sentence, try_=f"lab.grant({analyst!r}, epsilon=…)")
 
 
-def _compare(cost: Cost, account: Account) -> tuple[str, str]:
-    """Asked and left on the scale that refused, so that asked is always the larger."""
+def _compare(cost: Cost, account: AccountState) -> tuple[str, str]:
+    """Return what was asked and what is left, on the scale that refused, so that asked is the larger."""
     spent, caps = account.spent, account.caps
     if spent.side + cost.side > caps.side:
         asked, over, cap = (Fraction(n, SIDE) for n in (cost.side, caps.side - spent.side, caps.side))
-        return f"side δ = {_up(asked)}", f"side δ = {_down(over)} of {shown(cap)}"
+        return f"side δ = {_round_up(asked)}", f"side δ = {_round_down(over)} of {format_short(cap)}"
     if cost.pure is not None:
-        remains = _down(left(caps, spent).epsilon)
+        remains = _round_down(left(caps, spent).epsilon)
         asked = Fraction(cost.pure, NAT)
-        return f"ε = {_up(asked)}", f"ε = {remains} of {shown(account.budget.epsilon)}"
-    return _shares(cost, account)
+        return f"ε = {_round_up(asked)}", f"ε = {remains} of {format_short(account.budget.epsilon)}"
+    return _compare_shares(cost, account)
 
 
-def _shares(cost: Cost, account: Account) -> tuple[str, str]:
-    """Asked and left as shares of the filter that came closest to admitting."""
+def _compare_shares(cost: Cost, account: AccountState) -> tuple[str, str]:
+    """Return what was asked and what is left as percentages of the cap that came closest to admitting."""
     columns = zip(account.spent.renyi, cost.renyi, account.caps.renyi, strict=True)
     filters = [(Fraction(used, cap), Fraction(more, cap)) for used, more, cap in columns if cap > 0]
     if not filters:
-        return "noise without a pure ε", f"a budget of pure ε = {shown(account.budget.epsilon)}"
+        return "noise without a pure ε", f"a budget of pure ε = {format_short(account.budget.epsilon)}"
     used, more = min(filters, key=sum)
-    return f"{_up(100 * more)} %", f"{_down(100 * max(1 - used, Fraction(0)))} % of {account.budget!r}"
+    return (
+        f"{_round_up(100 * more)} %",
+        f"{_round_down(100 * max(1 - used, Fraction(0)))} % of {account.budget!r}",
+    )
 
 
-def _up(value: Fraction) -> str:
-    return _digits(value, ROUND_CEILING)
+def _round_up(value: Fraction) -> str:
+    return _format_digits(value, ROUND_CEILING)
 
 
-def _down(value: Fraction) -> str:
-    return _digits(value, ROUND_FLOOR)
+def _round_down(value: Fraction) -> str:
+    return _format_digits(value, ROUND_FLOOR)
 
 
-def _digits(value: Fraction, rounding: str) -> str:
-    """Four digits, rounded so that what is left never looks enough for what was asked."""
+def _format_digits(value: Fraction, rounding: str) -> str:
+    """Return four digits, rounded so that what is left never looks enough for what was asked."""
     rounded = Context(prec=4, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator))
     return f"{float(rounded):.4g}"

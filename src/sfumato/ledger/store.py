@@ -10,87 +10,90 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger import steps, tables
-from sfumato.ledger.api import MOST_STEPS, Charged, Released, is_steps, owners
-from sfumato.ledger.books import Books, checked
+from sfumato.ledger import failpoints, tables
+from sfumato.ledger.api import MAX_STEPS, Charged, Released, is_step_count, parse_account
+from sfumato.ledger.books import Books, check_entries
 from sfumato.ledger.chain import GENESIS, require_utf8
-from sfumato.ledger.commitment import commitment, fresh_nonce
-from sfumato.ledger.files import require_same
-from sfumato.ledger.group_commit import ILL, Batch, Job
-from sfumato.ledger.refusal import shortage, unknown
-from sfumato.ledger.transaction import Answered, Refused, Waiting
+from sfumato.ledger.commitment import commit_to_answer, draw_nonce
+from sfumato.ledger.failures import FATAL_CODES, require_same_ledger
+from sfumato.ledger.group_commit import CommitBatch, Job
+from sfumato.ledger.refusal import shortage_error, unknown_account_error
+from sfumato.ledger.transaction import BudgetShortage, KeptAnswer, PendingAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Literal, TextIO
 
     from sfumato.ledger.api import Charge, Reserved, Verified
-    from sfumato.ledger.books import Account
+    from sfumato.ledger.books import AccountState
     from sfumato.ledger.chain import Entry
-    from sfumato.ledger.receipts import Key, SignedHead
-    from sfumato.ledger.shared import Shared
-    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.database import LedgerDatabase
+    from sfumato.ledger.signing import SignedHead, SigningKey
+    from sfumato.ledger.tables import SqlConnection
     from sfumato.ledger.transaction import Transaction
     from sfumato.privacy.account import Cost
     from sfumato.privacy.budget import Budget
 
 T = TypeVar("T")
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Seconds to wait for other writers, and for an answer that someone else is making."""
 
-_POLL = 0.02
+_POLL_SECONDS = 0.02
 
 
-class Well:
-    """An ill ledger refuses everything, from the moment it is found to be."""
+class HealthGuard:
+    """Refuses every use once an error has shown that the ledger is damaged, exchanged or closed."""
 
-    ill: LedgerError | None = None
+    error: LedgerError | None = None
 
     def __enter__(self) -> None:
-        if self.ill is not None:
-            raise self.ill.with_traceback(None)
+        if self.error is not None:
+            raise self.error.with_traceback(None)
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, LedgerError) and error.code in ILL:
-            self.ill = error
+        if isinstance(error, LedgerError) and error.code in FATAL_CODES:
+            self.error = error
 
 
 class StoredLedger(ABC):
-    """See `Ledger` for what each call promises. Cannot be copied: two copies would be two budgets.
+    """Implements `Ledger`, which says what each call promises. Copies are refused: they would double budgets.
 
-    Subclasses say how a database is reached, how it is checked, and where the key for receipts lies.
+    Subclasses say how the database is reached and checked, and where the signing key lies.
     """
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
-        self._database = self._connection()
-        self._seen = (0, GENESIS)
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._database = self._make_database()
+        self._newest = (0, GENESIS)
+        """Number and hash of the newest entry that this process has seen. The chain must always hold it."""
         self._books: Books | None = None
-        self._alone = True
-        self._well = Well()
+        self._is_only_writer = True
+        self._guard = HealthGuard()
 
     @abstractmethod
-    def _connection(self) -> Shared: ...
+    def _make_database(self) -> LedgerDatabase: ...
 
     @abstractmethod
-    def _check(self, db: Connection) -> Books: ...
+    def _migrate(self) -> None: ...
 
     @abstractmethod
-    def _key(self) -> Key: ...
+    def _check(self, db: SqlConnection) -> Books: ...
 
-    def _begun(self) -> Self:
-        """Once it is of this version and all of it has been verified."""
+    @abstractmethod
+    def _find_key(self) -> SigningKey: ...
+
+    def _start(self) -> Self:
+        """Bring the tables to this version and verify all of the ledger. Returns it, ready for use."""
         try:
             self._migrate()
-            self._books = self._verified(self._database)
+            self._books = self._verify(self._database)
         except LedgerError:
             self.close()
             raise
         return self
 
-    @abstractmethod
-    def _migrate(self) -> None: ...
+    # ---- the calls of `Ledger` -----------------------------------------------------------------------------
 
     def open_account(self, account: str, budget: Budget) -> None:
         self._set_terms("account", account, budget)
@@ -98,26 +101,26 @@ class StoredLedger(ABC):
     def grant(self, account: str, budget: Budget) -> None:
         self._set_terms("grant", account, budget)
 
-    def budget(self, account: str) -> Budget:
-        return self._account(account).budget
+    def read_budget(self, account: str) -> Budget:
+        return self._find_account(account).budget
 
-    def spent(self, account: str) -> Cost:
-        return self._account(account).spent
+    def read_spent(self, account: str) -> Cost:
+        return self._find_account(account).spent
 
-    def accounts(self) -> tuple[str, ...]:
+    def list_accounts(self) -> tuple[str, ...]:
         with self._reading() as (_, books):
             return tuple(sorted(books.accounts))
 
     def charge(self, charge: Charge) -> Charged | Released:
         self._database.require_text(*charge.accounts, charge.key or "")
         done = self._write("charge", lambda transaction: transaction.charge(charge))
-        return done if isinstance(done, Charged) else self._settled(charge, done)
+        return done if isinstance(done, Charged) else self._settle(charge, done)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
         _require_steps(steps)
         self._database.require_text(*charge.accounts, charge.key or "")
         done = self._write("reserve", lambda transaction: transaction.reserve(charge, steps))
-        return self._settled(charge, done)
+        return self._settle(charge, done)
 
     def draw(self, reserved: Reserved, steps: int = 1) -> int:
         _require_steps(steps)
@@ -128,207 +131,216 @@ class StoredLedger(ABC):
 
     def release(self, charged: Charged, answer: str) -> Released:
         self._database.require_text(answer)
-        nonce = fresh_nonce()
-        committed = commitment(nonce, answer)
+        nonce = draw_nonce()
+        commitment = commit_to_answer(nonce, answer)
         entry = self._write(
-            "release", lambda transaction: transaction.release(charged, committed, nonce, answer)
+            "release", lambda transaction: transaction.release(charged, commitment, nonce, answer)
         )
         released = Released(charged.seq, entry.hash, charged.cost, answer, replayed=False, entry=entry.seq)
-        return self._signed(released)
+        return self._sign(released)
 
-    def find(self, request: str) -> Released | None:
+    def find_release(self, request: str) -> Released | None:
         require_utf8(request)
         with self._reading() as (db, books):
-            charge = books.kept.get(request)
-            return None if charge is None else tables.answer(db, books, charge)
+            charge = books.answered.get(request)
+            return None if charge is None else tables.read_answer(db, books, charge)
 
-    def entries(self) -> Iterator[Entry]:
+    def read_entries(self) -> Iterator[Entry]:
         after = 0
-        while page := self._page(after):
+        while page := self._read_page(after):
             yield from page
             after = page[-1].seq
 
     def verify(self) -> Verified:
         # A connection of its own: a long check keeps no other thread from charging.
-        with closing(self._connection()) as database:
-            return self._verified(database).verified()
-
-    def _verified(self, database: Shared) -> Books:
-        seen = self._seen
-        with self._well, database.reading() as db:
-            books = self._check(db)
-            require_same(seen[0] == 0 or tables.holds(db, *seen), "its chain lacks an entry that was in it")
-        self._seen = max(self._seen, (books.seq, books.head))
-        return books
+        with closing(self._make_database()) as database:
+            return self._verify(database).summarize()
 
     def export(self, to: TextIO) -> int:
-        lines = (entry.to_json() + "\n" for entry in checked(self.entries()))
+        lines = (entry.to_json() + "\n" for entry in check_entries(self.read_entries()))
         return sum(bool(to.write(line)) for line in lines)
 
-    def holds(self, head: str) -> int | None:
+    def find_entry(self, head: str) -> int | None:
         with self._connected() as db:
-            return tables.numbered(db, head)
+            return tables.find_entry(db, head)
 
-    def receipt(self, entry: int | None = None) -> SignedHead:
+    def sign_receipt(self, entry: int | None = None) -> SignedHead:
         with self._connected() as db:
-            found = tables.sealed(db, entry)
-        return self._key().sign(*found)
+            found = tables.read_head(db, entry)
+        return self._find_key().sign(*found)
 
-    def public_key(self) -> str:
-        return self._key().public_key()
+    def read_public_key(self) -> str:
+        return self._find_key().read_public_key()
 
-    def make_key(self) -> str:
-        self._key().make()
-        return self.public_key()
+    def create_key(self) -> str:
+        self._find_key().create()
+        return self.read_public_key()
 
-    def identity(self) -> str:
+    def read_identity(self) -> str:
         with self._connected() as db:
-            return tables.identity(db)
+            return tables.read_identity(db)
 
     def close(self) -> None:
-        self._well.ill = self._well.ill or LedgerError("SF-L110", "This ledger is closed.")
+        self._guard.error = self._guard.error or LedgerError("SF-L110", "This ledger is closed.")
         self._database.close()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise UsageError(
             "SF-L303",
             "A ledger cannot be copied or pickled: two copies would be two budgets.",
-            try_="open it anew in the other process",
+            try_="open it in the other process",
         )
 
     # ---- steps of the calls above --------------------------------------------------------------------------
 
+    def _verify(self, database: LedgerDatabase) -> Books:
+        newest = self._newest
+        with self._guard, database.lend_snapshot() as db:
+            books = self._check(db)
+            same = newest[0] == 0 or tables.has_entry(db, *newest)
+            require_same_ledger(same, "its chain lacks an entry that was in it")
+        self._newest = max(self._newest, (books.seq, books.head))
+        return books
+
     def _set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
-        owners(name)
+        parse_account(name)
         self._database.require_text(name)
         self._write(kind, lambda transaction: transaction.set_terms(kind, name, budget))
 
-    def _settled(self, charge: Charge, done: T | Answered | Waiting | Refused) -> T | Released:
+    def _settle(self, charge: Charge, done: T | KeptAnswer | PendingAnswer | BudgetShortage) -> T | Released:
+        """Turn the outcome of a charge into what its caller gets: a value, a kept answer, or an error."""
         match done:
-            case Refused(cost, name, account):
-                raise shortage(replace(charge, cost=cost), name, account)
-            case Waiting():
-                return self._signed(self._await(done))
-            case Answered(number):
-                return self._signed(self._kept(number))
+            case BudgetShortage(cost, name, account):
+                raise shortage_error(replace(charge, cost=cost), name, account)
+            case PendingAnswer():
+                return self._sign(self._await_answer(done))
+            case KeptAnswer(number):
+                return self._sign(self._read_answer(number))
         return done
 
-    def _signed(self, released: Released) -> Released:
-        """For others to believe, where that can be had: no answer waits for it."""
+    def _sign(self, released: Released) -> Released:
+        """Add a signature if there is a key for it. An answer does not depend on one."""
         try:
-            return replace(released, signed=self._key().sign(released.entry, released.head))
+            return replace(released, signed=self._find_key().sign(released.entry, released.head))
         except (LedgerError, UsageError):
             return released
 
-    def _await(self, waiting: Waiting) -> Released:
-        """Someone else has charged this key and is making the answer, or was when it died."""
-        deadline = time.monotonic() + self._patience
-        while (answer := self._answered(waiting)) is None:
+    def _await_answer(self, pending: PendingAnswer) -> Released:
+        """Wait for the answer to a charge that someone else made under the same key."""
+        deadline = time.monotonic() + self._timeout
+        while (answer := self._find_answer(pending)) is None:
             if time.monotonic() >= deadline:
                 raise LedgerError(
                     "SF-L107",
                     "This key was charged, but no answer was kept.",
                     why="whoever asked is still at work, or failed after the charge",
-                    try_="ask again without the key: it will be charged again",
+                    try_="ask again without the key, which will be charged again",
                 )
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
         return answer
 
-    def _answered(self, waiting: Waiting) -> Released | None:
-        """The answer to this very charge, or else any answer to the same question."""
+    def _find_answer(self, pending: PendingAnswer) -> Released | None:
+        """Return the answer to this very charge, or else any answer to the same question."""
         with self._reading() as (db, books):
-            number = waiting.seq if waiting.seq in books.releases else books.kept.get(waiting.request)
-            return None if number is None else tables.answer(db, books, number)
+            number = pending.seq if pending.seq in books.releases else books.answered.get(pending.request)
+            return None if number is None else tables.read_answer(db, books, number)
 
-    def _kept(self, charge: int) -> Released:
+    def _read_answer(self, charge: int) -> Released:
         with self._connected() as db:
-            return tables.answer(db, self._books or self._up_to_date(db), charge)
+            return tables.read_answer(db, self._books or self._update_books(db), charge)
 
-    def _account(self, name: str) -> Account:
+    def _find_account(self, name: str) -> AccountState:
         with self._reading() as (_, books):
             found = books.accounts.get(name)
         if found is None:
-            raise unknown(name)
+            raise unknown_account_error(name)
         return found
 
-    def _page(self, after: int) -> list[Entry]:
+    def _read_page(self, after: int) -> list[Entry]:
         with self._connected() as db:
-            return tables.page(db, after)
+            return tables.read_page(db, after)
 
     # ---- the database --------------------------------------------------------------------------------------
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection]:
-        with self._well, self._database.connected() as db:
+    def _connected(self) -> Iterator[SqlConnection]:
+        with self._guard, self._database.lend_connection() as db:
             yield db
 
     def _write(self, name: str, work: Callable[[Transaction], T]) -> T:
-        """Durably, once it returns; in one commit with other threads that write now."""
+        """Run a job, in one commit with other threads that write now. Once this returns, it is durable."""
         job = Job(name, work)
-        with self._well:
-            self._database.group.run(job, self._lead)
-            result = job.result()
+        with self._guard:
+            self._database.queue.run_job(job, self._lead)
+            result = job.take_result()
         if job.wrote:
-            steps.step(f"{name}:durable")
+            failpoints.reach(f"{name}:durable")
         return result
 
     def _lead(self) -> None:
-        with Batch() as batch:
-            self._database.write(partial(self._do, batch))
+        with CommitBatch() as batch:
+            self._database.write(partial(self._run_batch, batch))
 
-    def _do(self, batch: Batch, db: Connection) -> None:
-        batch.jobs = self._database.group.take()
-        if self._at_once(db, batch):
+    def _run_batch(self, batch: CommitBatch, db: SqlConnection) -> None:
+        batch.jobs = self._database.queue.take_jobs()
+        if self._try_at_once(db, batch):
             return
-        transaction = batch.attempt(self._up_to_date(db, self._database.begin))
+        transaction = batch.attempt_all(self._update_books(db, self._database.begin))
         if transaction.entries:
-            self._database.commit(db, transaction, batch.written)
-            self._take(transaction)
+            self._database.commit(db, transaction, batch.mark_written)
+            self._apply(transaction)
 
-    def _at_once(self, db: Connection, batch: Batch) -> bool:
-        """Decide by what is known, and let the database make sure that nobody has written since.
+    def _try_at_once(self, db: SqlConnection, batch: CommitBatch) -> bool:
+        """Decide by the books in memory, on the condition that nobody has written since.
 
-        Where others had written the last time, they may again, and to be told so would cost a wait.
+        Returns whether that was so. If another process wrote the last time, it may again, and finding out
+        would cost a wait, so this is not tried.
         """
         books = self._books
-        if books is None or not self._alone:
+        if books is None or not self._is_only_writer:
             return False
-        transaction = batch.attempt(books)
+        transaction = batch.attempt_all(books)
         if not transaction.entries:
-            done = self._up_to_date(db).seq == transaction.head[0]  # if so, it was decided by all there is
-        elif done := self._database.commit_at_once(db, transaction, batch.written):
-            self._take(transaction)
+            # Nothing to write: the decision stands if the books it was made by are still all there is.
+            done = self._update_books(db).seq == transaction.end[0]
+        elif done := self._database.commit_at_once(db, transaction, batch.mark_written):
+            self._apply(transaction)
         if not done:
-            batch.again()
+            batch.reset()
         return done
 
     # ---- the books -----------------------------------------------------------------------------------------
 
     @contextmanager
-    def _reading(self) -> Iterator[tuple[Connection, Books]]:
+    def _reading(self) -> Iterator[tuple[SqlConnection, Books]]:
         with self._connected() as db:
-            yield db, self._up_to_date(db)
+            yield db, self._update_books(db)
 
-    def _up_to_date(self, db: Connection, begin: Callable[..., Any] | None = None) -> Books:
-        """With all that others have written. `begin` puts the question once nobody else can write."""
-        books, seen = self._books or Books(), self._seen
-        ask, start = partial(tables.newer, db, books), books.seq
+    def _update_books(self, db: SqlConnection, begin: Callable[..., Any] | None = None) -> Books:
+        """Return the books with everything that others have written.
+
+        `begin`, if given, locks out other writers before the entries are read.
+        """
+        books, newest = self._books or Books(), self._newest
+        ask, start = partial(tables.query_newer, db, books), books.seq
         rows = ask() if begin is None else begin(db, ask)
-        self._books = None  # who is interrupted here leaves none: they are made anew from the first entry
-        tables.take_in(db, books, rows)
-        same = seen[0] <= start or tables.holds(db, *seen)
-        require_same(same, "its chain lacks an entry that was in it")
-        self._books, self._seen = books, (books.seq, books.head)
-        self._alone = books.seq == start
+        # An interruption from here on could leave half an entry in the books. Without books, the next call
+        # makes them again from the first entry.
+        self._books = None
+        tables.add_newer(db, books, rows)
+        same = newest[0] <= start or tables.has_entry(db, *newest)
+        require_same_ledger(same, "its chain lacks an entry that was in it")
+        self._books, self._newest = books, (books.seq, books.head)
+        self._is_only_writer = books.seq == start
         return books
 
-    def _take(self, transaction: Transaction) -> None:
-        """What is durable now. Interrupted here, see above."""
-        self._books = None
-        self._books, self._seen = transaction.keep(), transaction.head
+    def _apply(self, transaction: Transaction) -> None:
+        """Add to the books what is durable now."""
+        self._books = None  # as above
+        self._books, self._newest = transaction.apply_to_books(), transaction.end
 
 
 def _require_steps(steps: int) -> None:
-    if not is_steps(steps):
-        rule = f"steps are a whole number from 1 to {MOST_STEPS}"
+    if not is_step_count(steps):
+        rule = f"steps are a whole number from 1 to {MAX_STEPS}"
         raise UsageError("SF-L302", "The ledger cannot keep this.", rule=rule)

@@ -1,33 +1,35 @@
-"""The tables, in SQL that every database of ours reads: the chain, where it ends, and the kept answers.
+"""The tables of a ledger, in SQL that every database reads: the chain, where it ends, and the kept answers.
 
-Everything else follows from the chain and is kept in memory. Whoever is about to decide takes in what others
-have added meanwhile, and checks each entry of it as at the start.
+Everything else follows from the chain and is held in memory as books. Before a process decides anything, it
+reads what others have added meanwhile, and checks each of those entries as at the start.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sfumato.errors import LedgerError, UsageError
+from sfumato.errors import UsageError
 from sfumato.ledger.api import Released, is_digest
-from sfumato.ledger.books import Books, replay
+from sfumato.ledger.books import Books, replay_entries
 from sfumato.ledger.chain import Entry
-from sfumato.ledger.commitment import commitment
-from sfumato.ledger.files import require_same
+from sfumato.ledger.commitment import commit_to_answer
+from sfumato.ledger.failures import require_agreement, require_same_ledger
 from sfumato.privacy.account import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PAGE = 1000
-"""Entries that are read at once."""
+"""Entries that are read at once, which bounds the memory of a replay. No privacy depends on it."""
 
-_FROM = "SELECT seq, kind, body, prev, hash FROM entries WHERE seq >= ? ORDER BY seq LIMIT ?"
-_KEPT = "SELECT a.nonce, a.answer, e.hash FROM answers a JOIN entries e ON e.seq = ? WHERE a.charge = ?"
+_SELECT_ENTRIES = "SELECT seq, kind, body, prev, hash FROM entries WHERE seq >= ? ORDER BY seq LIMIT ?"
+_SELECT_ANSWER = (
+    "SELECT a.nonce, a.answer, e.hash FROM answers a JOIN entries e ON e.seq = ? WHERE a.charge = ?"
+)
 
 
-class Connection(Protocol):
-    """What is used of a database's connection: sqlite3's has it, and others are dressed alike."""
+class SqlConnection(Protocol):
+    """What the ledger uses of a connection. sqlite3's has it; others are wrapped to look alike."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Any: ...
 
@@ -35,47 +37,47 @@ class Connection(Protocol):
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
-def newer(db: Connection, books: Books) -> Any:
-    """Ask for the last entry that is known and some after it."""
-    return db.execute(_FROM, (books.seq, PAGE + 1))
+def query_newer(db: SqlConnection, books: Books) -> Any:
+    """Ask for the newest entry that the books know, and a page of those after it."""
+    return db.execute(_SELECT_ENTRIES, (books.seq, PAGE + 1))
 
 
-def take_in(db: Connection, books: Books, rows: Any) -> None:
-    """All that `newer` found, and what it did not get to."""
+def add_newer(db: SqlConnection, books: Books, rows: Any) -> None:
+    """Add to the books the entries that `query_newer` found, and any pages after them."""
     while True:
         page = rows.fetchall()
         if books.seq:
             same = bool(page) and (page[0][0], page[0][4]) == (books.seq, books.head)
-            require_same(same, "its chain lacks an entry that was in it")
+            require_same_ledger(same, "its chain lacks an entry that was in it")
         for row in page[1 if books.seq else 0 :]:
-            books.add(Entry(*row))
+            books.add_entry(Entry(*row))
         if len(page) <= PAGE:
             return
-        rows = newer(db, books)
+        rows = query_newer(db, books)
 
 
-def answer(db: Connection, books: Books, charge: int) -> Released:
-    """The kept answer to a charge, held once more against what the chain says of it."""
-    seq, committed = books.releases[charge]
-    row = db.execute(_KEPT, (seq, charge)).fetchone()
-    require(row is not None and _committed(row[0], row[1]) == committed, "the kept answers")
+def read_answer(db: SqlConnection, books: Books, charge: int) -> Released:
+    """Return the kept answer to a charge, compared once more with its commitment in the chain."""
+    seq, commitment = books.releases[charge]
+    row = db.execute(_SELECT_ANSWER, (seq, charge)).fetchone()
+    require_agreement(row is not None and _commit(row[0], row[1]) == commitment, "the kept answers")
     return Released(charge, row[2], NOTHING, row[1], replayed=True, entry=seq)
 
 
-def holds(db: Connection, seq: int, head: str) -> bool:
-    """Whether the chain has this entry."""
+def has_entry(db: SqlConnection, seq: int, head: str) -> bool:
+    """Return whether the chain has an entry of this number and hash."""
     row = db.execute("SELECT 1 FROM entries WHERE seq = ? AND hash = ?", (seq, head)).fetchone()
     return row is not None
 
 
-def numbered(db: Connection, head: str) -> int | None:
-    """The entry with this hash. Rarely asked, so no index is kept for it."""
+def find_entry(db: SqlConnection, head: str) -> int | None:
+    """Return the number of the entry with this hash. Rarely asked, so there is no index for it."""
     row = db.execute("SELECT seq FROM entries WHERE hash = ?", (head,)).fetchone()
     return None if row is None else int(row[0])
 
 
-def sealed(db: Connection, seq: int | None) -> tuple[int, str]:
-    """The number and hash of an entry, or of the newest."""
+def read_head(db: SqlConnection, seq: int | None) -> tuple[int, str]:
+    """Return the number and hash of an entry, or of the newest."""
     which = "ORDER BY seq DESC LIMIT 1" if seq is None else "WHERE seq = ?"
     query = f"SELECT seq, hash FROM entries {which}"  # noqa: S608 - one of two texts
     row = db.execute(query, () if seq is None else (seq,)).fetchone()
@@ -84,47 +86,42 @@ def sealed(db: Connection, seq: int | None) -> tuple[int, str]:
     return int(row[0]), str(row[1])
 
 
-def page(db: Connection, after: int) -> list[Entry]:
-    return [Entry(*row) for row in db.execute(_FROM, (after + 1, PAGE)).fetchall()]
+def read_page(db: SqlConnection, after: int) -> list[Entry]:
+    """Return the first entries after this number, as many as fit a page."""
+    return [Entry(*row) for row in db.execute(_SELECT_ENTRIES, (after + 1, PAGE)).fetchall()]
 
 
-def entries(db: Connection) -> Iterator[Entry]:
-    """All of them, in one view of the database."""
+def read_entries(db: SqlConnection) -> Iterator[Entry]:
+    """Yield all entries. The caller holds one unchanging state of the database."""
     after = 0
-    while found := page(db, after):
-        yield from found
-        after = found[-1].seq
+    while page := read_page(db, after):
+        yield from page
+        after = page[-1].seq
 
 
-def identity(db: Connection) -> str:
-    """Drawn when the ledger was made, and not part of the chain: it tells ledgers apart, nothing more."""
+def read_identity(db: SqlConnection) -> str:
+    """Return the random text drawn when the ledger was created. It is outside the chain."""
     return str(db.execute("SELECT identity FROM ledger").fetchone()[0])
 
 
 # ---- checking ----------------------------------------------------------------------------------------------
 
 
-def check(db: Connection) -> Books:
-    """Replay the chain, and hold its noted end and every answer against it."""
-    books = replay(entries(db))
+def check_tables(db: SqlConnection) -> Books:
+    """Replay the chain, and compare with it where the tables say it ends, and every kept answer."""
+    books = replay_entries(read_entries(db))
     noted = db.execute("SELECT entries, head FROM ledger").fetchall()
-    require([tuple(row) for row in noted] == [(books.seq, books.head)], "where the chain ends")
+    require_agreement([tuple(row) for row in noted] == [(books.seq, books.head)], "where the chain ends")
     found = db.execute("SELECT charge, nonce, answer FROM answers")
-    kept = {charge: _committed(nonce, answer) for charge, nonce, answer in found}
-    require(kept == {charge: committed for charge, (_, committed) in books.releases.items()}, "the answers")
+    kept = {charge: _commit(nonce, answer) for charge, nonce, answer in found}
+    released = {charge: commitment for charge, (_, commitment) in books.releases.items()}
+    require_agreement(kept == released, "the kept answers")
     return books
 
 
-def _committed(nonce: str, answer: str) -> str | None:
-    """With a nonce of another shape, the answer's first lines could be moved into it unnoticed."""
-    return commitment(nonce, answer) if is_digest(nonce) else None
+def _commit(nonce: str, answer: str) -> str | None:
+    """Return the commitment, or None for a nonce that was never drawn by us.
 
-
-def require(agrees: bool, what: str) -> None:
-    if not agrees:
-        raise LedgerError(
-            "SF-L102",
-            "The ledger's tables do not agree with its chain, so nothing is answered.",
-            what=what,
-            try_="put back an untouched copy of the ledger, and check it against a receipt",
-        )
+    A nonce with line breaks would let someone move the answer's first lines into it without a trace.
+    """
+    return commit_to_answer(nonce, answer) if is_digest(nonce) else None

@@ -1,7 +1,7 @@
 """What jobs do inside a transaction: look at the books, decide, and add to what will be written.
 
-Nothing here speaks to a database. What the jobs write goes into the books once the database has confirmed it,
-and nowhere otherwise. Where there are several jobs it goes into a draft first, for those after them to see.
+Nothing here speaks to a database. The books change only once the database has confirmed the commit. If
+several jobs share a transaction, their changes go into a draft first, for the later jobs to see.
 """
 
 from __future__ import annotations
@@ -12,196 +12,221 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import LedgerError, PolicyError
 from sfumato.ledger.api import Charged, Reserved
-from sfumato.ledger.books import Books, terms
-from sfumato.ledger.chain import Entry, now, write
-from sfumato.ledger.refusal import unknown
+from sfumato.ledger.books import Books, write_terms
+from sfumato.ledger.chain import Entry, read_clock, write_body
+from sfumato.ledger.refusal import unknown_account_error
 from sfumato.privacy.account import NOTHING, Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.ledger.api import Charge
-    from sfumato.ledger.books import Account
+    from sfumato.ledger.books import AccountState
     from sfumato.ledger.chain import Kind
     from sfumato.privacy.budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class BudgetShortage:
     """Not enough is left on the account of this name."""
 
     cost: Cost
     name: str
-    account: Account
+    account: AccountState
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class KeptAnswer:
     """An answer to this charge is kept."""
 
     charge: int
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Charged under this key, and not answered yet."""
+class PendingAnswer:
+    """A charge under the same key exists and is not answered yet."""
 
     seq: int
     request: str
 
 
 class Transaction:
-    """Entries after the newest one in the books, and what follows from them. `alone`: of one job only."""
+    """Entries to write after the newest one in the books. `alone` says that one job makes all of them."""
 
     def __init__(self, books: Books, *, alone: bool = False) -> None:
-        self.before = self.head = books.seq, books.head
+        self.start = self.end = books.seq, books.head
+        """Number and hash of the newest entry, before and after this transaction."""
         self.entries: list[Entry] = []
         self.answers: list[tuple[int, str, str]] = []
-        """The charge, the nonce and the answer."""
-        self.books = books if alone else books.draft()
-        self._kept = books
-        self._done: list[tuple[Entry, Callable[..., object], tuple[Any, ...]]] = []
+        """Charge, nonce and answer of each release."""
+        # A job decides before it writes, so one that is alone never looks at a change of its own: no draft.
+        self.books = books if alone else books.make_draft()
+        self._confirmed = books
+        self._changes: list[tuple[Entry, Callable[..., object], tuple[Any, ...]]] = []
 
-    def keep(self) -> Books:
-        """The books, with all that was written."""
-        for done in self._done:
-            self._kept.take(*done)
-        return self._kept
+    def apply_to_books(self) -> Books:
+        """Return the books with everything that was written. Call this once it is durable."""
+        for change in self._changes:
+            self._confirmed.apply(*change)
+        return self._confirmed
 
     # ---- accounts ----
 
     def set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
+        """Open an account, or change a grant. A budget that was fixed is never changed."""
         old = self.books.accounts.get(name)
         if old is not None and (old.kind, old.budget) == (kind, budget):
             return
         if old is not None and (old.kind, kind) != ("grant", "grant"):
-            sentence = "A budget is fixed when it is first set."
+            sentence = "A budget cannot be changed once it is set."
             raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
-        fields = terms(name, budget)
-        self._append(kind, fields, Books.set_terms, kind, fields)
+        fields = write_terms(name, budget)
+        self._append_fields(kind, fields, Books.set_terms, kind, fields)
 
     # ---- charges ----
 
-    def charge(self, charge: Charge) -> Charged | Answered | Waiting | Refused:
-        earlier = self._earlier(charge)
+    def charge(self, charge: Charge) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
+        """Charge all accounts, or return why that is not needed or not possible."""
+        earlier = self._find_earlier(charge)
         if earlier is not None:
             return earlier
-        paid = self._paid(charge, charge.cost)
-        if isinstance(paid, Refused):
+        paid = self._pay(charge, charge.cost)
+        if isinstance(paid, BudgetShortage):
             return paid
-        body = charge.body(now(), _mark())
-        entry = self._seal("charge", body, Books.charged, charge.request, charge.payers, charge.key, paid)
+        body = charge.write_entry_body(read_clock(), _draw_mark())
+        details = charge.request, charge.payers, charge.key, paid
+        entry = self._append("charge", body, Books.record_charge, *details)
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
 
-    def reserve(self, charge: Charge, steps: int) -> Reserved | Answered | Waiting | Refused:
-        earlier = self._earlier(charge)
+    def reserve(self, charge: Charge, steps: int) -> Reserved | KeptAnswer | PendingAnswer | BudgetShortage:
+        """Charge all accounts for many steps, or return why that is not needed or not possible."""
+        earlier = self._find_earlier(charge)
         if earlier is not None:
             return earlier
         cost = charge.cost * steps
-        paid = self._paid(charge, cost)
-        if isinstance(paid, Refused):
+        paid = self._pay(charge, cost)
+        if isinstance(paid, BudgetShortage):
             return paid
-        body, run = charge.body(now(), _mark(), steps), (charge.accounts, charge.cost, steps)
-        told = charge.request, charge.payers, charge.key, paid
-        entry = self._seal("reserve", body, Books.reserved, run, *told)
+        body, run = (
+            charge.write_entry_body(read_clock(), _draw_mark(), steps),
+            (charge.accounts, charge.cost, steps),
+        )
+        details = charge.request, charge.payers, charge.key, paid
+        entry = self._append("reserve", body, Books.record_reservation, run, *details)
         return Reserved(entry.seq, entry.hash, cost, charge.request, *run)
 
-    def release(self, charged: Charged, committed: str, nonce: str, answer: str) -> Entry:
+    def release(self, charged: Charged, commitment: str, nonce: str, answer: str) -> Entry:
+        """Add the release of an answer, and return its entry."""
+        # The hash is compared too: a charge of another ledger, or of a lost commit, has the same number.
         if self.books.heads.get(charged.seq) != charged.head:
-            raise _not_there(charged)
-        run = self.books.runs.get(charged.seq)
-        if run is not None and run.drawn == 0:
+            raise _unknown_charge_error(charged)
+        reservation = self.books.reservations.get(charged.seq)
+        if reservation is not None and reservation.drawn == 0:
             raise LedgerError(
                 "SF-L118",
-                "Nothing was drawn from this reservation, so there is nothing to answer.",
+                "No step of this reservation was drawn, so there is nothing to answer.",
                 entry=str(charged.seq),
                 try_="ledger.draw(reserved) before data is read",
             )
-        fields = {"charge": charged.seq, "commitment": committed}
-        entry = self._append("release", fields, Books.answered, charged.seq, committed)
+        fields = {"charge": charged.seq, "commitment": commitment}
+        entry = self._append_fields("release", fields, Books.record_release, charged.seq, commitment)
         self.answers.append((charged.seq, nonce, answer))
         return entry
 
     # ---- reservations ----
 
     def draw(self, reserved: Reserved, steps: int) -> int:
-        left = self._rest(reserved)
-        begun = self.books.runs[reserved.seq].drawn + steps
+        """Begin steps of a reservation, and return how many are begun so far."""
+        left = self._count_unused(reserved)
+        begun = self.books.reservations[reserved.seq].drawn + steps
         if steps > left:
             raise LedgerError(
                 "SF-L119",
-                "The reservation has not so many steps left.",
+                "The reservation does not have that many steps left.",
                 asked=str(steps),
                 left=str(left),
                 try_="a new reservation",
             )
-        fields = {"by": _mark(), "charge": reserved.seq, "steps": steps}
-        self._append("draw", fields, Books.drawn, reserved.seq, steps)
+        fields = {"by": _draw_mark(), "charge": reserved.seq, "steps": steps}
+        self._append_fields("draw", fields, Books.record_draw, reserved.seq, steps)
         return begun
 
     def give_back(self, reserved: Reserved) -> Cost:
-        """What the chain says, not what the caller holds."""
-        rest = self._rest(reserved)
-        if rest == 0:
+        """Undo the charge for all unused steps, and return what was undone."""
+        unused = self._count_unused(reserved)
+        if unused == 0:
             return NOTHING
-        each = self.books.runs[reserved.seq].each
-        self._append("return", {"charge": reserved.seq, "steps": rest}, Books.returned, reserved.seq)
-        return each * rest
+        # The cost comes from the chain, and not from what the caller holds.
+        step_cost = self.books.reservations[reserved.seq].step_cost
+        fields = {"charge": reserved.seq, "steps": unused}
+        self._append_fields("return", fields, Books.record_return, reserved.seq)
+        return step_cost * unused
 
-    # ---- parts ----
+    # ---- steps of the calls above ----
 
-    def _append(self, kind: Kind, fields: dict[str, Any], does: Callable[..., object], *what: Any) -> Entry:
-        return self._seal(kind, write({**fields, "at": now()}), does, *what)
+    def _append_fields(
+        self, kind: Kind, fields: dict[str, Any], change: Callable[..., object], *arguments: Any
+    ) -> Entry:
+        return self._append(kind, write_body({**fields, "at": read_clock()}), change, *arguments)
 
-    def _seal(self, kind: Kind, body: str, does: Callable[..., object], *what: Any) -> Entry:
-        entry = Entry.after(*self.head, kind, body)
-        self.head = entry.seq, entry.hash
+    def _append(self, kind: Kind, body: str, change: Callable[..., object], *arguments: Any) -> Entry:
+        """Add an entry, and note which method of the books applies it with which arguments."""
+        entry = Entry.make_next(*self.end, kind, body)
+        self.end = entry.seq, entry.hash
         self.entries.append(entry)
-        self._done.append((entry, does, what))
-        if self.books is not self._kept:
-            self.books.take(entry, does, what)
+        self._changes.append((entry, change, arguments))
+        if self.books is not self._confirmed:
+            self.books.apply(entry, change, arguments)
         return entry
 
-    def _earlier(self, charge: Charge) -> Answered | Waiting | None:
-        """What became of this key or, failing that, of this request. Who has no account is told nothing."""
+    def _find_earlier(self, charge: Charge) -> KeptAnswer | PendingAnswer | None:
+        """Return what became of this key or, without one, of this request.
+
+        Accounts come first: someone who has none is not told whether the question was asked before.
+        """
         books = self.books
         for name in charge.accounts:
             if name not in books.accounts:
-                raise unknown(name)
+                raise unknown_account_error(name)
         keyed = None if charge.key is None else books.keys.get((charge.payers, charge.key))
-        kept = books.kept.get(charge.request)
+        answered = books.answered.get(charge.request)
         if keyed is None:
-            return None if kept is None else Answered(kept)
+            return None if answered is None else KeptAnswer(answered)
         if books.charges[keyed][0] != charge.request:
             raise PolicyError("SF-L204", "This key was used for another question.", try_="a new key")
         if keyed in books.releases:
-            return Answered(keyed)
-        return Waiting(keyed, charge.request) if kept is None else Answered(kept)
+            return KeptAnswer(keyed)
+        return PendingAnswer(keyed, charge.request) if answered is None else KeptAnswer(answered)
 
-    def _paid(self, charge: Charge, cost: Cost) -> dict[str, Account] | Refused:
+    def _pay(self, charge: Charge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
+        """Return the accounts after the charge, or the first that does not admit it."""
         paid = {}
         for name in charge.accounts:
             before = self.books.accounts[name]
-            after = before.after(cost)
+            after = before.after_charge(cost)
             if after is None:
-                return Refused(cost, name, before)
+                return BudgetShortage(cost, name, before)
             paid[name] = after
         return paid
 
-    def _rest(self, reserved: Reserved) -> int:
-        """Steps that can still be drawn or given back."""
-        run = self.books.runs.get(reserved.seq)
-        if run is None or (run.head, run.accounts) != (reserved.head, reserved.accounts):
-            raise _not_there(reserved)
-        return 0 if reserved.seq in self.books.releases else run.rest
+    def _count_unused(self, reserved: Reserved) -> int:
+        """Return how many steps can still be drawn or given back."""
+        found = self.books.reservations.get(reserved.seq)
+        if found is None or (found.head, found.accounts) != (reserved.head, reserved.accounts):
+            raise _unknown_charge_error(reserved)
+        return 0 if reserved.seq in self.books.releases else found.unused
 
 
-def _mark() -> str:
-    """No two entries that let data be read are the same: who looks for theirs must not find another's."""
+def _draw_mark() -> str:
+    """Return random text that makes each entry that allows a read unique.
+
+    Without it two processes could write equal entries, and after a lost commit one would take the other's
+    entry for its own.
+    """
     return os.urandom(8).hex()
 
 
-def _not_there(charged: Charged) -> LedgerError:
+def _unknown_charge_error(charged: Charged) -> LedgerError:
     return LedgerError(
         "SF-L109", "This charge is not in the ledger, or was answered before.", entry=str(charged.seq)
     )

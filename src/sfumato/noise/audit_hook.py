@@ -1,7 +1,7 @@
-"""A window for auditors: every noisy answer passes here on its way out.
+"""The hook for auditors: every noisy answer passes here on its way out.
 
 Nothing is kept and nothing happens unless an auditor has opened `recording` around the call, in the same
-thread or task. A recorder sees exact values; it belongs in tests and audits of made-up data.
+thread or task. A recorder sees exact values; it belongs in tests and audits of synthetic data.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class MechanismCall:
-    """One use of a mechanism: what it was given, and how far one unit can move that, as priced."""
+    """One use of a mechanism: its exact input, and the sensitivity it was priced for."""
 
     mechanism: Any
     exact: Any
     sensitivity: Fraction | int | None
-    """In the mechanism's own norm; none where the caller did not say."""
+    """Sensitivity in the mechanism's own norm; None where the caller did not state it."""
     within: Any = None
-    """What was begun before and goes on with this call: all calls within it are one use, at one price."""
+    """The longer use that this call belongs to: all calls within it are one use, at one price."""
 
 
 class Recorder(Protocol):
-    """Stands between a mechanism and whoever asked it."""
+    """An auditor that stands between a mechanism and its caller."""
 
     def answer(self, call: MechanismCall, draw: Callable[[], Answer]) -> Answer:
-        """The answer to give, drawn now or taken from elsewhere."""
+        """Return the answer to give, drawn now or taken from elsewhere."""
 
 
 _RECORDER: ContextVar[Recorder | None] = ContextVar("sfumato.recorder", default=None)
@@ -42,7 +42,7 @@ _RECORDER: ContextVar[Recorder | None] = ContextVar("sfumato.recorder", default=
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
-    """Show every answer of this thread or task to the recorder, until the block ends."""
+    """Pass every answer of this thread or task through the recorder, until the block ends."""
     before = _RECORDER.set(recorder)
     try:
         yield
@@ -58,9 +58,9 @@ def observed(
     *,
     within: Any = None,
 ) -> Answer:
-    """What a mechanism gives back: its draw, unless a recorder stands in between.
+    """Return the draw of a mechanism, or what a recorder gives instead.
 
-    A mechanism made of others is one call: what those others answer stays inside.
+    A mechanism made of others is one call: what those others answer stays unobserved.
     """
     recorder = _RECORDER.get()
     if recorder is None:
@@ -69,7 +69,7 @@ def observed(
 
 
 def unobserved(draw: Callable[[], Answer]) -> Answer:
-    """A draw that no recorder sees, as it is told to no one."""
+    """Return a draw that no recorder sees, because it is released to no one."""
     before = _RECORDER.set(None)
     try:
         return draw()

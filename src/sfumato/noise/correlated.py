@@ -1,4 +1,4 @@
-"""Gaussian noise of any covariance, drawn exactly (docs/proofs/gaussian.md#correlated-noise)."""
+"""Gaussian noise with any covariance, drawn exactly (docs/proofs/gaussian.md#correlated-noise)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.noise.additive import LARGEST
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.candidates import share
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.integers import integers
-from sfumato.noise.scales import LARGEST
-from sfumato.privacy.exact import positive
+from sfumato.noise.sampling.integers import parse_integers
+from sfumato.privacy.exact import parse_confidence, positive
 from sfumato.privacy.sensitivity import correlated_gaussian
 
 if TYPE_CHECKING:
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
     from sfumato.privacy import events
     from sfumato.privacy.exact import Number
 
-_FINEST = 12  # bits after the point of a factor found for a covariance
+_FINEST = 12
+"""Most bits after the binary point of a factor found for a covariance. The price is that of the factor used,
+so privacy does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ class CorrelatedGaussian:
 
     @classmethod
     def near(cls, covariance: Sequence[Sequence[Number]]) -> CorrelatedGaussian:
-        """The noise whose covariance is nearest to this one, of those that can be drawn.
+        """Return the noise with the nearest covariance that can be drawn exactly.
 
-        `covariance` of what comes back is the one it has, and the one it is priced by.
+        Its `covariance` property holds the covariance that it has, and it is priced by that one.
         """
         root = _root(covariance)
         for bits in range(_FINEST, -64, -1):
@@ -69,22 +70,22 @@ class CorrelatedGaussian:
 
     @property
     def denominator(self) -> int:
-        """|det A|: answers are multiples of one over it."""
+        """|det A|; answers are multiples of one over it."""
         return abs(_determinant([list(row) for row in self.factor]))
 
     @property
     def covariance(self) -> list[list[Fraction]]:
-        """σ²·A·Aᵀ."""
+        """The covariance σ²·A·Aᵀ, exactly."""
         square = self.sigma**2
         return [[square * _dot(row, other) for other in self.factor] for row in self.factor]
 
     def event(self, moves: Iterable[Sequence[Number]]) -> events.Gaussian:
-        """The price when one unit moves the vector by one of these, or within their hull."""
+        """Return the price when one unit moves the vector by one of these, or within their convex hull."""
         return correlated_gaussian(self.covariance, moves)
 
     def release(self, exact: Any, *, source: BitSource = OS) -> NDArray[np.object_]:
-        """The exact integers plus fresh noise, as fractions."""
-        vector = integers(exact)
+        """Return the exact integers plus fresh noise, as fractions."""
+        vector = parse_integers(exact)
         if vector.shape != (len(self.factor),):
             raise UsageError(
                 "SF-N205", "The vector and the covariance differ in size.", got=f"{vector.shape}"
@@ -92,19 +93,19 @@ class CorrelatedGaussian:
         return observed(self, vector, None, lambda: self._noisy(vector, source))
 
     def expected_error(self, place: int) -> float:
-        """E|noise| of one entry, at most."""
+        """Return an upper bound on E|noise| of one entry."""
         return self._deviation(place) * math.sqrt(2 / math.pi) + self._rounding(place)
 
     def half_width(self, place: int, confidence: Number) -> float:
-        """A t with P(|noise| ≤ t) ≥ confidence for one entry: normal noise, and what rounding adds."""
-        tail = float((1 - share(confidence)) / 2)
+        """Return a t with P(|noise| ≤ t) ≥ confidence for one entry: normal noise, and what rounding adds."""
+        tail = float((1 - parse_confidence(confidence)) / 2)
         return -NormalDist().inv_cdf(tail) * self._deviation(place) * (1 + 1e-12) + self._rounding(place)
 
     def _deviation(self, place: int) -> float:
         return float(self.sigma) * math.sqrt(_dot(self.factor[place], self.factor[place]))
 
     def _rounding(self, place: int) -> float:
-        """How far rounding the noise along each column can move an entry."""
+        """Return how far rounding the noise along each column can move an entry."""
         return sum(map(abs, self.factor[place])) / (2 * self.denominator)
 
     def _noisy(self, vector: Any, source: BitSource) -> NDArray[np.object_]:
@@ -115,12 +116,12 @@ class CorrelatedGaussian:
         return np.array([int(each) + part for each, part in zip(vector, parts, strict=True)], dtype=object)
 
     def _independent(self) -> GaussianNoise:
-        """The noise along each column of A, in steps of one over the denominator."""
+        """Return the noise along each column of A, in steps of one over the denominator."""
         return GaussianNoise(self.sigma * self.denominator)
 
 
 def _root(covariance: Any) -> NDArray[np.float64]:
-    """A lower triangle whose square is the covariance, up to float rounding."""
+    """Return the Cholesky factor of the covariance, up to float rounding."""
     try:
         root = np.linalg.cholesky(np.array(covariance, dtype=np.float64))
     except (np.linalg.LinAlgError, TypeError, ValueError):
@@ -135,7 +136,7 @@ def _dot(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _determinant(matrix: list[list[int]]) -> int:
-    """By elimination without fractions (Bareiss)."""
+    """Return the determinant, by fraction-free elimination (Bareiss)."""
     sign, before = 1, 1
     for k in range(len(matrix) - 1):
         pivot = next((i for i in range(k, len(matrix)) if matrix[i][k]), None)

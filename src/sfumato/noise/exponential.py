@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.candidates import SelectionMechanism, candidates, expected_shortfall, likely_shortfall
-from sfumato.noise.sampling.bernoulli_exp import below_best, chances
+from sfumato.noise.sampling.bernoulli_exp import build_bernoulli_exp, gaps_below_best
 from sfumato.noise.sampling.bits import OS
+from sfumato.noise.selection import SelectionMechanism, expected_shortfall, likely_shortfall, parse_scores
 from sfumato.privacy import events
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialMechanism(SelectionMechanism):
-    """Chooses a candidate with chance ∝ exp(ε·u / (2·sensitivity)), or without the 2 if monotone.
+    """Chooses a candidate with probability ∝ exp(ε·u / (2·sensitivity)), or without the 2 if monotone.
 
     Privacy
     -------
@@ -31,19 +31,23 @@ class ExponentialMechanism(SelectionMechanism):
     """
 
     def event(self) -> events.Exponential:
+        """Return the price of one choice."""
         return events.Exponential(self.epsilon)
 
     def release(self, utilities: Any, *, source: BitSource = OS) -> int:
-        """The place of the chosen candidate."""
-        scores = candidates(utilities)
+        """Return the index of the chosen candidate."""
+        scores = parse_scores(utilities)
         return observed(
-            self, scores, self.sensitivity, lambda: chances(self.scale).pick(below_best(scores), source)
+            self,
+            scores,
+            self.sensitivity,
+            lambda: build_bernoulli_exp(self.scale).pick(gaps_below_best(scores), source),
         )
 
     def expected_error(self, count: int) -> float:
-        """The utility lost against the best of `count` candidates is at most this on average."""
+        """Return a bound on the mean utility lost against the best of `count` candidates."""
         return expected_shortfall(self.scale, count)
 
     def shortfall(self, count: int, confidence: Number) -> int:
-        """The utility lost against the best of `count` candidates is at most this, with this confidence."""
+        """Return a bound, at this confidence, on the utility lost against the best of `count` candidates."""
         return likely_shortfall(self.scale, count, confidence)

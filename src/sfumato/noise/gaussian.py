@@ -1,4 +1,4 @@
-"""Gaussian noise rounded to whole numbers, drawn exactly (docs/proofs/gaussian.md)."""
+"""Gaussian noise rounded to integers, drawn exactly (docs/proofs/gaussian.md)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.noise.additive import NoiseMoments, gaussian_moments, parse_scale
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.moments import NoiseMoments, gaussian_moments
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.gaussian_table import WIDEST, rounded_table
+from sfumato.noise.sampling.gaussian_table import WIDEST, build_gaussian_table
 from sfumato.noise.sampling.gaussian_wide import WideGaussianSampler
-from sfumato.noise.sampling.integers import added
-from sfumato.noise.sampling.inversion import half_width, in_blocks
+from sfumato.noise.sampling.integers import add_noise
+from sfumato.noise.sampling.inversion import draw_in_blocks, half_width
 from sfumato.noise.sampling.normal import RoundedNormal
-from sfumato.noise.scales import grid_steps
 from sfumato.privacy import events
 from sfumato.privacy.canonical import tagged
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.additive import Norms
+    from sfumato.noise.additive import NoiseMoments, Norms
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 @tagged("Gaussian", "sigma")
 @dataclass(frozen=True, slots=True)
 class GaussianNoise:
-    """Adds the whole number nearest to Gaussian noise.
+    """Adds the integer nearest to Gaussian noise.
 
     Privacy
     -------
@@ -47,26 +46,27 @@ class GaussianNoise:
     sigma: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", grid_steps(self.sigma, "sigma"))
+        object.__setattr__(self, "sigma", parse_scale(self.sigma, "sigma"))
 
     def event(self, l2: Fraction | int) -> events.Gaussian:
+        """Return the price for a vector of this l2 sensitivity."""
         return events.Gaussian(self.sigma / l2)
 
     def release(
         self, exact: IntArray, *, l2: Fraction | int | None = None, source: BitSource = OS
     ) -> IntArray:
-        """The exact integers plus fresh noise, in the same shape. `l2`, as priced, is for auditors only."""
+        """Return the exact integers plus fresh noise. `l2`, as priced, is for auditors only."""
         return observed(self, exact, l2, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
-        """E|noise| = 2 Σ P(noise ≥ k) over k ≥ 1; for large σ its expansion, good to 1e-9 of it."""
+        """Return E|noise| = 2 Σ P(noise ≥ k) over k ≥ 1, or for large σ its expansion, to 1e-9 of it."""
         sigma = float(self.sigma)
         if sigma > 50:
             return sigma * math.sqrt(2 / math.pi) - 1 / (12 * sigma * math.sqrt(2 * math.pi))
         return math.fsum(math.erfc((k - 0.5) / sigma / math.sqrt(2)) for k in range(1, int(40 * sigma) + 2))
 
     def half_width(self, confidence: Number) -> int:
-        """The smallest t with P(|noise| ≤ t) ≥ confidence."""
+        """Return the smallest t with P(|noise| ≤ t) ≥ confidence."""
         return half_width(RoundedNormal(self.sigma), confidence)
 
     # ---- what it shares with Laplace noise: sfumato.noise.additive.Noise ----
@@ -96,6 +96,8 @@ class GaussianNoise:
         return np.asarray(np.rint(float(self.sigma) * ndtri(chances)))
 
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
-        sampler = rounded_table(self.sigma) if self.sigma <= WIDEST else WideGaussianSampler(self.sigma)
-        noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
-        return added(exact, noise.reshape(exact.shape))
+        sampler = (
+            build_gaussian_table(self.sigma) if self.sigma <= WIDEST else WideGaussianSampler(self.sigma)
+        )
+        noise = draw_in_blocks(lambda count: sampler.draw(count, source), exact.size)
+        return add_noise(exact, noise.reshape(exact.shape))

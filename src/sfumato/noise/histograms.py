@@ -1,4 +1,4 @@
-"""Counts over the cells of a public grid, as mechanisms take them."""
+"""Histograms over the cells of a public grid, in the form that mechanisms take them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.noise.sampling.integers import integers
+from sfumato.noise.sampling.integers import parse_integers
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from sfumato.noise.sampling.integers import IntArray
 
 MOST_CELLS = 2**32
+"""Most cells of one histogram. Larger grids would overflow 64-bit cell numbers of many groups."""
 
 _WIDE = 2**62
 
 
-def histogram(counts: Any, cells: int | None = None) -> IntArray:
-    """One row of counts, of the stated length; anything else is refused before a bit is drawn."""
-    array = integers(counts)
+def parse_histogram(counts: Any, cells: int | None = None) -> IntArray:
+    """Return one row of counts, of the stated length; refuse anything else before a bit is drawn."""
+    array = parse_integers(counts)
     if array.ndim != 1 or int(array.min()) < 0 or cells not in (None, array.size):
         raise UsageError(
             "SF-N505",
@@ -34,8 +35,8 @@ def histogram(counts: Any, cells: int | None = None) -> IntArray:
     return array
 
 
-def roomy(cells: IntArray) -> IntArray:
-    """As Python integers where the total may not fit 64 bits."""
+def widen_if_needed(cells: IntArray) -> IntArray:
+    """Return the counts, as Python integers if their total may not fit 64 bits."""
     if not cells.size or int(cells.max()) * cells.size < _WIDE:
         return cells
     return cells if sum(cells.tolist()) < _WIDE else cells.astype(object)
@@ -43,32 +44,35 @@ def roomy(cells: IntArray) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class Histograms:
-    """Histograms over the same public grid, one a group, of which only the occupied cells are kept.
+    """Sparse histograms over the same public grid, one for each group: only occupied cells are kept.
 
-    The grids of all groups stand one after the other and make one long grid.
+    The grids of all groups are concatenated into one long grid.
     """
 
     places: NDArray[Any]
-    """The occupied cells of the long grid, ascending."""
+    """Occupied cells of the long grid, ascending."""
     before: IntArray | None
-    """For each of these, the rows in all cells before it, and then all rows. None where a cell is listed once
-    for every row, so that as many rows as cells come before."""
+    """Number of rows in all cells before each of these, and then the number of all rows. None where a cell is
+    listed once for every row, so that as many rows as listed cells come before."""
     groups: int
     cells: int
 
     @classmethod
-    def of(cls, group: Any, values: Any, counts: Any, *, groups: int, cells: int) -> Histograms:
-        """From triplets, sorted by group and then by value, with no pair of these twice."""
+    def from_triplets(cls, group: Any, values: Any, counts: Any, *, groups: int, cells: int) -> Histograms:
+        """Return histograms from triplets, sorted by group and then by value, each pair of these once."""
         given, within = (_row(group), _row(values)), (groups, cells)
         _check_grid(*within)
         if given[0].size != given[1].size or not all(map(_inside, given, within)):
             raise _unsorted()
-        return cls.ascending(given[0] * cells + given[1], counts, groups=groups, cells=cells)
+        return cls.from_sorted_cells(given[0] * cells + given[1], counts, groups=groups, cells=cells)
 
     @classmethod
-    def ascending(cls, places: NDArray[Any], counts: Any, *, groups: int, cells: int) -> Histograms:
-        """From cells of the long grid in order: each once with its count, or, without counts, once for every
-        row. They are not copied, and of any type of integers that holds the end of the grid."""
+    def from_sorted_cells(cls, places: NDArray[Any], counts: Any, *, groups: int, cells: int) -> Histograms:
+        """Return histograms from cells of the long grid in ascending order.
+
+        Each cell is listed once with its count, or, without counts, once for every row. The cells are not
+        copied; they may have any integer type that holds the end of the grid.
+        """
         _check_grid(groups, cells)
         repeated = places[1:] < places[:-1] if counts is None else places[1:] <= places[:-1]
         if np.any(repeated) or not _inside(places, groups * cells):
@@ -76,43 +80,48 @@ class Histograms:
         return cls(places, None if counts is None else _before(counts, places.size), groups, cells)
 
     @classmethod
-    def sparse(cls, values: Any, counts: Any, *, cells: int) -> Histograms:
-        """One histogram, from its occupied cells in ascending order."""
-        return cls.ascending(_row(values), counts, groups=1, cells=cells)
+    def from_sparse(cls, values: Any, counts: Any, *, cells: int) -> Histograms:
+        """Return one histogram from its occupied cells in ascending order."""
+        return cls.from_sorted_cells(_row(values), counts, groups=1, cells=cells)
 
     @classmethod
-    def dense(cls, counts: Any) -> Histograms:
-        """One histogram, from a row with a count for every cell."""
-        row = histogram(counts)
+    def from_dense(cls, counts: Any) -> Histograms:
+        """Return one histogram from a row with a count for every cell."""
+        row = parse_histogram(counts)
         occupied = np.flatnonzero(row)
         return cls(occupied, _before(row[occupied], occupied.size), 1, row.size)
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Number of groups, and number of cells of each."""
         return self.groups, self.cells
 
     def rank(self, cells: NDArray[np.int64]) -> IntArray:
-        """For each cell of the long grid, the rows in all cells before it."""
+        """Return, for each cell of the long grid, the number of rows in all cells before it."""
         found = np.searchsorted(self.places, cells.astype(self.places.dtype))
         return found if self.before is None else self.before[found]
 
-    def cell(self, ranks: IntArray) -> NDArray[np.int64]:
-        """For each rank, from 0, the cell of the long grid where the row of this rank lies; its end for ranks
-        that no row has."""
+    def cell_at_rank(self, ranks: IntArray) -> NDArray[np.int64]:
+        """Return, for each rank from 0, the cell of the long grid that holds the row of this rank.
+
+        For ranks that no row has it is the end of the grid.
+        """
         at = ranks if self.before is None else np.searchsorted(self.before[1:], ranks, side="right")
         there = (ranks >= 0) & (at < self.places.size)
         cells = np.full(at.shape, self.groups * self.cells, dtype=np.int64)
         cells[there] = self.places[at[there]]
         return cells
 
-    def roomy(self, factor: int) -> Histograms:
-        """With Python integers for ranks where this multiple of them may not fit 64 bits."""
+    def widen(self, factor: int) -> Histograms:
+        """Return these histograms, with Python integers if `factor` times a rank may not fit 64 bits."""
         if self.before is None or self.before.dtype == object or int(self.before[-1]) * factor < _WIDE:
-            return self  # as many rows as fit the memory, times the finest share, are below 2^62
+            # Without counts there are no more rows than fit the memory; times the finest share that is below
+            # 2^62.
+            return self
         return Histograms(self.places, self.before.astype(object), *self.shape)
 
     def difference(self, other: Histograms) -> int:
-        """By how many rows two of the same shape differ, over all cells."""
+        """Return by how many rows two histograms of one shape differ, summed over all cells."""
         cells = np.union1d(self.places, other.places).astype(np.int64)
         return sum(abs(step) for step in (self._counts(cells) - other._counts(cells)).tolist())
 
@@ -120,10 +129,10 @@ class Histograms:
         return np.asarray(self.rank(cells + 1) - self.rank(cells), dtype=object)
 
 
-def histograms(counts: Any) -> Histograms:
-    """One histogram, given as such or as a row of counts."""
+def parse_single_histogram(counts: Any) -> Histograms:
+    """Return one histogram, given as `Histograms` or as a row of counts."""
     if not isinstance(counts, Histograms):
-        return Histograms.dense(counts)
+        return Histograms.from_dense(counts)
     if counts.groups != 1:
         raise UsageError("SF-N511", "One histogram is wanted.", got=f"{counts.groups} groups")
     return counts
@@ -135,11 +144,11 @@ def _check_grid(groups: int, cells: int) -> None:
 
 
 def _row(values: Any) -> IntArray:
-    """A row of whole numbers, which may be empty. One that is ready for use is not copied."""
+    """Return a row of integers, which may be empty. One that is ready for use is not copied."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64:
         array: IntArray = values
     else:
-        array = integers(values) if np.size(values) else np.zeros(0, dtype=np.int64)
+        array = parse_integers(values) if np.size(values) else np.zeros(0, dtype=np.int64)
     if array.ndim != 1:
         raise _unsorted()
     return array
@@ -150,8 +159,8 @@ def _inside(row: IntArray, end: int) -> bool:
 
 
 def _before(counts: Any, size: int) -> IntArray:
-    """The rows before each of so many cells, and then all rows."""
-    row = roomy(_row(counts))
+    """Return the number of rows before each cell, and then of all rows."""
+    row = widen_if_needed(_row(counts))
     if row.size != size or (size and int(row.min()) < 0):
         raise _unsorted()
     return np.concatenate([np.zeros(1, dtype=row.dtype), np.cumsum(row)])

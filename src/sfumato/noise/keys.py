@@ -1,4 +1,4 @@
-"""Which keys a table has, told only where enough units have them (docs/proofs/keys.md)."""
+"""Key discovery: which keys a table has, released only where enough units have them (docs/proofs/keys.md)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.candidates import candidates, share, yes_or_no
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.laplace import LaplaceNoise, LaplaceQuotient
-from sfumato.noise.sampling.bernoulli_exp import under
+from sfumato.noise.sampling.bernoulli_exp import is_below
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.bounds import Enclosure, brackets, exp_minus
-from sfumato.noise.sampling.inversion import UniformDraw
+from sfumato.noise.sampling.enclosure import Enclosure, bracket, exp_minus
+from sfumato.noise.sampling.inversion import UniformDraw, tail_quantile
 from sfumato.noise.sampling.normal import RoundedNormal
-from sfumato.noise.tails import reached_rarely, reaching, risk
+from sfumato.noise.selection import parse_scores
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import ThresholdedKeys
-from sfumato.privacy.exact import positive, shown, whole
+from sfumato.privacy.exact import (
+    format_short,
+    parse_confidence,
+    parse_delta,
+    positive,
+    require_bool,
+    whole,
+)
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -36,11 +42,12 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 _SMALLEST, _LARGEST = Fraction(1, 1000), Fraction(50)
+"""Range of ε for one key: a smaller one would need a very long table."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDiscovery:
-    """What telling keys is told: its price, and how many keys a unit has at most."""
+    """The parameters of key discovery: the price, and how many keys a unit has at most."""
 
     epsilon: Fraction
     delta: Fraction
@@ -48,20 +55,21 @@ class KeyDiscovery:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", risk(self.delta))
+        object.__setattr__(self, "delta", parse_delta(self.delta))
         object.__setattr__(self, "per_unit", whole(self.per_unit, "per_unit"))
 
     def event(self) -> ThresholdedKeys:
+        """Return the price of one release."""
         return ThresholdedKeys(self.epsilon, self.delta)
 
 
 @tagged("TruncatedGeometric", "epsilon", "delta", "per_unit")
 @dataclass(frozen=True, slots=True)
 class TruncatedGeometric(KeyDiscovery):
-    """Tells a key with a chance that rises with the number of its units as steeply as (ε, δ) allows.
+    """Releases a key with a probability that rises with its number of units as steeply as (ε, δ) allows.
 
-    With one key a unit no other mechanism tells any key with a greater chance. With more, ε and δ are
-    shared out equally among the keys of a unit.
+    With one key per unit no other mechanism releases any key with a greater probability. With more, ε and δ
+    are divided equally among the keys of a unit.
 
     Privacy
     -------
@@ -78,60 +86,66 @@ class TruncatedGeometric(KeyDiscovery):
             raise UsageError(
                 "SF-N410",
                 "The epsilon for one key is out of range.",
-                got=shown(self.epsilon / self.per_unit),
+                got=format_short(self.epsilon / self.per_unit),
                 allowed="from 1/1000 to 50",
                 try_="fewer keys a unit, or thresholded noise, if it is too small",
             )
 
     def chance(self, count: int) -> float:
-        """The chance that a key is told which so many units have."""
-        return self._ramp().caught(count, 128).low / 2.0**128
+        """Return the probability that a key is released which `count` units have."""
+        return self._curve().enclose(count, 128).low / 2.0**128
 
     def units_needed(self, confidence: Number) -> int:
-        """The smallest number of units with which a key is told with this confidence."""
-        return bisect_left(range(self.always), float(share(confidence)), key=self.chance)
+        """Return the smallest number of units with which a key is released with this confidence."""
+        return bisect_left(range(self.always), float(parse_confidence(confidence)), key=self.chance)
 
     @property
     def always(self) -> int:
-        """From so many units on a key is always told."""
-        return len(_table(self._ramp())) + 1
+        """Smallest number of units with which a key is certainly released."""
+        return len(_table(self._curve())) + 1
 
     def release(self, counts: Mapping[Any, int], *, source: BitSource = OS) -> list[Any]:
-        """The keys told, in their own order."""
-        keys, exact = present(counts)
-        return observed(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
+        """Return the keys that pass, in their own order."""
+        keys, exact = parse_counts(counts)
+        return observed(self, _as_audited(keys, exact), 1, lambda: self._select(keys, exact, source))
 
-    def _told(self, keys: list[Any], exact: IntArray, source: BitSource) -> list[Any]:
+    def _select(self, keys: list[Any], exact: IntArray, source: BitSource) -> list[Any]:
         return [keys[i] for i in np.flatnonzero(self._flip(exact, source))]
 
-    def _ramp(self) -> KeepProbability:
+    def _curve(self) -> KeepProbability:
         return KeepProbability(self.epsilon / self.per_unit, self.delta / self.per_unit)
 
     def _flip(self, exact: IntArray, source: BitSource) -> NDArray[np.bool_]:
-        """A coin for each count, which falls heads with its chance."""
-        ramp, numbers = self._ramp(), source.words(exact.size)
-        table = _table(ramp)
+        """Return a coin for each count, true with its probability."""
+        curve, numbers = self._curve(), source.words(exact.size)
+        table = _table(curve)
         least = table[np.minimum(exact, len(table)).astype(np.intp) - 1]
         heads = (exact > len(table)) | (numbers < least)
+        # 64 bits leave a coin open only where they fall within 2 of the threshold; these draw further bits.
         for i in np.flatnonzero(~heads & (numbers - least < 2)):
-            heads[i] = under(UniformDraw(int(numbers[i]), 64, source), partial(ramp.caught, int(exact[i])))
+            heads[i] = is_below(
+                UniformDraw(int(numbers[i]), 64, source), partial(curve.enclose, int(exact[i]))
+            )
         return heads
 
 
 @dataclass(frozen=True, slots=True)
 class KeepProbability:
-    """π(0) = 0 and π(n) = min(e^ε·π(n−1) + δ, 1 − e^−ε·(1 − π(n−1) − δ), 1), caught between integers."""
+    """The release probability π(n) of a key with n units, enclosed between integers.
+
+    π(0) = 0 and π(n) = min(e^ε·π(n−1) + δ, 1 − e^−ε·(1 − π(n−1) − δ), 1).
+    """
 
     epsilon: Fraction
     delta: Fraction
 
-    def caught(self, count: int, bits: int) -> Enclosure:
-        """π(count)."""
-        return self.climbed(count, bits)[-1]
+    def enclose(self, count: int, bits: int) -> Enclosure:
+        """Return an enclosure of π(count)."""
+        return self.enclose_up_to(count, bits)[-1]
 
-    def climbed(self, count: float, bits: int) -> list[Enclosure]:
-        """π(0), π(1), … up to this count, or to the first that is surely 1."""
-        one, delta = Enclosure.of(1, bits), Enclosure.of(self.delta, bits)
+    def enclose_up_to(self, count: float, bits: int) -> list[Enclosure]:
+        """Return enclosures of π(0), π(1), …, up to this count or to the first that is surely 1."""
+        one, delta = Enclosure.enclose(1, bits), Enclosure.enclose(self.delta, bits)
         ratio, found = exp_minus(self.epsilon, bits), [Enclosure(0, 0, bits)]
         while found[-1].low < one.low and len(found) <= count:
             rest = one - found[-1] - delta
@@ -144,10 +158,10 @@ class KeepProbability:
 @tagged("ThresholdedNoise", "epsilon", "delta", "per_unit", "gaussian")
 @dataclass(frozen=True, slots=True)
 class ThresholdedNoise(KeyDiscovery):
-    """Adds noise to the count of every key that is there, and tells both where the sum is high enough.
+    """Adds noise to the count of every key present, and releases both where the sum reaches a threshold.
 
-    The noise is Laplace, or Gaussian if so wished, which is smaller when a unit has many keys; half of δ
-    then goes to the noise itself.
+    This is the stability-based histogram. The noise is Laplace, or Gaussian on request, which is smaller when
+    a unit has many keys; half of δ then pays for the noise itself.
 
     Privacy
     -------
@@ -162,59 +176,58 @@ class ThresholdedNoise(KeyDiscovery):
 
     def __post_init__(self) -> None:
         KeyDiscovery.__post_init__(self)
-        yes_or_no(self.gaussian, "gaussian")
+        require_bool(self.gaussian, "gaussian")
         self.noise()
 
     def noise(self) -> LaplaceNoise | GaussianNoise:
-        """One unit moves `per_unit` counts by one each: by that in l1 norm, and by its root in l2 norm."""
+        """Return the noise that is added to every count."""
+        # One unit moves `per_unit` counts by one each: by that in l1 norm, and by its root in l2 norm.
         if self.gaussian:
             return GaussianNoise(_sigma(self.epsilon, self.delta / 2, self.per_unit))
         return LaplaceNoise.calibrated(self.epsilon, self.per_unit)
 
     @property
     def threshold(self) -> int:
-        """The smallest t that `per_unit` counts of 1 reach with chances that add to δ at most.
-
-        Half of δ is left for it if the noise is Gaussian.
-        """
+        """Smallest t that `per_unit` counts of 1 reach with probabilities that add up to δ at most."""
+        # The other half of δ pays for the noise if it is Gaussian.
         spent = self.delta / 2 if self.gaussian else self.delta
-        return 1 + reached_rarely(_law(self.noise()), spent / self.per_unit)
+        return 1 + tail_quantile(_law(self.noise()), spent / self.per_unit)
 
     def release(self, counts: Mapping[Any, int], *, source: BitSource = OS) -> dict[Any, int]:
-        """The keys told, in their own order, with their noisy counts."""
-        keys, exact = present(counts)
-        return observed(self, _counted(keys, exact), 1, lambda: self._told(keys, exact, source))
+        """Return the keys that pass, in their own order, with their noisy counts."""
+        keys, exact = parse_counts(counts)
+        return observed(self, _as_audited(keys, exact), 1, lambda: self._threshold(keys, exact, source))
 
     def chance(self, count: int) -> float:
-        """The chance that a key is told which so many units have, to the precision of doubles."""
-        return reaching(self.noise(), self.threshold - count) if count else 0.0
+        """Return the probability, in double precision, that a key is released which `count` units have."""
+        return _law(self.noise()).tail_probability(self.threshold - count) if count else 0.0
 
     def units_needed(self, confidence: Number) -> int:
-        """The smallest number of units with which a key is told with this confidence, at least even odds."""
-        rare = 1 - max(share(confidence), Fraction(1, 2))
-        return max(self.threshold + reached_rarely(_law(self.noise()), rare) - 1, 1)
+        """Return the smallest number of units that release a key with this confidence, and at least 1/2."""
+        rare = 1 - max(parse_confidence(confidence), Fraction(1, 2))
+        return max(self.threshold + tail_quantile(_law(self.noise()), rare) - 1, 1)
 
     def expected_error(self) -> float:
-        """E|noise| of a count, told or not."""
+        """Return E|noise| of a count, released or not."""
         return self.noise().expected_error()
 
     def half_width(self, confidence: Number) -> int:
-        """A noisy count is further off than this with a chance of 1 − confidence at most, told or not."""
+        """Return a t that the noise of a count exceeds with probability 1 − confidence at most."""
         return self.noise().half_width(confidence)
 
-    def _told(self, keys: list[Any], exact: IntArray, source: BitSource) -> dict[Any, int]:
+    def _threshold(self, keys: list[Any], exact: IntArray, source: BitSource) -> dict[Any, int]:
         noisy, least = self.noise().release(exact, source=source).tolist(), self.threshold
         return {key: count for key, count in zip(keys, noisy, strict=True) if count >= least}
 
 
-def _counted(keys: list[Any], exact: IntArray) -> dict[Any, int]:
-    """As auditors see it: one unit, whatever its keys, is one step of it."""
+def _as_audited(keys: list[Any], exact: IntArray) -> dict[Any, int]:
+    """Return the counts as auditors see them: one unit, whatever its keys, is one step."""
     return dict(zip(keys, exact.tolist(), strict=True))
 
 
 @lru_cache(maxsize=16)
 def _sigma(epsilon: Fraction, delta: Fraction, per_unit: int) -> Fraction:
-    """The deviation, rounded up, for counts of which one unit moves `per_unit` by one each."""
+    """Return the σ, rounded up, for counts of which one unit moves `per_unit` by one each."""
     from sfumato.privacy.calibration import gaussian_sigma
 
     sigma = Fraction(gaussian_sigma(epsilon, delta)) * root_up(Fraction(per_unit))
@@ -227,13 +240,15 @@ def _law(noise: LaplaceNoise | GaussianNoise) -> LaplaceQuotient | RoundedNormal
     )
 
 
-def present(counts: Mapping[Any, int]) -> tuple[list[Any], IntArray]:
-    """The keys that some unit has, in their own order, and their counts. None at all is no error: an empty
-    table must look like any other."""
+def parse_counts(counts: Mapping[Any, int]) -> tuple[list[Any], IntArray]:
+    """Return the keys that some unit has, in their own order, and their counts.
+
+    No keys at all are no error: an empty table must look like any other.
+    """
     if not isinstance(counts, Mapping):
         raise UsageError("SF-N411", "Keys come with their counts, as a mapping.", got=type(counts).__name__)
     names = list(counts)
-    exact = candidates(list(counts.values())) if counts else np.zeros(0, dtype=np.int64)
+    exact = parse_scores(list(counts.values())) if counts else np.zeros(0, dtype=np.int64)
     if (exact < 0).any():
         raise UsageError("SF-N412", "A number of units is not below zero.")
     order = _ordered(np.flatnonzero(exact).tolist(), names)
@@ -241,7 +256,9 @@ def present(counts: Mapping[Any, int]) -> tuple[list[Any], IntArray]:
 
 
 def _ordered(places: list[int], names: list[Any]) -> list[int]:
-    """By the keys alone. Floats have no total order, and keys of several types none at all."""
+    """Return these places in the order of their keys."""
+    # The order must depend on the keys alone. Floats have no total order, and keys of several types none at
+    # all.
     try:
         if not any(isinstance(names[i], float) for i in places):
             return sorted(places, key=names.__getitem__)
@@ -255,7 +272,7 @@ def _ordered(places: list[int], names: list[Any]) -> list[int]:
 
 
 @lru_cache(maxsize=16)
-def _table(ramp: KeepProbability) -> NDArray[np.uint64]:
-    """For each count, from 1 on, whose chance is not surely 1: a t with t ≤ 2^64 · chance ≤ t + 2."""
-    found = brackets(lambda bits: ramp.climbed(math.inf, bits)[1:-1], 64)
+def _table(curve: KeepProbability) -> NDArray[np.uint64]:
+    """Return a t with t ≤ 2^64 · π(count) ≤ t + 2 for each count from 1 on whose π is not surely 1."""
+    found = bracket(lambda bits: curve.enclose_up_to(math.inf, bits)[1:-1], 64)
     return np.array(found, dtype=np.uint64)

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.noise.additive import NoiseMoments, laplace_moments, parse_scale
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.moments import NoiseMoments, laplace_moments
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.bounds import Enclosure, brackets, decay, exp_minus
-from sfumato.noise.sampling.integers import added
-from sfumato.noise.sampling.inversion import InversionTable, half_width, in_blocks
-from sfumato.noise.scales import grid_steps
+from sfumato.noise.sampling.enclosure import Enclosure, bracket, exp_minus, geometric_sequence
+from sfumato.noise.sampling.integers import add_noise
+from sfumato.noise.sampling.inversion import InversionTable, draw_in_blocks, half_width
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import DiscreteLaplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.additive import Norms
+    from sfumato.noise.additive import NoiseMoments, Norms
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
-_FEW = 1 << 14  # up to so many draws making large tables takes longer than drawing from small ones
+_FEW = 1 << 14
+"""Most draws for which building large tables takes longer than drawing from small ones."""
 
 
 @tagged("Laplace", "scale")
@@ -48,27 +48,28 @@ class LaplaceNoise:
     scale: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", grid_steps(self.scale, "scale"))
+        object.__setattr__(self, "scale", parse_scale(self.scale, "scale"))
 
     @classmethod
     def calibrated(cls, epsilon: Fraction, l1: int) -> LaplaceNoise:
-        """The noise that makes a vector of this l1 sensitivity ε-private."""
+        """Return the noise that makes a vector of this l1 sensitivity ε-private."""
         return cls(l1 / epsilon)
 
     def event(self, l1: int) -> DiscreteLaplace:
+        """Return the price for a vector of this l1 sensitivity."""
         return DiscreteLaplace(self.scale, l1)
 
     def release(self, exact: IntArray, *, l1: int | None = None, source: BitSource = OS) -> IntArray:
-        """The exact integers plus fresh noise, in the same shape. `l1`, as priced, is for auditors only."""
+        """Return the exact integers plus fresh noise. `l1`, as priced, is for auditors only."""
         return observed(self, exact, l1, lambda: self._noisy(exact, source))
 
     def expected_error(self) -> float:
-        """E|noise| = 2r / (1 − r²) with r = e^(−1/scale)."""
+        """Return E|noise| = 2r / (1 − r²) with r = e^(−1/scale)."""
         rate = float(1 / self.scale)
         return 2 * math.exp(-rate) / -math.expm1(-2 * rate)
 
     def half_width(self, confidence: Number) -> int:
-        """The smallest t with P(|noise| ≤ t) ≥ confidence."""
+        """Return the smallest t with P(|noise| ≤ t) ≥ confidence."""
         return half_width(LaplaceQuotient(1 / self.scale, 1), confidence)
 
     # ---- what it shares with Gaussian noise: sfumato.noise.additive.Noise ----
@@ -99,13 +100,13 @@ class LaplaceNoise:
 
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
         sampler = _sampler(self.scale, SMALL if exact.size <= _FEW else LARGE)
-        noise = in_blocks(lambda count: sampler.draw(count, source), exact.size)
-        return added(exact, noise.reshape(exact.shape))
+        noise = draw_in_blocks(lambda count: sampler.draw(count, source), exact.size)
+        return add_noise(exact, noise.reshape(exact.shape))
 
 
 @dataclass(frozen=True, slots=True)
 class LaplaceQuotient:
-    """X // width for integer Laplace noise X of scale 1/rate.
+    """The law of X // width for integer Laplace noise X of scale 1/rate.
 
     With r = e^−rate and q = r^width: P(X // width ≥ k) = q^k / (1 + r) and
     P(X // width < −k) = r · q^k / (1 + r), for k ≥ 0.
@@ -114,65 +115,73 @@ class LaplaceQuotient:
     rate: Fraction
     width: int
 
-    def table(self) -> InversionTable:
+    def build_table(self) -> InversionTable:
+        """Return a table that holds all but 2^−64 of the law."""
         reach = math.ceil(64 * Fraction(7, 10) / (self.rate * self.width)) + 1  # ln 2 < 7/10
-        return InversionTable.of(self, range(-reach, reach + 1))
+        return InversionTable.build(self, range(-reach, reach + 1))
 
-    def below(self, ks: range, bits: int) -> list[int]:
+    def tail_probability(self, t: int) -> float:
+        """Return P(X // width ≥ t), to the precision of doubles."""
+        r, steps = math.exp(-1 / float(1 / self.rate)), self.width * t
+        return r**steps / (1 + r) if t > 0 else 1 - r ** (1 - steps) / (1 + r)
+
+    def bracket_cdf(self, ks: range, bits: int) -> list[int]:
+        """Return thresholds as `IntegerLaw.bracket_cdf` states."""
         left = range(max(1 - ks.stop, 1), max(1 - ks.start, 1))
         right = range(max(ks.start, 0), max(ks.stop, 0))
-        lower = brackets(lambda precision: self._tail(left, self.rate, precision), bits)
-        upper = brackets(lambda precision: self._tail(right, Fraction(0), precision), bits)
+        lower = bracket(lambda precision: self._tail(left, self.rate, precision), bits)
+        upper = bracket(lambda precision: self._tail(right, Fraction(0), precision), bits)
         return lower[::-1] + [2**bits - 2 - threshold for threshold in upper]
 
     def _tail(self, ks: range, offset: Fraction, bits: int) -> list[Enclosure]:
-        """e^−offset · q^k / (1 + r) for each k."""
+        """Return enclosures of e^−offset · q^k / (1 + r) for each k."""
         if not ks:
             return []
-        one, step = Enclosure.of(1, bits), self.rate * self.width
+        one, step = Enclosure.enclose(1, bits), self.rate * self.width
         first = exp_minus(offset + step * ks.start, bits) / (one + exp_minus(self.rate, bits))
-        return decay(first, exp_minus(step, bits), len(ks))
+        return geometric_sequence(first, exp_minus(step, bits), len(ks))
 
 
 @dataclass(frozen=True, slots=True)
 class GeometricDigit:
-    """The geometric law of ratio e^−rate, kept to 0 … size − 1."""
+    """The truncated geometric law of ratio e^−rate on 0 … size − 1."""
 
     rate: Fraction
     size: int
 
-    def table(self) -> InversionTable:
-        return InversionTable.of(self, range(1, self.size))
+    def build_table(self) -> InversionTable:
+        """Return a table of the whole law."""
+        return InversionTable.build(self, range(1, self.size))
 
-    def below(self, ks: range, bits: int) -> list[int]:
+    def bracket_cdf(self, ks: range, bits: int) -> list[int]:
+        """Return thresholds as `IntegerLaw.bracket_cdf` states."""
         inner = range(min(max(ks.start, 1), self.size), min(max(ks.stop, 1), self.size))
-        known = brackets(lambda precision: self._below(inner, precision), bits)
+        known = bracket(lambda precision: self._below(inner, precision), bits)
         never, always = max(min(ks.stop, 1) - ks.start, 0), max(ks.stop - max(ks.start, self.size), 0)
         return [-2] * never + known + [2**bits] * always
 
     def _below(self, ks: range, bits: int) -> list[Enclosure]:
-        """(1 − r^k) / (1 − r^size) with r = e^−rate: the first as it stands, the others by adding on."""
-        one, ratio = Enclosure.of(1, bits), exp_minus(self.rate, bits)
+        """Return enclosures of (1 − r^k) / (1 − r^size) with r = e^−rate."""
+        # The first is computed as it stands, the others by adding the steps between them.
+        one, ratio = Enclosure.enclose(1, bits), exp_minus(self.rate, bits)
         whole = one - exp_minus(self.rate * self.size, bits)
         power = exp_minus(self.rate * ks.start, bits)
-        steps = decay(power * (one - ratio) / whole, ratio, len(ks) - 1)
+        steps = geometric_sequence(power * (one - ratio) / whole, ratio, len(ks) - 1)
         return list(accumulate(steps, initial=(one - power) / whole)) if ks else []
 
 
 @dataclass(frozen=True, slots=True)
 class LaplaceSampler:
-    """Draws X from X // width and from the digits, in this base, of its remainder."""
+    """Draws integer Laplace noise X as X // width and the digits, in this base, of its remainder."""
 
     quotient: InversionTable
     digits: tuple[InversionTable, ...]
     base: int
 
     def draw(self, count: int, source: BitSource) -> IntArray:
-        """This many independent draws.
-
-        X is G or −1 − G for a geometric G and an independent sign. Drawing X // width gives the sign and
-        the leading part of G; the remaining digits of G are independent of both and of each other.
-        """
+        """Return `count` independent draws."""
+        # X is G or −1 − G for a geometric G and an independent sign. Drawing X // width gives the sign and
+        # the leading part of G; the remaining digits of G are independent of both and of each other.
         leading = self.quotient.draw(count, source)
         if not self.digits:
             return leading
@@ -185,17 +194,17 @@ class LaplaceSampler:
 
 @dataclass(frozen=True, slots=True)
 class TableSizes:
-    """How large tables are. The law is the same with any."""
+    """How large the tables of a sampler are. The law of the noise is the same with any sizes."""
 
     one_table: int
-    """Up to this scale there is a single table."""
+    """Largest scale that has a single table."""
     digit_bits: int
-    """A digit of 2^10 cells leaves one draw in 64 to the second stage."""
+    """Most bits of a digit. A digit of 2^10 cells leaves one draw in 64 to the second stage."""
     quotient_bits: int
-    """The quotient has at most this scale, as a power of two."""
+    """Base-2 logarithm of the largest scale that the quotient may have."""
 
     def digits(self, scale: Fraction) -> tuple[int, int]:
-        """How many digits, and how many bits to each."""
+        """Return how many digits a scale takes, and how many bits each has."""
         if scale <= self.one_table:
             return 0, 0
         excess = math.floor(scale).bit_length() - self.quotient_bits
@@ -203,6 +212,7 @@ class TableSizes:
         return digits, -(-excess // digits)
 
 
+# Table sizes for many and for few draws; benchmarks/noise.py measures them. Privacy does not depend on them.
 LARGE = TableSizes(one_table=64, digit_bits=10, quotient_bits=5)
 SMALL = TableSizes(one_table=4, digit_bits=6, quotient_bits=2)
 
@@ -211,5 +221,7 @@ SMALL = TableSizes(one_table=4, digit_bits=6, quotient_bits=2)
 def _sampler(scale: Fraction, layout: TableSizes) -> LaplaceSampler:
     digits, bits = layout.digits(scale)
     base, rate = 2**bits, 1 / scale
-    tables = tuple(GeometricDigit(rate * base**place, base).table() for place in reversed(range(digits)))
-    return LaplaceSampler(LaplaceQuotient(rate, base**digits).table(), tables, base)
+    tables = tuple(
+        GeometricDigit(rate * base**place, base).build_table() for place in reversed(range(digits))
+    )
+    return LaplaceSampler(LaplaceQuotient(rate, base**digits).build_table(), tables, base)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.candidates import SelectionMechanism, candidates, expected_shortfall, share
 from sfumato.noise.laplace import LaplaceNoise
-from sfumato.noise.sampling.bits import OS, below
+from sfumato.noise.sampling.bits import OS, draw_below
+from sfumato.noise.selection import SelectionMechanism, expected_shortfall, parse_scores
 from sfumato.privacy.events import Pure
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_confidence, whole
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NoisyMax(SelectionMechanism):
-    """Adds integer Laplace noise of scale 2·sensitivity/ε, or without the 2 if monotone, and tells who leads.
+    """Adds integer Laplace noise of scale 2·sensitivity/ε to every score and reports who has the maximum.
 
-    Integers tie. A tie is broken uniformly at random, which is as if the candidates had been put into a
-    random order beforehand; the order says nothing about the data.
+    If the scores are monotone, the 2 is left out.
+
+    Integers can tie. A tie is broken uniformly at random, as if the candidates had been put into a random
+    order beforehand; the order says nothing about the data.
 
     Privacy
     -------
@@ -33,34 +35,31 @@ class NoisyMax(SelectionMechanism):
                the same direction if `monotone`.
     Costs    : Pure(epsilon), however many candidates there are.
     Because  : docs/proofs/noisy-max.md
-    Assumes  : the scores are exact integers of a public list of candidates, and nothing but the winner's
-               place is told; how long a draw takes is not observed.
+    Assumes  : the scores are exact integers of a public list of candidates, and only the index of the winner
+               is released; how long a draw takes is not observed.
     """
 
     def event(self) -> Pure:
+        """Return the price of one choice."""
         return Pure(self.epsilon)
 
     def release(self, scores: Any, *, source: BitSource = OS) -> int:
-        """The place of the winner."""
-        exact = candidates(scores)
+        """Return the index of the winner."""
+        exact = parse_scores(scores)
         return observed(self, exact, self.sensitivity, lambda: self._winner(exact, source))
 
     def _winner(self, scores: IntArray, source: BitSource) -> int:
         noisy = LaplaceNoise(self.scale).release(scores, source=source)
         first = np.flatnonzero(noisy == noisy.max())
-        return int(first[below(first.size, source)])
+        return int(first[draw_below(first.size, source)])
 
     def expected_error(self, count: int) -> float:
-        """The score lost against the best of `count` candidates is at most this on average.
-
-        That is what the highest of so many noises is, at most.
-        """
+        """Return a bound on the mean score lost against the best of `count` candidates."""
+        # The loss is at most the maximum of so many noises.
         return float(self.scale) + expected_shortfall(self.scale, count)
 
     def shortfall(self, count: int, confidence: Number) -> int:
-        """The score lost against the best of `count` candidates is at most this, with this confidence.
-
-        That is so when no noise passes half of it in size; each may, by an equal part of the chance left.
-        """
-        rare = (1 - share(confidence)) / whole(count, "count")
+        """Return a bound, at this confidence, on the score lost against the best of `count` candidates."""
+        # It holds when no noise exceeds half of it in size: a union bound over the candidates.
+        rare = (1 - parse_confidence(confidence)) / whole(count, "count")
         return 2 * LaplaceNoise(self.scale).half_width(1 - rare)

@@ -1,4 +1,4 @@
-"""Permute-and-flip: a coin for each candidate, and one of the heads (docs/proofs/permute-and-flip.md)."""
+"""Permute-and-flip: one of the candidates whose coin falls heads wins (docs/proofs/permute-and-flip.md)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.candidates import SelectionMechanism, candidates, expected_shortfall, likely_shortfall
-from sfumato.noise.sampling.bernoulli_exp import below_best, chances
-from sfumato.noise.sampling.bits import OS, below
+from sfumato.noise.sampling.bernoulli_exp import build_bernoulli_exp, gaps_below_best
+from sfumato.noise.sampling.bits import OS, draw_below
+from sfumato.noise.selection import SelectionMechanism, expected_shortfall, likely_shortfall, parse_scores
 from sfumato.privacy.events import Pure
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class PermuteAndFlip(SelectionMechanism):
     """Goes through the candidates in random order and takes the first whose coin falls heads.
 
-    The coin of a candidate that lies `gap` below the best has chance exp(−ε·gap / (2·sensitivity)), or
-    without the 2 if monotone. On average it never loses more utility than the exponential mechanism at the
-    same ε.
+    The coin of a candidate that lies `gap` below the best falls heads with probability exp(−ε·gap /
+    (2·sensitivity)), or without the 2 if monotone. On average it never loses more utility than the
+    exponential mechanism at the same ε.
 
     Privacy
     -------
@@ -38,24 +38,23 @@ class PermuteAndFlip(SelectionMechanism):
     """
 
     def event(self) -> Pure:
+        """Return the price of one choice."""
         return Pure(self.epsilon)
 
     def release(self, utilities: Any, *, source: BitSource = OS) -> int:
-        """The place of the chosen candidate.
-
-        The first heads in a random order is a random one of all heads, so no order is drawn.
-        """
-        scores = candidates(utilities)
+        """Return the index of the chosen candidate."""
+        scores = parse_scores(utilities)
         return observed(self, scores, self.sensitivity, lambda: self._heads(scores, source))
 
     def _heads(self, scores: IntArray, source: BitSource) -> int:
-        heads = np.flatnonzero(chances(self.scale).flip(below_best(scores), source))
-        return int(heads[below(heads.size, source)])
+        # The first heads in a random order is a uniform one of all heads, so no order needs to be drawn.
+        heads = np.flatnonzero(build_bernoulli_exp(self.scale).flip(gaps_below_best(scores), source))
+        return int(heads[draw_below(heads.size, source)])
 
     def expected_error(self, count: int) -> float:
-        """The utility lost against the best of `count` candidates is at most this on average."""
+        """Return a bound on the mean utility lost against the best of `count` candidates."""
         return expected_shortfall(self.scale, count)
 
     def shortfall(self, count: int, confidence: Number) -> int:
-        """The utility lost against the best of `count` candidates is at most this, with this confidence."""
+        """Return a bound, at this confidence, on the utility lost against the best of `count` candidates."""
         return likely_shortfall(self.scale, count, confidence)

@@ -1,4 +1,4 @@
-"""Propose-test-release: a value is told if it is surely stable (docs/proofs/propose-test-release.md)."""
+"""Propose-test-release: a value is released if it is surely stable (docs/proofs/propose-test-release.md)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.candidates import share
 from sfumato.noise.laplace import LaplaceNoise, LaplaceQuotient
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.integers import integers
-from sfumato.noise.tails import reached_rarely, reaching, risk
+from sfumato.noise.sampling.integers import parse_integers
+from sfumato.noise.sampling.inversion import tail_quantile
 from sfumato.privacy.events import ApproxDP
-from sfumato.privacy.exact import positive
+from sfumato.privacy.exact import parse_confidence, parse_delta, positive
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
@@ -26,7 +25,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What is put to the test, as auditors see it."""
+    """The value and its distance to instability, as auditors see them."""
 
     value: Any
     distance: int
@@ -34,7 +33,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class ProposeTestRelease:
-    """Tells a value exactly, if its noisy distance to instability reaches a threshold; else tells nothing.
+    """Releases a value exactly if its noisy distance to instability reaches a threshold, and else nothing.
 
     Privacy
     -------
@@ -50,42 +49,44 @@ class ProposeTestRelease:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", risk(self.delta))
+        object.__setattr__(self, "delta", parse_delta(self.delta))
         self._noise()
 
     def event(self) -> ApproxDP:
+        """Return the price of one test."""
         return ApproxDP(self.epsilon, self.delta)
 
     @property
     def threshold(self) -> int:
-        """The smallest t that noise reaches with chance at most δ: e^(−εt) / (1 + e^−ε) ≤ δ, when t ≥ 0."""
-        return reached_rarely(LaplaceQuotient(self.epsilon, 1), self.delta)
+        """Smallest t that the noise reaches with probability δ at most: e^(−εt) / (1 + e^−ε) ≤ δ."""
+        return tail_quantile(self._law(), self.delta)
 
     def release(self, value: Value, distance: Any, *, source: BitSource = OS) -> Value | None:
-        """The value, or none."""
-        exact = integers(distance)
+        """Return the value if the test passes, else None."""
+        exact = parse_integers(distance)
         if exact.ndim:
             raise UsageError(
                 "SF-N408", "One value has one distance to instability.", got=f"{exact.size} of them"
             )
         proposal = Proposal(value, int(exact[()]))
-        return observed(self, proposal, 1, lambda: self._tested(value, exact, source))
+        return observed(self, proposal, 1, lambda: self._test(value, exact, source))
 
     def chance(self, distance: int) -> float:
-        """The chance that a value at this distance is told, which it is without error."""
-        return reaching(self._noise(), self.threshold - distance)
+        """Return the probability that a value at this distance is released; it is then without error."""
+        return self._law().tail_probability(self.threshold - distance)
 
     def distance_needed(self, confidence: Number) -> int:
-        """The smallest distance at which the value is told with this confidence, and at least even odds.
+        """Return the smallest distance that releases the value with this confidence, and at least 1/2."""
+        # The noise is symmetric, so P(noise ≥ −m) = 1 − P(noise ≥ m + 1).
+        rare = 1 - max(parse_confidence(confidence), Fraction(1, 2))
+        return self.threshold + tail_quantile(self._law(), rare) - 1
 
-        P(noise ≥ −m) = 1 − P(noise ≥ m + 1), as the noise is symmetric.
-        """
-        rare = 1 - max(share(confidence), Fraction(1, 2))
-        return self.threshold + reached_rarely(LaplaceQuotient(self.epsilon, 1), rare) - 1
-
-    def _tested(self, value: Value, exact: IntArray, source: BitSource) -> Value | None:
+    def _test(self, value: Value, exact: IntArray, source: BitSource) -> Value | None:
         noisy = self._noise().release(exact, source=source)
         return value if int(noisy[()]) >= self.threshold else None
 
     def _noise(self) -> LaplaceNoise:
         return LaplaceNoise.calibrated(self.epsilon, 1)
+
+    def _law(self) -> LaplaceQuotient:
+        return LaplaceQuotient(self.epsilon, 1)

@@ -1,4 +1,4 @@
-"""Quantiles of a histogram over a public grid, chosen exactly (docs/proofs/quantiles.md)."""
+"""Quantiles of a histogram over a public grid, by the exponential mechanism (docs/proofs/quantiles.md)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.candidates import expected_shortfall, likely_shortfall, require_sensible
-from sfumato.noise.candidates import share as confident
-from sfumato.noise.histograms import histograms
-from sfumato.noise.ranks import CellRanges, RankTarget, choose
+from sfumato.noise.histograms import parse_single_histogram
+from sfumato.noise.ranks import CellRanges, RankTarget, choose_cells
 from sfumato.noise.sampling.bits import OS
+from sfumato.noise.selection import expected_shortfall, likely_shortfall, require_scale
 from sfumato.privacy import events
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.exact import exact, positive, whole
+from sfumato.privacy.exact import exact, parse_confidence, positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
 
 Span = tuple[Fraction, Fraction]
 
-FINEST = 2**27  # the largest common denominator of shares, such as that of 1 %, 2 %, … and of 1 − 2^−20
+FINEST = 2**27
+"""Largest common denominator of shares, such as that of 1 %, 2 %, … and of 1 − 2^−20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,47 +56,50 @@ class QuantileMechanism:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "share", _shares([self.share])[0])
-        require_sensible(self.scale)
+        require_scale(self.scale)
 
     @property
     def scale(self) -> Fraction:
-        """How many steps of the score make a cell e times less likely."""
+        """How much the score must fall for a cell to become e times less likely."""
         return 2 * max(self.share.numerator, self.share.denominator - self.share.numerator) / self.epsilon
 
     @property
-    def aim(self) -> RankTarget:
+    def target(self) -> RankTarget:
+        """Rank that is wanted, and the scale of the choice."""
         return RankTarget(self.share, self.scale)
 
     def event(self, rows: int = 1) -> events.Exponential:
+        """Return the price where a unit has at most so many rows in the histogram."""
         return events.Exponential(self.epsilon * rows)
 
     def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> int:
-        """The place of the chosen cell, in a row of counts or in `Histograms.sparse`.
+        """Return the index of the chosen cell, from a row of counts or from `Histograms.from_sparse`.
 
         `rows`, as priced, is for auditors only.
         """
-        return int(self.release_groups(histograms(counts), rows=rows, source=source)[0])
+        return int(self.release_groups(parse_single_histogram(counts), rows=rows, source=source)[0])
 
     def release_groups(
         self, table: Histograms, *, rows: int | None = None, source: BitSource = OS
     ) -> NDArray[np.int64]:
-        """For every group the place of the chosen cell. A unit has at most `rows` rows in all of them."""
+        """Return the chosen cell of every group. A unit has at most `rows` rows in all of them together."""
         return observed(self, table, rows, lambda: self.choose(table, source))
 
     def choose(self, table: Histograms, source: BitSource) -> NDArray[np.int64]:
-        table = table.roomy(self.share.denominator)
-        return choose(table, CellRanges.all(table), self.aim, source) % table.cells
+        """Return the chosen cell of every group, without telling auditors."""
+        table = table.widen(self.share.denominator)
+        return choose_cells(table, CellRanges.cover(table), self.target, source) % table.cells
 
     def expected_error(self, cells: int) -> float:
-        """On average the chosen cell of so many is at most this many rows off."""
+        """Return a bound on how many rows the chosen cell, of so many cells, is off on average."""
         return expected_shortfall(self.scale, cells) / self.share.denominator
 
     def rank_error(self, cells: int, confidence: Number) -> Fraction:
-        """With this confidence the chosen cell of so many is at most this many rows off."""
+        """Return a bound, at this confidence, on how many rows the chosen cell is off."""
         return Fraction(likely_shortfall(self.scale, cells, confidence), self.share.denominator)
 
     def share_interval(self, cells: int, rows: int, confidence: Number) -> Span:
-        """With this confidence the chosen cell is the quantile, among so many rows, of a share in here."""
+        """Return the shares that, with this confidence, hold the share whose quantile the chosen cell is."""
         return _around(self.share, self.rank_error(cells, confidence), rows)
 
 
@@ -112,8 +115,8 @@ class ExtremeMechanism:
     Because  : docs/proofs/quantiles.md
     Assumes  : the histogram holds exact counts over a public grid; how long a draw takes is not observed.
 
-    Without rows beyond it, every empty cell outside would be as good as the end itself. So many are left out
-    that those cells together are unlikely.
+    Without rows beyond it, every empty cell outside would score as high as the end itself. So many rows are
+    left beyond that those cells together are unlikely.
     """
 
     epsilon: Fraction
@@ -123,51 +126,57 @@ class ExtremeMechanism:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "beyond", whole(self.beyond, "beyond"))
-        require_sensible(self.scale)
+        require_scale(self.scale)
 
     @classmethod
     def calibrated(cls, epsilon: Number, cells: int, *, highest: bool = False) -> ExtremeMechanism:
-        """As near as can be while all cells outside together have a chance of at most 1/20."""
+        """Return the mechanism nearest to the end for which cells outside have probability 1/20 at most."""
         per_row = positive(epsilon, "epsilon")
         return cls(per_row, math.ceil(2 * math.log(20 * whole(cells, "cells")) / float(per_row)), highest)
 
     @property
     def scale(self) -> Fraction:
+        """How much the score must fall for a cell to become e times less likely."""
         return 2 / self.epsilon
 
     @property
-    def aim(self) -> RankTarget:
+    def target(self) -> RankTarget:
+        """Rank that is wanted, and the scale of the choice."""
         offset = -self.beyond if self.highest else self.beyond
         return RankTarget(Fraction(int(self.highest)), self.scale, offset)
 
     def event(self, rows: int = 1) -> events.Exponential:
+        """Return the price where a unit has at most so many rows in the histogram."""
         return events.Exponential(self.epsilon * rows)
 
     def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> int:
-        """The place of the chosen cell, as `Quantile.release` takes counts."""
-        return int(self.release_groups(histograms(counts), rows=rows, source=source)[0])
+        """Return the index of the chosen cell; counts are given as to `QuantileMechanism.release`."""
+        return int(self.release_groups(parse_single_histogram(counts), rows=rows, source=source)[0])
 
     def release_groups(
         self, table: Histograms, *, rows: int | None = None, source: BitSource = OS
     ) -> NDArray[np.int64]:
-        """For every group the place of the chosen cell. A unit has at most `rows` rows in all of them."""
+        """Return the chosen cell of every group. A unit has at most `rows` rows in all of them together."""
         return observed(
-            self, table, rows, lambda: choose(table, CellRanges.all(table), self.aim, source) % table.cells
+            self,
+            table,
+            rows,
+            lambda: choose_cells(table, CellRanges.cover(table), self.target, source) % table.cells,
         )
 
     def expected_error(self, cells: int) -> float:
-        """On average at most this many rows lie between the chosen cell of so many and the end."""
+        """Return a bound on the mean number of rows between the chosen cell and the end."""
         return self.beyond + expected_shortfall(self.scale, cells)
 
     def rank_error(self, cells: int, confidence: Number) -> int:
-        """With this confidence at most this many rows lie between the chosen cell of so many and the end."""
+        """Return a bound, at this confidence, on the number of rows between the chosen cell and the end."""
         return self.beyond + likely_shortfall(self.scale, cells, confidence)
 
 
 @tagged("Quantiles", "epsilon", "shares")
 @dataclass(frozen=True, slots=True)
 class QuantilesMechanism:
-    """Several quantiles at once: the middle one first, then those on either side among the rows there.
+    """Chooses several quantiles at once: the middle one first, then those on either side among its rows.
 
     Privacy
     -------
@@ -176,9 +185,9 @@ class QuantilesMechanism:
     Because  : docs/proofs/quantiles.md
     Assumes  : the histogram holds exact counts over a public grid; how long a draw takes is not observed.
 
-    The answers ascend. Errors are in rows, as for `Quantile`, and add up along the levels. They grow with
-    `crowd`, the most rows that a cell holds, as each level halves the rows of the cell that it chose. The
-    true number is as secret as any; who plans assumes one.
+    The answers ascend. Errors are in rows, as for `QuantileMechanism`, and add up along the levels. They grow
+    with `crowd`, the most rows that a cell holds, as each level halves the rows of the cell that it chose.
+    That number is itself private, so a plan has to assume one.
     """
 
     epsilon: Fraction
@@ -188,57 +197,59 @@ class QuantilesMechanism:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "shares", _shares(self.shares))
         for steps in (1, self._finest):  # no share of a span is coarser than 1/2 or finer than this
-            require_sensible(steps * self._scale)
+            require_scale(steps * self._scale)
 
     @property
     def levels(self) -> int:
+        """Number of choices that each row takes part in."""
         return len(self.shares).bit_length()
 
     def event(self, rows: int = 1) -> events.Repeated:
+        """Return the price where a unit has at most so many rows in the histogram."""
         return events.Repeated(events.Exponential(self.epsilon * rows / self.levels), self.levels)
 
     def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> tuple[int, ...]:
-        """The places of the chosen cells, one a share, as `Quantile.release` takes counts."""
-        found = self.release_groups(histograms(counts), rows=rows, source=source)
+        """Return the chosen cell of each share; counts are given as to `QuantileMechanism.release`."""
+        found = self.release_groups(parse_single_histogram(counts), rows=rows, source=source)
         return tuple(found[:, 0].tolist())
 
     def release_groups(
         self, table: Histograms, *, rows: int | None = None, source: BitSource = OS
     ) -> NDArray[np.int64]:
-        """For every share a row with the chosen cell of each group. `rows` as for `Quantile`."""
-        return observed(self, table, rows, lambda: self._chosen(table.roomy(self._finest), source))
+        """Return, for every share, a row with the chosen cell of each group."""
+        return observed(self, table, rows, lambda: self._choose(table.widen(self._finest), source))
 
     def expected_error(self, cells: int, crowd: int = 1) -> float:
-        """On average each answer is at most this many rows off."""
+        """Return a bound on how many rows each answer is off on average."""
         return self.levels * expected_shortfall(self._scale, cells) + self._split_error(crowd)
 
     def rank_error(self, cells: int, confidence: Number, crowd: int = 1) -> int:
-        """With this confidence all answers, each a cell of so many, are at most this many rows off."""
-        surer = 1 - (1 - confident(confidence)) / len(self.shares)
+        """Return a bound, at this confidence for all answers, on how many rows each is off."""
+        surer = 1 - (1 - parse_confidence(confidence)) / len(self.shares)
         return self.levels * (likely_shortfall(self._scale, cells, surer) + 1) + self._split_error(crowd)
 
     def share_interval(self, cells: int, rows: int, confidence: Number, crowd: int = 1) -> tuple[Span, ...]:
-        """With this confidence every answer is, among so many rows, the quantile of a share in its span."""
+        """Return, for every answer, the shares that hold the share whose quantile it is."""
         off = self.rank_error(cells, confidence, crowd)
         return tuple(_around(share, off, rows) for share in self.shares)
 
     @property
     def _scale(self) -> Fraction:
-        """At most so many rows make a cell e times less likely, at every level."""
+        """Most rows that make a cell e times less likely, at every level."""
         return 2 * self.levels / self.epsilon
 
     def _split_error(self, crowd: int) -> int:
-        """Each level but the last splits the rows of a cell, by at most half of them in the wrong place."""
+        """Return the rows that splitting misplaces: half of a cell at most, at each level but the last."""
         return (self.levels - 1) * -(-whole(crowd, "crowd") // 2)
 
     @property
     def _finest(self) -> int:
-        """No share of a span has a larger denominator."""
+        """Largest denominator that a share within a span can have."""
         return math.lcm(*(share.denominator for share in self.shares))
 
-    def _chosen(self, table: Histograms, source: BitSource) -> NDArray[np.int64]:
+    def _choose(self, table: Histograms, source: BitSource) -> NDArray[np.int64]:
         span = Fraction(0), Fraction(1)
-        return np.stack(self._within(table, CellRanges.all(table), self.shares, span, source)) % table.cells
+        return np.stack(self._within(table, CellRanges.cover(table), self.shares, span, source)) % table.cells
 
     def _within(
         self,
@@ -248,12 +259,12 @@ class QuantilesMechanism:
         span: tuple[Fraction, Fraction],
         source: BitSource,
     ) -> list[NDArray[np.int64]]:
-        """The quantiles that fall among these parts, which hold the rows between the shares of the span."""
+        """Return the quantiles in these ranges, which hold the rows between the shares of the span."""
         if not shares:
             return []
         middle = len(shares) // 2
         one = QuantileMechanism(self.epsilon / self.levels, (shares[middle] - span[0]) / (span[1] - span[0]))
-        cells = choose(table, parts, one.aim, source)
+        cells = choose_cells(table, parts, one.target, source)
         lower, upper = parts.split(table, cells)
         below = self._within(table, lower, shares[:middle], (span[0], shares[middle]), source)
         above = self._within(table, upper, shares[middle + 1 :], (shares[middle], span[1]), source)

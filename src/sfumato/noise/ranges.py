@@ -1,4 +1,4 @@
-"""Sums over any range of ordered cells, from one release (docs/proofs/ranges.md)."""
+"""Range queries: sums over any range of ordered cells, from one release (docs/proofs/ranges.md)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.histograms import histogram
+from sfumato.noise.histograms import parse_histogram
 from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.trees import SumTree, tree
-from sfumato.privacy.exact import exact, positive, whole
+from sfumato.noise.trees import SumTree, build_tree
+from sfumato.privacy.exact import parse_interval_level, positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 2**22
 
-_ENDS = 24  # so many places begin and end the ranges that a branching is judged by
-_GOLDEN = (
-    math.sqrt(5) - 1
-) / 2  # its multiples spread evenly and meet the borders of no tree more than others
+# A branching is chosen by its mean variance over ranges between these public places. They and the branchings
+# tried affect the error only, not privacy: the price follows from the height of the tree chosen.
+_ENDS = 24
+_GOLDEN = (math.sqrt(5) - 1) / 2
+"""Golden ratio: its multiples spread evenly and prefer the borders of no tree."""
 _TRIED = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
-_ROOT = 2**20
+_ROOT = 2**20  # denominator of a rounded square root
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,47 +62,49 @@ class RangeSums:
 
     @classmethod
     def calibrated(cls, cells: int, epsilon: Number, rows: int = 1) -> RangeSums:
-        """The ε-private tree of least average variance, with Laplace noise."""
+        """Return the ε-private tree of least mean variance, with Laplace noise."""
         branching = best_branching(_cells(cells))
-        scale = tree(cells, branching).height * whole(rows, "rows") / positive(epsilon, "epsilon")
+        scale = build_tree(cells, branching).height * whole(rows, "rows") / positive(epsilon, "epsilon")
         return cls(cells, branching, LaplaceNoise(scale))
 
     @property
     def tree(self) -> SumTree:
-        return tree(self.cells, self.branching)
+        """Shape of the tree over the cells."""
+        return build_tree(self.cells, self.branching)
 
     def event(self, rows: int = 1) -> events.Event:
+        """Return the price where a unit has at most so many rows in the histogram."""
         height = self.tree.height
         if isinstance(self.noise, LaplaceNoise):
             return self.noise.event(rows * height)
         return self.noise.event(rows * _root_above(height))
 
     def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> Ranges:
-        """Every range at once. `rows`, as priced, is for auditors only."""
-        exact = histogram(counts, self.cells)
+        """Return a release that answers every range. `rows`, as priced, is for auditors only."""
+        exact = parse_histogram(counts, self.cells)
         noisy = observed(self, exact, rows, lambda: self._noisy(exact, source))
-        return Ranges(self, self.tree.estimates(noisy))
+        return Ranges(self, self.tree.estimate_cells(noisy))
 
     def variance(self, start: int, stop: int) -> float:
-        """Of the answer for the cells from `start` to before `stop`, exactly, up to float rounding."""
+        """Return the variance of the answer for the cells from `start` to before `stop`."""
         _inside(start, stop, self.cells)
-        return self.tree.variance(start, stop) * self.noise.moments.variance
+        return self.tree.range_variance(start, stop) * self.noise.moments.variance
 
     def expected_error(self, start: int, stop: int) -> float:
-        """The root of the mean square of the answer's noise."""
+        """Return the standard deviation of the answer's noise."""
         return math.sqrt(self.variance(start, stop))
 
     def half_width(self, start: int, stop: int, confidence: Number) -> float:
-        """Half the width of the answer's interval, by its second and fourth moments."""
+        """Return half the width of the answer's interval, by its second and fourth moments."""
         _inside(start, stop, self.cells)
-        weights, noise = np.concatenate(self.tree.weights(start, stop)), self.noise.moments
+        weights, noise = np.concatenate(self.tree.range_weights(start, stop)), self.noise.moments
         second, fourth = float((weights**2).sum()), float((weights**4).sum())
-        z = NormalDist().inv_cdf((1 + _confidence(confidence)) / 2)
+        z = NormalDist().inv_cdf((1 + parse_interval_level(confidence)) / 2)
         stretch = z + (z**3 - 3 * z) * noise.excess * fourth / second**2 / 24
         return stretch * math.sqrt(second * noise.variance)
 
     def _noisy(self, counts: IntArray, source: BitSource) -> list[IntArray]:
-        levels = self.tree.sums(counts)
+        levels = self.tree.sum_levels(counts)
         together: Any = np.concatenate(levels)
         ends = np.cumsum([level.size for level in levels])[:-1]
         noisy: list[Any] = np.split(self.noise.release(together, source=source), ends)
@@ -110,47 +113,50 @@ class RangeSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """A release that answers every range. All answers agree: neighbouring ranges add up."""
+    """A release that answers every range. The answers are consistent: adjacent ranges add up."""
 
     mechanism: RangeSums
     estimates: NDArray[np.float64] = field(repr=False)
-    """For every cell."""
+    """Estimated count of every cell."""
 
     def sum(self, start: int, stop: int) -> float:
-        """Over the cells from `start` to before `stop`."""
+        """Return the estimated sum over the cells from `start` to before `stop`."""
         _inside(start, stop, self.mechanism.cells)
         return math.fsum(self.estimates[start:stop])
 
     def variance(self, start: int, stop: int) -> float:
+        """Return the variance of the answer for this range."""
         return self.mechanism.variance(start, stop)
 
     def interval(self, start: int, stop: int, confidence: Number = 0.95) -> tuple[float, float]:
-        """Where the exact sum lies."""
+        """Return an interval that holds the exact sum with this confidence."""
         middle, half = self.sum(start, stop), self.mechanism.half_width(start, stop, confidence)
         return middle - half, middle + half
 
 
 @lru_cache(maxsize=32)
 def best_branching(cells: int, *, gaussian: bool = False) -> int:
-    """The branching of least average variance at the same price.
+    """Return the branching of least mean variance at the same price.
 
-    The average is over ranges between public, evenly spread places. Flat noise, a branching of all the cells,
-    is among those tried.
+    The mean is over ranges between public, evenly spread places. Flat noise, a branching of all the cells, is
+    among those tried.
     """
     tried = [branching for branching in _TRIED if branching < cells]
     return min([*tried, max(cells, 2)], key=lambda branching: _average(cells, branching, gaussian))
 
 
 def _average(cells: int, branching: int, gaussian: bool) -> float:
-    """In units of the noise of a flat tree: Laplace noise grows with the height, Gaussian with its root."""
-    shape = tree(cells, branching)
+    """Return the mean variance in units of the noise of a flat tree."""
+    # At the same price the scale of Laplace noise grows with the height, that of Gaussian noise with its
+    # root.
+    shape = build_tree(cells, branching)
     ends = sorted({int(cells * (place * _GOLDEN % 1)) for place in range(_ENDS)} | {cells})
-    found = [shape.variance(start, stop) for start in ends for stop in ends if start < stop]
+    found = [shape.range_variance(start, stop) for start in ends for stop in ends if start < stop]
     return shape.height ** (1 if gaussian else 2) * math.fsum(found) / len(found)
 
 
 def _root_above(number: int) -> Fraction:
-    """The square root, rounded up."""
+    """Return the square root, rounded up."""
     return Fraction(math.isqrt(number * _ROOT**2 - 1) + 1, _ROOT)
 
 
@@ -173,10 +179,3 @@ def _inside(start: int, stop: int, cells: int) -> None:
         raise UsageError(
             "SF-N506", "There is no such range.", got=f"{start} to {stop}"[:40], cells=f"0 to {cells}"
         )
-
-
-def _confidence(value: Number) -> float:
-    share = exact(value, "confidence")
-    if not 0 < share < 1:
-        raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(value)[:40], try_="0.95")
-    return float(share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,13 +13,12 @@ import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise.audit_hook import observed, unobserved
-from sfumato.noise.candidates import candidates, share, yes_or_no
-from sfumato.noise.differences import LaplaceDifference
 from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.integers import integers
+from sfumato.noise.sampling.integers import parse_integers
+from sfumato.noise.selection import parse_scores
 from sfumato.privacy.events import Pure
-from sfumato.privacy.exact import positive, whole
+from sfumato.privacy.exact import parse_confidence, positive, require_bool, whole
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SparseVector:
-    """Says of each question, as it comes, whether its answer reaches a threshold. Only yeses are paid for.
+    """Says for each question, as it comes, whether its answer reaches a threshold. Only yeses are paid for.
 
-    The threshold is noised once, every answer afresh. After `positives` yeses there are no more answers.
+    Noise is drawn once for the threshold, and afresh for every answer. After `positives` yeses it stops.
 
     Privacy
     -------
@@ -37,8 +37,8 @@ class SparseVector:
                the same direction if `monotone`.
     Costs    : Pure(epsilon), however many questions are asked and however they are chosen.
     Because  : docs/proofs/sparse-vector.md
-    Assumes  : answers are exact integers, thresholds are public, and nothing but yes or no is told; how long
-               a draw takes is not observed.
+    Assumes  : answers are exact integers, thresholds are public, and only yes or no is released; how long a
+               draw takes is not observed.
     """
 
     epsilon: Fraction
@@ -50,42 +50,45 @@ class SparseVector:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "sensitivity", whole(self.sensitivity, "sensitivity"))
         object.__setattr__(self, "positives", whole(self.positives, "positives"))
-        yes_or_no(self.monotone, "monotone")
+        require_bool(self.monotone, "monotone")
         self.threshold_noise()
         self.answer_noise()
 
     def event(self) -> Pure:
+        """Return the price of all questions together."""
         return Pure(self.epsilon)
 
     def threshold_noise(self) -> LaplaceNoise:
-        """Of scale sensitivity / ε₁."""
+        """Return the noise of the threshold, of scale sensitivity / ε₁."""
         return LaplaceNoise.calibrated(self._first(), self.sensitivity)
 
     def answer_noise(self) -> LaplaceNoise:
-        """Of scale 2 · positives · sensitivity / ε₂, without the 2 if monotone."""
+        """Return the noise of an answer, of scale 2·positives·sensitivity / ε₂; without the 2 if monotone."""
         return LaplaceNoise.calibrated(self.epsilon - self._first(), self._shifts() * self.sensitivity)
 
     def begin(self, *, source: BitSource = OS) -> NoisyThreshold:
-        """Draw the noise of the threshold, and wait for answers."""
+        """Draw the noise of the threshold and return it, ready for answers."""
         return NoisyThreshold(self, source)
 
     def release(self, answers: Any, threshold: int, *, source: BitSource = OS) -> list[bool]:
-        """For answers known beforehand: whether each reaches the threshold, up to the last yes paid for."""
-        exact, least = candidates(answers).tolist(), _whole(threshold)
-        watch, told = self.begin(source=source), list[bool]()
-        while watch.left and len(told) < len(exact):
-            told.append(watch.reaches(exact[len(told)], least))
-        return told
+        """Return whether each of these answers reaches the threshold, up to the last yes paid for."""
+        exact, least = parse_scores(answers).tolist(), _whole(threshold)
+        noisy, said = self.begin(source=source), list[bool]()
+        while noisy.left and len(said) < len(exact):
+            said.append(noisy.reaches(exact[len(said)], least))
+        return said
 
     def expected_error(self) -> float:
-        """E|D| of D = the noise of an answer less that of the threshold, which is what is held against it."""
-        return self._difference().mean_size()
+        """Return E|D| for D, the noise of an answer less the noise of the threshold."""
+        return self._difference().mean_absolute()
 
     def margin(self, confidence: Number, questions: int = 1) -> int:
-        """The smallest m such that answers m or more from their thresholds, so many of them, are all told
-        rightly with this confidence; of one question with no more than that."""
-        rare = float((1 - share(confidence)) / whole(questions, "questions"))
-        return self._difference().rarely(rare)
+        """Return an m for which answers at least m away from their thresholds are all decided correctly.
+
+        That holds with this confidence for so many questions; for one question no smaller m will do.
+        """
+        rare = float((1 - parse_confidence(confidence)) / whole(questions, "questions"))
+        return self._difference().tail_quantile(rare)
 
     def _difference(self) -> LaplaceDifference:
         return LaplaceDifference(float(self.answer_noise().scale), float(self.threshold_noise().scale))
@@ -94,32 +97,31 @@ class SparseVector:
         return (1 if self.monotone else 2) * self.positives
 
     def _first(self) -> Fraction:
-        """ε₁ with ε₂ / ε₁ about shifts^(2/3), where both noises together vary least.
-
-        Any split is private, so doubles may choose it.
-        """
+        """Return ε₁, with ε₂ / ε₁ about shifts^(2/3), which gives the least variance in all."""
+        # Any split of ε is private, so floating point may choose it.
         return self.epsilon / (1 + Fraction(round(16 * self._shifts() ** (2 / 3)), 16))
 
 
 class NoisyThreshold:
-    """A noisy threshold in use.
+    """A threshold with its noise, in use (AboveThreshold).
 
-    It cannot be copied, pickled or taken into a forked process: two of it would say more than was paid for.
+    It cannot be copied, pickled or taken into a forked process: two copies would say more than was paid for.
     """
 
     __slots__ = ("_answer_noise", "_lock", "_mechanism", "_process", "_source", "_threshold_noise", "left")
 
     left: int
-    """How many yeses may still be told."""
+    """Number of yeses that are still paid for."""
 
     def __init__(self, mechanism: SparseVector, source: BitSource) -> None:
         self._mechanism, self._source, self._answer_noise = mechanism, source, mechanism.answer_noise()
+        # The noise of the threshold is never released, so auditors must not see it as a release.
         self._threshold_noise = unobserved(lambda: _one(mechanism.threshold_noise(), source))
         self._process, self._lock = os.getpid(), Lock()
         self.left = mechanism.positives
 
     def reaches(self, answer: int, threshold: int) -> bool:
-        """Whether the answer, with noise, reaches the threshold, with its noise."""
+        """Return whether the answer with fresh noise reaches the threshold with its noise."""
         margin = _whole(answer) - _whole(threshold)
         with self._lock:
             self._require_alive()
@@ -157,7 +159,7 @@ def _one(noise: LaplaceNoise, source: BitSource) -> int:
 
 
 def _whole(value: Any) -> int:
-    array = integers(value)
+    array = parse_integers(value)
     if array.ndim:
         raise UsageError("SF-N406", "One answer is compared at a time.", got=f"{array.size} of them")
     return int(array[()])
@@ -165,3 +167,65 @@ def _whole(value: Any) -> int:
 
 def _refused() -> PolicyError:
     return PolicyError("SF-N407", "A threshold in use stays in the one process that began it, and is one.")
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceDifference:
+    """The law of D = X − Y for independent integer Laplace X and Y, in closed form and double precision.
+
+    Their scales `one` and `other` are equal or well apart. With r and s for e^(−1/scale), P(D = d) = c·Σ_k
+    r^|k|·s^|d − k|, where c is the product of (1 − r)/(1 + r) and the same of s. For d ≥ 0 the sum over k < 0
+    and k > d is (r^d + s^d)·rs/(1 − rs), and that over the k in between is (s^(d+1) − r^(d+1))/(s − r), or (d
+    + 1)·r^d where both are the same.
+    """
+
+    one: float
+    other: float
+
+    def tail_probability(self, t: int) -> float:
+        """Return P(D ≥ t) for t ≥ 1: each power x^d is summed to x^t/(1 − x)."""
+        r, s = _powers(self.one, t), _powers(self.other, t)
+        if self.one == self.other:
+            between = r.power * (t + 1 - t * r.ratio) / r.gap**2
+        else:
+            between = (s.power * s.ratio / s.gap - r.power * r.ratio / r.gap) / (r.gap - s.gap)
+        return self._weight() * (self._ends() * (r.power / r.gap + s.power / s.gap) + between)
+
+    def mean_absolute(self) -> float:
+        """Return E|D| = 2·Σ P(D ≥ t) over t ≥ 1."""
+        r, s = _powers(self.one, 1), _powers(self.other, 1)
+        if self.one == self.other:
+            between = 2 * r.ratio / r.gap**3
+        else:
+            between = ((s.ratio / s.gap) ** 2 - (r.ratio / r.gap) ** 2) / (r.gap - s.gap)
+        return 2 * self._weight() * (self._ends() * (r.ratio / r.gap**2 + s.ratio / s.gap**2) + between)
+
+    def tail_quantile(self, probability: float) -> int:
+        """Return the smallest t ≥ 1 with P(D ≥ t) ≤ probability."""
+        low, high = 0, 1
+        while self.tail_probability(high) > probability:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.tail_probability(middle) > probability else (low, middle)
+        return high
+
+    def _weight(self) -> float:
+        return math.tanh(0.5 / self.one) * math.tanh(0.5 / self.other)
+
+    def _ends(self) -> float:
+        """Return rs/(1 − rs)."""
+        rate = 1 / self.one + 1 / self.other
+        return math.exp(-rate) / -math.expm1(-rate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Powers:
+    ratio: float
+    gap: float
+    power: float
+
+
+def _powers(scale: float, t: int) -> _Powers:
+    """Return x = e^(−1/scale), 1 − x without cancellation, and x^t."""
+    return _Powers(math.exp(-1 / scale), -math.expm1(-1 / scale), math.exp(-t / scale))

@@ -1,4 +1,4 @@
-"""The k highest candidates, one exponential choice after the other (docs/proofs/top-k.md)."""
+"""Top-k selection: k exponential choices, one after the other (docs/proofs/top-k.md)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.audit_hook import observed
-from sfumato.noise.candidates import candidates, expected_shortfall, likely_shortfall, share
 from sfumato.noise.exponential import ExponentialMechanism
-from sfumato.noise.sampling.bernoulli_exp import below_best, chances
+from sfumato.noise.sampling.bernoulli_exp import build_bernoulli_exp, gaps_below_best
 from sfumato.noise.sampling.bits import OS
+from sfumato.noise.selection import expected_shortfall, likely_shortfall, parse_scores
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Repeated
-from sfumato.privacy.exact import positive, whole
+from sfumato.privacy.exact import parse_confidence, positive, whole
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class TopK:
     """Chooses a candidate by the exponential mechanism at ε/k, sets it aside, and chooses again, k times.
 
-    The answer is in the order of the choices. Its law is that of adding Gumbel noise of the same scale to
-    every utility once and reading off the k highest in order.
+    The answer is in the order of the choices. It has the law of adding Gumbel noise of this scale to every
+    utility once and taking the k highest in order.
 
     Privacy
     -------
@@ -51,37 +51,38 @@ class TopK:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "k", whole(self.k, "k"))
-        object.__setattr__(self, "sensitivity", self.one().sensitivity)
+        object.__setattr__(self, "sensitivity", self.single_choice().sensitivity)
 
-    def one(self) -> ExponentialMechanism:
-        """The mechanism of a single choice."""
+    def single_choice(self) -> ExponentialMechanism:
+        """Return the mechanism of a single choice."""
         return ExponentialMechanism(self.epsilon / self.k, self.sensitivity, self.monotone)
 
     def event(self) -> Repeated:
-        return Repeated(self.one().event(), self.k)
+        """Return the price of all k choices."""
+        return Repeated(self.single_choice().event(), self.k)
 
     def release(self, utilities: Any, *, source: BitSource = OS) -> list[int]:
-        """The places of the chosen candidates, the first choice first."""
-        scores = candidates(utilities)
+        """Return the indices of the chosen candidates, the first choice first."""
+        scores = parse_scores(utilities)
         if scores.size < self.k:
             raise UsageError(
                 "SF-N404", "There are fewer candidates than places.", got=f"{scores.size} for k = {self.k}"
             )
-        return observed(self, scores, self.sensitivity, lambda: self._chosen(scores, source))
+        return observed(self, scores, self.sensitivity, lambda: self._choose(scores, source))
 
-    def _chosen(self, scores: IntArray, source: BitSource) -> list[int]:
-        weights, left, chosen = chances(self.one().scale), np.arange(scores.size), []
+    def _choose(self, scores: IntArray, source: BitSource) -> list[int]:
+        weights, left, chosen = build_bernoulli_exp(self.single_choice().scale), np.arange(scores.size), []
         for _ in range(self.k):
-            place = weights.pick(below_best(scores[left]), source)
+            place = weights.pick(gaps_below_best(scores[left]), source)
             chosen.append(int(left[place]))
             left = np.delete(left, place)
         return chosen
 
     def expected_error(self, count: int) -> float:
-        """Each choice loses at most this on average against the best then left of `count` candidates."""
-        return expected_shortfall(self.one().scale, count)
+        """Return a bound on the mean utility that a choice loses against the best candidate then left."""
+        return expected_shortfall(self.single_choice().scale, count)
 
     def shortfall(self, count: int, confidence: Number) -> int:
-        """Each choice loses at most this against the best then left, all k of them with this confidence."""
-        rare = (1 - share(confidence)) / self.k
-        return likely_shortfall(self.one().scale, count, 1 - rare)
+        """Return a bound on what each choice loses, at this confidence for all k of them together."""
+        rare = (1 - parse_confidence(confidence)) / self.k
+        return likely_shortfall(self.single_choice().scale, count, 1 - rare)

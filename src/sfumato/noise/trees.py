@@ -1,7 +1,8 @@
-"""Sums over a tree of cells, and the best estimates of the cells from noisy sums (docs/proofs/ranges.md).
+"""Hierarchical histograms: sums over a tree of cells, and the best linear estimates from noisy sums.
 
-Level 0 are the cells themselves, padded with cells that are known to be empty; a node of the next level is
-the sum of `branching` neighbours. There is no root: the top level has at most `branching` nodes.
+Level 0 holds the cells themselves, padded with cells that are known to be empty; a node of the next level is
+the sum of `branching` neighbours. There is no root: the top level has at most `branching` nodes
+(docs/proofs/ranges.md).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.noise.histograms import roomy
+from sfumato.noise.histograms import widen_if_needed
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.integers import IntArray
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class RangeEnd:
-    """A range's part below a node: `slope` times the node's value, and a rest of its own variance."""
+    """The part of a range below a node: `slope` times the node's value, plus a rest of this variance."""
 
     slope: float
     rest: float
@@ -31,47 +32,50 @@ class RangeEnd:
 
 @dataclass(frozen=True, slots=True)
 class SumTree:
-    """The shape of the tree, and the weights of best estimates. Noise has variance 1 here."""
+    """The shape of the tree, and the weights of its best estimates for noise of variance 1."""
 
     cells: int
     branching: int
     weight: tuple[Floats, ...]
-    """For every node of every level, the weight of its own noisy sum in the estimate from itself and all
-    below. It is also the variance of that estimate: 1 for cells, 0 for nodes that hold only padding."""
+    """Weight of each node's own noisy sum in the estimate from it and all nodes below, level by level. It is
+    also the variance of that estimate: 1 for cells, 0 for nodes that hold only padding."""
 
     upto: tuple[Floats, ...]
-    """The sums of these weights over all nodes before each, level by level."""
+    """Sums of these weights over all nodes before each node, level by level."""
 
     @property
     def height(self) -> int:
-        """How many levels, and so how many sums each row is in."""
+        """Number of levels, and so the number of sums that each row is in."""
         return len(self.weight)
 
-    def sums(self, counts: IntArray) -> list[IntArray]:
-        """The exact sums of every level, without the nodes that hold only padding."""
-        levels: list[IntArray] = [roomy(counts)]
+    def sum_levels(self, counts: IntArray) -> list[IntArray]:
+        """Return the exact sums of every level, without the nodes that hold only padding."""
+        levels: list[IntArray] = [widen_if_needed(counts)]
         for place in range(self.height - 1):
             levels.append(self._filled(levels[-1], place).reshape(-1, self.branching).sum(axis=1))
         return levels
 
-    def estimates(self, noisy: list[IntArray]) -> Floats:
-        """The cells' best linear unbiased estimates: upwards each node is joined with its children, downwards
-        what is left over is shared among them by their variances."""
+    def estimate_cells(self, noisy: list[IntArray]) -> Floats:
+        """Return the best linear unbiased estimates of the cells."""
+        # Upwards each node is combined with its children; downwards the difference that is left is divided
+        # among the children by their variances.
         joined = [self._filled(noisy[0], 0).astype(np.float64)]
         for place in range(1, self.height):
             own = self._filled(noisy[place], place).astype(np.float64)
             joined.append(
                 own * self.weight[place] + (1 - self.weight[place]) * self._up(joined[-1], place - 1)
             )
-        settled = joined[-1]
+        final = joined[-1]
         for place in reversed(range(self.height - 1)):
-            left_over = settled - self._up(joined[place], place)
-            settled = joined[place] + self._part(place) * self._down(left_over, place)
-        return settled[: self.cells]
+            left_over = final - self._up(joined[place], place)
+            final = joined[place] + self._part(place) * self._down(left_over, place)
+        return final[: self.cells]
 
-    def weights(self, start: int, stop: int) -> list[Floats]:
-        """How much every noisy sum counts in the estimate of a range, from the cells up: `estimates`, read
-        backwards. Padding has no noise and counts nothing."""
+    def range_weights(self, start: int, stop: int) -> list[Floats]:
+        """Return the weight of every noisy sum in the estimate of a range, level by level.
+
+        This is the transpose of `estimate_cells`. Padding has no noise and so no weight.
+        """
         wanted = [np.zeros(len(self.weight[0]))]
         wanted[0][start:stop] = 1
         for place in range(self.height - 1):
@@ -84,11 +88,12 @@ class SumTree:
             found.append(self.weight[place] * total)
         return [np.where(own > 0, each, 0.0) for own, each in zip(self.weight, reversed(found), strict=True)]
 
-    def variance(self, start: int, stop: int) -> float:
-        """Of the estimate of a range: what `weights` squared add up to, from the nodes at its ends alone.
+    def range_variance(self, start: int, stop: int) -> float:
+        """Return the variance of the estimate of a range, which is the sum of its squared weights.
 
-        Given its parent's value, a node's estimate is known up to its part of the group's variance. So a
-        range's part below a node is a multiple of the node's value, and a rest that is independent of it.
+        Only the nodes at the two ends of the range are visited: given its parent's value, a node's estimate
+        is known up to its part of the group's variance. So the part of a range below a node is a multiple of
+        the node's value and a rest that is independent of it.
         """
         inside, ends = (start, stop), dict[int, RangeEnd]()
         for place in range(self.height - 1):
@@ -99,7 +104,7 @@ class SumTree:
     def _climb(
         self, place: int, inside: tuple[int, int], ends: dict[int, RangeEnd]
     ) -> tuple[tuple[int, int], dict[int, RangeEnd]]:
-        """The nodes of the next level that are wholly inside, and those at the ends."""
+        """Return the nodes of the next level that lie wholly inside the range, and those at its ends."""
         start, stop = inside
         first, last = -(-start // self.branching), stop // self.branching
         touched = {node // self.branching for node in ends}
@@ -124,17 +129,17 @@ class SumTree:
         return float(self.upto[place][stop] - self.upto[place][start]) if start < stop else 0.0
 
     def _part(self, place: int) -> Floats:
-        """Each node's part of the variance of its group."""
+        """Return each node's part of the variance of its group."""
         whole = self._down(self._up(self.weight[place], place), place)
         return np.divide(self.weight[place], whole, out=np.zeros_like(whole), where=whole > 0)
 
     def _up(self, values: Floats, place: int) -> Floats:
-        """The sums of all groups of a level, as values of the next."""
+        """Return the sums of all groups of a level, as values of the next level."""
         sums = values.reshape(-1, self.branching).sum(axis=1)
         return np.pad(sums, (0, len(self.weight[place + 1]) - len(sums)))
 
     def _down(self, values: Floats, place: int) -> Floats:
-        """The values of the level above, as values of its children."""
+        """Return the values of the level above, repeated for each child."""
         return np.repeat(values[: len(self.weight[place]) // self.branching], self.branching)
 
     def _filled(self, level: IntArray, place: int) -> IntArray:
@@ -142,17 +147,17 @@ class SumTree:
 
 
 @lru_cache(maxsize=32)
-def tree(cells: int, branching: int) -> SumTree:
-    """The tree over so many cells. With a branching of at least as many it is flat: the cells alone."""
+def build_tree(cells: int, branching: int) -> SumTree:
+    """Return the tree over so many cells, built once; with a branching of at least as many it is flat."""
     held = cells
-    weight = [_padding(np.ones(held), branching)]
+    weight = [_pad(np.ones(held), branching)]
     while held > branching:
         held = -(-held // branching)
         below = weight[-1].reshape(-1, branching).sum(axis=1)
-        weight.append(_padding(below / (below + 1), branching))
+        weight.append(_pad(below / (below + 1), branching))
     return SumTree(cells, branching, tuple(weight), tuple(np.cumsum(np.pad(each, (1, 0))) for each in weight))
 
 
-def _padding(level: Floats, branching: int) -> Floats:
-    """Filled up to whole groups, unless it is the top, which has no groups."""
+def _pad(level: Floats, branching: int) -> Floats:
+    """Return a level filled up to whole groups; the top level has no groups and stays as it is."""
     return level if len(level) <= branching else np.pad(level, (0, -len(level) % branching))

@@ -1,24 +1,23 @@
-"""What learners ask for: many sums over rows at once, with noise for what one unit moves in all of them.
+"""Blocks of sums that share one noise, scaled to what one unit can change in all of them together.
 
-A learner composes integers of a row from the closed list below; engines compute them, and so does NumPy over
-one's own arrays. How far a row can move a sum follows from declared bounds by `span`, never from data.
+A learner composes the integers of a row from the closed list of values below; engines compute them, and so
+does NumPy over one's own arrays. How far a row can change a sum follows from declared bounds by
+`value_range`, never from data.
 
 Because : docs/proofs/statistics.md
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.curator.plan.noisy_sum import NoisySum
-from sfumato.curator.plan.priced import Priced, truncation
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
-from sfumato.engines.program import Counted, Key, Program, Tallied, Total
-from sfumato.engines.rows import Bounded
+from sfumato.engines.program import CellKey, HistogramCounts
+from sfumato.engines.value_ranges import ValueRanges, value_range
 from sfumato.engines.values import (
     Add,
     Among,
@@ -43,18 +42,12 @@ from sfumato.engines.values import (
     Value,
 )
 from sfumato.noise import GaussianNoise, LaplaceNoise
-from sfumato.noise.scales import SMALLEST
-from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import Event, Sequential
-from sfumato.privacy.neighbours import Neighbours
+from sfumato.noise.additive import SMALLEST
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise.additive import Noise
 
@@ -66,7 +59,7 @@ __all__ = [
     "Among",
     "AtLeast",
     "AtMost",
-    "Block",
+    "CellKey",
     "Choose",
     "Column",
     "Constant",
@@ -74,7 +67,7 @@ __all__ = [
     "Either",
     "Every",
     "Greatest",
-    "Key",
+    "HistogramCounts",
     "Least",
     "Less",
     "Lookup",
@@ -84,14 +77,10 @@ __all__ = [
     "Predicate",
     "Same",
     "Some",
-    "Tallied",
+    "SumBlock",
     "Value",
-    "limit_rows",
-    "price_blocks",
-    "price_histograms",
+    "calibrate_noise",
     "share_of",
-    "split_histograms",
-    "step",
     "value_range",
 ]
 
@@ -99,108 +88,43 @@ COUNT = Constant(1)
 """What a row adds to the number of rows."""
 
 
-# ---- what one row can reach --------------------------------------------------------------------------------
-
-
-def value_range(
-    value: Value, spans: Spans, known: dict[int, tuple[int, int]] | None = None
-) -> tuple[int, int]:
-    """Between which integers a value lies, whatever the row. `known` is for parts that are held elsewhere."""
-    return _span(value, spans, {} if known is None else known)
-
-
-def _span(value: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Each part once: parts are shared, and `known` is by identity while the whole is held."""
-    if id(value) not in known:
-        known[id(value)] = _ends(value, spans, known)
-    return known[id(value)]
-
-
-def _ends(value: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    match value:
-        case Column():
-            return spans[value]
-        case Constant(int(number)):
-            return number, number
-        case Lookup(_, entries):
-            listed = [entry for entry in entries if entry is not None]
-            return min(listed), max(listed)
-        case Add(left, right):
-            one, other = _span(left, spans, known), _span(right, spans, known)
-            return one[0] + other[0], one[1] + other[1]
-        case Multiply(left, right):
-            return _product(left, right, spans, known)
-        case Divide(left, Constant(int(number))) if number > 0:
-            low, high = _span(left, spans, known)
-            return low // number, high // number
-        case Choose(_, one, other) | Either(one, other):
-            first, second = _span(one, spans, known), _span(other, spans, known)
-            return min(first[0], second[0]), max(first[1], second[1])
-        case Least(left, right) | Greatest(left, right):
-            end = min if isinstance(value, Least) else max
-            first, second = _span(left, spans, known), _span(right, spans, known)
-            return end(first[0], second[0]), end(first[1], second[1])
-    raise TypeError(type(value).__name__)
-
-
-def _product(left: Value, right: Value, spans: Spans, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    one, other = _span(left, spans, known), _span(right, spans, known)
-    corners = [a * b for a in one for b in other]
-    return (max(0, min(corners)) if left is right else min(corners)), max(corners)
-
-
-# ---- sums that share one noise -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Terms that share one noise. In all of them together a row adds at most `l1`, and `l2_squared`."""
+class SumBlock:
+    """Terms that share one noise. A row adds to all of them together a vector of bounded norm."""
 
     terms: tuple[Value, ...]
     l1: int
+    """The largest l1 norm of what a row adds. Privacy depends on it."""
     l2_squared: int
+    """The largest squared l2 norm of what a row adds. Privacy depends on it."""
     share: Fraction = Fraction(1)
-    """Of the spend; the shares of a question's blocks add to at most 1."""
+    """Share of the question's spend; the shares of its blocks add up to at most 1."""
     out_of: Spend | None = None
-    """What it is paid for with, where that is not the spend of the question."""
+    """What pays for the block, where that is not the spend of the question."""
 
     @classmethod
-    def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> Block:
-        """Bounded by the reach of each term on its own."""
-        known: dict[int, tuple[int, int]] = {}
-        reach = [max(map(abs, _span(term, spans, known))) for term in terms]
+    def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> SumBlock:
+        """Return a block whose sensitivity follows from the range of each term on its own."""
+        ranges = ValueRanges(spans)
+        reach = [ranges.reach(term) for term in terms]
         return cls(tuple(terms), sum(reach), sum(each * each for each in reach), share)
 
 
-@tagged("Joint", "program", "blocks")
-@dataclass(frozen=True, slots=True)
-class Joint:
-    """Noisy sums over listed cells, block by block, from one scan."""
-
-    program: Program
-    blocks: tuple[NoisySum[int], ...]
-
-    def event(self) -> Event:
-        return Sequential(tuple(block.event() for block in self.blocks))
-
-    def release(self, exact: NDArray[Any]) -> list[list[int]]:
-        """One row a term, one column a cell."""
-        noisy: list[list[int]] = []
-        for block in self.blocks:
-            rows = exact[len(noisy) : len(noisy) + block.of]
-            noisy += block.release(rows).tolist()
-        return noisy
-
-
 def share_of(spend: Spend, share: Fraction) -> Spend:
-    """A share of a spend. Shares of 1 in all cost the whole: ε adds up, and so do squares of 1/multiplier."""
+    """Return a share of a spend; shares that add up to 1 cost the whole.
+
+    Pure ε adds up, and so do the squares of 1/multiplier of Gaussian noise.
+    """
     if isinstance(spend, PureSpend):
         return PureSpend(spend.epsilon * share, spend.delta, spend.words)
     return GaussianSpend(root_up(spend.multiplier**2 / share), spend.words)
 
 
-def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> NoisySum[int]:
-    """A unit of so many rows moves a block by all of them; replacing it takes one away and adds another."""
+def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) -> NoisySum[int]:
+    """Return the noise of a block, scaled to what a unit of so many rows can change.
+
+    A unit changes the sums by all its rows; replacing it takes those away and adds others.
+    """
     times = rows * (2 if replaced else 1)
     sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2)
     share = share_of(block.out_of or spend, block.share)
@@ -210,68 +134,3 @@ def noisy(block: Block, spend: Spend, rows: int, replaced: bool) -> NoisySum[int
     else:
         noise = GaussianNoise(max(SMALLEST, root_up(sensitivity.l2_squared * share.multiplier**2)))
     return NoisySum(len(block.terms), sensitivity, noise)
-
-
-# ---- about a table -----------------------------------------------------------------------------------------
-
-
-def limit_rows(source: RowSource, rows_per_unit: int) -> tuple[RowSource, int]:
-    """The same rows, of which one unit has at most so many, and how many that is."""
-    if rows_per_unit >= source.max_rows:
-        return source, source.max_rows
-    bounded = Bounded(source.rows, source.where, (), 1, rows_per_unit)
-    return replace(source, rows=bounded, where=Every(), max_rows=rows_per_unit), rows_per_unit
-
-
-def step(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Joint:
-    replaced = source.table.neighbours is Neighbours.REPLACE_ONE
-    terms = tuple(Counted() if term is COUNT else Total(term) for block in blocks for term in block.terms)
-    program = Program(source.rows, source.where, tuple(keys), terms)
-    return Joint(program, tuple(noisy(block, spend, source.max_rows, replaced) for block in blocks))
-
-
-def price_blocks(source: RowSource, keys: Sequence[Key], blocks: Sequence[Block], spend: Spend) -> Priced:
-    """Sums of blocks in every cell, to be charged and then read in one scan."""
-    if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
-        raise AssertionError("the shares of blocks add to more than 1")
-    bias = (*truncation(source.table), "numbers outside their declared bounds count as the nearer bound")
-    return Priced(source.table, spend, (step(source, keys, blocks, spend),), bias)
-
-
-def price_histograms(
-    source: RowSource,
-    groupings: Sequence[Sequence[Key]],
-    keys: Sequence[Key],
-    blocks: Sequence[Block],
-    spend: Spend,
-) -> Priced:
-    """Each block's one term by several groupings at once: a sum for each of their cells, all in one scan."""
-    if len(groupings) == 1:
-        return price_blocks(source, (*groupings[0], *keys), blocks, spend)
-    cells = [cell for grouping in groupings for cell in _cells(grouping)]
-    wide = [
-        replace(block, terms=tuple(Choose(cell, block.terms[0], Constant(0)) for cell in cells))
-        for block in blocks
-    ]
-    return price_blocks(source, keys, wide, spend)
-
-
-def _cells(grouping: Sequence[Key]) -> list[Every]:
-    """A condition for each cell, the last key fastest."""
-    found: list[tuple[Predicate, ...]] = [()]
-    for key in grouping:
-        found = [(*before, Among(key.value, (place,))) for before in found for place in range(key.size)]
-    return [Every(parts) for parts in found]
-
-
-def split_histograms(
-    answer: Sequence[Sequence[int]], groupings: Sequence[Sequence[Key]], keys: Sequence[Key], blocks: int
-) -> list[list[Any]]:
-    """What `tabled` answers, as an array for each block of each grouping: its cells by those of the keys."""
-    import numpy as np
-
-    within = math.prod(key.size for key in keys)
-    sizes = [math.prod(key.size for key in grouping) for grouping in groupings]
-    whole = np.array(answer, dtype=object).reshape(blocks, sum(sizes), within)
-    ends = np.cumsum(sizes)[:-1]
-    return [list(each) for each in zip(*(np.split(block, ends) for block in whole), strict=True)]

@@ -1,4 +1,4 @@
-"""What one fit may cost in all, and how it is divided between Gaussian noise and pure ε."""
+"""The budget of one fit: what it may cost in all, divided between Gaussian noise and pure ε."""
 
 from __future__ import annotations
 
@@ -8,28 +8,35 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.plan.sensitivity import SumSensitivity
-from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, spend
+from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, parse_spend
 from sfumato.errors import UsageError
 from sfumato.oracle.blocks import share_of
 from sfumato.privacy import composition, events
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import exact, positive, raised, shown
+from sfumato.privacy.exact import exact, format_short, positive, round_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.curator.plan.spend import Spend
+    from sfumato.privacy.budget import Budget
 
 _NEEDS = Needs((SumSensitivity(1, 1),))
 
 
+def _no_budget() -> Budget:
+    """A fit is not given a share of a budget."""
+    raise AssertionError("share")
+
+
 @dataclass(frozen=True, slots=True)
 class FitBudget:
-    """`main` for what is summed, and `aside` for what pure ε does better: single numbers and choices.
+    """What a fit may cost: `main` pays for sums, `aside` for what pure ε does better, as single numbers.
 
     Both together are (ε, δ)-private, or ρ-zCDP, by composition: ε₁ + ε₂ with δ for the Gaussian part alone;
-    or ε₁²/2 + ρ₂. `alone` may take the place of `main`, at its price and no more: of all of it, or of what
-    is left of it when a share of `first` was spent.
+    or ε₁²/2 + ρ₂. `alone` is pure ε that may take the place of `main` at no higher price: of all of it, or of
+    what is left of it after a share of `first` was spent.
+
+    Because : docs/proofs/learners.md
     """
 
     main: Spend
@@ -40,64 +47,67 @@ class FitBudget:
     delta: Fraction
     rho: Fraction | None
     whole: events.Event | None = None
-    """The price, where it is none of sums: that of a textbook form."""
+    """The price of a mechanism that proves its own, where sums do not pay for the fit."""
     first: Fraction = Fraction(0)
 
     @classmethod
     def of(cls, amounts: Mapping[str, Any], aside: Fraction, first: Fraction = Fraction(0)) -> FitBudget:
-        """From what was typed: epsilon, epsilon and delta, or rho."""
+        """Read what was typed: epsilon, epsilon and delta, or rho. `aside` and `first` are shares."""
         if not amounts or amounts.keys() == {"delta"}:
             raise UsageError(
                 "SF-E103", "Say how much this fit may cost.", try_="epsilon=1.0, or epsilon=1.0, delta=1e-6"
             )
-        whole = spend(budget=Budget(1), needs=_NEEDS, amounts=amounts)  # refuses what is said in two ways
+        # This refuses amounts that contradict each other.
+        whole = parse_spend(amounts, _NEEDS, _no_budget)
         if "rho" in amounts:
             return cls._concentrated(positive(amounts["rho"], "rho"), aside, first, str(whole))
         epsilon, delta = positive(amounts["epsilon"], "epsilon"), exact(amounts.get("delta", 0), "delta")
         rest = dict(amounts, epsilon=epsilon * (1 - aside))
         if delta and first:
-            rest["delta"] = delta / 2  # each of the two ways on from there has half
-        main = spend(budget=Budget(1), needs=_NEEDS, amounts=rest) if aside or first else whole
+            rest["delta"] = delta / 2  # a fit goes on in one of two ways, and each has half of δ
+        main = parse_spend(rest, _NEEDS, _no_budget) if aside or first else whole
         left = epsilon * (1 - aside) - _spent(main, first, delta / 2)
         set_aside = PureSpend(epsilon * aside) if aside else None
         return cls(main, set_aside, PureSpend(left), str(whole), epsilon, delta, None, first=first)
 
     @classmethod
     def _concentrated(cls, rho: Fraction, aside: Fraction, first: Fraction, words: str) -> FitBudget:
-        """Pure ε is ε²/2-zCDP."""
-        main = spend(budget=Budget(1), needs=_NEEDS, amounts={"rho": rho * (1 - aside)})
+        # Pure ε is ε²/2-zCDP, so a share of ρ buys ε = √(2ρ·share).
+        main = parse_spend({"rho": rho * (1 - aside)}, _NEEDS, _no_budget)
         one, rest = (_root_down(2 * rho * share) for share in (aside, (1 - aside) * (1 - first)))
         set_aside = PureSpend(one) if aside else None
         return cls(main, set_aside, PureSpend(rest), words, None, Fraction(0), rho, first=first)
 
     @property
     def sums(self) -> tuple[events.Event, ...]:
-        """The price of the whole if it is spent on sums, `main` as such."""
+        """The price of the whole fit if `main` pays for sums."""
         first = () if self.aside is None else (events.Pure(self.aside.epsilon),)
-        return (*first, event_of(self.main))
+        return (*first, to_event(self.main))
 
     @property
     def events(self) -> tuple[events.Event, ...]:
-        """The price of the whole; sums may take the place of a textbook form."""
+        """The price of the whole fit: of a mechanism that proves its own, or else of sums."""
         return self.sums if self.whole is None else (self.whole,)
 
     def __str__(self) -> str:
-        return self.words or (f"ε = {shown(self.epsilon)}" if self.epsilon else "")
+        return self.words or (f"ε = {format_short(self.epsilon)}" if self.epsilon else "")
 
 
-def event_of(amount: Spend) -> events.Event:
+def to_event(amount: Spend) -> events.Event:
+    """Return a spend as the event that an accountant composes."""
     if isinstance(amount, GaussianSpend):
         return events.Gaussian(amount.multiplier)
     return events.Pure(amount.epsilon)
 
 
 def _spent(main: Spend, share: Fraction, delta: Fraction) -> Fraction:
-    """The ε of a share of a spend, at this δ."""
+    """Return the ε that a share of a spend costs at this δ."""
     if isinstance(main, PureSpend) or not share:
         return main.epsilon * share if isinstance(main, PureSpend) else Fraction(0)
-    return raised(composition.epsilon([event_of(share_of(main, share))], delta))
+    return round_up(composition.epsilon([to_event(share_of(main, share))], delta))
 
 
 def _root_down(square: Fraction) -> Fraction:
+    """Return a square root, rounded down: less ε than was paid for is spent, never more."""
     bits = 2**60
     return Fraction(math.isqrt(math.floor(square * bits * bits)), bits)

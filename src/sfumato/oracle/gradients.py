@@ -1,4 +1,4 @@
-"""The slope of a loss at public weights, summed over rows in whole numbers: what one step down needs.
+"""Gradients of a loss at public weights, summed over rows in whole numbers: what one step of descent needs.
 
 Because : docs/proofs/convex.md#noisy-descent
 """
@@ -12,24 +12,26 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sfumato.curator.lower.computed import sum_values
-from sfumato.oracle.blocks import Block, Constant, Multiply
-from sfumato.oracle.declared import Labels
+from sfumato.oracle.blocks import Constant, Multiply, SumBlock
+from sfumato.oracle.declared import require_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.arrays import Arrays
+    from sfumato.oracle.array_table import ArrayTable
     from sfumato.oracle.blocks import Column, Value
     from sfumato.oracle.declared import Declared
 
     Floats = NDArray[np.float64]
-    Grow = Callable[[Sequence[Value]], list[Column]]
+    AddColumns = Callable[[Sequence[Value]], list[Column]]
+    """Have an engine compute these values of each row, and refer to them as columns from there on."""
 
 _EXACT = 2**53
+"""Doubles hold every integer up to here."""
 _ROWS = 2**13
-"""So many rows at a time, so that what is computed of them stays near."""
+"""Rows that are computed at a time, so that they stay in the processor's cache. For speed alone."""
 
 
 class ScoreGradient(Protocol):
@@ -40,98 +42,103 @@ class ScoreGradient(Protocol):
     """
 
     @property
-    def longest(self) -> int:
+    def norm_bound(self) -> int:
         """The largest l2 norm of one row's gradient, which is what the noise is scaled to."""
 
     @property
     def outputs(self) -> int:
         """The number of scores a row has."""
 
-    def marks(self, codes: NDArray[np.int64]) -> Floats:
-        """Return what `of` needs to know of each row's class, one column a score."""
+    def encode_labels(self, codes: NDArray[np.int64]) -> Floats:
+        """Return the labels as `compute` wants them, one column a score."""
 
-    def of(self, scores: Floats, marks: Floats) -> Floats:
+    def compute(self, scores: Floats, labels: Floats) -> Floats:
         """Return the gradients of rows with these whole scores, one column a score."""
 
-    def lowered(self, scores: Sequence[Value], label: Value, grow: Grow) -> list[Value]:
+    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
         """Return the same gradients as values for an engine, one a score."""
 
 
 @dataclass(frozen=True, slots=True)
 class GradientQuestion:
-    """Σ over rows of pulls × (features, constant), at whole weights: one row a score, the constant's last."""
+    """Asks for the sum over rows of score gradient × (features, constant), at integer weights.
+
+    The weights have one row a score; the constant's weight is the last of each.
+    """
 
     weights: NDArray[np.int64]
     score_gradient: ScoreGradient
     constant: int
 
-    def block(self, declared: Declared, terms: Sequence[Value] = ()) -> Block:
-        """A row's part is an outer product: as long as its pulls times its features."""
+    def build_block(self, declared: Declared, terms: Sequence[Value] = ()) -> SumBlock:
+        """Return the block of these terms with the sensitivity of the gradient.
+
+        A row adds an outer product, whose norm is that of its score gradient times that of its features.
+        """
         if declared.norm is None:
-            raise AssertionError("rows are shortened before their slopes are asked for")
-        l2_squared = self.score_gradient.longest**2 * (declared.norm**2 + self.constant**2)
-        return Block(tuple(terms), math.isqrt(l2_squared * self.weights.size) + 1, l2_squared)
+            raise AssertionError("rows are clipped before their gradients are asked for")
+        l2_squared = self.score_gradient.norm_bound**2 * (declared.norm**2 + self.constant**2)
+        return SumBlock(tuple(terms), math.isqrt(l2_squared * self.weights.size) + 1, l2_squared)
 
     # ---- own arrays ----
 
-    def exact(self, rows: FeatureMatrix) -> NDArray[np.int64]:
-        """The sums, in doubles that hold every integer on the way."""
-        steep = int(np.abs(self.weights).sum(axis=1).max()) * rows.reach
-        if max(steep, self.score_gradient.longest * rows.reach * len(rows.matrix)) >= _EXACT:
+    def sum_rows(self, rows: FeatureMatrix) -> NDArray[np.int64]:
+        """Return the exact sums over own arrays, in doubles that hold every integer on the way."""
+        largest_score = int(np.abs(self.weights).sum(axis=1).max()) * rows.reach
+        if max(largest_score, self.score_gradient.norm_bound * rows.reach * len(rows.matrix)) >= _EXACT:
             raise OverflowError("a sum lies beyond 2^53")
         weights = self.weights.T.astype(np.float64)
         found = np.zeros(self.weights.shape)
         for at in range(0, len(rows.matrix), _ROWS):
             part = rows.matrix[at : at + _ROWS]
-            found += self.score_gradient.of(part @ weights, rows.marks[at : at + _ROWS]).T @ part
+            found += self.score_gradient.compute(part @ weights, rows.labels[at : at + _ROWS]).T @ part
         return found.astype(np.int64)
 
     # ---- engines ----
 
-    def lowered(self, declared: Declared, grow: Grow) -> list[Value]:
-        """The terms of the sum, the features fastest."""
+    def lower_terms(self, declared: Declared, add_columns: AddColumns) -> list[Value]:
+        """Return the terms of the sum as values for an engine, the features fastest."""
         vector: list[Value] = [*(each.value for each in declared.features), Constant(self.constant)]
-        label = labels(declared).value
-        scores = grow(
+        label = require_labels(declared).value
+        scores = add_columns(
             [
                 sum_values([Multiply(v, Constant(w)) for v, w in zip(vector, row, strict=True)])
                 for row in self.weights.tolist()
             ]
         )
-        pulls = self.score_gradient.lowered(scores, label, grow)
-        return [Multiply(pull, v) for pull in pulls for v in vector]
+        gradients = self.score_gradient.lower(scores, label, add_columns)
+        return [Multiply(gradient, v) for gradient in gradients for v in vector]
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureMatrix:
-    """Own arrays as one matrix with the constant last, laid out for sums at many weights."""
+    """Own arrays as one matrix with the constant last, laid out once for the gradients of all rounds."""
 
     matrix: Floats
-    marks: Floats
-    """What the residual wants to know of each row's class."""
+    labels: Floats
+    """Each row's class, as the score gradient encodes it."""
     constant: int
     score_gradient: ScoreGradient
     reach: int
+    """The largest integer in the matrix can be this far from 0."""
 
     @classmethod
-    def of(cls, declared: Declared, arrays: Arrays, asked: GradientQuestion) -> FeatureMatrix:
-        features, codes = plain(declared, arrays)
+    def of(cls, declared: Declared, arrays: ArrayTable, asked: GradientQuestion) -> FeatureMatrix:
+        """Lay out own arrays for a question, and for later ones that it suits."""
+        features, codes = read_plain_rows(declared, arrays)
         matrix = np.hstack([features, np.full((len(features), 1), float(asked.constant))])
         reach = max(asked.constant, *(each.bound for each in declared.features))
-        return cls(matrix, asked.score_gradient.marks(codes), asked.constant, asked.score_gradient, reach)
+        return cls(
+            matrix, asked.score_gradient.encode_labels(codes), asked.constant, asked.score_gradient, reach
+        )
 
     def suits(self, asked: GradientQuestion) -> bool:
+        """Return whether another question has the same constant and encodes labels in the same way."""
         return self.constant == asked.constant and self.score_gradient is asked.score_gradient
 
 
-def plain(declared: Declared, arrays: Arrays) -> tuple[Floats, NDArray[np.int64]]:
-    """Features as they are, one column each, and the class of each row."""
+def read_plain_rows(declared: Declared, arrays: ArrayTable) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the features as they are, one column each, and the class of each row."""
     columns: list[Any] = [arrays.column(each.value) for each in declared.features]  # type: ignore[arg-type]
-    codes = arrays.column(labels(declared).value)  # type: ignore[arg-type]
+    codes = arrays.column(require_labels(declared).value)  # type: ignore[arg-type]
     return np.array(columns, dtype=np.float64).T, codes.astype(np.int64)
-
-
-def labels(declared: Declared) -> Labels:
-    if not isinstance(declared.target, Labels):
-        raise AssertionError(declared.target)
-    return declared.target

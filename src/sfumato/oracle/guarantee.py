@@ -1,4 +1,4 @@
-"""What a fitted estimator promises, in words and as numbers."""
+"""The privacy guarantee of a fitted estimator, in words and as numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import viz
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.oracle.blocks import share_of
-from sfumato.oracle.fit_budget import FitBudget, event_of
+from sfumato.oracle.fit_budget import FitBudget, to_event
 from sfumato.privacy import composition, events
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import Repeated, Sequential
@@ -37,10 +37,10 @@ class Guarantee:
     delta: float
     rho: float | None
     replaced: str
-    """The same for replacing a unit, in words."""
+    """What is promised if a unit is replaced instead, in words."""
     arithmetic: str
     others: str = ""
-    """What other fits of the same estimator cost, where there were any."""
+    """What all fits of the estimator cost together, in words, where there were several."""
 
     @classmethod
     def of(
@@ -51,12 +51,14 @@ class Guarantee:
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         arithmetic: str = EXACT,
     ) -> Guarantee:
+        """Return the guarantee of a fit that spent this budget."""
         epsilon = math.inf if budget.epsilon is None else float(budget.epsilon)
         rho = None if budget.rho is None else float(budget.rho)
         replaced = "" if neighbours is Neighbours.REPLACE_ONE else _replaced(budget)
         return cls(neighbours.value, unit, epsilon, float(budget.delta), rho, replaced, arithmetic)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return all fields by name."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -80,8 +82,8 @@ class Guarantee:
         return _words(self.epsilon, self.delta) if self.rho is None else f"ρ = {self.rho:.4g}"
 
 
-def together(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
-    """Several fits on the same rows, in words; nothing where there was one."""
+def describe_fits(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
+    """Return what several fits on the same rows cost together, in words; nothing where there was one."""
     if fits.total() == 1:
         return ""
     every = Sequential(tuple(Repeated(Sequential(fit), times) for fit, times in fits.items()))
@@ -93,11 +95,15 @@ def together(fits: Counter[tuple[Event, ...]], delta: Fraction) -> str:
 
 @lru_cache(maxsize=64)
 def _replaced(budget: FitBudget) -> str:
-    """Replacing is removing one and adding another: twice the sensitivity of every sum."""
+    """Return what is promised if a unit is replaced: one is removed and another added.
+
+    Every sum has twice the sensitivity then.
+    """
     if budget.whole is not None and budget.epsilon is not None and budget.delta:
         epsilon, seldom = float(budget.epsilon), float(budget.delta)
         if epsilon + math.log(2 * seldom) >= 0:
             return "nothing is promised"
+        # Group privacy for two changes: 2ε and (1 + e^ε)·δ.
         return _words(2 * epsilon, (1 + math.exp(epsilon)) * seldom)
     if budget.rho is not None:
         return f"ρ = {float(4 * budget.rho):.4g}"
@@ -108,7 +114,7 @@ def _replaced(budget: FitBudget) -> str:
     instead = 2 * float(budget.alone.epsilon)
     if budget.first:
         before = GaussianSpend(budget.main.multiplier / 2, "")
-        instead += composition.epsilon([event_of(share_of(before, budget.first))], delta)
+        instead += composition.epsilon([to_event(share_of(before, budget.first))], delta)
     first = 0.0 if budget.aside is None else 2 * float(budget.aside.epsilon)
     return _words(first + max(doubled, instead), float(budget.delta))
 

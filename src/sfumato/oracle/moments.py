@@ -1,4 +1,6 @@
-"""All products of two features of a row, summed: one block, with the least noise that its joint reach allows.
+"""Blocks of first and second moments: sums of features, and of the products of any two of them.
+
+The sensitivity of a block follows from the norm of a row, and is far below what its terms allow one by one.
 
 Because : docs/proofs/statistics.md#products
 """
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.oracle.blocks import Block, Constant, Multiply
+from sfumato.oracle.blocks import Constant, Multiply, SumBlock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,16 +22,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.declared import Feature
-    from sfumato.oracle.protocol import Answer
+    from sfumato.oracle.protocol import SumAnswer
 
     Floats = NDArray[np.float64]
 
 _SQUARE, _MIXED = 5, 7
-"""A mixed product stands for two entries of the matrix, so it may weigh up to √2 times a square."""
+"""Integer weights near 1 : √2. A mixed product stands for two entries of the matrix, so it may weigh up to √2
+times a square at no cost in sensitivity. The proof holds for any weights with mixed² ≤ 2·square²."""
 
 
-def gram(features: Sequence[Feature], norm: int | None, share: Fraction) -> Block:
-    """Σ v vᵀ: squares and mixed products, the upper triangle row by row.
+def build_gram_block(features: Sequence[Feature], norm: int | None, share: Fraction) -> SumBlock:
+    """Return the block of Σ v vᵀ: squares and mixed products, the upper triangle row by row.
 
     With ‖v‖ ≤ N: 5²·Σ vᵢ⁴ + 7²·Σ_{i<j} vᵢ²vⱼ² ≤ 5²·(Σ vᵢ²)² = (5N²)², as 7² < 2·5².
     """
@@ -43,11 +46,11 @@ def gram(features: Sequence[Feature], norm: int | None, share: Fraction) -> Bloc
     if norm is not None:
         l1 = min(l1, _SQUARE * norm**2 + _MIXED * (len(features) - 1) * norm**2 // 2 + 1)
         l2_squared = min(l2_squared, (_SQUARE * norm**2) ** 2)
-    return Block(tuple(terms), l1, l2_squared, share)
+    return SumBlock(tuple(terms), l1, l2_squared, share)
 
 
-def matrix(answer: Answer, features: Sequence[Feature]) -> tuple[Floats, float]:
-    """The symmetric matrix of Σ z zᵀ, z in bounds, and the deviation of the noise of its mixed entries."""
+def read_gram_matrix(answer: SumAnswer, features: Sequence[Feature]) -> tuple[Floats, float]:
+    """Return the Gram matrix Σ z zᵀ, with z from −1 to 1, and the deviation of the noise of mixed entries."""
     size = len(features)
     bounds = np.array([float(each.bound) for each in features])
     found = np.zeros((size, size))
@@ -58,25 +61,27 @@ def matrix(answer: Answer, features: Sequence[Feature]) -> tuple[Floats, float]:
     return found / np.outer(bounds, bounds), answer.deviation / _MIXED / float(np.min(bounds)) ** 2
 
 
-def cross(features: Sequence[Feature], target: Feature, norm: int | None, share: Fraction) -> Block:
-    """Σ v·y: ‖v·y‖ = ‖v‖·|y|."""
+def build_cross_block(
+    features: Sequence[Feature], target: Feature, norm: int | None, share: Fraction
+) -> SumBlock:
+    """Return the block of Σ v·y, where a row adds a vector of norm ‖v‖·|y|."""
     terms = tuple(Multiply(each.value, target.value) for each in features)
     reach = [each.bound * target.bound for each in features]
     l1, l2_squared = sum(reach), sum(each * each for each in reach)
     if norm is not None:
         l2_squared = min(l2_squared, norm**2 * target.bound**2)
         l1 = min(l1, _root_up(len(features) * l2_squared))
-    return Block(terms, l1, l2_squared, share)
+    return SumBlock(terms, l1, l2_squared, share)
 
 
-def plain(features: Sequence[Feature], norm: int | None, share: Fraction) -> Block:
-    """Σ v."""
+def build_sum_block(features: Sequence[Feature], norm: int | None, share: Fraction) -> SumBlock:
+    """Return the block of Σ v."""
     reach = [each.bound for each in features]
     l1, l2_squared = sum(reach), sum(each * each for each in reach)
     if norm is not None:
         l2_squared = min(l2_squared, norm**2)
         l1 = min(l1, _root_up(len(features) * l2_squared))
-    return Block(tuple(each.value for each in features), l1, l2_squared, share)
+    return SumBlock(tuple(each.value for each in features), l1, l2_squared, share)
 
 
 def _pairs(size: int) -> list[tuple[int, int]]:

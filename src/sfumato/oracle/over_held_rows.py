@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import Column, Constant, Either
 from sfumato.oracle.declared import LABELS, Declared, Feature, Labels
 from sfumato.oracle.over_arrays import ArrayOracle
-from sfumato.oracle.table_features import moved, shorter
+from sfumato.oracle.table_features import centre_features, clip_features
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.oracle.blocks import Value
-    from sfumato.oracle.declared import View
     from sfumato.oracle.fit_budget import FitBudget
+    from sfumato.oracle.integer_rows import RowTransform
 
     Ints = NDArray[np.int64]
 
@@ -46,19 +46,22 @@ class IntegerCoding:
 
     @classmethod
     def of(cls, feature: Feature) -> IntegerCoding:
+        """Return the coding of a declared feature, in exact numbers, which can be hashed."""
         middle, half = Fraction(feature.middle), Fraction(feature.half)
         return cls(feature.bound, middle, half, len(feature.categories))
 
     @property
-    def span(self) -> tuple[int, int]:
+    def value_range(self) -> tuple[int, int]:
+        """The least and the greatest integer; −1 stands for a listed value that is missing."""
         return (-1, self.listed - 1) if self.listed else (-self.bound, self.bound)
 
-    def feature(self, column: Column) -> Feature:
+    def to_feature(self, column: Column) -> Feature:
+        """Return the feature that a column of such integers is; listed values go by their numbers."""
         values = tuple(range(self.listed))
         return Feature(column.name, column, self.bound, float(self.middle), float(self.half), values)
 
-    def read(self, integers: Ints) -> Any:
-        """As a prediction takes it."""
+    def decode(self, integers: Ints) -> NDArray[Any]:
+        """Return what the integers stand for, as `predict` takes it."""
         if self.listed:
             return integers
         return float(self.middle) + float(self.half) * (integers / self.bound)
@@ -67,32 +70,35 @@ class IntegerCoding:
 @tagged("Layout", "features", "target")
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """What is public of a row: what its integers stand for, and of a class how many classes there are."""
+    """What is public about the rows of a table: what their integers stand for."""
 
     features: tuple[IntegerCoding, ...]
     target: IntegerCoding | int
+    """The coding of a number, or the number of classes."""
 
     @classmethod
     def of(cls, declared: Declared) -> RowLayout:
+        """Return the layout of rows that `list_figures` reads."""
         target = declared.target
         if target is None:
             raise AssertionError("a search has a target")
         goal = len(target.classes) if isinstance(target, Labels) else IntegerCoding.of(target)
         return cls(tuple(map(IntegerCoding.of, declared.features)), goal)
 
-    def read(self, rows: Ints) -> Any:
-        """One row a unit, as a prediction takes it."""
-        return np.column_stack([each.read(rows[at]) for at, each in enumerate(self.features)])
+    def decode_features(self, rows: Ints) -> NDArray[Any]:
+        """Return the features of rows as `predict` takes them: one row a unit, one column a feature."""
+        return np.column_stack([each.decode(rows[at]) for at, each in enumerate(self.features)])
 
-    def declared(self) -> Declared:
-        """The same as columns; classes and listed values go by their numbers."""
+    def declare(self) -> Declared:
+        """Return what a learner may know of the rows; classes and listed values go by their numbers."""
         named = {Column(0, f"x{at}"): each for at, each in enumerate(self.features)}
-        features = tuple(each.feature(column) for column, each in named.items())
-        spans = {column: each.span for column, each in named.items()}
+        features = tuple(each.to_feature(column) for column, each in named.items())
+        spans = {column: each.value_range for column, each in named.items()}
         if isinstance(self.target, int):
             labels = Labels(LABELS, tuple(range(self.target)))
             return Declared(features, labels, {**spans, LABELS: (-1, self.target - 1)})
-        return Declared(features, self.target.feature(_TARGET), {**spans, _TARGET: self.target.span})
+        target = self.target.to_feature(_TARGET)
+        return Declared(features, target, {**spans, _TARGET: self.target.value_range})
 
 
 def list_figures(declared: Declared) -> tuple[Value, ...]:
@@ -105,38 +111,36 @@ def list_figures(declared: Declared) -> tuple[Value, ...]:
 
 
 def _known(value: Value, listed: bool) -> Value:
-    """Numbers that are missing were put in the middle already."""
+    """Return a value that is never missing; missing numbers were put in the middle of their bounds before."""
     return Either(value, Constant(-1)) if listed else value
 
 
-# ---- learning ----------------------------------------------------------------------------------------------
-
-
 class HeldRowsOracle(ArrayOracle):
-    """Over rows that are held. They are shortened in whole numbers, as engines shorten them."""
+    """Answers from rows that are held in memory. They are clipped in integers, as engines clip them."""
 
     @classmethod
     def over(cls, declared: Declared, budget: FitBudget, rows: Ints) -> HeldRowsOracle:
-        """One row a figure, one column a unit. All was paid for before."""
+        """Return an oracle over rows, one row a figure and one column a unit, that were paid for before."""
         columns = dict(zip(declared.spans, rows.astype(np.float64), strict=True))
-        return cls(declared, budget, Arrays(columns, declared.spans), lambda event: None)
+        return cls(declared, budget, ArrayTable(columns, declared.spans), lambda event: None)
 
-    def _around(self, view: View) -> HeldRowsOracle:
-        layers = _Columns(self._arrays)
-        found = shorter(layers, moved(self.declared, view), view.length, view.target_reach)
-        return self._over(found, layers.arrays)
+    def transform_rows(self, transform: RowTransform) -> HeldRowsOracle:
+        columns = _GrowingArrays(self._arrays)
+        centred = centre_features(self.declared, transform)
+        found = clip_features(columns, centred, transform.length, transform.target_reach)
+        return self._over(found, columns.arrays)
 
 
-class _Columns:
-    """Arrays that grow columns; one by one, so that what is on the way is not kept for all of them."""
+class _GrowingArrays:
+    """Arrays that columns are added to, one by one: intermediate results are not kept for all of them."""
 
-    def __init__(self, arrays: Arrays) -> None:
+    def __init__(self, arrays: ArrayTable) -> None:
         self.arrays = arrays
 
-    def add(self, values: Sequence[Value]) -> list[Column]:
-        return [self._added(value) for value in values]
+    def add_columns(self, values: Sequence[Value]) -> list[Column]:
+        return [self._add_one(value) for value in values]
 
-    def _added(self, value: Value) -> Column:
+    def _add_one(self, value: Value) -> Column:
         self.arrays, (column,) = self.arrays.with_values([value])
         if not isinstance(column, Column):
             raise AssertionError(column)

@@ -5,33 +5,27 @@ Because : docs/proofs/statistics.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.gate import decode
+from sfumato.curator.gate import decode_answer
 from sfumato.curator.lower.computed import ComputedColumns
 from sfumato.curator.lower.relations import lower_relation
-from sfumato.curator.plan.selections import chosen, ranks
+from sfumato.curator.plan.selections import plan_choice, plan_ranks
 from sfumato.curator.question.relation import Alias, BaseTable
+from sfumato.engines.value_ranges import ValueRanges
 from sfumato.errors import BudgetError, PolicyError, UsageError
-from sfumato.oracle.blocks import (
-    Constant,
-    Either,
-    price_blocks,
-    price_histograms,
-    split_histograms,
-    value_range,
-)
-from sfumato.oracle.declared import View
-from sfumato.oracle.gradients import labels
+from sfumato.oracle.blocks import Constant, Either
+from sfumato.oracle.declared import require_labels
 from sfumato.oracle.protocol import Oracle
 from sfumato.oracle.row_kernels import price_kernel
-from sfumato.oracle.table_features import moved, short
-from sfumato.privacy.account import Cost, price
+from sfumato.oracle.table_blocks import price_blocks, price_histograms, split_histograms
+from sfumato.oracle.table_features import centre_features, clip_source_rows
+from sfumato.privacy.account import price
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -39,24 +33,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.catalog import catalog
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.noisy_sum import NoisySum
-    from sfumato.curator.plan.priced import Payable, Priced
+    from sfumato.curator.plan.priced import Plan
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
-    from sfumato.oracle.blocks import Block, Key, Value
+    from sfumato.oracle.blocks import CellKey, SumBlock, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
+    from sfumato.oracle.integer_rows import RowTransform
     from sfumato.oracle.row_kernels import RowKernel
-    from sfumato.privacy.events import Event
 
 
-def private_rows(payer: Payer, table: str) -> RowSource:
-    """The rows of a table with someone to protect in it."""
+def lower_private_table(payer: Payer, table: str) -> RowSource:
+    """Return the rows of a table that has someone to protect in it."""
     rows = lower_relation(Alias(BaseTable(table), table), payer.lab.table)
     if rows.table.is_public:
         raise PolicyError(
@@ -67,13 +60,14 @@ def private_rows(payer: Payer, table: str) -> RowSource:
     return rows
 
 
-def protected(rows: RowSource, each: int) -> str:
-    """Who is, in words."""
+def describe_unit(rows: RowSource, each: int) -> str:
+    """Return who is protected, in words."""
     unit = rows.table.unit.column or "row"
     return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
 
 
-def column_names(features: Any) -> tuple[str, ...]:
+def check_column_names(features: Any) -> tuple[str, ...]:
+    """Return the names of the features, each once."""
     names = (features,) if isinstance(features, str) else tuple(features)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise UsageError(
@@ -86,73 +80,64 @@ def column_names(features: Any) -> tuple[str, ...]:
 
 
 class TableOracle(Oracle):
-    """Over a table behind the curator. Each round is one charge and one scan.
-
-    Before the first one it is checked that the accounts hold the whole fit, so that none is begun in vain.
-    """
+    """Answers from a table behind the curator. Each question is one round: one charge and one scan."""
 
     scans = True
 
-    def __init__(self, rounds: Rounds, rows: RowSource, declared: Declared, budget: FitBudget) -> None:
+    def __init__(self, rounds: FitRounds, rows: RowSource, declared: Declared, budget: FitBudget) -> None:
         super().__init__(declared, budget)
         self._rounds, self._rows = rounds, rows
         self.rows_per_unit = rows.max_rows
         self.replaced = rows.table.neighbours is Neighbours.REPLACE_ONE
 
-    def _around(self, view: View) -> TableOracle:
-        rows, declared = short(self._rows, moved(self.declared, view), view.length, view.target_reach)
+    def transform_rows(self, transform: RowTransform) -> TableOracle:
+        centred = centre_features(self.declared, transform)
+        rows, declared = clip_source_rows(self._rows, centred, transform.length, transform.target_reach)
         return TableOracle(self._rounds, rows, declared, self.budget)
 
-    def remember(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
-        """Computed once in every question."""
-        layers, known = ComputedColumns(self._rows), dict[int, tuple[int, int]]()
-        columns = layers.add(values)
-        spans = {
-            at: value_range(each, self.declared.spans, known)
-            for at, each in zip(columns, values, strict=True)
-        }
+    def with_columns(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
+        layers, ranges = ComputedColumns(self._rows), ValueRanges(self.declared.spans)
+        columns = layers.add_columns(values)
+        spans = {at: ranges.find(each) for at, each in zip(columns, values, strict=True)}
         declared = replace(self.declared, spans={**self.declared.spans, **spans})
         return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
 
     def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+        self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
-        (answer,) = self._rounds.pay(ranks(self._rows, keys, values, ranked, spend), self.budget)
+        (answer,) = self._rounds.pay(plan_ranks(self._rows, keys, values, ranked, spend), self.budget)
         found: list[list[list[int]]] = answer
         return found
 
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
-        plan = chosen(self._rows, terms, mechanism, spend)
+        plan = plan_choice(self._rows, terms, mechanism, spend)
         (places,) = self._rounds.pay(plan, self.budget)
         found: list[int] = places
         return found
 
     def release_objective(self, kernel: RowKernel) -> NDArray[np.float64]:
-        target = labels(self.declared)
+        target = require_labels(self.declared)
         values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
         plan = price_kernel(self._rows, values, kernel, self.budget.main)
         (steps,) = self._rounds.pay(plan, self.budget)
         return np.array(steps, dtype=np.float64)
 
-    def short(self, length: float) -> TableOracle:
-        return self._around(View(length))
-
     def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
         layers = ComputedColumns(self._rows)
-        block = asked.block(self.declared, asked.lowered(self.declared, layers.add))
+        block = asked.build_block(self.declared, asked.lower_terms(self.declared, layers.add_columns))
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
         return np.array(answer, dtype=object)
 
-    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
+    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
         (answer,) = self._rounds.pay(price_blocks(self._rows, keys, blocks, spend), self.budget)
         ends = np.cumsum([len(block.terms) for block in blocks])[:-1]
         return np.split(np.array(answer, dtype=object), ends)
 
     def _histograms(
         self,
-        groupings: tuple[tuple[Key, ...], ...],
-        blocks: tuple[Block, ...],
-        keys: tuple[Key, ...],
+        groupings: tuple[tuple[CellKey, ...], ...],
+        blocks: tuple[SumBlock, ...],
+        keys: tuple[CellKey, ...],
         spend: Spend,
     ) -> list[list[Any]]:
         plan = price_histograms(self._rows, groupings, keys, blocks, spend)
@@ -160,53 +145,33 @@ class TableOracle(Oracle):
         return split_histograms(answer, groupings, keys, len(blocks))
 
 
-class Rounds:
-    """The rounds of one fit, each paid by the payer."""
+class FitRounds:
+    """The rounds of one fit, each paid for at the gate.
+
+    Before the first one it is checked that the accounts hold the whole fit, so that none is begun in vain.
+    """
 
     def __init__(self, payer: Payer, name: str, verb: str = "fit") -> None:
         self._payer, self._name, self._verb, self._done = payer, name, verb, 0
 
-    def pay(self, plan: Priced, budget: FitBudget) -> list[Any]:
+    def pay(self, plan: Plan[Any, Any], budget: FitBudget) -> list[Any]:
+        """Charge for a round and return its answers, one a step of the plan."""
         if not self._done:
             self._require_whole(plan, budget)
         self._done += 1
-        return decode(self._payer.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
+        return decode_answer(self._payer.pay(plan, f"{self._verb} {self._name}, round {self._done}").answer)
 
-    def _require_whole(self, first: Payable, budget: FitBudget) -> None:
-        """A fit that was done before is free, round by round."""
+    def _require_whole(self, first: Plan[Any, Any], budget: FitBudget) -> None:
+        # A fit that was done before is free, round by round.
         if self._payer.standing(first).free:
             return
         for events in {budget.events, budget.sums}:
-            standing = self._payer.standing(Whole(first.table, budget, events))
+            standing = self._payer.standing_after(first.table, price(Sequential(events)))
             if standing.left_after is None:
                 raise BudgetError(
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                     asked=str(budget),
-                    left=f"one question of up to ε = {shown(standing.left)}",
+                    left=f"one question of up to ε = {format_short(standing.left)}",
                     why="all rounds of a fit are to be paid for, and none is begun in vain",
                 )
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """All rounds of a fit, to be priced and never paid at once."""
-
-    table: catalog.Table
-    budget: FitBudget
-    events: tuple[Event, ...]
-    bias: tuple[str, ...] = ()
-    steps: tuple[Any, ...] = ()
-    request: str = "0" * 64
-
-    @property
-    def spend(self) -> Spend:
-        return self.budget.main
-
-    @property
-    def event(self) -> Event:
-        return Sequential(self.events)
-
-    @property
-    def cost(self) -> Cost:
-        return price(self.event)

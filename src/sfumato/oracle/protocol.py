@@ -20,7 +20,8 @@ import numpy as np
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.noise import QuantilesMechanism, TopK
-from sfumato.oracle.blocks import Add, Block, Constant, Key, noisy, share_of, value_range
+from sfumato.oracle.blocks import Add, CellKey, Constant, SumBlock, calibrate_noise, share_of, value_range
+from sfumato.oracle.integer_rows import RowTransform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.blocks import Value
-    from sfumato.oracle.declared import Declared, View
+    from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
     from sfumato.oracle.row_kernels import RowKernel
@@ -39,22 +40,23 @@ ALL = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SumAnswer:
     """The noisy sums of a block: one row a term, one column a cell."""
 
     values: NDArray[np.float64]
     deviation: float
-    """Of the noise of each, which is public."""
+    """The standard deviation of the noise of each sum, which is public."""
 
 
 class Oracle(ABC):
-    """Sums over rows whose bounds are declared, out of one budget."""
+    """Answers questions about rows whose bounds are declared, out of the budget of one fit."""
 
     rows_per_unit: int = 1
+    """The largest number of rows of one unit, which every price counts."""
     scans: bool = False
-    """Whether another look at the rows takes a scan, so that more is asked at once than may be needed."""
+    """Whether every question scans a table, so that it pays to ask for more at once than may be needed."""
     replaced: bool = False
-    """Whether neighbours replace a unit instead of adding or removing one."""
+    """Whether neighbouring tables replace a unit instead of adding or removing one."""
 
     def __init__(self, declared: Declared, budget: FitBudget) -> None:
         self.declared = declared
@@ -62,14 +64,14 @@ class Oracle(ABC):
 
     def sums(
         self,
-        blocks: Sequence[Block],
-        keys: Sequence[Key] = (),
+        blocks: Sequence[SumBlock],
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
-    ) -> list[Answer]:
-        """Each block's sums in every cell of the keys, from one scan, for this share of the budget.
+    ) -> list[SumAnswer]:
+        """Return each block's sums in every cell of the keys, from one scan, for this share of the budget.
 
-        `out_of` names a part of the budget; without it, the main one pays.
+        `out_of` names the part of the budget that pays; without it, the main part does.
         """
         spend = share_of(out_of or self.budget.main, share)
         found = self._sums(tuple(blocks), tuple(keys), spend)
@@ -77,16 +79,17 @@ class Oracle(ABC):
 
     def histograms(
         self,
-        groupings: Sequence[Sequence[Key]],
+        groupings: Sequence[Sequence[CellKey]],
         terms: Sequence[Value],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         shares: Sequence[Fraction] | None = None,
-    ) -> list[list[Answer]]:
-        """The same terms by each of these groupings, within the cells of `keys`: a row is once in each.
+    ) -> list[list[SumAnswer]]:
+        """Return each term summed by each of these groupings, within the cells of `keys`.
 
-        One answer a term for each grouping; its rows are the cells of the grouping, its columns those of
-        the keys. `shares` divides the spend among the terms; without it, all have the same.
+        There is one answer a term for each grouping; its rows are the cells of the grouping, its columns
+        those of the keys. A row is in one cell of each grouping, so a price counts it once for each.
+        `shares` divides the spend among the terms; without it, all have the same.
         """
         spend = share_of(self.budget.main, share)
         parts = shares or [Fraction(1, len(terms))] * len(terms)
@@ -95,43 +98,46 @@ class Oracle(ABC):
         noise = self.noise(blocks, spend)
         return [list(map(_answer, each, noise)) for each in found]
 
-    def gradients(self, asked: GradientQuestion, share: Fraction = ALL) -> Answer:
-        """The slopes of a loss at public weights, from one scan; the rows are to be shortened before."""
+    def gradients(self, asked: GradientQuestion, share: Fraction = ALL) -> SumAnswer:
+        """Return the gradient of a loss at public weights, from one scan over rows that were clipped."""
         spend = share_of(self.budget.main, share)
-        (noise,) = self.noise([asked.block(self.declared)], spend)
+        (noise,) = self.noise([asked.build_block(self.declared)], spend)
         found = np.asarray(self._gradients(asked, noise, spend), dtype=np.float64)
-        return Answer(found.reshape(asked.weights.shape), noise.deviation)
+        return SumAnswer(found.reshape(asked.weights.shape), noise.deviation)
 
     def release_objective(self, kernel: RowKernel) -> NDArray[np.float64]:
-        """Return what a kernel releases about rows behind the curator that were shortened, in its own steps.
+        """Return what a kernel releases about clipped rows behind the curator, in its own steps.
 
         The kernel sees one figure for each feature of a unit's one row and, last, its class: −1 for none.
         """
         raise AssertionError("own arrays are seen as they are, so no kernel is charged for them")
 
-    @abstractmethod
-    def short(self, length: float) -> Oracle:
-        """The same rows, none longer than this: in halves of their bounds, for every feature the same."""
-
-    def around(self, view: View) -> Oracle:
-        """The same rows from a public point of view; shortened where that can be done."""
-        return self._around(view)
+    def clip_rows(self, length: float) -> Oracle:
+        """Return an oracle over the same rows, clipped to this l2 norm: in halves of the features' bounds."""
+        return self.transform_rows(RowTransform(length))
 
     @abstractmethod
-    def remember(self, values: Sequence[Value]) -> tuple[Oracle, list[Value]]:
-        """The same rows with these values as further columns, so that none is computed again."""
+    def transform_rows(self, transform: RowTransform) -> Oracle:
+        """Return an oracle over the same rows, centred at a public point and clipped in norm."""
+
+    @abstractmethod
+    def with_columns(self, values: Sequence[Value]) -> tuple[Oracle, list[Value]]:
+        """Return an oracle whose rows have these values as further columns, and those columns.
+
+        Later questions refer to the columns, so that no value is computed twice in one of them.
+        """
 
     def quantiles(
         self,
         values: Sequence[Value],
         shares: Sequence[Any],
-        keys: Sequence[Key] = (),
+        keys: Sequence[CellKey] = (),
         share: Fraction = ALL,
         out_of: Spend | None = None,
     ) -> list[NDArray[np.int64]]:
-        """Of each value in every cell of the keys, from one scan: one row a share, one column a cell.
+        """Return quantiles of each value in every cell of the keys: one row a share, one column a cell.
 
-        By pure ε, of which every value has an equal part.
+        They come from one scan and cost pure ε, of which every value has an equal part.
         """
         spend, moved = self._pure(out_of, share), self.rows_per_unit * (2 if self.replaced else 1)
         ends = [value_range(value, self.declared.spans) for value in values]
@@ -147,14 +153,17 @@ class Oracle(ABC):
 
     @abstractmethod
     def _quantiles(
-        self, values: tuple[Value, ...], keys: tuple[Key, ...], ranked: Ranked, spend: Spend
+        self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
-        """Of values that lie from 0 on."""
+        """Return quantiles of values that lie from 0 on."""
 
     def select(
         self, terms: Sequence[Value], k: int, share: Fraction = ALL, out_of: Spend | None = None
     ) -> list[int]:
-        """The places of the k terms with the greatest sums, where a row adds 0 or 1 to each; by pure ε."""
+        """Return the places of the k terms with about the greatest sums; a row adds 0 or 1 to each.
+
+        It costs pure ε.
+        """
         spend = self._pure(out_of, share)
         mechanism = TopK(spend.epsilon, k, self.rows_per_unit, monotone=not self.replaced)
         return self._select(tuple(terms), mechanism, spend)
@@ -163,42 +172,39 @@ class Oracle(ABC):
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]: ...
 
     def _pure(self, out_of: Spend | None, share: Fraction) -> PureSpend:
-        """What choices are paid for with: beside Gaussian noise they are not one Gaussian mechanism."""
+        """Return what pays for a choice: choices and Gaussian noise together are no Gaussian mechanism."""
         spend = share_of(out_of or self.budget.main, share)
         if not isinstance(spend, PureSpend):
             raise AssertionError("choices are paid for by pure ε: `aside`, or `alone` in the place of `main`")
         return spend
 
-    def noise(self, blocks: Sequence[Block], spend: Spend) -> list[NoisySum[int]]:
-        """What would be added to these blocks; public."""
-        return [noisy(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
+    def noise(self, blocks: Sequence[SumBlock], spend: Spend) -> list[NoisySum[int]]:
+        """Return the noise that would be added to these blocks, which is public."""
+        return [calibrate_noise(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
-    def _repeated(self, term: Value, share: Fraction, times: int) -> Block:
-        """One term that a row adds to once in each of so many groupings."""
-        one = Block.within((term,), self.declared.spans, share)
+    def _repeated(self, term: Value, share: Fraction, times: int) -> SumBlock:
+        """Return a block of one term that a row adds to once in each of so many groupings."""
+        one = SumBlock.within((term,), self.declared.spans, share)
         return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
 
     @abstractmethod
-    def _sums(self, blocks: tuple[Block, ...], keys: tuple[Key, ...], spend: Spend) -> list[Any]:
-        """The noisy integers of each block."""
+    def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
+        """Return the noisy integers of each block."""
 
     @abstractmethod
     def _histograms(
         self,
-        groupings: tuple[tuple[Key, ...], ...],
-        blocks: tuple[Block, ...],
-        keys: tuple[Key, ...],
+        groupings: tuple[tuple[CellKey, ...], ...],
+        blocks: tuple[SumBlock, ...],
+        keys: tuple[CellKey, ...],
         spend: Spend,
     ) -> list[list[Any]]:
-        """The noisy integers of each block's term for each grouping."""
+        """Return the noisy integers of each block's term for each grouping."""
 
     @abstractmethod
     def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
-        """The noisy integers, features fastest."""
-
-    @abstractmethod
-    def _around(self, view: View) -> Oracle: ...
+        """Return the noisy integers of a gradient, the features fastest."""
 
 
-def _answer(values: Any, noise: NoisySum[int]) -> Answer:
-    return Answer(np.asarray(values, dtype=np.float64), noise.deviation)
+def _answer(values: Any, noise: NoisySum[int]) -> SumAnswer:
+    return SumAnswer(np.asarray(values, dtype=np.float64), noise.deviation)

@@ -1,4 +1,4 @@
-"""What is computed of rows one by one, though many at a time: one row more changes nothing of the others.
+"""Computing something of each row such that one row more changes nothing of the others.
 
 How NumPy and its BLAS round what they compute of a row may depend on where in an array the row lies, and on
 how many there are. So rows go in blocks of one size, each at a place that it draws for itself.
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _PLACES = 2**8
-"""So many rows are computed of at a time, never more and never fewer."""
+"""Rows in a block, never more and never fewer. Privacy holds for any fixed number."""
 
 
-def one_by_one(compute: Callable[[Any], Any], rows: Any) -> NDArray[Any]:
-    """What a function says of each row of an array or a frame; it has one answer a row."""
+def compute_row_by_row(compute: Callable[[Any], Any], rows: Any) -> NDArray[Any]:
+    """Return what a function says of each row of an array or a frame; it returns one number a row."""
     count: int = len(rows)
     if not count:
         return np.zeros(0)
     places = (OS.words(count) % np.uint64(_PLACES)).astype(np.int64)
     turns = _turns(places)
-    blocks = np.zeros((int(turns.max()) + 1, _PLACES), dtype=np.int64)  # some row is at empty places
+    # Empty places hold row 0, whose answers there are not used.
+    blocks = np.zeros((int(turns.max()) + 1, _PLACES), dtype=np.int64)
     blocks[turns, places] = np.arange(count)
     found = np.stack([np.asarray(compute(_taken(rows, block))) for block in blocks])
     if found.shape != blocks.shape:
@@ -45,7 +46,7 @@ def _taken(rows: Any, places: Ints) -> Any:
 
 
 def _turns(places: Ints) -> Ints:
-    """How many earlier rows drew the same place."""
+    """Return how many earlier rows drew the same place, which is the block that a row goes to."""
     order, sizes = np.argsort(places, kind="stable"), np.bincount(places, minlength=_PLACES)
     found = np.empty(len(places), dtype=np.int64)
     found[order] = np.arange(len(places)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

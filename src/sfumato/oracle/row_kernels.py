@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.engines.program import People, Total
+from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.engines.program import Total, UnitFigures
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class RowKernel(Protocol):
 class KernelStep:
     """One step of a charge: the rows an engine reads, and the kernel that releases something about them."""
 
-    program: People
+    program: UnitFigures
     kernel: RowKernel
 
     def event(self) -> Event:
@@ -45,7 +45,9 @@ class KernelStep:
         return self.kernel.release(exact)
 
 
-def price_kernel(source: RowSource, figures: Sequence[Value], kernel: RowKernel, spend: Spend) -> Priced:
+def price_kernel(
+    source: RowSource, figures: Sequence[Value], kernel: RowKernel, spend: Spend
+) -> Plan[KernelStep, None]:
     """Return what is charged for a kernel over these figures of each unit's row."""
-    program = People(source.rows, source.where, tuple(map(Total, figures)))
-    return Priced(source.table, spend, (KernelStep(program, kernel),), truncation(source.table))
+    program = UnitFigures(source.rows, source.where, tuple(map(Total, figures)))
+    return Plan(source.table, spend, (KernelStep(program, kernel),), None, describe_truncation(source.table))

@@ -1,4 +1,7 @@
-"""Columns of a table as learners take them: within promised bounds, as rows of bounded length."""
+"""Features and targets of a table behind the curator, as integers within bounds that the steward promised.
+
+Rows are centred and clipped by integer operations that engines compute.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, countable
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, is_countable
 from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm, grid_factor
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import coarsen_grid, require_number
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
 from sfumato.oracle.blocks import Add, Column, Constant, Either, Greatest, Least, Multiply
-from sfumato.oracle.declared import ONE, Declared, Feature, Labels, View
+from sfumato.oracle.declared import Declared, Feature, Labels
+from sfumato.oracle.integer_rows import ONE, RowTransform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,18 +28,19 @@ if TYPE_CHECKING:
     from sfumato.oracle.blocks import Value
 
 _MOST_LISTED = 1000
-"""Values of one feature that are counted one by one."""
+"""The most values of one listed feature, since each has cells of its own. Privacy does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogued:
-    """Features and targets of a table, with the bounds that the steward promised."""
+class CatalogFeatures:
+    """The columns of a table, as features and targets for learners."""
 
     rows: RowSource
 
-    def declared(
+    def declare(
         self, features: Sequence[str], target: str | None, *, classifies: bool, listed: bool
     ) -> Declared:
+        """Return these columns as numbers or `listed` values, and the target as classes or a number."""
         found = tuple(map(self._listed if listed else self._feature, features))
         named = (*features, *([target] if target else ()))
         spans = dict(map(self._span, named))
@@ -47,33 +52,33 @@ class Catalogued:
         return self._labels(name) if classifies else self._feature(name)
 
     def _feature(self, name: str) -> Feature:
-        """On a grid like that of own arrays, centred in half steps; missing as the middle.
+        """Return a number on a grid like that of own arrays, centred in half steps; missing as the middle.
 
-        Features share one noise, so those of few steps are counted in larger ones.
+        Features share one noise, so the steps of those with few are counted as several.
         """
         part, domain = require_number(self._column(name), f"'{name}'")
         bits = max(0, (domain.high - domain.low).bit_length() - ONE.bit_length() + 1)
         part, domain = require_number(coarsen_grid(part, domain, bits), f"'{name}'")
         steps = max(1, domain.high - domain.low)
         times = max(1, 2 * ONE // steps)
-        centred = _shifted(part.value, domain, times)
+        centred = _centred(part.value, domain, times)
         value = centred if part.present else Either(centred, Constant(0))
         lost = domain.step / 2 if bits else 0  # a coarser grid is rounded down, by half a step on average
         middle = domain.step * (domain.low + domain.high) / 2 + lost
         return Feature(name, value, times * steps, float(middle), float(domain.step * steps / 2))
 
     def _listed(self, name: str) -> Feature:
-        """A value by its place in the list; rows where it is missing count nowhere for it."""
+        """Return a value by its place in the list; rows where it is missing count nowhere for it."""
         part = self._column(name)
         domain = part.domain
-        if isinstance(domain, FreeTexts) or not countable(domain) or domain.size > _MOST_LISTED:
+        if isinstance(domain, FreeTexts) or not is_countable(domain) or domain.size > _MOST_LISTED:
             raise PolicyError(
                 "SF-E112",
                 f"The values of '{name}' are not listed.",
                 try_="sf.one_of(…) when the table is registered, or GaussianNB for numbers",
             )
         value = Add(part.value, Constant(-domain.low)) if domain.low else part.value
-        return Feature(name, value, max(1, domain.size - 1), 0.0, 1.0, tuple(domain.shown()))
+        return Feature(name, value, max(1, domain.size - 1), 0.0, 1.0, tuple(domain.show_values()))
 
     def _labels(self, name: str) -> Labels:
         part = self._column(name)
@@ -84,7 +89,7 @@ class Catalogued:
                 f"The classes in '{name}' are not listed.",
                 try_="sf.one_of(…) for the target when the table is registered",
             )
-        return Labels(part.value, tuple(domain.shown()))
+        return Labels(part.value, tuple(domain.show_values()))
 
     def _column(self, name: str) -> LoweredValue:
         return lower_expression(Name(name), self.rows.scope)
@@ -100,37 +105,41 @@ class Catalogued:
         return part.value, (part.domain.low, part.domain.high)
 
 
-def _shifted(value: Value, domain: Numbers, times: int) -> Value:
+def _centred(value: Value, domain: Numbers, times: int) -> Value:
     doubled = Multiply(value, Constant(2 * times))
     return Add(doubled, Constant(-times * (domain.low + domain.high)))
 
 
-def moved(declared: Declared, view: View) -> Declared:
-    """The same columns, measured from a public point."""
-    centre = view.point(len(declared.features)).tolist()
-    features = tuple(map(_from, declared.features, centre))
+def centre_features(declared: Declared, transform: RowTransform) -> Declared:
+    """Return the same columns, measured from a public point."""
+    centre = transform.centre_of(len(declared.features)).tolist()
+    features = tuple(map(_centre, declared.features, centre))
     target = declared.target
     if isinstance(target, Feature):
-        target = _from(target, view.target_centre)
-    return replace(declared, features=features, target=target, one=_one(view.one) if view.one else None)
+        target = _centre(target, transform.target_centre)
+    return replace(
+        declared, features=features, target=target, one=_one(transform.one) if transform.one else None
+    )
 
 
 def _one(length: float) -> Feature:
-    """What is the same in all rows."""
+    """Return the constant feature."""
     value = round(length * ONE)
     bound = max(ONE, value)
     return Feature("one", Constant(value), bound, 0.0, bound / ONE)
 
 
-def short(rows: RowSource, declared: Declared, length: float, reach: float) -> tuple[RowSource, Declared]:
-    """Rows no longer than so many halves, in whole numbers, by steps of length; targets go with them."""
+def clip_source_rows(
+    rows: RowSource, declared: Declared, length: float, reach: float
+) -> tuple[RowSource, Declared]:
+    """Return rows clipped to an l2 norm, in halves of the bounds; targets are scaled with them."""
     layers = ComputedColumns(rows)
-    found = shorter(layers, declared, length, reach)
+    found = clip_features(layers, declared, length, reach)
     return layers.source, found
 
 
-def shorter(layers: ColumnBuilder, declared: Declared, length: float, reach: float) -> Declared:
-    """The same of whatever grows columns."""
+def clip_features(layers: ColumnBuilder, declared: Declared, length: float, reach: float) -> Declared:
+    """Return features clipped to an l2 norm in integers, by columns computed one upon another."""
     norm = max(1, math.floor(length * ONE))
     vector = [*([declared.one] if declared.one else []), *declared.features]
     target = [declared.target] if isinstance(declared.target, Feature) else []
@@ -141,26 +150,26 @@ def shorter(layers: ColumnBuilder, declared: Declared, length: float, reach: flo
     spans = dict.fromkeys(columns, (-ONE, ONE))
     goal: Feature | Labels | None = declared.target
     if target:
-        goal = _cut(_on_common_grid(target[0], columns[-1], ONE), reach)
+        goal = _clip(_on_common_grid(target[0], columns[-1], ONE), reach)
     features, one = (found[1:], found[0]) if declared.one else (found, None)
     return Declared(tuple(features), goal, {**declared.spans, **spans}, norm, one)
 
 
-def _from(feature: Feature, centre: float) -> Feature:
+def _centre(feature: Feature, centre: float) -> Feature:
     shift = round(centre * feature.bound)
     bound, unit = feature.bound + abs(shift), feature.half / feature.bound
     value = Add(feature.value, Constant(-shift)) if shift else feature.value
     return replace(feature, value=value, bound=bound, middle=feature.middle + unit * shift, half=unit * bound)
 
 
-def _cut(feature: Feature, reach: float) -> Feature:
-    """Cut off at a share of its bound."""
+def _clip(feature: Feature, reach: float) -> Feature:
+    """Return a feature clipped at a share of its bound."""
     bound = max(1, round(reach * feature.bound))
     value = Greatest(Least(feature.value, Constant(bound)), Constant(-bound))
     return replace(feature, value=value, bound=bound, half=feature.half * bound / feature.bound)
 
 
 def _on_common_grid(feature: Feature, column: Column, bound: int = ONE) -> Feature:
-    """ONE steps stand for what 2^16 / (fineness · bound) of a half is; none reaches beyond the bound."""
+    """Return a clipped feature: ONE steps stand for 2^16 / (grid factor · bound) of a half."""
     ratio = grid_factor(feature.bound) * feature.bound / 2**16
     return replace(feature, value=column, bound=bound, half=feature.half / ratio * bound / ONE)

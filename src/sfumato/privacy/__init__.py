@@ -1,4 +1,8 @@
-"""The mathematics of privacy as values: no input or output, no randomness."""
+"""The mathematics of privacy as frozen values: units, events, budgets, accounting, calibration.
+
+Nothing here reads a file, draws a random number or knows a table. Events and prices are written to ledgers,
+so their tags and field names never change (canonical.py, events/tags.py).
+"""
 
 from sfumato.privacy.account import NOTHING, ORDERS, Caps, Cost, Left, caps, left, price
 from sfumato.privacy.budget import Budget
@@ -13,7 +17,7 @@ from sfumato.privacy.calibration import (
 from sfumato.privacy.composition import delta, epsilon, mu
 from sfumato.privacy.conversion import renyi_delta, renyi_epsilon, rho, rho_epsilon
 from sfumato.privacy.curves import Tradeoff, posterior, posterior_curve, tradeoff
-from sfumato.privacy.deployments import DEPLOYMENTS, Deployment, beside
+from sfumato.privacy.deployments import DEPLOYMENTS, Deployment, compare_deployments
 from sfumato.privacy.events import (
     ApproxDP,
     BestOf,
@@ -71,8 +75,8 @@ __all__ = [
     "Tradeoff",
     "Unit",
     "average_error",
-    "beside",
     "caps",
+    "compare_deployments",
     "correlated_gaussian",
     "delta",
     "epsilon",

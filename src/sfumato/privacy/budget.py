@@ -1,4 +1,4 @@
-"""What may ever be learnt about one unit, fixed once."""
+"""The budget: the total privacy loss that one unit may ever suffer, fixed once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sfumato.privacy.exact import Number, positive, probability, shown
+from sfumato.privacy.exact import Number, format_short, positive, probability
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -28,12 +28,14 @@ class Budget:
         object.__setattr__(self, "delta", probability(delta, "delta"))
 
     def __repr__(self) -> str:
-        delta = f", delta={shown(self.delta)}" if self.delta else ""
-        return f"Budget(epsilon={shown(self.epsilon)}{delta})"
+        delta = f", delta={format_short(self.delta)}" if self.delta else ""
+        return f"Budget(epsilon={format_short(self.epsilon)}{delta})"
 
     def to_dict(self) -> dict[str, str]:
+        """Return the form that is kept in catalogs and ledgers."""
         return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Budget:
+        """Return the budget that `to_dict` wrote."""
         return cls(Fraction(fields["epsilon"]), Fraction(fields["delta"]))

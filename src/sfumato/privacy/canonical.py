@@ -64,7 +64,9 @@ def _plain(value: Any) -> Any:
         return value if _AS_THEY_ARE.issuperset(map(type, value)) else [_plain(part) for part in value]
     form = _FORMS.get(kind)
     if form is not None:
-        return {name: _plain(part) for name, part in form(value).items()}
+        return {
+            name: part if type(part) in _AS_THEY_ARE else _plain(part) for name, part in form(value).items()
+        }
     if isinstance(value, str | int):
         return value
     if isinstance(value, Fraction):

@@ -1,7 +1,7 @@
-"""What a run that is fixed in advance costs in all: the tightest proven ε for a δ, and δ for an ε.
+"""Composition of a run that is fixed in advance: the tightest proven ε for a δ, and δ for an ε.
 
-These are for runs fixed in advance and are not a filter: stopping when such a number reaches a budget
-protects nobody from an analyst who chooses as answers come in. The account does that (privacy/account.py).
+These numbers are not a filter: stopping when one of them reaches a budget does not protect against an analyst
+who chooses questions as answers come in. The account does that (privacy/account.py).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
-from sfumato.privacy.conversion import Events, renyi_delta, renyi_epsilon, together
+from sfumato.privacy.conversion import Events, compose_events, renyi_delta, renyi_epsilon
 from sfumato.privacy.exact import nonnegative, probability
-from sfumato.privacy.losses import STEP, gaussian_mu, losses
+from sfumato.privacy.loss_distribution import STEP, gaussian_mu, loss_distribution
 
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
@@ -22,53 +22,54 @@ if TYPE_CHECKING:
 FIXED = "for runs fixed in advance; not a filter"
 
 NOISE = 1e-10
-"""What the rounding of long convolutions may do to δ: added above, taken off below. An estimate, on the safe
-side of what was seen; where δ is no larger than twice this, Rényi divergences are used instead."""
+"""Allowance for the rounding error of long convolutions in δ: added to upper bounds, subtracted from lower
+bounds. It is an estimate well above the errors observed; where δ is at most twice this, Rényi divergences are
+used instead."""
 
 
 def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float = STEP) -> float:
-    """The ε of these events together at this δ: an upper bound, or with `lower` a lower one.
+    """Return the ε of these events together at this δ: an upper bound, or with `lower` a lower bound.
 
     For runs fixed in advance; not a filter.
     """
-    event, share = together(events), float(probability(delta, "delta"))
+    event, share = compose_events(events), float(probability(delta, "delta"))
     normal = gaussian_mu(event)
     if normal is not None:
         found = gaussian.lower_epsilon_of if lower else gaussian.epsilon_of
         return found(normal, share) if share else math.inf
     if lower:
-        return float(losses(event, step, lower=True).get_epsilon_for_delta(share + NOISE))
+        return float(loss_distribution(event, step, lower=True).get_epsilon_for_delta(share + NOISE))
     if event.side_delta() >= share:
         return _pure(event)
     return min(_pure(event), _numeric_epsilon(event, share, step), renyi_epsilon(event, delta))
 
 
 def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float = STEP) -> float:
-    """The δ of these events together at this ε: an upper bound, or with `lower` a lower one.
+    """Return the δ of these events together at this ε: an upper bound, or with `lower` a lower bound.
 
     For runs fixed in advance; not a filter.
     """
-    event, exactly = together(events), nonnegative(epsilon, "epsilon")
+    event, exactly = compose_events(events), nonnegative(epsilon, "epsilon")
     at, pure = float(exactly), event.pure()
     normal = gaussian_mu(event)
     if normal is not None:
         return gaussian.delta_bounds(normal, at)[0 if lower else 1]
     if lower:
-        return max(0.0, float(losses(event, step, lower=True).get_delta_for_epsilon(at)) - NOISE)
+        return max(0.0, float(loss_distribution(event, step, lower=True).get_delta_for_epsilon(at)) - NOISE)
     if pure is not None and pure <= exactly and not event.side_delta():
         return 0.0
     if event.side_delta() >= 1:
         return 1.0
-    composed = float(losses(event, step).get_delta_for_epsilon(at))
+    composed = float(loss_distribution(event, step).get_delta_for_epsilon(at))
     return min(1.0, max(composed, 0.0) + NOISE, renyi_delta(event, at))
 
 
 def mu(events: Events) -> float:
-    """The μ of Gaussian DP of Gaussian events together, exact up to a root. Other events have none.
+    """Return the μ of Gaussian DP of Gaussian events together, exact up to a root.
 
-    The central-limit μ of other runs is not a bound and is not offered.
+    Other events have none: the central-limit μ of other runs is not a bound and is not offered.
     """
-    found = gaussian_mu(together(events))
+    found = gaussian_mu(compose_events(events))
     if found is None:
         raise UsageError(
             "SF-N323", "Only Gaussian events are Gaussian DP.", try_="sf.privacy.tradeoff(events)"
@@ -79,10 +80,10 @@ def mu(events: Events) -> float:
 def _numeric_epsilon(event: Event, delta: float, step: float) -> float:
     if delta <= 2 * NOISE:
         return math.inf
-    return float(losses(event, step).get_epsilon_for_delta(delta - NOISE))
+    return float(loss_distribution(event, step).get_epsilon_for_delta(delta - NOISE))
 
 
 def _pure(event: Event) -> float:
-    """The pure ε, rounded up; infinite where there is none or δ is needed beside it."""
+    """Return the pure ε, rounded up; infinity where there is none or δ is needed besides."""
     total = event.pure()
     return math.inf if total is None or event.side_delta() else math.nextafter(float(total), math.inf)

@@ -12,15 +12,17 @@ from sfumato.errors import UsageError
 
 Number = int | float | Fraction | Decimal
 
-LARGEST = Fraction(2) ** 100  # beyond any sensible bound, scale or ε
+LARGEST = Fraction(2) ** 100
+"""Largest number accepted, beyond any sensible bound, scale or ε."""
 
-FINEST = 2**4000  # a fraction with a larger denominator could not be written down and read back
+FINEST = 2**4000
+"""Largest denominator accepted: a finer fraction could not be written to the ledger and read back."""
 
 _RAISE = 1 + Fraction(1, 2**40)  # far above the rounding of the double arithmetic it covers
 
 
 def exact(value: Any, name: str) -> Fraction:
-    """The rational number that `value` reads as; a double is read by its shortest decimal form."""
+    """Return the rational number that `value` reads as; a double is read by its shortest decimal form."""
     fraction = _fraction(value, name)
     if abs(fraction) > LARGEST:
         raise UsageError("SF-N101", f"{name} is too large.", got=_shown(value), try_="a number below 2^100")
@@ -30,7 +32,7 @@ def exact(value: Any, name: str) -> Fraction:
 
 
 def positive(value: Any, name: str) -> Fraction:
-    """`exact`, and greater than zero."""
+    """Return the number that `value` reads as; it must be greater than 0."""
     fraction = exact(value, name)
     if fraction <= 0:
         raise UsageError("SF-N102", f"{name} must be greater than 0.", got=_shown(value))
@@ -38,7 +40,7 @@ def positive(value: Any, name: str) -> Fraction:
 
 
 def nonnegative(value: Any, name: str) -> Fraction:
-    """`exact`, and not below zero."""
+    """Return the number that `value` reads as; it must not be below 0."""
     fraction = exact(value, name)
     if fraction < 0:
         raise UsageError("SF-N111", f"{name} must not be below 0.", got=_shown(value))
@@ -46,7 +48,7 @@ def nonnegative(value: Any, name: str) -> Fraction:
 
 
 def noise_scale(value: Any, name: str) -> Fraction:
-    """`positive`, and no smaller than 2^−100, so that its inverse is a number that can be used."""
+    """Return the number that `value` reads as; it must be at least 2^−100, so that 1/value is usable."""
     fraction = positive(value, name)
     if fraction * LARGEST < 1:
         raise UsageError("SF-N301", f"{name} is too small.", got=_shown(value), try_="a number above 2^-100")
@@ -54,28 +56,60 @@ def noise_scale(value: Any, name: str) -> Fraction:
 
 
 def probability(value: Any, name: str) -> Fraction:
-    """`exact`, at least 0 and below 1."""
+    """Return the number that `value` reads as; it must be at least 0 and below 1."""
     fraction = exact(value, name)
     if not 0 <= fraction < 1:
         raise UsageError("SF-N106", f"{name} must be at least 0 and below 1.", got=_shown(value))
     return fraction
 
 
-def raised(value: float) -> Fraction:
-    """A rational above the real number that this double was computed for, to within 2^−40 of it."""
+def round_up(value: float) -> Fraction:
+    """Return a rational above the real number that this double approximates, by at most 2^−40 of it."""
     return Fraction(value) * _RAISE
 
 
 def whole(value: Any, name: str) -> int:
-    """`positive`, and a whole number."""
+    """Return the integer that `value` reads as; it must be greater than 0."""
     fraction = positive(value, name)
     if fraction.denominator != 1:
         raise UsageError("SF-N103", f"{name} must be a whole number.", got=_shown(value))
     return fraction.numerator
 
 
-def shown(value: Fraction, digits: int = 4) -> str:
-    """A short decimal form for people."""
+def parse_confidence(value: Any) -> Fraction:
+    """Return a confidence level exactly; it must be at least 0 and below 1."""
+    level = exact(value, "confidence")
+    if not 0 <= level < 1:
+        raise UsageError("SF-N204", "confidence must be at least 0 and below 1.", got=_shown(value))
+    return level
+
+
+def parse_interval_level(value: Any) -> float:
+    """Return the confidence level of an interval; it must lie strictly between 0 and 1."""
+    level = exact(value, "confidence")
+    if not 0 < level < 1:
+        raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=_shown(value), try_="0.95")
+    return float(level)
+
+
+def parse_delta(value: Any) -> Fraction:
+    """Return a δ that is to be spent, exactly; it must lie strictly between 0 and 1."""
+    delta = exact(value, "delta")
+    if not 0 < delta < 1:
+        raise UsageError(
+            "SF-N409", "delta must lie above 0 and below 1.", got=_shown(value), try_="delta=1e-9"
+        )
+    return delta
+
+
+def require_bool(value: Any, name: str) -> None:
+    """Refuse anything but True and False: the text "no" would count as yes and buy less noise."""
+    if not isinstance(value, bool):
+        raise UsageError("SF-N403", f"{name} is True or False.", got=type(value).__name__)
+
+
+def format_short(value: Fraction, digits: int = 4) -> str:
+    """Return a short decimal text, for people to read."""
     return f"{float(value):.{digits}g}"
 
 

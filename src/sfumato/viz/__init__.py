@@ -1,8 +1,11 @@
-"""Pictures and tables: plain results in, Vega-Lite charts and HTML out. This room imports no other room."""
+"""Charts and tables: plain results in, Vega-Lite documents and HTML out.
+
+This room imports no other room, so notebooks, documentation and pages can share it.
+"""
 
 from sfumato.viz.account import budget_bar, budget_bars
-from sfumato.viz.chart import Chart, checked_target
-from sfumato.viz.curves import belief_curve, steps, tradeoff_curve
+from sfumato.viz.chart import Chart, check_target
+from sfumato.viz.curves import belief_curve, step_curve, tradeoff_curve
 from sfumato.viz.experiment import histogram_errors
 from sfumato.viz.grids import heatmap
 from sfumato.viz.intervals import bars, grouped_bars
@@ -15,13 +18,13 @@ __all__ = [
     "belief_curve",
     "budget_bar",
     "budget_bars",
-    "checked_target",
+    "check_target",
     "definition_table",
     "grouped_bars",
     "heatmap",
     "histogram_errors",
     "html_table",
     "learning_curves",
-    "steps",
+    "step_curve",
     "tradeoff_curve",
 ]

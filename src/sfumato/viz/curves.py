@@ -1,4 +1,4 @@
-"""Guarantees as curves: what a test can do, and what an onlooker can come to believe."""
+"""Charts of guarantees: trade-off functions, posterior beliefs, and step functions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sfumato.viz.chart import Chart, chart
-from sfumato.viz.columns import Rows, numbers, rows
+from sfumato.viz.chart import Chart, make_chart
+from sfumato.viz.columns import Rows, to_numbers, to_rows
 from sfumato.viz.theme import MUTED, PALETTE
 
 if TYPE_CHECKING:
@@ -17,44 +17,44 @@ SIDE: Final = 420
 
 
 def tradeoff_curve(alpha: ArrayLike, misses: ArrayLike, *, note: str = "") -> Chart:
-    """False alarms across, misses up. On the grey diagonal a test is no better than a coin."""
-    points = rows({"alpha": numbers(alpha), "misses": numbers(misses)})
+    """Return a trade-off curve. On the grey diagonal a test is no better than a coin."""
+    points = to_rows({"alpha": to_numbers(alpha), "misses": to_numbers(misses)})
     ends: Rows = [{"alpha": 0, "misses": 1}, {"alpha": 1, "misses": 0}]
-    across, up = _axis("alpha", "false alarms"), _axis("misses", "people missed")
+    across, up = _axis("alpha", "false positive rate"), _axis("misses", "false negative rate")
     line = _line(points, across, up, {"color": PALETTE[0], "strokeWidth": 2.5})
-    return chart(_square(_line(ends, across, up, _GREY), line), title=_TEST, subtitle=note)
+    return make_chart(_square(_line(ends, across, up, _GREY), line), title=_TEST, subtitle=note)
 
 
 def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, epsilon: float) -> Chart:
-    """Belief before across, belief after up: at most the upper edge and at least the lower one."""
-    points = rows({"prior": numbers(prior), "low": numbers(low), "high": numbers(high)})
+    """Return the range of beliefs after the release, for every belief before it."""
+    points = to_rows({"prior": to_numbers(prior), "low": to_numbers(low), "high": to_numbers(high)})
     ends: Rows = [{"prior": 0, "low": 0}, {"prior": 1, "low": 1}]
-    across = _axis("prior", "belief before, that you are in the data")
-    up = _axis("low", "belief after")
+    across = _axis("prior", "belief before the release that you are in the data")
+    up = _axis("low", "belief after the release")
     band = {
         "data": {"values": points},
         "mark": {"type": "area", "color": PALETTE[0], "opacity": 0.3},
         "encoding": {"x": across, "y": up, "y2": {"field": "high"}},
     }
     subtitle = f"ε = {epsilon:.4g}: odds change by a factor of at most e^ε"
-    return chart(_square(band, _line(ends, across, up, _GREY)), title=_BELIEF, subtitle=subtitle)
+    return make_chart(_square(band, _line(ends, across, up, _GREY)), title=_BELIEF, subtitle=subtitle)
 
 
-def steps(cuts: ArrayLike, values: ArrayLike, *, x: str, y: str) -> Chart:
-    """A function that is constant between cuts: one value below the first, and one from each on."""
+def step_curve(cuts: ArrayLike, values: ArrayLike, *, x: str, y: str) -> Chart:
+    """Return the chart of a function that is constant between cuts, with one value before the first cut."""
     at: list[float] = np.asarray(cuts, dtype=float).tolist()
-    height = numbers(values)
+    height = to_numbers(values)
     wide = (at[-1] - at[0]) / 10 or 1.0
-    points = rows({"x": [at[0] - wide, *at, at[-1] + wide], "y": [*height, height[-1]]})
+    points = to_rows({"x": [at[0] - wide, *at, at[-1] + wide], "y": [*height, height[-1]]})
     close = {"zero": False, "nice": False}
     across = {"field": "x", "type": "quantitative", "title": x, "scale": close}
     up = {"field": "y", "type": "quantitative", "title": y}
     mark = {"color": PALETTE[0], "strokeWidth": 2.5, "interpolate": "step-after"}
-    return chart({"width": SIDE, "height": SIDE, **_line(points, across, up, mark)}, title=f"{y}, by {x}")
+    return make_chart({"width": SIDE, "height": SIDE, **_line(points, across, up, mark)}, title=f"{y} by {x}")
 
 
-_TEST: Final = "What a test for one person can do"
-_BELIEF: Final = "What an onlooker can come to believe"
+_TEST: Final = "Errors of the best test for one person"
+_BELIEF: Final = "What an observer can come to believe"
 _GREY: Final = {"color": MUTED, "strokeWidth": 1.5, "strokeDash": [4, 4]}
 
 

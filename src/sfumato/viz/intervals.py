@@ -1,11 +1,11 @@
-"""Answers with their error bars, by one key or by two."""
+"""Bar charts of answers with their error bars, by one key or by two."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sfumato.viz.chart import Chart, chart
-from sfumato.viz.columns import WHOLE, Rows, number_format, numbers, numeric, rows, text
+from sfumato.viz.chart import Chart, make_chart
+from sfumato.viz.columns import WHOLE, Rows, are_numeric, label_text, number_format, to_numbers, to_rows
 from sfumato.viz.theme import INK, MUTED, PALETTE, WIDTH
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 MANY_CELLS: Final = 60
-"""Beyond this, separate bars are a comb; a line with a band says more."""
+"""Most cells drawn as separate bars; more are drawn as a line with a band."""
 MANY_LABELS: Final = 14
 LONG_LABEL: Final = 12
 
@@ -31,17 +31,17 @@ def bars(
     x: str = "",
     y: str = "",
 ) -> Chart:
-    """One bar a label, with its interval from `low` to `high`.
+    """Return a chart with one bar per label and its interval from `low` to `high`.
 
-    Many or long labels lie on their side. More than 60 cells become a line with a band: in the order of
-    the labels where these are numbers, else largest first.
+    Many or long labels make the bars horizontal. More than 60 cells become a line with a band, in the order
+    of the labels if these are numbers, else largest first.
     """
-    cells = _cells({"label": [text(label) for label in labels]}, values, low, high)
+    cells = _cells({"label": [label_text(label) for label in labels]}, values, low, high)
     if len(cells) > MANY_CELLS:
-        return chart(_ranked(cells, labels, x, y), title=title)
+        return make_chart(_ranked(cells, labels, x, y), title=title)
     sideways = _sideways(cells)
     layers = [_zero(sideways), _bar(cells, sideways, x, y), *_whiskers(cells, sideways)]
-    return chart({"data": {"values": cells}, **_size(cells, sideways), "layer": layers}, title=title)
+    return make_chart({"data": {"values": cells}, **_size(cells, sideways), "layer": layers}, title=title)
 
 
 def grouped_bars(
@@ -56,24 +56,24 @@ def grouped_bars(
     y: str = "",
     group: str = "",
 ) -> Chart:
-    """Bars side by side: one cluster a label, one colour a series. `group` names what the colours are.
+    """Return a chart of grouped bars: one group per label, one colour per series. `group` titles the legend.
 
-    With more series than colours, or more than 60 cells, every series gets a panel of its own.
+    With more series than colours, or more than 60 cells, every series has a panel of its own.
     """
-    keys = {"label": [text(label) for label in labels], "series": [text(name) for name in series]}
+    keys = {"label": [label_text(label) for label in labels], "series": [label_text(name) for name in series]}
     cells = _cells(keys, values, low, high)
     if len(cells) > MANY_CELLS or len(set(keys["series"])) > len(PALETTE):
-        return chart(_panels(cells, labels, x, y, group), title=title)
-    return chart(_clusters(cells, x, y, group), title=title)
+        return make_chart(_panels(cells, labels, x, y, group), title=title)
+    return make_chart(_clusters(cells, x, y, group), title=title)
 
 
 def _cells(
     keys: dict[str, list[str]], values: ArrayLike, low: ArrayLike | None, high: ArrayLike | None
 ) -> Rows:
-    columns: dict[str, Sequence[Any]] = {**keys, "value": numbers(values)}
+    columns: dict[str, Sequence[Any]] = {**keys, "value": to_numbers(values)}
     if low is not None and high is not None:
-        columns |= {"low": numbers(low), "high": numbers(high)}
-    return rows(columns)
+        columns |= {"low": to_numbers(low), "high": to_numbers(high)}
+    return to_rows(columns)
 
 
 def _sideways(cells: Rows) -> bool:
@@ -132,7 +132,7 @@ def _measure(cells: Rows, field: str, title: str) -> dict[str, Any]:
 
 
 def _whiskers(cells: Rows, sideways: bool) -> list[dict[str, Any]]:
-    """The interval as a line with two ends, drawn by itself so that no end depends on a bar's width."""
+    """Return the intervals as lines with two end ticks."""
     if not cells or "low" not in cells[0]:
         return []
     key = {"field": "label", "type": "nominal", "sort": None}
@@ -155,7 +155,7 @@ def _zero(sideways: bool) -> dict[str, Any]:
 
 
 def _turned(encoding: Encoding, sideways: bool) -> Encoding:
-    """The same encoding with the page turned, where `sideways`."""
+    """Return the encoding with x and y exchanged if `sideways`."""
     turn = str.maketrans("xy", "yx")
     return {channel.translate(turn): field for channel, field in encoding.items()} if sideways else encoding
 
@@ -175,10 +175,10 @@ def _tooltip(cells: Rows, x: str, y: str) -> list[dict[str, Any]]:
 
 
 def _ranked(cells: Rows, labels: Sequence[Any], x: str, y: str) -> dict[str, Any]:
-    if not numeric(labels):
+    if not are_numeric(labels):
         cells = sorted(cells, key=lambda cell: -(cell["value"] or 0))
-    placed = _placed(cells, labels if numeric(labels) else range(1, len(cells) + 1))
-    named = x if numeric(labels) else f"{x or 'cells'}, largest first"
+    placed = _placed(cells, labels if are_numeric(labels) else range(1, len(cells) + 1))
+    named = x if are_numeric(labels) else f"{x or 'cells'}, largest first"
     return {"data": {"values": placed}, "width": WIDTH, "height": 360, "layer": _band(placed, named, x, y)}
 
 
@@ -214,8 +214,8 @@ def _panels(cells: Rows, labels: Sequence[Any], x: str, y: str, group: str) -> d
     order = list(dict.fromkeys(cell["series"] for cell in cells))
     columns = min(3, len(order))
     width = (WIDTH - 40 * columns) // columns
-    placed = _placed(cells, labels) if numeric(labels) else cells
-    layers = _band(placed, x, x, y) if numeric(labels) else _narrow_bars(cells, width, x, y)
+    placed = _placed(cells, labels) if are_numeric(labels) else cells
+    layers = _band(placed, x, x, y) if are_numeric(labels) else _narrow_bars(cells, width, x, y)
     return {
         "data": {"values": placed},
         "facet": {"field": "series", "type": "nominal", "sort": order, "title": group or None},

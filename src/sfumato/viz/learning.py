@@ -1,11 +1,11 @@
-"""How error falls: with more rows, or with more ε; one line a method, one panel a setting."""
+"""Learning curves: error by number of rows or by ε, one line per method and one panel per setting."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sfumato.viz.chart import Chart, chart
-from sfumato.viz.columns import numbers, rows, same_length, text
+from sfumato.viz.chart import Chart, make_chart
+from sfumato.viz.columns import label_text, require_same_length, to_numbers, to_rows
 from sfumato.viz.theme import PALETTE
 
 if TYPE_CHECKING:
@@ -28,17 +28,17 @@ def learning_curves(
     across: str,
     up: str = "error",
 ) -> Chart:
-    """Error against what grows, with a band of `spread` to either side."""
-    middle, width = numbers(error), numbers(spread)
+    """Return a chart of the error against `x`, with a band of `spread` on either side."""
+    middle, width = to_numbers(error), to_numbers(spread)
     columns: dict[str, list[Any]] = {
-        "panel": list(map(text, panels)),
-        "method": list(map(text, methods)),
-        "x": numbers(x),
+        "panel": list(map(label_text, panels)),
+        "method": list(map(label_text, methods)),
+        "x": to_numbers(x),
         "error": middle,
         "low": [max(0.0, (m or 0.0) - (w or 0.0)) for m, w in zip(middle, width, strict=True)],
         "high": [(m or 0.0) + (w or 0.0) for m, w in zip(middle, width, strict=True)],
     }
-    same_length(columns)
+    require_same_length(columns)
     names = list(dict.fromkeys(columns["method"]))
     colour = {
         "field": "method",
@@ -48,7 +48,7 @@ def learning_curves(
     }
     place = {"field": "x", "type": "quantitative", "title": across}
     body = {
-        "data": {"values": rows(columns)},
+        "data": {"values": to_rows(columns)},
         "facet": {"field": "panel", "type": "nominal", "title": None, "sort": None},
         "columns": 2,
         "spec": {
@@ -57,7 +57,7 @@ def learning_curves(
             "layer": [part(place, colour, up) for part in (_band, _line)],
         },
     }
-    return chart(body, title=title)
+    return make_chart(body, title=title)
 
 
 def _band(place: dict[str, Any], colour: dict[str, Any], up: str) -> dict[str, Any]:

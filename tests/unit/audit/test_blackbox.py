@@ -11,8 +11,8 @@ import pytest
 
 import sfumato as sf
 from sfumato import audit
-from sfumato.audit.claims import coin_divergence, normal_distance, read
-from sfumato.audit.confidence import lower, upper
+from sfumato.audit.claims import coin_divergence, normal_distance, parse_claim
+from sfumato.audit.confidence import lower_bound, upper_bound
 from sfumato.errors import UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy import events
@@ -168,14 +168,16 @@ def test_bounds_hold_as_often_as_they_say() -> None:
     for n, p, alpha in [(50, 0.1, 0.05), (1000, 0.001, 0.01), (1000, 0.5, 1e-4), (20, 0.99, 0.05)]:
         hits = np.arange(n + 1)
         chance = binom.pmf(hits, n, p)
-        assert chance[lower(hits, n, alpha) > p].sum() <= alpha
-        assert chance[upper(hits, n, alpha) < p].sum() <= alpha
+        assert chance[lower_bound(hits, n, alpha) > p].sum() <= alpha
+        assert chance[upper_bound(hits, n, alpha) < p].sum() <= alpha
 
 
 def test_coins_have_the_divergence_of_their_laws() -> None:
     p, q = np.array([0.75]), np.array([0.25])
     assert coin_divergence(p, q, 2.0)[0] == pytest.approx(math.log(0.75**2 / 0.25 + 0.25**2 / 0.75))
-    assert read(events.RandomizedResponse.truthful(Fraction(3, 4)), 0).used(p, q)[0] == pytest.approx(1)
+    assert parse_claim(events.RandomizedResponse.truthful(Fraction(3, 4)), 0).used(p, q)[0] == pytest.approx(
+        1
+    )
     assert normal_distance(np.array([0.5]), np.array([0.158655253931457]))[0] == pytest.approx(1)
 
 
@@ -188,7 +190,7 @@ def test_false_alarms_are_as_rare_as_they_say() -> None:
     """With alpha = 0.05 and a tight claim: at most 5 % of 400, by a bound that fails with chance 1e-6."""
     target = audit.pair(LaplaceNoise(Fraction(1)).release, 0, 1)
     alarms = sum(audit.run(target, 1, samples=4000, alpha=0.05).violates for _ in range(400))
-    assert lower(alarms, 400, 1e-6) <= 0.05
+    assert lower_bound(alarms, 400, 1e-6) <= 0.05
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato import audit
-from sfumato.audit.distance import distance, same
+from sfumato.audit.distance import input_distance, same_result
 from sfumato.errors import UsageError
 from sfumato.noise import (
     CorrelatedGaussian,
@@ -138,10 +138,10 @@ def test_gaussian_noise_is_priced_by_the_l2_norm() -> None:
 
 
 def test_distances() -> None:
-    assert distance(LaplaceNoise(Fraction(1)), [1, 2**80], [4, 2**80 - 1]) == 4
-    assert distance(GaussianNoise(Fraction(1)), [3, 0], [0, 4]) == 5
-    assert distance(GaussianNoise(Fraction(1)), [7], [7]) == 0
-    root = distance(GaussianNoise(Fraction(1)), [1, 1], [0, 0])
+    assert input_distance(LaplaceNoise(Fraction(1)), [1, 2**80], [4, 2**80 - 1]) == 4
+    assert input_distance(GaussianNoise(Fraction(1)), [3, 0], [0, 4]) == 5
+    assert input_distance(GaussianNoise(Fraction(1)), [7], [7]) == 0
+    root = input_distance(GaussianNoise(Fraction(1)), [1, 1], [0, 0])
     assert 2 < root**2 < 2 + Fraction(1, 10**5)
 
 
@@ -194,10 +194,10 @@ def test_a_program_without_noise_is_not_passed() -> None:
 
 def test_results_are_compared_through_and_through() -> None:
     nan = float("nan")
-    assert same({"a": [1, nan, np.array([1.0, nan])]}, {"a": [1, nan, np.array([1.0, nan])]})
-    assert not same(np.array([1]), np.array([1.0]))
-    assert not same([1, 2], [1])
-    assert not same({"a": 1}, {"b": 1})
+    assert same_result({"a": [1, nan, np.array([1.0, nan])]}, {"a": [1, nan, np.array([1.0, nan])]})
+    assert not same_result(np.array([1]), np.array([1.0]))
+    assert not same_result([1, 2], [1])
+    assert not same_result({"a": 1}, {"b": 1})
 
 
 @pytest.mark.parametrize("kind", [ExponentialMechanism, NoisyMax, PermuteAndFlip])

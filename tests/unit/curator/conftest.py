@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sfumato.curator.plan.plan import Plan
-from sfumato.engines.program import Counted, Present, Total, Units
+from sfumato.curator.plan.plan import QuestionPlan
+from sfumato.engines.program import Counted, CountedUnits, Present, Total
 from sfumato.engines.values import Add, Choose, Column, Constant, Divide, Lookup, Missing, Multiply
 
 Row = dict[str, int | None]
@@ -37,11 +37,11 @@ def _sum(term: Any, rows: list[Row]) -> int:
             return sum(_value(value, row) is not None for row in rows)
         case Counted():
             return len(rows)
-        case Units():
+        case CountedUnits():
             return len(rows) - len(rows) // 3
     raise AssertionError(term)
 
 
 @pytest.fixture(scope="session")
-def exact_sums() -> Callable[[Plan, list[Row]], list[int]]:
+def exact_sums() -> Callable[[QuestionPlan, list[Row]], list[int]]:
     return lambda plan, rows: [_sum(each.of.term, rows) for each in plan.measured]

@@ -35,30 +35,30 @@ def test_the_step_follows_from_the_bounds(low: float, high: float, step: float) 
 
 def test_whole_numbers_are_exact_on_the_default_grid() -> None:
     for value in (1, 17, 4999, 5000):
-        stored = sf.between(0, 5000, missing=value).stored("x")
+        stored = sf.between(0, 5000, missing=value).make_stored_column("x")
         assert stored.missing * sf.between(0, 5000).step == value
 
 
 def test_what_is_stored_and_what_it_stands_for() -> None:
     grid = sf.between(-1, 3, step=0.5, missing=0)
-    assert grid.stored("x") == preparation.Grid("x", -2, 6, -1, 0)
-    assert grid.domain() == Numbers(-2, 6, Fraction(1, 2), rounded=False)
-    assert sf.between(0, 1).domain().rounded
+    assert grid.make_stored_column("x") == preparation.StoredGrid("x", -2, 6, -1, 0)
+    assert grid.domain == Numbers(-2, 6, Fraction(1, 2), rounded=False)
+    assert sf.between(0, 1).domain.rounded
     ward = sf.one_of("A", "B", missing="B")
-    assert ward.stored("w") == preparation.Codes("w", ("A", "B"), 1)
-    assert ward.domain() == Listed(("A", "B"))
-    assert sf.one_of(1, 2).stored("n") == preparation.Codes("n", (1.0, 2.0))
-    assert sf.text().stored("t") == preparation.Texts("t")
-    assert sf.text().domain() == FreeTexts()
+    assert ward.make_stored_column("w") == preparation.StoredCodes("w", ("A", "B"), 1)
+    assert ward.domain == Listed(("A", "B"))
+    assert sf.one_of(1, 2).make_stored_column("n") == preparation.StoredCodes("n", (1.0, 2.0))
+    assert sf.text().make_stored_column("t") == preparation.StoredText("t")
+    assert sf.text().domain == FreeTexts()
 
 
 def test_dates_are_days_and_moments_seconds() -> None:
     day = sf.between(date(1970, 1, 2), date(1970, 1, 31), missing=date(1970, 1, 3))
-    assert day.stored("d") == preparation.Moments("d", 1, 30, False, 2)
-    assert day.domain() == Periods(1, 30, "day")
+    assert day.make_stored_column("d") == preparation.StoredTime("d", 1, 30, False, 2)
+    assert day.domain == Periods(1, 30, "day")
     moment = sf.between(datetime(1969, 12, 31, 23, 59, 59, 999), datetime(1970, 1, 1, 1))
-    assert moment.stored("m") == preparation.Moments("m", -1, 3600, True)
-    assert moment.domain() == Periods(-1, 3600, "second")
+    assert moment.make_stored_column("m") == preparation.StoredTime("m", -1, 3600, True)
+    assert moment.domain == Periods(-1, 3600, "second")
 
 
 def test_moments_with_a_zone_are_those_in_utc() -> None:
@@ -78,8 +78,8 @@ def test_moments_with_a_zone_are_those_in_utc() -> None:
     ],
 )
 def test_keys_are_shown_as_declared(promise: ListedColumn, shown: list[object]) -> None:
-    assert promise.domain().shown() == shown
-    assert [type(value) for value in promise.domain().shown()] == [type(value) for value in shown]
+    assert promise.domain.show_values() == shown
+    assert [type(value) for value in promise.domain.show_values()] == [type(value) for value in shown]
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ def test_bad_declarations_are_refused(declare: object, code: str) -> None:
 
 def test_the_last_date_there_is_can_be_a_bound() -> None:
     promise = sf.between(date(1, 1, 1), date.max)
-    assert promise.domain() == Periods(-719162, 2932896)
+    assert promise.domain == Periods(-719162, 2932896)

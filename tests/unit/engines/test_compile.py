@@ -10,24 +10,23 @@ import pytest
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.dialect import DuckDB
 from sfumato.engines.program import (
+    CellHistogram,
+    CellHistograms,
+    CellKey,
+    CellSums,
     Counted,
-    Key,
-    Keyed,
-    People,
+    CountedUnits,
+    KeyedSums,
     Present,
-    Program,
-    Tallies,
-    Tally,
     Total,
-    Units,
+    UnitFigures,
 )
-from sfumato.engines.rows import ALL, Bounded, Joined, PerUnit, Scan, Sizes, Smallest
+from sfumato.engines.rows import ALL, Bounded, Joined, PerUnit, Scan, Smallest, UnitSizes
 from sfumato.engines.values import (
     Add,
     Among,
     AtLeast,
     AtMost,
-    Block,
     Calendar,
     Choose,
     Column,
@@ -48,6 +47,7 @@ from sfumato.engines.values import (
     Same,
     Some,
     Spelled,
+    UnitBlock,
 )
 
 NAME = "cost; DROP TABLE rows"
@@ -63,7 +63,7 @@ VISITS = Scan("visits")
 
 
 def compiled(where=ALL, keys=(), terms=COUNT, rows=VISITS) -> str:
-    return compile_program(Program(rows, where, keys, terms), LAYOUTS, DuckDB())
+    return compile_program(CellSums(rows, where, keys, terms), LAYOUTS, DuckDB())
 
 
 def test_a_count():
@@ -74,7 +74,7 @@ def test_a_count():
 
 
 def test_a_group_by_stored_columns():
-    sql = compiled(AtLeast(COST, 3), (Key(WARD, 4), Key(NOTE, 9)), (Total(Add(COST, Constant(-2))),))
+    sql = compiled(AtLeast(COST, 3), (CellKey(WARD, 4), CellKey(NOTE, 9)), (Total(Add(COST, Constant(-2))),))
     assert sql == (
         "SELECT ((CAST(0 AS BIGINT) * 4 + r0_n2) * 9 + r0_n1), "
         "CAST(COALESCE(sum(r0_n0), 0) + CAST(-2 AS HUGEINT) * count(r0_n0) AS HUGEINT) "
@@ -84,13 +84,13 @@ def test_a_group_by_stored_columns():
 
 
 def test_a_group_by_a_shifted_column():
-    assert compiled(keys=(Key(Add(WARD, Constant(1)), 4),)).endswith(
+    assert compiled(keys=(CellKey(Add(WARD, Constant(1)), 4),)).endswith(
         "WHERE (true) AND (r0_n0 BETWEEN -1 AND 2) GROUP BY r0_n0"
     )
 
 
 def test_a_group_by_something_computed():
-    assert compiled(keys=(Key(Multiply(WARD, Constant(2)), 4),)).endswith(
+    assert compiled(keys=(CellKey(Multiply(WARD, Constant(2)), 4),)).endswith(
         "WHERE (true) AND ((CAST(r0_n0 AS HUGEINT) * CAST(2 AS HUGEINT)) BETWEEN 0 AND 3) GROUP BY 1"
     )
 
@@ -114,7 +114,7 @@ def test_a_group_by_something_computed():
 def test_what_fits_is_computed_in_64_bits(value, sql):
     """Of WARD nothing is known here."""
     layouts = {"visits": replace(LAYOUTS["visits"], reaches={NAME: 2**30})}
-    program = Program(Scan("visits"), ALL, (), (Smallest(value),))
+    program = CellSums(Scan("visits"), ALL, (), (Smallest(value),))
     assert f"min({sql})" in compile_program(program, layouts, DuckDB())
 
 
@@ -122,7 +122,7 @@ def test_a_count_of_rows_is_not_the_column_of_that_name():
     """So a bound of the one says nothing of the other."""
     layouts = {"visits": replace(LAYOUTS["visits"], reaches={"rows": 1})}
     rows = Column(0, "rows")
-    program = Program(Sizes("visits", 0), ALL, (), (Total(Multiply(rows, rows)),))
+    program = CellSums(UnitSizes("visits", 0), ALL, (), (Total(Multiply(rows, rows)),))
     assert "BIGINT) *" not in compile_program(program, layouts, DuckDB())
 
 
@@ -130,7 +130,7 @@ def test_a_count_of_rows_is_not_the_column_of_that_name():
     ("program", "sql"),
     [
         (
-            Tally(Scan("visits"), ALL, (Key(WARD, 4),), COST, 10),
+            CellHistogram(Scan("visits"), ALL, (CellKey(WARD, 4),), COST, 10),
             (
                 "SELECT CAST((CAST(0 AS BIGINT) * 4 + r0_n1) * 10 + r0_n0 AS USMALLINT) "
                 "FROM (SELECT unit, place, c0 AS r0_n0, c1 AS r0_n1 FROM snapshot0.rows) AS source0 "
@@ -138,7 +138,7 @@ def test_a_count_of_rows_is_not_the_column_of_that_name():
             ),
         ),
         (
-            Tallies(Scan("visits"), ALL, (Key(WARD, 4),), (COST, WARD), 10),
+            CellHistograms(Scan("visits"), ALL, (CellKey(WARD, 4),), (COST, WARD), 10),
             (
                 "SELECT place, count(*) FROM (SELECT unnest([CASE WHEN r0_n0 BETWEEN 0 AND 9 THEN "
                 "CAST(((CAST(0 AS BIGINT) * 4 + r0_n1) * 2 + 0) * 10 + r0_n0 AS BIGINT) END, "
@@ -149,7 +149,7 @@ def test_a_count_of_rows_is_not_the_column_of_that_name():
             ),
         ),
         (
-            Keyed(Scan("visits"), ALL, (NOTE,), (Counted(),)),
+            KeyedSums(Scan("visits"), ALL, (NOTE,), (Counted(),)),
             (
                 "SELECT r0_n0, CAST(count(DISTINCT unit) AS HUGEINT), CAST(count(*) AS HUGEINT) "
                 "FROM (SELECT unit, place, c2 AS r0_n0 FROM snapshot0.rows) AS source0 "
@@ -157,7 +157,7 @@ def test_a_count_of_rows_is_not_the_column_of_that_name():
             ),
         ),
         (
-            People(Scan("visits"), ALL, (Smallest(COST),)),
+            UnitFigures(Scan("visits"), ALL, (Smallest(COST),)),
             (
                 "SELECT CAST(min(r0_n0) AS HUGEINT) "
                 "FROM (SELECT unit, place, c0 AS r0_n0 FROM snapshot0.rows) AS source0 "
@@ -173,7 +173,7 @@ def test_other_programs(program, sql):
 @pytest.mark.parametrize(
     ("rows", "sql"),
     [
-        (Sizes("visits"), "SELECT unit, least(rows, 1048576) AS r0_n0 FROM snapshot0.units"),
+        (UnitSizes("visits"), "SELECT unit, least(rows, 1048576) AS r0_n0 FROM snapshot0.units"),
         (
             Joined(Scan("visits"), Scan("wards", 1), ((WARD, Column(1, "ward")),), optional=True),
             (
@@ -211,7 +211,9 @@ def test_other_programs(program, sql):
 )
 def test_where_rows_come_from(rows, sql):
     names = " ".join(
-        compiled(rows=rows, terms=(Total(Column(0, "rows")),) if rows == Sizes("visits") else COUNT).split()
+        compiled(
+            rows=rows, terms=(Total(Column(0, "rows")),) if rows == UnitSizes("visits") else COUNT
+        ).split()
     )
     assert _numbered(sql) in _numbered(names)
 
@@ -223,7 +225,7 @@ def _numbered(sql: str) -> str:
 
 
 def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at():
-    placed = compiled(rows=Bounded(Scan("visits"), ALL, (WARD,), 2, 3), keys=(Key(WARD, 4),))
+    placed = compiled(rows=Bounded(Scan("visits"), ALL, (WARD,), 2, 3), keys=(CellKey(WARD, 4),))
     assert "row_number() OVER (PARTITION BY unit, r0_n0 ORDER BY place) AS nth_row" in placed
     assert "dense_rank() OVER (PARTITION BY unit ORDER BY first_row, r0_n0 NULLS LAST) AS nth_cell" in placed
     assert "WHERE nth_row <= 3" in placed
@@ -259,7 +261,7 @@ def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at()
         ),
         (Calendar(COST, "weekday"), "isodow(DATE '1970-01-01' + CAST(r0_n0 AS INTEGER))"),
         (Length(NOTE), "length(r0_n0)"),
-        (Block(0, 50), "((CAST(r0_n0 AS BIGINT) * 50) >> 16)"),
+        (UnitBlock(0, 50), "((CAST(r0_n0 AS BIGINT) * 50) >> 16)"),
     ],
 )
 def test_values(value, sql):
@@ -303,7 +305,7 @@ def test_predicates(predicate, sql):
 
 
 def test_units_are_counted_once():
-    assert "CAST(count(DISTINCT unit) AS HUGEINT)" in compiled(terms=(Units(),))
+    assert "CAST(count(DISTINCT unit) AS HUGEINT)" in compiled(terms=(CountedUnits(),))
 
 
 @pytest.mark.parametrize(
@@ -324,8 +326,8 @@ def test_what_could_overflow_is_refused(value):
         {"terms": (Total(Add(COST, Constant("0"))),)},
         {"terms": (Total(Lookup(WARD, ("0",))),)},
         {"terms": (Total(Calendar(COST, "year(now()) --")),)},
-        {"terms": (Total(Block(0, "2")),)},
-        {"keys": (Key(WARD, "4) OR (true"),)},
+        {"terms": (Total(UnitBlock(0, "2")),)},
+        {"keys": (CellKey(WARD, "4) OR (true"),)},
         {"rows": Bounded(Scan("visits"), ALL, (), 1, "1) OR (true")},
         {"rows": Bounded(Scan("visits"), ALL, (WARD,), "1) OR (true", 1)},
     ],

@@ -9,7 +9,7 @@ import pytest
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.dialect import DuckDB
 from sfumato.engines.postgres.dialect import PostgreSQL
-from sfumato.engines.program import Counted, Key, Present, Program, Total, Units
+from sfumato.engines.program import CellKey, CellSums, Counted, CountedUnits, Present, Total
 from sfumato.engines.rows import ALL, Bounded, PerUnit, Scan
 from sfumato.engines.spark.dialect import Spark
 from sfumato.engines.values import (
@@ -38,7 +38,7 @@ COUNT = (Counted(),)
 
 
 def compiled(where: Any = ALL, keys: Any = (), terms: Any = COUNT, dialect: Any = None) -> str:
-    program = Program(Scan("visits-1"), where, keys, terms)
+    program = CellSums(Scan("visits-1"), where, keys, terms)
     return compile_program(program, {"visits-1": LAYOUT}, dialect or DuckDB())
 
 
@@ -66,7 +66,7 @@ def test_conditions_are_the_same_everywhere(predicate, sql, dialect):
     ("term", "duckdb", "postgres", "spark"),
     [
         (
-            Units(),
+            CountedUnits(),
             "CAST(count(DISTINCT unit) AS HUGEINT)",
             "CAST(count(DISTINCT unit) AS NUMERIC)",
             "CAST(count(DISTINCT unit) AS DECIMAL(38, 0))",
@@ -112,7 +112,7 @@ def test_each_engine_has_its_own_words_for_some(term, duckdb, postgres, spark):
 def test_only_stored_columns_are_summed_in_parts():
     """What is computed may have more than 64 bits."""
     per_unit = PerUnit(Scan("visits-1"), ALL, (), (Total(COST),), 1)
-    program = Program(per_unit, ALL, (), (Total(Column(1, "f0")),))
+    program = CellSums(per_unit, ALL, (), (Total(Column(1, "f0")),))
     sql = compile_program(program, {"visits-1": LAYOUT}, Spark())
     assert "COALESCE(sum(CAST(r1_f0 AS DECIMAL(38, 0))), 0)" in sql
     assert "shiftright(CAST(r0_n0 AS BIGINT), 42)" in sql
@@ -123,7 +123,7 @@ def test_only_stored_columns_are_summed_in_parts():
 )
 def test_no_more_limbs_are_summed_than_a_value_has(reach, shifts):
     """With 2^42 rows each of them still adds up to less than 2^63."""
-    sql = Spark().total("x", reach)
+    sql = Spark().write_total("x", reach)
     assert sql.count("sum(") == shifts + 1
     assert (f"shiftright(CAST(x AS BIGINT), {21 * shifts})" in sql) == bool(shifts)
 
@@ -147,6 +147,6 @@ def test_a_pattern_never_ends_within_an_escape(pattern, whole):
 def test_bounding_names_the_columns_it_keeps():
     rows = Bounded(Scan("visits-1"), ALL, (WARD,), 2, 3)
     sql = compile_program(
-        Program(rows, ALL, (Key(GRADE, 2),), (Counted(),)), {"visits-1": LAYOUT}, PostgreSQL()
+        CellSums(rows, ALL, (CellKey(GRADE, 2),), (Counted(),)), {"visits-1": LAYOUT}, PostgreSQL()
     )
     assert "*" not in sql.replace("count(*)", "").replace("* 2", "")

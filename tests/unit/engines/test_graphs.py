@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import Counted, Key, Program
+from sfumato.engines.program import CellKey, CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import DEGREE, GraphPreparation
 from sfumato.engines.values import Column
@@ -26,7 +26,7 @@ def degrees(folder: Path, source: Any, most: int | None = None, key: bytes = KEY
     """How many nodes the snapshot has of each degree."""
     engine = DuckDBEngine(folder / "snapshots")
     engine.prepare(source, GraphPreparation("a", "b", most, key), "g-1")
-    counts = engine.run(Program(Scan("g-1"), ALL, (Key(Column(0, DEGREE), 5000),), (Counted(),)))[0]
+    counts = engine.run(CellSums(Scan("g-1"), ALL, (CellKey(Column(0, DEGREE), 5000),), (Counted(),)))[0]
     return {degree: int(counts[degree]) for degree in np.flatnonzero(counts)}
 
 

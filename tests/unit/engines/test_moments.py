@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation
+from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid, StoredTime
 from sfumato.errors import UsageError
 
 WIDE = 10**12
-DAYS, SECONDS = Moments("x", -WIDE, WIDE, False), Moments("x", -WIDE, WIDE, True)
+DAYS, SECONDS = StoredTime("x", -WIDE, WIDE, False), StoredTime("x", -WIDE, WIDE, True)
 NAMES = pa.array([f"{i:03}" for i in range(100)])
 
 
@@ -24,7 +24,7 @@ def read(store):
     """What is stored of each value, in the order of the source. Whole days are read beside the seconds."""
 
     def read(source, column):
-        asked = (column, DAYS, Codes("place", tuple(NAMES.to_pylist())))
+        asked = (column, DAYS, StoredCodes("place", tuple(NAMES.to_pylist())))
         store.prepare(source, Preparation("who", 1, asked, b"k"), "t")
         found = store.read("SELECT c0, c1 FROM rows ORDER BY c2")
         if column is SECONDS:
@@ -167,17 +167,17 @@ def test_random_texts_agree_with_python(read):
 
 
 def test_they_are_clipped_and_missing_ones_replaced(read):
-    column = Moments("x", 5, 9, False, missing=6)
+    column = StoredTime("x", 5, 9, False, missing=6)
     days = pa.array([0, 5, 7, 9, 30, None, 2**31 - 1], pa.int32()).cast(pa.date32())
     assert read(pa.table(named(days)), column) == [5, 5, 7, 9, 9, 6, 6]
 
 
 def test_missing_numbers_and_codes_are_replaced_after_reading(read):
     values = pa.table(named(["1", "9", "x", None, "nan", "-5"]))
-    assert read(values, Grid("x", 0, 8, 0, missing=3)) == [1, 8, 3, 3, 3, 0]
-    assert read(values, Grid("x", 0, 8, 0)) == [1, 8, None, None, None, 0]
-    assert read(values, Codes("x", ("9", "1"), missing=0)) == [1, 0, 0, 0, 0, 0]
-    assert read(values, Codes("x", (1.0, 9.0), missing=1)) == [0, 1, 1, 1, 1, 1]
+    assert read(values, StoredGrid("x", 0, 8, 0, missing=3)) == [1, 8, 3, 3, 3, 0]
+    assert read(values, StoredGrid("x", 0, 8, 0)) == [1, 8, None, None, None, 0]
+    assert read(values, StoredCodes("x", ("9", "1"), missing=0)) == [1, 0, 0, 0, 0, 0]
+    assert read(values, StoredCodes("x", (1.0, 9.0), missing=1)) == [0, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("values", [[1], [1.5], [True], [dt.time(1)], [b"x"]])

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.engines.duckdb import prepare
-from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Texts
+from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid, StoredText, StoredTime
 
-COLUMNS = (Grid("cost", 0, 100, 0), Codes("ward", ("AAAA-ward", "BBBB-ward")))
+COLUMNS = (StoredGrid("cost", 0, 100, 0), StoredCodes("ward", ("AAAA-ward", "BBBB-ward")))
 PREPARATION = Preparation("who", 3, COLUMNS, b"\x01key")
 COUNT = "SELECT count(*), sum(c0) FROM rows"
 
@@ -64,17 +64,17 @@ def test_the_file_holds_codes_and_no_raw_value(store):
 @pytest.mark.parametrize(
     ("column", "stored"),
     [
-        (Grid("x", 0, 2**31 - 1, 0), "INTEGER"),
-        (Grid("x", -(2**31), 0, 0), "INTEGER"),
-        (Grid("x", 0, 2**31, 0), "BIGINT"),
-        (Grid("x", -(2**31) - 1, 0, 0), "BIGINT"),
-        (Codes("x", tuple(map(float, range(256)))), "UTINYINT"),
-        (Codes("x", tuple(map(float, range(257)))), "USMALLINT"),
-        (Codes("x", tuple(map(float, range(65_537)))), "UINTEGER"),
-        (Codes("x", ()), "UTINYINT"),
-        (Moments("x", 0, 20_000, False), "INTEGER"),
-        (Moments("x", 0, 2**32, True), "BIGINT"),
-        (Texts("x"), "VARCHAR"),
+        (StoredGrid("x", 0, 2**31 - 1, 0), "INTEGER"),
+        (StoredGrid("x", -(2**31), 0, 0), "INTEGER"),
+        (StoredGrid("x", 0, 2**31, 0), "BIGINT"),
+        (StoredGrid("x", -(2**31) - 1, 0, 0), "BIGINT"),
+        (StoredCodes("x", tuple(map(float, range(256)))), "UTINYINT"),
+        (StoredCodes("x", tuple(map(float, range(257)))), "USMALLINT"),
+        (StoredCodes("x", tuple(map(float, range(65_537)))), "UINTEGER"),
+        (StoredCodes("x", ()), "UTINYINT"),
+        (StoredTime("x", 0, 20_000, False), "INTEGER"),
+        (StoredTime("x", 0, 2**32, True), "BIGINT"),
+        (StoredText("x"), "VARCHAR"),
     ],
 )
 def test_types_come_from_the_declaration(store, column, stored):

@@ -15,9 +15,18 @@ import pytest
 
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.duckdb.run import SNAPSHOTS, _dense
-from sfumato.engines.program import Counted, Found, Key, Keyed, People, Program, Tally, Total
+from sfumato.engines.program import (
+    CellHistogram,
+    CellKey,
+    CellSums,
+    Counted,
+    KeyedSums,
+    SumsByKey,
+    Total,
+    UnitFigures,
+)
 from sfumato.engines.rows import ALL, Largest, Scan
-from sfumato.engines.snapshot import Grid, Preparation
+from sfumato.engines.snapshot import Preparation, StoredGrid
 from sfumato.engines.values import Add, AtLeast, Column, Constant
 
 PATIENCE = 20
@@ -28,13 +37,15 @@ X = Column(0, "x")
 def engine(tmp_path_factory):
     engine = DuckDBEngine(tmp_path_factory.mktemp("lab"))
     engine.prepare(
-        pa.table({"x": np.arange(1_000_000) % 1000}), Preparation(None, 1, (Grid("x", 0, 999, 0),), b"k"), "t"
+        pa.table({"x": np.arange(1_000_000) % 1000}),
+        Preparation(None, 1, (StoredGrid("x", 0, 999, 0),), b"k"),
+        "t",
     )
     return engine
 
 
-def above(value: int) -> Program:
-    return Program(Scan("t"), AtLeast(X, value), (), (Counted(), Total(X)))
+def above(value: int) -> CellSums:
+    return CellSums(Scan("t"), AtLeast(X, value), (), (Counted(), Total(X)))
 
 
 def expected(value: int) -> list[list[int]]:
@@ -106,10 +117,10 @@ def test_a_child_ends_as_any_program_does(tmp_path, engine):
     script = f"""
 import os, sys, pathlib, signal
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.program import Counted, Program
+from sfumato.engines.program import Counted, CellSums
 from sfumato.engines.rows import ALL, Scan
 engine = DuckDBEngine(pathlib.Path({str(engine.folder)!r}))
-count = Program(Scan("t"), ALL, (), (Counted(),))
+count = CellSums(Scan("t"), ALL, (), (Counted(),))
 assert engine.run(count).tolist() == [[1_000_000]]
 child = os.fork()
 if child == 0:
@@ -127,7 +138,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_an_erased_file_is_not_answered_from_memory(tmp_path):
     mine, another = DuckDBEngine(tmp_path), DuckDBEngine(tmp_path)
-    mine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (Grid("x", 0, 9, 0),), b"k"), "t")
+    mine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
     assert mine.run(above(0)).tolist() == [[1], [1]]
     assert in_child(lambda: another.erase("t") is None) == 0
     with pytest.raises(FileNotFoundError):
@@ -136,7 +147,9 @@ def test_an_erased_file_is_not_answered_from_memory(tmp_path):
 
 def test_a_damaged_snapshot_raises(tmp_path):
     engine = DuckDBEngine(tmp_path)
-    engine.prepare(pa.table({"x": list(range(10))}), Preparation(None, 1, (Grid("x", 0, 9, 0),), b"k"), "t")
+    engine.prepare(
+        pa.table({"x": list(range(10))}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), "t"
+    )
     file = tmp_path / "t.duckdb"
     file.write_bytes(file.read_bytes()[:5000] + bytes(400_000))
     with pytest.raises(duckdb.Error):
@@ -145,8 +158,8 @@ def test_a_damaged_snapshot_raises(tmp_path):
 
 def test_every_cell_is_present(tmp_path):
     engine = DuckDBEngine(tmp_path)
-    engine.prepare(pa.table({"x": [2, 2, 5]}), Preparation(None, 1, (Grid("x", 0, 9, 0),), b"k"), "t")
-    answer = engine.run(Program(Scan("t"), ALL, (Key(X, 4), Key(X, 4)), (Counted(),)))
+    engine.prepare(pa.table({"x": [2, 2, 5]}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
+    answer = engine.run(CellSums(Scan("t"), ALL, (CellKey(X, 4), CellKey(X, 4)), (Counted(),)))
     assert answer.shape == (1, 16)
     assert answer.dtype == np.int64
     assert np.flatnonzero(answer[0]).tolist() == [10]
@@ -156,31 +169,31 @@ def test_every_cell_is_present(tmp_path):
 def small(tmp_path):
     engine = DuckDBEngine(tmp_path)
     source = pa.table({"who": [1, 1, 2, 3, 3, None], "x": [2, 2, 5, None, 7, 1]})
-    engine.prepare(source, Preparation("who", 2, (Grid("x", 0, 9, 0),), b"k"), "t")
+    engine.prepare(source, Preparation("who", 2, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
     return engine
 
 
 def test_a_tally_is_sorted_and_holds_what_occurs(small):
-    tally = small.run(Tally(Scan("t"), ALL, (Key(Constant(1), 2),), X, 6))
+    tally = small.run(CellHistogram(Scan("t"), ALL, (CellKey(Constant(1), 2),), X, 6))
     assert tally.places.tolist() == [8, 8, 11]
     assert tally.triplets().tolist() == [[1, 1], [2, 5], [2, 1]]
-    assert small.run(Tally(Scan("t"), AtLeast(X, 9), (), X, 6)).triplets().tolist() == [[], [], []]
+    assert small.run(CellHistogram(Scan("t"), AtLeast(X, 9), (), X, 6)).triplets().tolist() == [[], [], []]
 
 
 def test_keys_that_occur_have_their_units_and_sums(small):
-    found = small.run(Keyed(Scan("t"), ALL, (X, Add(X, Constant(1))), (Counted(), Total(X))))
-    assert isinstance(found, Found)
+    found = small.run(KeyedSums(Scan("t"), ALL, (X, Add(X, Constant(1))), (Counted(), Total(X))))
+    assert isinstance(found, SumsByKey)
     assert {type(part) for key in found.keys for part in key} == {int}
     rows = zip(found.keys, found.units.tolist(), *found.sums.tolist(), strict=True)
     assert sorted(rows) == [((2, 3), 1, 2, 4), ((5, 6), 1, 1, 5), ((7, 8), 1, 1, 7)]
-    nothing = small.run(Keyed(Scan("t"), AtLeast(X, 9), (X,), (Counted(),)))
+    nothing = small.run(KeyedSums(Scan("t"), AtLeast(X, 9), (X,), (Counted(),)))
     assert (nothing.keys, nothing.units.tolist(), nothing.sums.tolist()) == ([], [], [[]])
 
 
 def test_figures_of_people_have_a_column_for_each(small):
-    answer = small.run(People(Scan("t"), ALL, (Counted(), Total(X))))
+    answer = small.run(UnitFigures(Scan("t"), ALL, (Counted(), Total(X))))
     assert sorted(zip(*answer.tolist(), strict=True)) == [(1, 5), (2, 4), (2, 7)]
-    largest = small.run(People(Scan("t"), AtLeast(X, 0), (Largest(X),)))
+    largest = small.run(UnitFigures(Scan("t"), AtLeast(X, 0), (Largest(X),)))
     assert sorted(largest.tolist()[0]) == [2, 5, 7]
 
 

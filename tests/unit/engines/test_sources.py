@@ -16,10 +16,10 @@ import pyarrow.parquet
 import pytest
 
 from sfumato.engines.duckdb import sources
-from sfumato.engines.snapshot import Codes, Grid, Preparation
+from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
 from sfumato.errors import UsageError
 
-COLUMNS = (Grid("cost", 0, 100, 0), Codes("ward", ("A", "B,b", 'C"c', "D\nd", "")))
+COLUMNS = (StoredGrid("cost", 0, 100, 0), StoredCodes("ward", ("A", "B,b", 'C"c', "D\nd", "")))
 PREPARATION = Preparation("who", 5, COLUMNS, b"key")
 
 
@@ -315,7 +315,7 @@ def test_texts_that_look_like_other_things_stay_texts(store, tmp_path):
         + "".join(f"{i},{code}\n" for i, code in enumerate(["007", "7", "1e3", "NULL", "NaN", "true"]))
     )
     listed = ("007", "7", "1e3", "NULL", "NaN", "true")
-    store.prepare(path, Preparation("who", 1, (Codes("code", listed),), b"k"), "t")
+    store.prepare(path, Preparation("who", 1, (StoredCodes("code", listed),), b"k"), "t")
     assert store.read("SELECT c0 FROM rows ORDER BY c0") == [(i,) for i in range(6)]
 
 
@@ -347,7 +347,7 @@ def test_texts_that_look_like_other_things_stay_texts(store, tmp_path):
 )
 def test_ids_of_any_type_tell_units_apart(store, ids):
     table = pa.table({"who": pa.chunked_array([ids, ids]), "cost": [1, 2, 4, 8, 16, 32]})
-    store.prepare(table, Preparation("who", 1, (Grid("cost", 0, 100, 0),), b"key"), "t")
+    store.prepare(table, Preparation("who", 1, (StoredGrid("cost", 0, 100, 0),), b"key"), "t")
     assert store.read("SELECT count(*) FROM rows") == [(2,)]
 
 

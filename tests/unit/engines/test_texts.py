@@ -22,10 +22,17 @@ import pytest
 
 from sfumato.engines.duckdb import prepare
 from sfumato.engines.duckdb.connection import open_writer
-from sfumato.engines.duckdb.texts import text
-from sfumato.engines.snapshot import Codes, Grid, Moments, Preparation, Stored, Texts
+from sfumato.engines.duckdb.texts import write_object
+from sfumato.engines.snapshot import (
+    Preparation,
+    StoredCodes,
+    StoredColumn,
+    StoredGrid,
+    StoredText,
+    StoredTime,
+)
 
-NUMBER = Grid("x", -(2**40), 2**40, -10)
+NUMBER = StoredGrid("x", -(2**40), 2**40, -10)
 PARIS = dt.timezone(dt.timedelta(hours=1))
 FLOATS = [0.1, 1.5, 1e-7, 1e-310, 5e-324, 123456.789, -0.0, 3.0, 2.0**53 - 1, 0.30000000000000004]
 FAR = [1e22, 1e36, 2.0**120, 1e37, -1e37, 9.99e36, 1e40, -1e300, 1.25e15 + 0.5, math.inf, -math.inf]
@@ -78,13 +85,13 @@ def frame(series: pd.Series) -> pd.DataFrame:
     return pd.DataFrame({"who": series, "x": series})
 
 
-def columns_for(dtype: str) -> list[Stored]:
+def columns_for(dtype: str) -> list[StoredColumn]:
     """The ways in which the type's values can be declared."""
-    listed = Codes("x", ("2020-01-01", "2020-01-01 00:00:00", "01:02:03", "a"))
+    listed = StoredCodes("x", ("2020-01-01", "2020-01-01 00:00:00", "01:02:03", "a"))
     if "date" in dtype:
-        return [listed, Texts("x"), Moments("x", -(10**12), 10**12, True)]
+        return [listed, StoredText("x"), StoredTime("x", -(10**12), 10**12, True)]
     wordy = "time" in dtype or "binary" in dtype
-    return [listed if wordy else NUMBER, Texts("x")]
+    return [listed if wordy else NUMBER, StoredText("x")]
 
 
 def changed(series: pd.Series):
@@ -117,7 +124,7 @@ def test_a_pandas_column_reads_the_same_after_one_odd_value(read, dtype):
 
 def test_a_flag_is_the_same_word_beside_a_missing_one(read):
     """As pandas reads a CSV whose last field is empty."""
-    flags = Codes("x", ("true", "false"))
+    flags = StoredCodes("x", ("true", "false"))
     whole = pd.DataFrame({"who": [1, 2, 3], "x": pd.Series([True, False, None], dtype=object)})
     assert read(whole, flags) == [("1", 0), ("2", 1), ("3", None)]
     assert read(pd.DataFrame({"who": [1, 2], "x": [True, False]}), flags) == [("1", 0), ("2", 1)]
@@ -130,7 +137,7 @@ def test_numbers_read_the_same_from_every_source(read, tmp_path, values):
     table = pa.table({"who": range(len(values)), "x": array})
     pq.write_table(table, tmp_path / "t.parquet")
     objects = pd.DataFrame({"who": range(len(values)), "x": pd.Series(array.to_pylist(), dtype=object)})
-    for column in (NUMBER, Codes("x", tuple(text(value) for value in array.to_pylist()))):
+    for column in (NUMBER, StoredCodes("x", tuple(write_object(value) for value in array.to_pylist()))):
         expected = read(table, column)
         assert all(stored is not None for _, stored in expected)
         for source in (tmp_path / "t.parquet", table.to_pandas(), objects, pl.from_arrow(table)):
@@ -162,10 +169,12 @@ def test_doubles_have_the_text_that_duckdb_gives_them(read):
     values += [draw.choice([-1, 1]) * 10 ** draw.uniform(-8, 38) for _ in range(20_000)]
     values += [draw.randint(-(10**6), 10**6) / 10 ** draw.randint(0, 8) for _ in range(20_000)]
     values = [value for value in values if not math.isnan(value)]
-    listed = Codes("x", tuple(dict.fromkeys(map(text, values))))
+    listed = StoredCodes("x", tuple(dict.fromkeys(map(write_object, values))))
     stored = read(pa.table({"who": range(len(values)), "x": values}), listed)
     codes = {word: code for code, word in enumerate(listed.values)}
-    assert {int(who): code for who, code in stored} == {i: codes[text(x)] for i, x in enumerate(values)}
+    assert {int(who): code for who, code in stored} == {
+        i: codes[write_object(x)] for i, x in enumerate(values)
+    }
 
 
 @pytest.mark.parametrize(
@@ -191,10 +200,10 @@ def test_doubles_have_the_text_that_duckdb_gives_them(read):
     ],
 )
 def test_texts_of_objects(value, expected):
-    assert text(value) == expected
+    assert write_object(value) == expected
 
 
 @pytest.mark.parametrize("value", [[1], 1j, dt.timedelta(1), np.longdouble(1), dt.time(1, tzinfo=PARIS)])
 def test_other_objects_have_no_text(value):
     with pytest.raises(TypeError):
-        text(value)
+        write_object(value)

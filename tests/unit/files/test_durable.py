@@ -17,7 +17,10 @@ import pytest
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.files.durable import create_private_file, replace_file, replace_json
-from sfumato.ledger import SqliteLedger, backup, place
+from sfumato.ledger import SqliteLedger
+from sfumato.ledger.location import write_note
+from sfumato.ledger.postgres.address import PostgresAddress
+from sfumato.ledger.sqlite.backup import back_up_ledger, restore_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,8 +88,8 @@ def test_the_files_of_a_lab_are_durable(disk: Disk, tmp_path: Path) -> None:
 
 
 def test_the_address_of_a_ledger_is_durable_and_private(disk: Disk, tmp_path: Path) -> None:
-    location = place.Place("postgresql://user:secret@host/database", "sfumato_ledger")
-    place._note(tmp_path, location, "identity")
+    address = PostgresAddress("postgresql://user:secret@host/database", "sfumato_ledger")
+    write_note(tmp_path, address, "identity")
     disk.require_durable(tmp_path / "ledger.json")
     assert stat.S_IMODE((tmp_path / "ledger.json").stat().st_mode) == 0o600
 
@@ -116,9 +119,9 @@ def test_a_restored_ledger_is_durable(disk: Disk, tmp_path: Path) -> None:
     path, copy = tmp_path / "ledger.sqlite", tmp_path / "copy.sqlite"
     with closing(SqliteLedger.create(path)) as ledger:
         ledger.open_account("population:patient_id", sf.Budget(1))
-        backup.backup(ledger, copy)
+        back_up_ledger(ledger, copy)
     disk.calls.clear()
-    backup.restore(path, copy)
+    restore_ledger(path, copy)
     disk.require_durable(path)
 
 
@@ -128,7 +131,7 @@ def test_only_this_room_syncs_files() -> None:
     found = {
         file.relative_to(SOURCE).as_posix() for file in SOURCE.rglob("*.py") if calls.search(file.read_text())
     }
-    assert found - {"ledger/backup.py"} == {"files/durable.py"}
+    assert found - {"ledger/sqlite/backup.py"} == {"files/durable.py"}
 
 
 # ---- what each writer promises -----------------------------------------------------------------------------

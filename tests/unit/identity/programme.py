@@ -150,7 +150,9 @@ ASKED: dict[str, Callable[[Any], Any]] = {
 
 def requests(lab: sf.Lab) -> list[str]:
     """The request of every charge of a lab, in order."""
-    return [json.loads(entry.body)["request"] for entry in lab.ledger.entries() if entry.kind == "charge"]
+    return [
+        json.loads(entry.body)["request"] for entry in lab.ledger.read_entries() if entry.kind == "charge"
+    ]
 
 
 def ask_all(lab: sf.Lab) -> dict[str, str]:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.curator.plan.plan import ResolvedQuestion, priced
+from sfumato.curator.plan.plan import price_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.privacy.account import price
 from sfumato.privacy.canonical import canonical_json, tagged
@@ -41,7 +42,7 @@ def identities() -> list[str]:
                 continue
             if resolved.quantiles and not isinstance(spend, PureSpend):
                 continue
-            plan = priced(resolved, spend)
+            plan = price_question(resolved, spend)
             cost = price(plan.event).to_dict()
             paid = hashlib.sha256(canonical_json(cost).encode()).hexdigest()[:16]
             lines.append(f"{plan.request} {paid} {name}: {' '.join(sql.split())}")

@@ -29,7 +29,7 @@ def test_a_price_for_a_snapshot_that_is_gone_is_not_charged(lab: sf.Lab) -> None
     plan = query.quote(epsilon=1).plan
     lab.advance("t", SOURCE)
     with pytest.raises(PolicyError, match="SF-C135"):
-        query._desk.pay(plan, "late")
+        query._payer.pay(plan, "late")
     assert lab.budget.to_dict()["population:t"]["left_epsilon"] == 10
     assert query.release(epsilon=1).receipt.entry > 0
 

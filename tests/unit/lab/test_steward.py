@@ -56,7 +56,7 @@ def test_of_a_public_table_rows_and_multiplicities_are_kept(lab: sf.Lab) -> None
         assert found.is_public
         assert found.public_rows == 5
         assert found.multiplicity == {"z": 2, "k": 3, "x": 1}
-        assert not found.constant("z")
+        assert not found.is_constant("z")
 
 
 def test_a_public_table_has_no_budget_and_no_population(lab: sf.Lab) -> None:
@@ -66,7 +66,7 @@ def test_a_public_table_has_no_budget_and_no_population(lab: sf.Lab) -> None:
     assert snapshots(lab) == set()
     lab.register("r", source, unit=sf.PUBLIC)
     assert lab.populations() == ()
-    assert lab.ledger.accounts() == ()
+    assert lab.ledger.list_accounts() == ()
     refused("SF-C131", lambda: lab.advance("r", source, max_rows=2))
     lab.advance("r", pa.concat_tables([source, source]))
     assert lab.table("r").public_rows == 2
@@ -87,7 +87,7 @@ def test_under_replace_one_the_number_of_rows_is_said_and_checked(lab: sf.Lab) -
         lab.register("visits", VISITS, rows=rows, **said)  # type: ignore[arg-type]
 
     wrong = refused("SF-C133", lambda: register(5))
-    assert (wrong.facts["said"], wrong.facts["found"]) == ("5", "4")
+    assert (wrong.facts["declared"], wrong.facts["found"]) == ("5", "4")
     assert snapshots(lab) == set()
     refused("SF-C126", lambda: register(None))
     refused("SF-C126", lambda: register(4, unit=UNIT))
@@ -131,7 +131,7 @@ def test_the_next_snapshot_may_have_other_promises(visits: sf.Lab) -> None:
     visits.advance("visits", VISITS, columns={"x": sf.between(0, 3, constant=True)}, max_rows=3)
     table = visits.table("visits")
     assert list(table.columns) == ["x"]
-    assert table.constant("x")
+    assert table.is_constant("x")
     assert table.unit == sf.Unit("who", max_rows=3)
     refused("SF-N102", lambda: visits.advance("visits", VISITS, max_rows=0))
     refused("SF-Q106", lambda: visits.advance("other", VISITS), PolicyError)
@@ -174,7 +174,11 @@ def killed_at(lab: sf.Lab, owner: object, method: str, act: object) -> None:
 
 @pytest.mark.parametrize(
     ("method", "snapshot", "lying"),
-    [("begin", 1, {"visits-1"}), ("add", 1, {"visits-1", "visits-2"}), ("erased", 2, {"visits-2"})],
+    [
+        ("begin_snapshot", 1, {"visits-1"}),
+        ("add_table", 1, {"visits-1", "visits-2"}),
+        ("forget_snapshot", 2, {"visits-2"}),
+    ],
 )
 def test_an_interrupted_advance_is_one_or_none(
     visits: sf.Lab, method: str, snapshot: int, lying: set[str]
@@ -207,8 +211,8 @@ def test_tables_survive_the_file(tmp_path: Path) -> None:
     ]
     catalog = Catalog(tmp_path / "catalog.json")
     for table in tables:
-        catalog.add(table)
-    assert Catalog(tmp_path / "catalog.json").tables() == {table.name: table for table in tables}
+        catalog.add_table(table)
+    assert Catalog(tmp_path / "catalog.json").tables == {table.name: table for table in tables}
     contents = catalog.contents
     assert contents.relations == {"who": Neighbours.ADD_REMOVE, "b": Neighbours.REPLACE_ONE}
     assert CatalogContents.from_dict(json.loads(json.dumps(contents.to_dict()))) == contents
@@ -226,7 +230,7 @@ def test_a_catalog_of_another_version_says_so(visits: sf.Lab) -> None:
 
 def test_columns_are_constant_where_promised_or_where_a_unit_has_one_row() -> None:
     table = Table("t", UNIT, {"x": sf.text(constant=True), "y": sf.text()})
-    assert (table.constant("x"), table.constant("y")) == (True, False)
-    assert table.preparation(b"k").constant == ("x",)
-    assert replace(table, protects=sf.ROW).constant("y")
-    assert table.domain("x") == sf.text().domain()
+    assert (table.is_constant("x"), table.is_constant("y")) == (True, False)
+    assert table.make_preparation(b"k").constant == ("x",)
+    assert replace(table, protects=sf.ROW).is_constant("y")
+    assert table.domain_of("x") == sf.text().domain

@@ -19,9 +19,9 @@ import sfumato as sf
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn import Account, AssociationRules, FrequentItemsets, load
-from sfumato.learn.itemsets.bases import LONGEST, bases, subsets
-from sfumato.learn.itemsets.capped import ONE, Estimate, Size, Sizes, _capped
-from sfumato.learn.itemsets.tails import half_width
+from sfumato.learn.itemsets.bases import LARGEST_BASIS, find_bases, list_subsets
+from sfumato.learn.itemsets.capped_counts import ONE, SizeHistogram, TransactionSize, _make_cap
+from sfumato.learn.itemsets.count_estimates import CountEstimate, half_width
 
 ITEMS = [f"i{place}" for place in range(12)]
 SURE: dict[str, Any] = {"epsilon": 1e4}
@@ -151,16 +151,16 @@ def test_rules_can_be_few() -> None:
 
 
 def test_bases_hold_every_clique() -> None:
-    assert bases([(1, 2), (2, 3), (1, 3), (3, 4)], 1000) == [(1, 2, 3), (3, 4)]
-    assert bases([], 1000) == []
+    assert find_bases([(1, 2), (2, 3), (1, 3), (3, 4)], 1000) == [(1, 2, 3), (3, 4)]
+    assert find_bases([], 1000) == []
     full = list(itertools.combinations(range(20), 2))
-    assert max(map(len, bases(full, 2**20))) == LONGEST
-    small = bases(full[:66], 64)
+    assert max(map(len, find_bases(full, 2**20))) == LARGEST_BASIS
+    small = find_bases(full[:66], 64)
     assert sum(2 ** len(each) for each in small) <= 64 or max(map(len, small)) == 2
 
 
 def test_subsets_are_numbered_by_their_binary_digits() -> None:
-    assert dict(subsets((4, 7))) == {(4,): 1, (7,): 2, (4, 7): 3}
+    assert dict(list_subsets((4, 7))) == {(4,): 1, (7,): 2, (4, 7): 3}
 
 
 # ---- what a transaction adds ----
@@ -169,9 +169,9 @@ def test_subsets_are_numbered_by_their_binary_digits() -> None:
 @pytest.mark.parametrize("spend", [PureSpend(Fraction(1)), GaussianSpend(Fraction(2), "")])
 @pytest.mark.parametrize("most", [1, 3, 8, 64])
 def test_no_transaction_adds_more_than_its_cap(spend: Any, most: int) -> None:
-    size = Size(None, tuple(range(500)))  # type: ignore[arg-type]
-    seen = Sizes(np.ones(14), np.arange(14.0), Estimate(14.0, 1.0, 1.0))
-    block = _capped(size, seen, most, spend).block(())
+    size = TransactionSize(None, tuple(range(500)))  # type: ignore[arg-type]
+    seen = SizeHistogram(np.ones(14), np.arange(14.0), CountEstimate(14.0, 1.0, 1.0))
+    block = _make_cap(size, seen, most, spend).block(())
     if isinstance(spend, PureSpend):
         assert block.l1 <= most * ONE
     assert block.l2_squared <= most * ONE**2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.learn import LinearRegression
-from sfumato.learn.linear.regression import _cut_for
+from sfumato.learn.linear.regression import _choose_clip
 
 RNG = np.random.default_rng(3)
 
@@ -24,4 +24,4 @@ def test_targets_near_one_end_of_their_bounds_have_their_mean_met() -> None:
     ("variance", "rows", "low", "high"), [(2 / 0.09**2, 300, 0.6, 0.75), (2, 3000, 0.95, 1)]
 )
 def test_less_is_cut_off_where_noise_is_small(variance: float, rows: float, low: float, high: float) -> None:
-    assert low <= _cut_for(variance, rows) <= high
+    assert low <= _choose_clip(variance, rows) <= high

@@ -160,7 +160,9 @@ def test_the_gaussian_form_takes_several_classes() -> None:
 def test_a_loss_of_ones_own_is_learnt_with() -> None:
     """A hinge twice as steep, with its constants declared."""
     soft = huber(0.5)
-    steep = Loss("steep", lambda t: 2 * soft.value(t), lambda t: 2 * soft.slope(t), 2.0, 2 * soft.curvature)
+    steep = Loss(
+        "steep", lambda t: 2 * soft.value(t), lambda t: 2 * soft.derivative(t), 2.0, 2 * soft.smoothness
+    )
     X, y = blobs(2)
     for method in ("gradient", "objective"):
         fitted = ConvexERM(loss=steep, epsilon=3.0, method=method, **given(2)).fit(X, y)
@@ -219,23 +221,23 @@ def test_the_gaussian_form_learns_behind_the_curator(kind: Any, classes: int, tm
     assert fitted.score(pd.DataFrame(X, columns=features), y) > 0.9
     assert "solver" in fitted.guarantee_.arithmetic
     assert lab.session().budget.accounts[0].left_epsilon < 11
-    charges = [entry for entry in lab.ledger.entries() if entry.kind == "charge"]
+    charges = [entry for entry in lab.ledger.read_entries() if entry.kind == "charge"]
     assert len(charges) == 2
 
 
 def test_descent_takes_over_where_rows_may_be_too_many(lab: sf.Lab) -> None:
     """So little ε tells nothing about how many there are."""
     model = LogisticRegression(epsilon=1e-5, delta=1e-7, method="gaussian", steps=3)
-    before = len(list(lab.ledger.entries()))
+    before = len(list(lab.ledger.read_entries()))
     lab.session().fit(model, table="points", features=["x0", "x1"], target="kind")
     assert model.method_ == "gradient"
     assert "noise drawn exactly" in model.guarantee_.arithmetic
-    charges = [entry for entry in list(lab.ledger.entries())[before:] if entry.kind == "charge"]
+    charges = [entry for entry in list(lab.ledger.read_entries())[before:] if entry.kind == "charge"]
     assert len(charges) == 4
 
 
 def test_what_the_gaussian_form_is_not_proven_for_is_refused(lab: sf.Lab) -> None:
-    own, before = ConvexERM(**GAUSSIAN, loss=huber(0.3)), len(list(lab.ledger.entries()))
+    own, before = ConvexERM(**GAUSSIAN, loss=huber(0.3)), len(list(lab.ledger.read_entries()))
     for model, rows, code in [(LogisticRegression(**GAUSSIAN), 2, "SF-E142"), (own, 1, "SF-E143")]:
         with pytest.raises(PolicyError) as problem:
             lab.session().fit(model, table="points", features=["x0"], target="kind", rows_per_unit=rows)
@@ -243,7 +245,7 @@ def test_what_the_gaussian_form_is_not_proven_for_is_refused(lab: sf.Lab) -> Non
     for wrong in (LinearSVC(**GAUSSIAN, width=0), LogisticRegression(**GAUSSIAN, penalty=-1)):
         with pytest.raises(UsageError):
             lab.session().fit(wrong, table="points", features=["x0"], target="kind")
-    assert len(list(lab.ledger.entries())) == before
+    assert len(list(lab.ledger.read_entries())) == before
 
 
 def test_textbook_forms_stay_outside(lab: sf.Lab) -> None:

@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 import sfumato as sf
 from sfumato.errors import BudgetError, UsageError
 from sfumato.learn import NearestNeighbors, load
-from sfumato.learn.neighbors import _COSINES, _SINES, Waves
+from sfumato.learn.neighbors import _COSINES, _SINES, FourierFeatures
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (3000, 2))
@@ -45,7 +45,7 @@ def test_votes_are_the_kernel_of_the_rows() -> None:
 
 
 def test_no_row_adds_more_than_its_price() -> None:
-    waves = Waves(np.zeros((7, 2), dtype=np.int64), (4, 4))
+    waves = FourierFeatures(np.zeros((7, 2), dtype=np.int64), (4, 4))
     block, vectors = waves.block(), np.array([_COSINES, _SINES])
     assert 7 * (vectors**2).sum(axis=0).max() <= block.l2_squared <= 7 * 256**2
     assert 7 * abs(vectors).sum(axis=0).max() <= block.l1

@@ -13,7 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import BudgetError, UsageError
 from sfumato.learn import Perceptron, load
-from sfumato.learn.perceptron import Missed
+from sfumato.learn.perceptron import PerceptronGradient
 
 RNG = np.random.default_rng(11)
 X = RNG.uniform(-1, 1, (4000, 3))
@@ -37,22 +37,24 @@ def test_more_classes_are_told_apart() -> None:
 
 
 def test_only_rows_on_the_wrong_side_pull() -> None:
-    two, codes = Missed(2), np.array([1, 0, 1, 0, -1])
-    pulls = two.of(np.array([[5.0], [5.0], [0.0], [0.0], [3.0]]), two.marks(codes))
-    assert pulls[:, 0].tolist() == [0, 1, -1, 1, 0]
-    three = Missed(3)
-    pulls = three.of(np.array([[1.0, 2, 3], [3.0, 2, 1], [0.0, 9, 0]]), three.marks(np.array([0, 0, 7])))
-    assert pulls.tolist() == [[-70, 0, 70], [0, 0, 0], [0, 0, 0]]
+    two, codes = PerceptronGradient(2), np.array([1, 0, 1, 0, -1])
+    found = two.compute(np.array([[5.0], [5.0], [0.0], [0.0], [3.0]]), two.encode_labels(codes))
+    assert found[:, 0].tolist() == [0, 1, -1, 1, 0]
+    three = PerceptronGradient(3)
+    found = three.compute(
+        np.array([[1.0, 2, 3], [3.0, 2, 1], [0.0, 9, 0]]), three.encode_labels(np.array([0, 0, 7]))
+    )
+    assert found.tolist() == [[-70, 0, 70], [0, 0, 0], [0, 0, 0]]
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_no_row_pulls_further_than_it_is_priced(classes: int) -> None:
-    missed = Missed(classes)
-    scores = RNG.integers(-5, 6, (500, missed.outputs)).astype(float)
-    pulls = missed.of(scores, missed.marks(RNG.integers(-1, classes + 1, 500)))
-    lengths = (pulls**2).sum(axis=1)
-    assert lengths.max() <= missed.longest**2
-    assert lengths.max() > 0.95 * missed.longest**2
+    gradient = PerceptronGradient(classes)
+    scores = RNG.integers(-5, 6, (500, gradient.outputs)).astype(float)
+    found = gradient.compute(scores, gradient.encode_labels(RNG.integers(-1, classes + 1, 500)))
+    lengths = (found**2).sum(axis=1)
+    assert lengths.max() <= gradient.norm_bound**2
+    assert lengths.max() > 0.95 * gradient.norm_bound**2
 
 
 def session(path: Path, y: np.ndarray, classes: list[int]) -> Any:

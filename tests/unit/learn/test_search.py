@@ -212,7 +212,7 @@ def test_waves_are_of_length_one_and_products_are_the_kernel() -> None:
 
 def test_kernels_stay_outside() -> None:
     with pytest.raises(PolicyError, match="own arrays"):
-        kernel(epsilon=1.0).begin(["x"], None)  # type: ignore[arg-type]
+        kernel(epsilon=1.0).begin_fit(["x"], None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [GaussianNB, LogisticRegression])

@@ -16,18 +16,18 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.curator.gate import decode
-from sfumato.engines.program import People, Total
+from sfumato.curator.gate import decode_answer
+from sfumato.engines.program import Total, UnitFigures
 from sfumato.errors import BudgetError, PolicyError, UsageError
 from sfumato.learn import Search
 from sfumato.learn import search_tables as searches
 from sfumato.learn.base import progress
-from sfumato.learn.base.saving import learned, told, written
+from sfumato.learn.base.saving import from_json, list_learned, to_json
 from sfumato.learn.search_scores import ScoredRows, release_score
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.oracle.over_held_rows import HeldRowsOracle, IntegerCoding, RowLayout, list_figures
-from sfumato.oracle.over_tables import private_rows
-from sfumato.oracle.table_features import Catalogued
+from sfumato.oracle.over_tables import lower_private_table
+from sfumato.oracle.table_features import CatalogFeatures
 
 ROOT = Path(__file__).parents[3]
 ROWS = 3000
@@ -79,7 +79,7 @@ def logistic(**more: Any) -> Search:
 
 
 def kinds(lab: sf.Lab) -> list[str]:
-    return [entry.kind for entry in lab.ledger.entries() if entry.kind in ("charge", "release")]
+    return [entry.kind for entry in lab.ledger.read_entries() if entry.kind in ("charge", "release")]
 
 
 SEARCHES: list[tuple[Any, dict[str, list[Any]], str]] = [
@@ -160,7 +160,7 @@ def test_all_runs_are_one_charge_of_what_was_typed(lab: sf.Lab) -> None:
     found = fitted(lab, logistic(epsilon=4.0, runs=30))
     assert kinds(lab) == ["charge", "release"]
     assert lab.session().budget.accounts[0].left_epsilon == pytest.approx(96, abs=1e-9)
-    (charge,) = [json.loads(entry.body) for entry in lab.ledger.entries() if entry.kind == "charge"]
+    (charge,) = [json.loads(entry.body) for entry in lab.ledger.read_entries() if entry.kind == "charge"]
     event = sf.privacy.from_dict(charge["about"]["event"])
     assert event.pure() == 4
     assert sf.privacy.price(event).to_dict() == charge["cost"]
@@ -198,17 +198,17 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
         return told_apart[-1]
 
     monkeypatch.setattr(searches, "release_score", counting)
-    monkeypatch.setattr("sfumato.learn.search.drawn_runs", lambda stop: 7)
-    monkeypatch.setattr(searches.Best, "rehearse", lambda self: None)
+    monkeypatch.setattr("sfumato.learn.search.draw_runs", lambda stop: 7)
+    monkeypatch.setattr(searches.BestRunKernel, "rehearse", lambda self: None)
     found = fitted(lab, logistic(runs=4))
     assert len(told_apart) == 20
     assert found.best_score_ == max(told_apart[:7])
-    (charge,) = [json.loads(entry.body) for entry in lab.ledger.entries() if entry.kind == "charge"]
-    kept = lab.ledger.find(charge["request"])
+    (charge,) = [json.loads(entry.body) for entry in lab.ledger.read_entries() if entry.kind == "charge"]
+    kept = lab.ledger.find_release(charge["request"])
     assert kept is not None
-    (answer,) = decode(kept.answer)
+    (answer,) = decode_answer(kept.answer)
     assert set(answer) == {"setting", "score", "learned"}
-    assert set(told(answer["learned"])) == {
+    assert set(from_json(answer["learned"])) == {
         "coef_",
         "intercept_",
         "middles_",
@@ -221,7 +221,9 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
 def test_the_verifier_that_stands_alone_takes_it(lab: sf.Lab, tmp_path: Path) -> None:
     fitted(lab, logistic(delta=1e-6))
     export = tmp_path / "export.jsonl"
-    export.write_text("".join(entry.to_json() + "\n" for entry in lab.ledger.entries()), encoding="utf-8")
+    export.write_text(
+        "".join(entry.to_json() + "\n" for entry in lab.ledger.read_entries()), encoding="utf-8"
+    )
     command = [sys.executable, str(ROOT / "tools" / "verify_ledger.py"), str(export)]
     assert subprocess.run(command, check=False).returncode == 0
 
@@ -328,7 +330,7 @@ def test_no_bar_is_shown(
     monkeypatch.setenv("FORCE_COLOR", "1")
     fitted(lab, logistic())
     assert capsys.readouterr() == ("", "")
-    assert list(progress.rounds(2, "descent")) == [0, 1]
+    assert list(progress.show_rounds(2, "descent")) == [0, 1]
     assert "descent" in capsys.readouterr().err
 
 
@@ -350,10 +352,10 @@ class Kept:
 
 
 def declared_of(lab: sf.Lab, model: Any, target: str) -> Any:
-    rows = private_rows(lab.session()._desk, "t")
+    rows = lower_private_table(lab.session()._payer, "t")
     classifies = hasattr(model, "classes")
     names = names_of(model)
-    return rows, Catalogued(rows).declared(names, target, classifies=classifies, listed=model.listed)
+    return rows, CatalogFeatures(rows).declare(names, target, classifies=classifies, listed=model.listed)
 
 
 @pytest.mark.parametrize(("model", "grid", "target"), SEARCHES, ids=IDS)
@@ -368,16 +370,18 @@ def test_a_run_asks_for_what_a_fit_asks_for_and_has_the_same_numbers(
     with recording(scan):
         lab.session().fit(one, table="t", features=names_of(model), target=target)
     rows, declared = declared_of(lab, model, target)
-    program = People(rows.rows, rows.where, tuple(map(Total, list_figures(declared))))
+    program = UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared))))
     layout = RowLayout.of(declared)
-    other.begin(names_of(model), layout.declared())
+    other.begin_fit(names_of(model), layout.declare())
     with recording(held):
-        other._learn(HeldRowsOracle.over(layout.declared(), other.fit_budget(), lab.engine.run(program)))
+        other._learn(HeldRowsOracle.over(layout.declare(), other.fit_budget(), lab.engine.run(program)))
     assert scan.inputs() == held.inputs()
     assert [call.mechanism for call in scan.calls] == [call.mechanism for call in held.calls]
     public = {"guarantee_", "classes_", "categories_"}
-    found = [{name: v for name, v in learned(each).items() if name not in public} for each in (one, other)]
-    assert json.dumps(written(found[0])) == json.dumps(written(found[1]))
+    found = [
+        {name: v for name, v in list_learned(each).items() if name not in public} for each in (one, other)
+    ]
+    assert json.dumps(to_json(found[0])) == json.dumps(to_json(found[1]))
 
 
 # ---- scores ------------------------------------------------------------------------------------------------
@@ -392,10 +396,10 @@ def test_no_row_changes_what_another_adds_to_a_score(
     layout = RowLayout.of(declared)
     setting = {name: values[0] for name, values in grid.items()}
     made = type(model)(**{**model.get_params(deep=False), **setting, "epsilon": 1})
-    made.begin([each.name for each in declared.features], layout.declared())
+    made.begin_fit([each.name for each in declared.features], layout.declare())
     del made.feature_names_in_
-    exact = lab.engine.run(People(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
-    made._learn(HeldRowsOracle.over(layout.declared(), made.fit_budget(), exact))
+    exact = lab.engine.run(UnitFigures(rows.rows, rows.where, tuple(map(Total, list_figures(declared)))))
+    made._learn(HeldRowsOracle.over(layout.declare(), made.fit_budget(), exact))
     block = ScoredRows.of(layout, exact).rows[:256]
     found = made.predict(block)
     for at in range(0, 256, 37):

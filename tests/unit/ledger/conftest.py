@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.ledger import Charge, Charged, SqliteLedger
-from sfumato.ledger.chain import digest
+from sfumato.ledger.chain import hash_text
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def ask() -> Ask:
     def ask(
         name: str, epsilon: str = "1/10", key: str | None = None, accounts: tuple[str, ...] = (PEOPLE,)
     ) -> Charge:
-        return Charge(accounts, price(Pure(Fraction(epsilon))), digest(name), {"table": "visits"}, key)
+        return Charge(accounts, price(Pure(Fraction(epsilon))), hash_text(name), {"table": "visits"}, key)
 
     return ask
 
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def ledger(path: Path) -> Iterator[SqliteLedger]:
     """Two accounts: entries 1 and 2."""
-    with closing(SqliteLedger.create(path, patience=0)) as ledger:
+    with closing(SqliteLedger.create(path, timeout=0)) as ledger:
         ledger.open_account(PEOPLE, Budget(4, 1e-7))
         ledger.grant(ADA, Budget(1))
         yield ledger

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import Charge, Charged, SqliteLedger
-from sfumato.ledger.chain import digest
+from sfumato.ledger.chain import hash_text
 from sfumato.privacy import Budget, Pure, price
 
 folder, what, error, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -27,12 +27,12 @@ with closing(SqliteLedger.create(path)) as ledger:
 for number in range(rounds):
     told: list[str] = []
     codes: list[str] = []
-    ledger = SqliteLedger.open(path, patience=1)
+    ledger = SqliteLedger.open(path, timeout=1)
     after = number * 7 % 280 if what == "write" else number % 40  # a commit writes often and syncs once
     arm(what == "write", what == "sync", after, error)
     for turn in range(100):
         try:
-            charged = ledger.charge(Charge((PEOPLE,), MILLIONTH, digest(f"{number} {turn}"), {}))
+            charged = ledger.charge(Charge((PEOPLE,), MILLIONTH, hash_text(f"{number} {turn}"), {}))
             assert isinstance(charged, Charged)
             told.append(charged.head)
             told.append(ledger.release(charged, "x" * 300).head)
@@ -43,6 +43,6 @@ for number in range(rounds):
     arm(0, 0, -1, 0)
     ledger.close()
     with closing(SqliteLedger.open(path)) as again:
-        verified, kept = again.verify(), {entry.hash for entry in again.entries()}
-        spent = again.spent(PEOPLE).pure == verified.charges * 10**6
+        verified, kept = again.verify(), {entry.hash for entry in again.read_entries()}
+        spent = again.read_spent(PEOPLE).pure == verified.charges * 10**6
     print(json.dumps({"codes": codes, "told": len(told), "lost": len(set(told) - kept), "spent": spent}))

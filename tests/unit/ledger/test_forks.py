@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import Charged, SqliteLedger, steps
+from sfumato.ledger import Charged, SqliteLedger, failpoints
 from sfumato.privacy import Pure, price
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def test_a_childs_charge_outlives_the_parents_connection(
     assert wait_for_child() == 0
     with closing(SqliteLedger.open(path)) as after:
         assert after.verify().charges == 4
-        assert after.spent(PEOPLE) == TENTH + TENTH + TENTH + TENTH
+        assert after.read_spent(PEOPLE) == TENTH + TENTH + TENTH + TENTH
 
 
 def test_forking_while_other_threads_charge(
     path: Path, ledger: SqliteLedger, fork: Fork, ask: Callable[..., Charge]
 ) -> None:
     stop, made = threading.Event(), [0, 0, 0]
-    with closing(SqliteLedger.open(path, patience=60)) as shared:
+    with closing(SqliteLedger.open(path, timeout=60)) as shared:
 
         def keep_charging(me: int) -> None:
             while not stop.is_set():
@@ -96,7 +96,7 @@ def test_a_fork_inside_our_own_transaction_charges_nothing(
         if name == "charge:written":
             children.append(fork(lambda: None))
 
-    monkeypatch.setattr(steps, "step", fork_when_written)
+    monkeypatch.setattr(failpoints, "reach", fork_when_written)
     with pytest.raises(LedgerError, match="SF-L106"):
         ledger.charge(ask("forked"))
     monkeypatch.undo()

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger import Charged, Released, SignedHead, SqliteLedger, receipts
+from sfumato.ledger import Charged, Released, SignedHead, SqliteLedger, receipts, signing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,30 +33,30 @@ VERIFIER = Path(__file__).parents[3] / "tools" / "verify_ledger.py"
 @pytest.fixture
 def signed(filled: SqliteLedger) -> SignedHead:
     pytest.importorskip("cryptography", reason="signatures come with the receipts extra")
-    return filled.receipt()
+    return filled.sign_receipt()
 
 
 def test_the_key_is_its_owners_alone_and_stays(path: Path, ledger: SqliteLedger) -> None:
     key = Path(f"{path}.key")
     assert stat.S_IMODE(os.stat(key).st_mode) == 0o600
     before = key.read_text()
-    receipts.Key(key).make()
+    signing.SigningKey(key).create()
     assert (len(before), key.read_text(), len(list(path.parent.glob("*.key*")))) == (64, before, 1)
 
 
 def test_a_receipt_is_borne_out_by_its_ledger(filled: SqliteLedger, signed: SignedHead) -> None:
     assert (signed.entry, signed.head) == (7, filled.verify().head)
-    checked = receipts.check(filled, signed.to_json())
+    checked = receipts.check_receipt(filled, signed.to_json())
     assert str(checked) == "The ledger holds entry 7 of this receipt (signed by this ledger)."
-    assert filled.receipt(3).entry == 3
-    assert filled.receipt(3).public_key == signed.public_key == filled.public_key()
+    assert filled.sign_receipt(3).entry == 3
+    assert filled.sign_receipt(3).public_key == signed.public_key == filled.read_public_key()
 
 
 @pytest.mark.usefixtures("signed")
 def test_only_entries_that_are_there_are_signed(filled: SqliteLedger) -> None:
     for seq in (0, 8):
         with pytest.raises(UsageError, match="SF-L309"):
-            filled.receipt(seq)
+            filled.sign_receipt(seq)
 
 
 def test_a_receipt_proves_that_a_copy_put_back_is_old(
@@ -66,12 +66,12 @@ def test_a_receipt_proves_that_a_copy_put_back_is_old(
     shutil.copy(path, tmp_path / "backup")
     with closing(SqliteLedger.open(path)) as ledger:
         ledger.charge(ask("after the backup"))
-        newer = ledger.receipt()
+        newer = ledger.sign_receipt()
     shutil.copy(tmp_path / "backup", path)
     with closing(SqliteLedger.open(path)) as restored:
-        assert receipts.check(restored, signed.to_json()).entry == 7
+        assert receipts.check_receipt(restored, signed.to_json()).entry == 7
         with pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed by this ledger"):
-            receipts.check(restored, newer.to_json())
+            receipts.check_receipt(restored, newer.to_json())
 
 
 @pytest.mark.parametrize("field", ["entry", "head", "public_key", "signature"])
@@ -80,39 +80,39 @@ def test_a_changed_receipt_proves_nothing(filled: SqliteLedger, signed: SignedHe
     old = fields[field]
     fields[field] = old + 1 if isinstance(old, int) else ("0" if old[0] != "0" else "1") + old[1:]
     with pytest.raises(LedgerError, match="SF-L114"):
-        receipts.check(filled, json.dumps(fields))
+        receipts.check_receipt(filled, json.dumps(fields))
 
 
 def test_another_ledgers_receipt_is_told(tmp_path: Path, filled: SqliteLedger, signed: SignedHead) -> None:
     wanted = pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed with another key")
     with closing(SqliteLedger.create(tmp_path / "other")) as other, wanted:
-        receipts.check(other, signed.to_json())
+        receipts.check_receipt(other, signed.to_json())
 
 
 def test_a_plain_receipt_is_looked_up_too(filled: SqliteLedger) -> None:
     head = filled.verify().head
     for text in (json.dumps({"head": head}), json.dumps({"receipt": {"head": head, "entry": 3}})):
-        assert receipts.check(filled, text).signed == "not signed"
+        assert receipts.check_receipt(filled, text).signed == "not signed"
     with pytest.raises(LedgerError, match="SF-L113"):
-        receipts.check(filled, json.dumps({"head": "0" * 64}))
+        receipts.check_receipt(filled, json.dumps({"head": "0" * 64}))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"head":3}', '{"receipt":3}', "[" * 100_000])
 def test_what_is_no_receipt_is_refused(filled: SqliteLedger, text: str) -> None:
     with pytest.raises(UsageError, match="SF-L308"):
-        receipts.check(filled, text)
+        receipts.check_receipt(filled, text)
 
 
 def test_without_the_package_charges_go_on_and_signing_says_what_is_missing(
     filled: SqliteLedger, ask: Callable[..., Charge], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric", None)
-    monkeypatch.setattr(receipts, "_installed", lambda: False)
+    monkeypatch.setattr(signing, "_is_installed", lambda: False)
     with pytest.raises(UsageError, match="SF-L307"):
-        filled.receipt()
+        filled.sign_receipt()
     text = SignedHead(7, "0" * 64, "0" * 64, "0" * 128).to_json()
     with pytest.raises(UsageError, match="SF-L307"):
-        receipts.check(filled, text)
+        receipts.check_receipt(filled, text)
     filled.charge(ask("goes on"))
     assert filled.verify().entries == 8
 
@@ -120,7 +120,7 @@ def test_without_the_package_charges_go_on_and_signing_says_what_is_missing(
 def test_a_key_that_cannot_be_read_is_told(path: Path, filled: SqliteLedger, signed: SignedHead) -> None:
     Path(f"{path}.key").write_text("not a key")
     with pytest.raises(LedgerError, match="SF-L115"):
-        filled.receipt()
+        filled.sign_receipt()
 
 
 def test_a_lost_key_is_missed_and_made_anew_only_on_request(
@@ -128,14 +128,14 @@ def test_a_lost_key_is_missed_and_made_anew_only_on_request(
 ) -> None:
     key = Path(f"{path}.key")
     key.unlink()
-    for call in (filled.receipt, filled.public_key):
+    for call in (filled.sign_receipt, filled.read_public_key):
         with pytest.raises(LedgerError, match="SF-L123"):
             call()
     assert not key.exists()
-    said = receipts.check(filled, signed.to_json()).signed
-    assert said == f"signed with {signed.public_key}; this ledger's own key is not there"
-    assert filled.make_key() == filled.public_key() != signed.public_key
-    assert receipts.check(filled, signed.to_json()).signed == "signed with another key"
+    said = receipts.check_receipt(filled, signed.to_json()).signed
+    assert said == f"signed with {signed.public_key}; this ledger's own key is missing"
+    assert filled.create_key() == filled.read_public_key() != signed.public_key
+    assert receipts.check_receipt(filled, signed.to_json()).signed == "signed with another key"
 
 
 @pytest.mark.usefixtures("signed")
@@ -144,9 +144,9 @@ def test_every_answer_has_a_signed_receipt(filled: SqliteLedger, ask: Callable[.
     assert isinstance(charged, Charged)
     first, again = filled.release(charged, "42"), filled.charge(ask("signed"))
     assert isinstance(again, Released)
-    assert first.signed == again.signed == filled.receipt(first.entry)
+    assert first.signed == again.signed == filled.sign_receipt(first.entry)
     assert first.signed is not None
-    assert (first.signed.genuine(), first.signed.entry) == (True, charged.seq + 1)
+    assert (first.signed.is_genuine(), first.signed.entry) == (True, charged.seq + 1)
 
 
 def test_an_answer_without_a_key_is_given_unsigned(
@@ -167,16 +167,16 @@ def test_the_receipt_of_a_labs_answer_convinces_others(tmp_path: Path) -> None:
     release = lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=1)
     fields = {"receipt": release.receipt.to_dict()}
     answer.write_text(json.dumps(fields))
-    assert receipts.check(lab.ledger, answer.read_text()).signed == "signed by this ledger"
+    assert receipts.check_receipt(lab.ledger, answer.read_text()).signed == "signed by this ledger"
     with export.open("w", encoding="utf-8") as file:
         lab.ledger.export(file)
-    key = lab.ledger.public_key()
+    key = lab.ledger.read_public_key()
     assert f"holds, signed with {key}" in verified(export, answer, "--key", key).stdout
     fields["receipt"]["signed"]["entry"] += 1
     answer.write_text(json.dumps(fields))
     assert "its signature is wrong" in verified(export, answer).stdout
     with pytest.raises(LedgerError, match="SF-L114"):
-        receipts.check(lab.ledger, answer.read_text())
+        receipts.check_receipt(lab.ledger, answer.read_text())
 
 
 def verified(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -190,14 +190,14 @@ def test_the_verifier_that_is_not_ours_checks_signatures(
     exported, export, receipt = io.StringIO(), tmp_path / "export.jsonl", tmp_path / "receipt.json"
     filled.export(exported)
     export.write_text(exported.getvalue() + signed.to_json() + "\n")
-    receipt.write_text(filled.receipt(4).to_json())
+    receipt.write_text(filled.sign_receipt(4).to_json())
     done = verified(export, receipt, "--key", signed.public_key)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count(f"signed with {signed.public_key}") == 2
     assert "not signed with this key" in verified(export, "--key", "0" * 64).stdout
-    receipt.write_text(filled.receipt(4).to_json().replace(signed.public_key[:4], "0000"))
+    receipt.write_text(filled.sign_receipt(4).to_json().replace(signed.public_key[:4], "0000"))
     assert "its signature is wrong" in verified(export, receipt).stdout
-    export.write_text(exported.getvalue() + filled.receipt(4).to_json())
+    export.write_text(exported.getvalue() + filled.sign_receipt(4).to_json())
     assert "it signs another head" in verified(export).stdout
     export.write_text(signed.to_json() + "\n" + exported.getvalue())
     assert verified(export).returncode == 1

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from sfumato.errors import UsageError
 from sfumato.ledger import Charge
-from sfumato.ledger.books import Account, account, terms
-from sfumato.ledger.chain import digest
-from sfumato.ledger.refusal import shortage, unknown
+from sfumato.ledger.books import AccountState, read_terms, write_terms
+from sfumato.ledger.chain import hash_text
+from sfumato.ledger.refusal import shortage_error, unknown_account_error
 from sfumato.privacy import NOTHING, Budget, Cost, Pure, price
 from sfumato.privacy.account import NAT, SIDE
 
 
-def holding(budget: Budget, spent: Cost = NOTHING) -> Account:
-    return account(1, "account", terms("population:a", budget), spent)
+def holding(budget: Budget, spent: Cost = NOTHING) -> AccountState:
+    return read_terms(1, "account", write_terms("population:a", budget), spent)
 
 
 def question(cost: Cost, about: dict[str, str] | None = None) -> Charge:
-    return Charge(("population:a",), cost, digest("q"), about or {"table": "visits"})
+    return Charge(("population:a",), cost, hash_text("q"), about or {"table": "visits"})
 
 
 def pure(epsilon: str) -> Cost:
@@ -36,7 +36,7 @@ def gaussian(divergence_per_order: Fraction) -> Cost:
 
 
 def test_a_population_refuses_in_the_shape_everyone_knows() -> None:
-    refusal = shortage(question(pure("0.5")), "population:patient_id", holding(Budget(2), pure("1.68")))
+    refusal = shortage_error(question(pure("0.5")), "population:patient_id", holding(Budget(2), pure("1.68")))
     assert str(refusal) == (
         "SF-B101  Not enough privacy budget for this question on 'visits'.\n"
         "  asked  ε = 0.5\n"
@@ -46,7 +46,7 @@ def test_a_population_refuses_in_the_shape_everyone_knows() -> None:
 
 
 def test_a_quota_refuses_by_name() -> None:
-    refusal = shortage(question(pure("0.5")), "quota:patient_id:ada", holding(Budget(1), pure("0.9")))
+    refusal = shortage_error(question(pure("0.5")), "quota:patient_id:ada", holding(Budget(1), pure("0.9")))
     assert str(refusal) == (
         "SF-B102  Not enough of the quota of 'ada' for this question on 'visits'.\n"
         "  asked  ε = 0.5\n"
@@ -56,30 +56,32 @@ def test_a_quota_refuses_by_name() -> None:
 
 
 def test_an_empty_account_points_to_what_is_free() -> None:
-    refusal = shortage(
+    refusal = shortage_error(
         question(pure("0.5"), {"about": "nothing"}), "population:p", holding(Budget(1), pure("1"))
     )
     assert refusal.sentence == "Not enough privacy budget for this question."
     assert refusal.facts["left"] == "ε = 0 of 1 for p"
-    assert refusal.facts["try"] == "a question released before: it stays free"
+    assert refusal.facts["try"] == "a question that was released before, which stays free"
 
 
 def test_gaussian_noise_is_told_as_a_share_of_the_nearest_filter() -> None:
     holder = holding(Budget(4, 1e-7), gaussian(Fraction(1, 8)))
-    refusal = shortage(question(gaussian(Fraction(1, 8))), "population:p", holder)
+    refusal = shortage_error(question(gaussian(Fraction(1, 8))), "population:p", holder)
     assert refusal.facts["asked"].endswith(" %")
     assert refusal.facts["left"].endswith(" % of Budget(epsilon=4, delta=1e-07) for p")
     assert 100 > numbers(refusal.facts["asked"]) > numbers(refusal.facts["left"].split(" of ")[0]) > 0
 
 
 def test_gaussian_noise_on_a_pure_budget_is_told_as_that() -> None:
-    refusal = shortage(question(gaussian(Fraction(1, 100))), "population:p", holding(Budget(4)))
+    refusal = shortage_error(question(gaussian(Fraction(1, 100))), "population:p", holding(Budget(4)))
     assert refusal.facts["asked"] == "noise without a pure ε"
     assert refusal.facts["left"] == "a budget of pure ε = 4 for p"
 
 
 def test_side_delta_is_told_where_it_is_the_reason() -> None:
-    refusal = shortage(question(Cost(0, NOTHING.renyi, SIDE // 4)), "population:p", holding(Budget(4, 0.25)))
+    refusal = shortage_error(
+        question(Cost(0, NOTHING.renyi, SIDE // 4)), "population:p", holding(Budget(4, 0.25))
+    )
     assert refusal.facts["asked"] == "side δ = 0.25"
     assert refusal.facts["left"] == "side δ = 0.125 of 0.125 for p"
 
@@ -96,17 +98,17 @@ def numbers(refusal_fact: str) -> float:
 def test_what_was_asked_never_reads_smaller_than_what_is_left(spent: Fraction, asked: Fraction) -> None:
     holder = holding(Budget(1), pure(str(spent)))
     cost = pure(str(asked))
-    if holder.after(cost) is None:
-        refusal = shortage(question(cost), "population:p", holder)
+    if holder.after_charge(cost) is None:
+        refusal = shortage_error(question(cost), "population:p", holder)
         assert numbers(refusal.facts["asked"]) > numbers(refusal.facts["left"].split(" of ")[0])
 
 
 def test_what_the_refusal_offers_is_admitted() -> None:
     for spent in ("0.1", "0.333333333333", "0.9999999"):
         holder = holding(Budget(1, 1e-9), pure(spent))
-        refusal = shortage(question(pure("1")), "population:p", holder)
+        refusal = shortage_error(question(pure("1")), "population:p", holder)
         offered = refusal.facts["try"].removeprefix("epsilon=").removesuffix(" or less")
-        assert holder.after(pure(offered)) is not None
+        assert holder.after_charge(pure(offered)) is not None
 
 
 @pytest.mark.parametrize(
@@ -117,13 +119,13 @@ def test_what_the_refusal_offers_is_admitted() -> None:
     ],
 )
 def test_an_unknown_account_is_named(name: str, code: str, words: str) -> None:
-    refusal = unknown(name)
+    refusal = unknown_account_error(name)
     assert (refusal.code, refusal.sentence) == (code, words)
 
 
 @pytest.mark.parametrize("name", ["bare", "quota:a:b:c", "population:a:b"])
 def test_a_refusal_never_guesses_whose_account_it_is(name: str) -> None:
     with pytest.raises(UsageError, match="SF-L306"):
-        unknown(name)
+        unknown_account_error(name)
     with pytest.raises(UsageError, match="SF-L306"):
-        shortage(question(pure("0.5")), name, holding(Budget(1), pure("0.9")))
+        shortage_error(question(pure("0.5")), name, holding(Budget(1), pure("0.9")))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import Entry, replay
-from sfumato.ledger.chain import seal
+from sfumato.ledger import Entry, replay_entries
+from sfumato.ledger.chain import hash_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VERIFIER = Path(__file__).parents[3] / "tools" / "verify_ledger.py"
 
-check = runpy.run_path(str(VERIFIER))["check"]
+check = runpy.run_path(str(VERIFIER))["check_export"]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def forged(lines: list[str], change: Callable[[int, dict[str, Any]], object]) ->
         fields = json.loads(old.body)
         change(seq, fields)
         body, prev = json.dumps(fields), entries[-1].hash if entries else "0" * 64
-        entries.append(Entry(seq, old.kind, body, prev, seal(seq, old.kind, body, prev)))
+        entries.append(Entry(seq, old.kind, body, prev, hash_entry(seq, old.kind, body, prev)))
     return [entry.to_json() for entry in entries]
 
 
@@ -53,7 +53,7 @@ def both(lines: list[str]) -> str:
     """What the stand-alone verifier says, once ours was found to say as much."""
     said = str(check(lines, [], None))
     try:
-        ours = str(replay(map(Entry.from_json, lines)).verified())
+        ours = str(replay_entries(map(Entry.from_json, lines)).summarize())
     except LedgerError:
         assert said.startswith("BROKEN at line ")
     else:

@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import Charged, SqliteLedger
-from sfumato.ledger.chain import digest, seal
+from sfumato.ledger.chain import hash_entry, hash_text
 from sfumato.privacy import NOTHING, Budget
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_a_chain_hashed_anew_does_not_end_where_it_was_noted(path: Path, filled:
     head, statements = "0" * 64, []
     for seq, kind, body in rows(path, "SELECT seq, kind, body FROM entries ORDER BY seq"):
         cheaper = str(body).replace('"pure":100000000000', '"pure":1')
-        sealed = seal(int(str(seq)), str(kind), cheaper, head)
+        sealed = hash_entry(int(str(seq)), str(kind), cheaper, head)
         statements.append(
             f"UPDATE entries SET body = '{cheaper}', prev = '{head}', hash = '{sealed}' WHERE seq = {seq}"
         )
@@ -146,19 +146,19 @@ def test_an_old_copy_is_sound_in_itself_and_only_a_receipt_tells(
         receipt = charged.head
     shutil.copy(tmp_path / "backup", path)
     with closing(SqliteLedger.open(path)) as restored:
-        assert receipt not in {entry.hash for entry in restored.entries()}
+        assert receipt not in {entry.hash for entry in restored.read_entries()}
 
 
 def calls(ledger: SqliteLedger, ask: Callable[..., Charge]) -> Iterator[Callable[[], object]]:
     yield lambda: ledger.open_account("population:x", Budget(1))
     yield lambda: ledger.grant("quota:x:y", Budget(1))
-    yield lambda: ledger.budget(PEOPLE)
-    yield lambda: ledger.spent(PEOPLE)
-    yield ledger.accounts
+    yield lambda: ledger.read_budget(PEOPLE)
+    yield lambda: ledger.read_spent(PEOPLE)
+    yield ledger.list_accounts
     yield lambda: ledger.charge(ask("first"))
-    yield lambda: ledger.release(Charged(7, "0" * 64, NOTHING, digest("lost")), "x")
-    yield lambda: ledger.find(digest("first"))
-    yield lambda: list(ledger.entries())
+    yield lambda: ledger.release(Charged(7, "0" * 64, NOTHING, hash_text("lost")), "x")
+    yield lambda: ledger.find_release(hash_text("first"))
+    yield lambda: list(ledger.read_entries())
     yield ledger.verify
     yield lambda: ledger.export(None)  # type: ignore[arg-type]
 
@@ -199,7 +199,7 @@ def test_damage_to_what_lookups_go_by_is_caught(path: Path, filled: SqliteLedger
     """Requests and keys stand in the chain and nowhere else."""
     filled.close()
     sound, copy = path.read_bytes(), tmp_path / "copy.sqlite"
-    wanted = (digest("first"), "key of first")
+    wanted = (hash_text("first"), "key of first")
     places = [match.start() for text in wanted for match in re.finditer(text.encode(), sound)]
     assert len(places) == 2
     for place in places:
@@ -219,9 +219,9 @@ def test_flipped_bytes_are_caught_or_changed_nothing(
     copy, caught = tmp_path / "copy.sqlite", 0
     for place in places:
         copy.write_bytes(flipped(sound, place))
-        with suppress(LedgerError), closing(SqliteLedger.open(copy, patience=0)) as ledger:
+        with suppress(LedgerError), closing(SqliteLedger.open(copy, timeout=0)) as ledger:
             assert ledger.verify() == before
-            assert ledger.find(digest("first")).answer == "answer to first\nin two lines"  # type: ignore[union-attr]
+            assert ledger.find_release(hash_text("first")).answer == "answer to first\nin two lines"  # type: ignore[union-attr]
             continue
         caught += 1
     assert caught > 30

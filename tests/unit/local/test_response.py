@@ -15,10 +15,9 @@ from scipy.stats import chi2
 import sfumato as sf
 from sfumato import audit
 from sfumato.errors import UsageError
-from sfumato.local.odds import odds_within, simplest
+from sfumato.local.odds import odds_within, simplest_fraction
 from sfumato.local.response import RandomizedResponse
-from sfumato.noise.sampling.bits import OS
-from sfumato.noise.sampling.uniform import uniform
+from sfumato.noise.sampling.bits import OS, draw_uniform
 from sfumato.privacy import events
 from sfumato.privacy.neighbours import Neighbours
 
@@ -64,7 +63,7 @@ def test_odds_stay_below_and_close(epsilon: Fraction) -> None:
 )
 @settings(max_examples=50)
 def test_simplest_has_the_smallest_denominator(low: Fraction, width: Fraction) -> None:
-    found = simplest(low, low + width)
+    found = simplest_fraction(low, low + width)
     assert low <= found <= low + width
     smaller = range(1, found.denominator)
     assert all(-(-low.numerator * d // low.denominator) > (low + width) * d for d in smaller)
@@ -88,7 +87,7 @@ def test_answers_have_their_law(epsilon: float, values: int) -> None:
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 2**32 + 1, 2**62 + 1, 2**63])
 def test_uniform_numbers_reach_every_part(bound: int) -> None:
-    drawn = uniform(bound, 60_000, OS)
+    drawn = draw_uniform(bound, 60_000, OS)
     assert drawn.min() >= 0
     assert drawn.max() < bound
     thirds = np.bincount((drawn.astype(object) * 3 // bound).astype(int), minlength=3)
@@ -105,7 +104,7 @@ def test_refused_words_are_drawn_again() -> None:
             taken, self.left = self.left[:count], self.left[count:]
             return np.array(taken, dtype=np.uint64)
 
-    assert uniform(3, 2, Words()).tolist() == [7 % 3, 5 % 3]
+    assert draw_uniform(3, 2, Words()).tolist() == [7 % 3, 5 % 3]
 
 
 def test_shapes_and_booleans() -> None:
@@ -164,15 +163,15 @@ def test_shares_of_many_answers_add_to_one() -> None:
 
 def test_asking_again_composes() -> None:
     coin = RandomizedResponse(1)
-    week = coin.repeated(7)
+    week = coin.repeat(7)
     assert week.epsilon == 7
     assert week.event == events.Repeated(events.RandomizedResponse(1), 7)
-    assert (round(coin.repeated(1).found, 3), round(week.found, 3)) == (0.731, 0.911)
-    assert coin.repeated(30).found == pytest.approx(0.9965, abs=1e-3)
-    assert coin.repeated(100_000).found == pytest.approx(1)
+    assert (round(coin.repeat(1).guess_rate, 3), round(week.guess_rate, 3)) == (0.731, 0.911)
+    assert coin.repeat(30).guess_rate == pytest.approx(0.9965, abs=1e-3)
+    assert coin.repeat(100_000).guess_rate == pytest.approx(1)
     assert "first answer" in str(week)
-    assert "Asked once" in str(coin.repeated(1))
-    assert RandomizedResponse(1, 3).repeated(2).found == pytest.approx(math.exp(2) / (math.exp(2) + 2))
+    assert "Asked once" in str(coin.repeat(1))
+    assert RandomizedResponse(1, 3).repeat(2).guess_rate == pytest.approx(math.exp(2) / (math.exp(2) + 2))
 
 
 @pytest.mark.parametrize("values", [2, 3])

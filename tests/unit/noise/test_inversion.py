@@ -10,7 +10,7 @@ import pytest
 from mpmath import mp, mpf
 
 from sfumato.noise.laplace import GeometricDigit, LaplaceQuotient
-from sfumato.noise.sampling.inversion import RationalNumber, UniformDraw, in_blocks, invert
+from sfumato.noise.sampling.inversion import RationalNumber, UniformDraw, draw_in_blocks, invert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,14 +57,14 @@ def brackets(thresholds: list[int], truth: list[mpf], bits: int) -> bool:
 def test_thresholds_are_right(rate: Fraction, bits: int) -> None:
     width = max(1, 2 ** (int(1 / rate).bit_length() - 4))
     law, ks = LaplaceQuotient(rate, width), range(-30, 31)
-    assert brackets(law.below(ks, bits), [quotient_below(law, k) for k in ks], bits)
+    assert brackets(law.bracket_cdf(ks, bits), [quotient_below(law, k) for k in ks], bits)
 
 
 @pytest.mark.parametrize("rate", [*RATES, Fraction(1, 2**40), Fraction(7, 2**30 + 1)])
 @pytest.mark.parametrize("size", [2, 32, 400])
 def test_digit_thresholds_are_right(rate: Fraction, size: int) -> None:
     law = GeometricDigit(rate, size)
-    never, nor, *inner, always, ever = law.below(range(-1, size + 2), 128)
+    never, nor, *inner, always, ever = law.bracket_cdf(range(-1, size + 2), 128)
     assert (never, nor, always, ever) == (-2, -2, 2**128, 2**128)
     assert brackets(inner, [digit_below(law, k) for k in range(1, size)], 128)
 
@@ -75,14 +75,14 @@ def test_a_range_may_begin_and_end_anywhere(rate: Fraction) -> None:
     for start in range(-5, 6):
         for stop in range(start, 6):
             truth = [quotient_below(law, k) for k in range(start, stop)]
-            assert brackets(law.below(range(start, stop), 96), truth, 96)
+            assert brackets(law.bracket_cdf(range(start, stop), 96), truth, 96)
 
 
 @pytest.mark.parametrize("rate", RATES)
 def test_every_leading_word_is_looked_up_rightly(rate: Fraction, script: type[Script]) -> None:
     """All 2^16 first steps, each followed by arbitrary bits, against inversion of the true distribution."""
     law = LaplaceQuotient(rate, 1)
-    table = law.table()
+    table = law.build_table()
     leading = np.arange(2**16, dtype=np.uint16)
     further = np.random.default_rng(1).integers(0, 2**64, 2**16, dtype=np.uint64)
     undecided = further[: np.count_nonzero(table.cells < 0)]
@@ -98,7 +98,7 @@ def test_every_leading_word_is_looked_up_rightly(rate: Fraction, script: type[Sc
 
 @pytest.mark.parametrize("rate", RATES)
 def test_few_leading_words_are_undecided(rate: Fraction) -> None:
-    assert np.count_nonzero(LaplaceQuotient(rate, 1).table().cells < 0) < 0.02 * 2**16
+    assert np.count_nonzero(LaplaceQuotient(rate, 1).build_table().cells < 0) < 0.02 * 2**16
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -109,7 +109,7 @@ def test_ties_are_settled_by_the_bits_that_follow(
 ) -> None:
     """A number that agrees with a threshold in all but the last bits falls on its own side of it."""
     law = LaplaceQuotient(rate, 1)
-    table, tie = law.table(), floor(quotient_below(law, k), bits)
+    table, tie = law.build_table(), floor(quotient_below(law, k), bits)
     assert table.draw(1, script.of(tie + 3, bits)).tolist() == [k]
     assert table.draw(1, script.of(tie - 3, bits)).tolist() == [k - 1]
 
@@ -117,7 +117,7 @@ def test_ties_are_settled_by_the_bits_that_follow(
 @pytest.mark.parametrize("k", [1, 5, 31])
 def test_ties_of_a_digit_are_settled_too(k: int, script: type[Script]) -> None:
     law = GeometricDigit(Fraction(1, 50), 32)
-    table, tie = law.table(), floor(digit_below(law, k), 192)
+    table, tie = law.build_table(), floor(digit_below(law, k), 192)
     assert table.draw(1, script.of(tie + 3, 192)).tolist() == [k]
     assert table.draw(1, script.of(tie - 3, 192)).tolist() == [k - 1]
 
@@ -129,7 +129,7 @@ def test_tails_go_on_for_ever(rate: Fraction, bits: int, side: int, script: type
     """Thresholds far outside the table, at about 2^−100, still part the numbers around them."""
     law = LaplaceQuotient(rate, 1)
     k = side * int(mpf(70) / (mpf(rate.numerator) / rate.denominator))
-    table, tie = law.table(), floor(quotient_below(law, k), bits)
+    table, tie = law.build_table(), floor(quotient_below(law, k), bits)
     assert abs(k) > len(table.thresholds) // 2
     drawn = [table.draw(1, script.of(tie + step, bits)) for step in (3, -3)]
     assert [array.tolist() for array in drawn] == [[k], [k - 1]]
@@ -142,12 +142,12 @@ def test_a_tail_takes_only_its_own_place(script: type[Script]) -> None:
     leads = [2**15, 2**15, 0, 2**15]
     words = [sum(lead << 16 * place for place, lead in enumerate(leads)), 0, 2**40]
     expected = invert(law, UniformDraw(2**40, 128, script()))
-    assert expected < law.table().first
-    assert law.table().draw(4, script(words)).tolist() == [0, 0, expected, 0]
+    assert expected < law.build_table().first
+    assert law.build_table().draw(4, script(words)).tolist() == [0, 0, expected, 0]
 
 
 def test_all_zeros_and_all_ones_stay_inside_a_digit(script: type[Script]) -> None:
-    table = GeometricDigit(Fraction(1, 50), 32).table()
+    table = GeometricDigit(Fraction(1, 50), 32).build_table()
     assert table.draw(1, script([0, 0])).tolist() == [0]
     assert table.draw(1, script([2**64 - 1, 2**64 - 1])).tolist() == [31]
     assert invert(table.law, UniformDraw(0, 64, script())) == 0
@@ -169,6 +169,6 @@ def test_blocks_add_up() -> None:
         asked.append(count)
         return np.zeros(count, dtype=np.int64)
 
-    assert len(in_blocks(draw, 200_000)) == sum(asked) == 200_000
+    assert len(draw_in_blocks(draw, 200_000)) == sum(asked) == 200_000
     assert max(asked) == 2**16
-    assert in_blocks(draw, 0).shape == (0,)
+    assert draw_in_blocks(draw, 0).shape == (0,)

@@ -79,7 +79,7 @@ def test_the_ramp_is_its_closed_form(epsilon: Fraction, delta: Fraction) -> None
         for count in range(1, min(len(table), 400) + 1):
             truth = closed_form(epsilon, delta, count)
             assert table[count - 1] <= truth * mpf(2) ** 64 <= table[count - 1] + 2
-            caught = ramp.caught(count, 256)
+            caught = ramp.enclose(count, 256)
             assert caught.low <= truth * mpf(2) ** 256 <= caught.high
         assert closed_form(epsilon, delta, len(table) + 1) == 1
         assert closed_form(epsilon, delta, len(table)) < 1

@@ -56,7 +56,7 @@ def test_digits_put_together_have_the_laplace_law(scale: Fraction, layout: Table
         found = Fraction(1)
         tables = [sampler.quotient, *sampler.digits]
         for table, k in zip(tables, [leading, *places], strict=True):
-            low, high = (max(threshold, 0) for threshold in table.law.below(range(k, k + 2), 3500))
+            low, high = (max(threshold, 0) for threshold in table.law.bracket_cdf(range(k, k + 2), 3500))
             found *= Fraction(high - low, 2**3500)
         with mp.workprec(4000):
             r = mp.exp(-rate(scale))

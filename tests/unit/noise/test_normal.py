@@ -16,9 +16,9 @@ from sfumato.noise.sampling.normal import (
     REACH,
     NormalMagnitude,
     RoundedNormal,
-    central,
-    density,
-    magnitudes,
+    central_probability,
+    magnitude_table,
+    normal_density,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ xs = st.one_of(st.fractions(0, 12, max_denominator=2**50), st.fractions(0, 45, m
 @settings(max_examples=100)
 @given(xs, st.integers(16, 500))
 def test_the_distribution_is_caught_closely(x: Fraction, bits: int) -> None:
-    found = central(x, bits)
+    found = central_probability(x, bits)
     with mp.workprec(PRECISION):
         assert found.low <= (normal_below(x) - mpf(1) / 2) * mpf(2) ** bits <= found.high
     assert found.high - found.low <= 2
@@ -51,7 +51,7 @@ def test_the_distribution_is_caught_closely(x: Fraction, bits: int) -> None:
 @settings(max_examples=50)
 @given(xs, st.integers(16, 500))
 def test_the_density_is_caught_closely(x: Fraction, bits: int) -> None:
-    found = density(x, bits)
+    found = normal_density(x, bits)
     with mp.workprec(PRECISION):
         assert found.low <= mp.npdf(real(x)) * mpf(2) ** bits <= found.high
     assert found.high - found.low <= 16
@@ -65,14 +65,14 @@ def test_thresholds_of_rounded_noise_are_right(sigma: Fraction, bits: int) -> No
     ks = [0, 1, -1, 2, int(sigma), -int(3 * sigma), int(8 * sigma) + 1, -int(9 * sigma)]
     with mp.workprec(PRECISION):
         for k in ks:
-            [threshold] = RoundedNormal(sigma).below(range(k, k + 1), bits)
+            [threshold] = RoundedNormal(sigma).bracket_cdf(range(k, k + 1), bits)
             truth = normal_below((k - Fraction(1, 2)) / sigma) * mpf(2) ** bits
             assert threshold <= truth <= threshold + 2
 
 
 def test_thresholds_of_magnitudes_are_right() -> None:
-    table = magnitudes()
-    assert NormalMagnitude().below(range(-1, 1), 64) == [-2, -2]
+    table = magnitude_table()
+    assert NormalMagnitude().bracket_cdf(range(-1, 1), 64) == [-2, -2]
     with mp.workprec(300):
         for k, threshold in enumerate(table.thresholds.tolist(), start=1):
             truth = mp.erf(mpf(k) / CELLS / mp.sqrt(2)) * 2**64
@@ -88,8 +88,8 @@ def test_magnitudes_go_on_beyond_the_table(bits: int, script: type[Script]) -> N
     k = 750  # 11.7 standard deviations
     with mp.workprec(PRECISION):
         tie = int(mp.floor(mp.erf(mpf(k) / CELLS / mp.sqrt(2)) * mpf(2) ** bits))
-    assert magnitudes().draw(1, script.of(tie + 3, bits)).tolist() == [k]
-    assert magnitudes().draw(1, script.of(tie - 3, bits)).tolist() == [k - 1]
+    assert magnitude_table().draw(1, script.of(tie + 3, bits)).tolist() == [k]
+    assert magnitude_table().draw(1, script.of(tie - 3, bits)).tolist() == [k - 1]
 
 
 def test_quantiles_of_rounded_noise() -> None:

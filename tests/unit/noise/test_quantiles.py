@@ -108,7 +108,7 @@ SHARES = st.fractions(Fraction(1, 2**20), 1 - Fraction(1, 2**20), max_denominato
 
 def sparse(grids: list[list[int]]) -> Histograms:
     group, values = np.nonzero(np.array(grids))
-    return Histograms.of(
+    return Histograms.from_triplets(
         group, values, np.array(grids)[group, values], groups=len(grids), cells=len(grids[0])
     )
 
@@ -116,23 +116,23 @@ def sparse(grids: list[list[int]]) -> Histograms:
 def listed(grids: list[list[int]]) -> Histograms:
     """The same, with every row by itself."""
     places = np.repeat(np.arange(np.size(grids), dtype=np.uint16), np.ravel(grids))
-    return Histograms.ascending(places, None, groups=len(grids), cells=len(grids[0]))
+    return Histograms.from_sorted_cells(places, None, groups=len(grids), cells=len(grids[0]))
 
 
-def bands_hold(table: Histograms, parts: CellRanges, aim: RankTarget, grids: list[list[int]]) -> None:
+def bands_hold(table: Histograms, parts: CellRanges, target: RankTarget, grids: list[list[int]]) -> None:
     """Every cell is in one band, at the distance of the definition, which is no less than the band's."""
-    edges, nearest = aim.edges(table, parts), aim.nearest()
+    edges, nearest = target.band_edges(table, parts), target.band_distances()
     for k, grid in enumerate(grids):
         assert (edges[k, 0], edges[k, -1]) == (parts.low[k], parts.stop[k])
         lengths = np.diff(edges[k])
         assert lengths.min() >= 0
         assert lengths.sum() == len(grid)
         cells = np.arange(parts.low[k], parts.stop[k])
-        exact = aim.distances(table, parts[np.full(cells.size, k)], cells)
-        assert exact.tolist() == distances(grid, aim.share)
+        exact = target.distances(table, parts[np.full(cells.size, k)], cells)
+        assert exact.tolist() == distances(grid, target.share)
         assert (exact >= np.repeat(nearest, lengths)).all()
         inner = np.repeat(np.arange(nearest.size), lengths) % (nearest.size - 1) > 0
-        assert (exact[inner] < (np.repeat(nearest, lengths) + np.uint64(aim.width))[inner]).all()
+        assert (exact[inner] < (np.repeat(nearest, lengths) + np.uint64(target.width))[inner]).all()
 
 
 @given(GRIDS, SHARES, SHARES, st.fractions(Fraction(1, 50), 20, max_denominator=50), st.data())
@@ -142,14 +142,14 @@ def test_bands_have_the_weights_of_their_cells(
 ) -> None:
     """And so have those of both parts after a split, and of the parts of a part."""
     table = data.draw(st.sampled_from([sparse, listed]))(grids)
-    parts, aim = CellRanges.all(table), QuantileMechanism(epsilon, share).aim
-    bands_hold(table, parts, aim, grids)
+    parts, target = CellRanges.cover(table), QuantileMechanism(epsilon, share).target
+    bands_hold(table, parts, target, grids)
     for _ in range(2):
         places = np.array([data.draw(st.integers(0, len(grid) - 1)) for grid in grids])
         side = data.draw(st.integers(0, 1))
         grids = [parted(grid, place)[side] for grid, place in zip(grids, places, strict=True)]
         parts = parts.split(table, parts.low + places)[side]
-        bands_hold(table, parts, QuantileMechanism(epsilon, other).aim, grids)
+        bands_hold(table, parts, QuantileMechanism(epsilon, other).target, grids)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 20), Fraction(1), Fraction(9)])
@@ -180,7 +180,7 @@ def test_a_wide_sparse_grid_has_its_law() -> None:
     """A million cells and five rows: almost all the weight lies on empty cells."""
     values, cells, copies = np.array([5, 10**5, 10**5 + 1, 7 * 10**5, 10**6]), 2**20, 6000
     mechanism = QuantileMechanism(Fraction(2), HALF)
-    table = Histograms.of(
+    table = Histograms.from_triplets(
         np.repeat(np.arange(copies), 5), np.tile(values, copies), np.ones(5 * copies, dtype=np.int64),
         groups=copies, cells=cells,
     )  # fmt: skip
@@ -200,7 +200,7 @@ def test_cells_far_away_keep_their_chance() -> None:
     that holds the rows."""
     cells, rows, copies = 2**32, 46, 1000
     mechanism = QuantileMechanism(Fraction(1), HALF)
-    table = Histograms.of(
+    table = Histograms.from_triplets(
         np.arange(copies), np.full(copies, 17), np.full(copies, rows), groups=copies, cells=cells
     )
     weight = (cells - 1) * math.exp(-rows / 2)
@@ -211,7 +211,7 @@ def test_cells_far_away_keep_their_chance() -> None:
 
 def test_extreme_shares_are_the_ends() -> None:
     """They leave less than one row outside; of the empty cells there all are as good."""
-    table = Histograms.sparse(np.arange(1000, 2000), np.ones(1000, dtype=np.int64), cells=2**20)
+    table = Histograms.from_sparse(np.arange(1000, 2000), np.ones(1000, dtype=np.int64), cells=2**20)
     low, middle, high = QuantilesMechanism(20, (Fraction(1, 2**20), HALF, 1 - Fraction(1, 2**20))).release(
         table
     )
@@ -222,11 +222,11 @@ def test_extreme_shares_are_the_ends() -> None:
 
 def test_one_sparse_histogram_is_a_dense_one() -> None:
     mechanism = QuantileMechanism(Fraction(100), HALF)
-    assert mechanism.release(Histograms.sparse([2, 4], [5, 80], cells=9)) == 4
-    assert Histograms.sparse([], [], cells=9).shape == (1, 9)
-    dense, given = Histograms.dense([0, 0, 5, 0, 80]), Histograms.sparse([2, 4], [5, 80], cells=5)
+    assert mechanism.release(Histograms.from_sparse([2, 4], [5, 80], cells=9)) == 4
+    assert Histograms.from_sparse([], [], cells=9).shape == (1, 9)
+    dense, given = Histograms.from_dense([0, 0, 5, 0, 80]), Histograms.from_sparse([2, 4], [5, 80], cells=5)
     assert dense.difference(given) == 0
-    assert dense.difference(Histograms.sparse([1, 2], [3, 4], cells=5)) == 3 + 1 + 80
+    assert dense.difference(Histograms.from_sparse([1, 2], [3, 4], cells=5)) == 3 + 1 + 80
 
 
 @given(GRIDS)
@@ -234,7 +234,7 @@ def test_rows_listed_one_by_one_are_the_same_histograms(grids: list[list[int]]) 
     counted, rows = sparse(grids), listed(grids)
     cells, ranks = np.arange(np.size(grids) + 1), np.arange(-1, np.sum(grids) + 2)
     assert counted.rank(cells).tolist() == rows.rank(cells).tolist()
-    assert counted.cell(ranks).tolist() == rows.cell(ranks).tolist()
+    assert counted.cell_at_rank(ranks).tolist() == rows.cell_at_rank(ranks).tolist()
     assert counted.difference(rows) == 0
 
 
@@ -257,7 +257,7 @@ def test_a_sharp_choice_is_the_quantile() -> None:
 
 def test_huge_counts_do_not_wrap() -> None:
     assert QuantileMechanism(Fraction(1), HALF).release([2**62, 2**61, 2**62]) == 1
-    huge = Histograms.of([0, 0, 1], [1, 2, 0], [2**50, 2**51, 2**52], groups=2, cells=3)
+    huge = Histograms.from_triplets([0, 0, 1], [1, 2, 0], [2**50, 2**51, 2**52], groups=2, cells=3)
     assert QuantileMechanism(1, 1 - Fraction(1, 2**20)).release_groups(huge).tolist() == [2, 0]
     assert QuantilesMechanism(1, (Fraction(1, 4), HALF)).release([2**70, 0, 2**69]) == (0, 0)
 
@@ -327,7 +327,8 @@ def test_prices() -> None:
     assert QuantileMechanism(HALF, HALF).event(rows=3) == events.Exponential(Fraction(3, 2))
     three = QuantilesMechanism(Fraction(1), (Fraction(1, 4), HALF, Fraction(3, 4)))
     assert three.event() == events.Repeated(events.Exponential(HALF), 2)
-    assert QuantilesMechanism(1, tuple(Fraction(k, 5) for k in range(1, 5))).levels == 3  # type: ignore[arg-type]
+    # Type: ignore[arg-type].
+    assert QuantilesMechanism(1, tuple(Fraction(k, 5) for k in range(1, 5))).levels == 3
 
 
 def test_audits_pass_the_claim_and_fail_half_the_noise() -> None:
@@ -380,21 +381,21 @@ def test_replays_price_rows() -> None:
         (lambda: QuantileMechanism(Fraction(1), HALF).release([]), "SF-N203"),
         (lambda: QuantileMechanism(Fraction(1), HALF).release([0.5]), "SF-N202"),
         (lambda: QuantileMechanism(Fraction(1), HALF).release(sparse([[1], [2]])), "SF-N511"),
-        (lambda: Histograms.sparse([2, 1], [1, 1], cells=3), "SF-N511"),
-        (lambda: Histograms.sparse([1, 1], [1, 1], cells=3), "SF-N511"),
-        (lambda: Histograms.sparse([3], [1], cells=3), "SF-N511"),
-        (lambda: Histograms.sparse([-1], [1], cells=3), "SF-N511"),
-        (lambda: Histograms.sparse([1], [-1], cells=3), "SF-N511"),
-        (lambda: Histograms.sparse([1], [1, 1], cells=3), "SF-N511"),
-        (lambda: Histograms.sparse([[1]], [1], cells=3), "SF-N511"),
-        (lambda: Histograms.sparse([1], [1], cells=2**33), "SF-N511"),
-        (lambda: Histograms.of([1, 0], [1, 2], [1, 1], groups=2, cells=3), "SF-N511"),
-        (lambda: Histograms.of([2], [1], [1], groups=2, cells=3), "SF-N511"),
-        (lambda: Histograms.of([0], [4], [1], groups=2, cells=3), "SF-N511"),
-        (lambda: Histograms.ascending(np.array([1, 0]), None, groups=2, cells=3), "SF-N511"),
-        (lambda: Histograms.ascending(np.array([1, 6]), None, groups=2, cells=3), "SF-N511"),
-        (lambda: Histograms.ascending(np.array([1, 1]), [1, 1], groups=2, cells=3), "SF-N511"),
-        (lambda: Histograms.ascending(np.array([1]), None, groups=2**31, cells=2**32), "SF-N511"),
+        (lambda: Histograms.from_sparse([2, 1], [1, 1], cells=3), "SF-N511"),
+        (lambda: Histograms.from_sparse([1, 1], [1, 1], cells=3), "SF-N511"),
+        (lambda: Histograms.from_sparse([3], [1], cells=3), "SF-N511"),
+        (lambda: Histograms.from_sparse([-1], [1], cells=3), "SF-N511"),
+        (lambda: Histograms.from_sparse([1], [-1], cells=3), "SF-N511"),
+        (lambda: Histograms.from_sparse([1], [1, 1], cells=3), "SF-N511"),
+        (lambda: Histograms.from_sparse([[1]], [1], cells=3), "SF-N511"),
+        (lambda: Histograms.from_sparse([1], [1], cells=2**33), "SF-N511"),
+        (lambda: Histograms.from_triplets([1, 0], [1, 2], [1, 1], groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.from_triplets([2], [1], [1], groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.from_triplets([0], [4], [1], groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.from_sorted_cells(np.array([1, 0]), None, groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.from_sorted_cells(np.array([1, 6]), None, groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.from_sorted_cells(np.array([1, 1]), [1, 1], groups=2, cells=3), "SF-N511"),
+        (lambda: Histograms.from_sorted_cells(np.array([1]), None, groups=2**31, cells=2**32), "SF-N511"),
     ],
 )
 def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped-def]
@@ -406,5 +407,5 @@ def test_mistakes_are_named(call, code: str) -> None:  # type: ignore[no-untyped
 def test_a_fine_grid_takes_no_more_work() -> None:
     """By bands, of which there are as many whatever the grid and the rows are."""
     for epsilon in (Fraction(1), Fraction(1, 1000)):
-        assert QuantileMechanism(epsilon, HALF).aim.nearest().size <= 91
+        assert QuantileMechanism(epsilon, HALF).target.band_distances().size <= 91
     assert math.isfinite(float(QuantileMechanism(Fraction(1), HALF).rank_error(2**18, 0.95)))

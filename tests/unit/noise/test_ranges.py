@@ -12,7 +12,7 @@ from sfumato import audit
 from sfumato.errors import UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise, RangeSums
 from sfumato.noise.ranges import best_branching
-from sfumato.noise.trees import SumTree, tree
+from sfumato.noise.trees import SumTree, build_tree
 from sfumato.privacy import events
 
 FALSE_ALARM = 1e-7
@@ -25,7 +25,7 @@ def design(shape: SumTree) -> np.ndarray:
         [
             np.array(level)
             for level in zip(
-                *(map(np.ndarray.tolist, shape.sums(row)) for row in np.eye(shape.cells, dtype=int)),
+                *(map(np.ndarray.tolist, shape.sum_levels(row)) for row in np.eye(shape.cells, dtype=int)),
                 strict=True,
             )
         ],
@@ -35,28 +35,32 @@ def design(shape: SumTree) -> np.ndarray:
 
 @pytest.mark.parametrize(("cells", "branching"), SHAPES)
 def test_estimates_are_least_squares(cells: int, branching: int) -> None:
-    shape = tree(cells, branching)
+    shape = build_tree(cells, branching)
     a = design(shape)
     noisy = np.random.default_rng(1).integers(-50, 50, len(a))
-    parts = np.split(noisy, np.cumsum([level.size for level in shape.sums(np.zeros(cells, dtype=int))])[:-1])
-    assert shape.estimates(parts) == pytest.approx(np.linalg.lstsq(a, noisy, rcond=None)[0], abs=1e-9)
+    parts = np.split(
+        noisy, np.cumsum([level.size for level in shape.sum_levels(np.zeros(cells, dtype=int))])[:-1]
+    )
+    assert shape.estimate_cells(parts) == pytest.approx(np.linalg.lstsq(a, noisy, rcond=None)[0], abs=1e-9)
 
 
 @pytest.mark.parametrize(("cells", "branching"), SHAPES)
 def test_variances_are_those_of_least_squares(cells: int, branching: int) -> None:
-    shape = tree(cells, branching)
+    shape = build_tree(cells, branching)
     covariance = np.linalg.inv(design(shape).T @ design(shape))
     for start in range(cells):
         for stop in range(start + 1, cells + 1):
             wanted = (np.arange(cells) >= start) & (np.arange(cells) < stop)
             expected = wanted @ covariance @ wanted
-            assert shape.variance(start, stop) == pytest.approx(expected)
-            assert sum((each**2).sum() for each in shape.weights(start, stop)) == pytest.approx(expected)
+            assert shape.range_variance(start, stop) == pytest.approx(expected)
+            assert sum((each**2).sum() for each in shape.range_weights(start, stop)) == pytest.approx(
+                expected
+            )
 
 
 @pytest.mark.parametrize(("cells", "branching"), SHAPES)
 def test_each_row_is_in_one_sum_of_each_level(cells: int, branching: int) -> None:
-    shape = tree(cells, branching)
+    shape = build_tree(cells, branching)
     a = design(shape)
     assert set(np.unique(a)) <= {0, 1}
     assert (a.sum(axis=0) == shape.height).all()
@@ -114,7 +118,9 @@ def test_intervals_cover_95_of_100(
         [
             level[: size.size]
             for level, size in zip(
-                mechanism.tree.weights(*span), mechanism.tree.sums(np.zeros(cells, int)), strict=True
+                mechanism.tree.range_weights(*span),
+                mechanism.tree.sum_levels(np.zeros(cells, int)),
+                strict=True,
             )
         ]
     )
@@ -125,11 +131,11 @@ def test_intervals_cover_95_of_100(
 
 def test_weights_and_estimates_are_one_computation() -> None:
     mechanism = RangeSums(23, 3, LaplaceNoise(Fraction(5)))
-    levels = mechanism.tree.sums(np.random.default_rng(2).integers(0, 99, 23))
+    levels = mechanism.tree.sum_levels(np.random.default_rng(2).integers(0, 99, 23))
     noisy = [level + 7 for level in levels]
-    weights = mechanism.tree.weights(4, 19)
+    weights = mechanism.tree.range_weights(4, 19)
     direct = sum(float(weight[: level.size] @ level) for weight, level in zip(weights, noisy, strict=True))
-    assert mechanism.tree.estimates(noisy)[4:19].sum() == pytest.approx(direct)
+    assert mechanism.tree.estimate_cells(noisy)[4:19].sum() == pytest.approx(direct)
 
 
 @pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise])
@@ -138,8 +144,8 @@ def test_audits_pass_the_claim_and_fail_half_the_noise(kind: type) -> None:
     claim = RangeSums(4, 2, kind(Fraction(2))).event()
 
     def target(scale: Fraction):  # type: ignore[no-untyped-def]
-        shape = tree(4, 2)
-        exact = [np.concatenate(shape.sums(np.array(each))) for each in ([0, 0, 0, 0], [1, 0, 0, 0])]
+        shape = build_tree(4, 2)
+        exact = [np.concatenate(shape.sum_levels(np.array(each))) for each in ([0, 0, 0, 0], [1, 0, 0, 0])]
         return audit.pair(kind(scale).release, exact[0], exact[1])
 
     assert not audit.run(target(Fraction(2)), claim, alpha=FALSE_ALARM).violates

@@ -17,7 +17,7 @@ import pytest
 from sfumato import noise
 from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.noise import LaplaceNoise, SparseVector
-from sfumato.noise.differences import LaplaceDifference
+from sfumato.noise.sparse_vector import LaplaceDifference
 from sfumato.privacy.events import Pure
 
 if TYPE_CHECKING:
@@ -171,15 +171,15 @@ def test_the_difference_of_two_noises_has_its_law(one: float, other: float) -> N
     x = np.arange(-400, 401)
     chances = [np.exp(-np.abs(x) / scale) / np.exp(-np.abs(x) / scale).sum() for scale in (one, other)]
     law, d, found = np.convolve(*chances), np.arange(-800, 801), LaplaceDifference(one, other)
-    assert found.mean_size() == pytest.approx((np.abs(d) * law).sum(), abs=1e-12)
+    assert found.mean_absolute() == pytest.approx((np.abs(d) * law).sum(), abs=1e-12)
     for t in (1, 2, 7, 30):
-        assert found.reaching(t) == pytest.approx(law[d >= t].sum(), abs=1e-12)
+        assert found.tail_probability(t) == pytest.approx(law[d >= t].sum(), abs=1e-12)
 
 
 @pytest.mark.parametrize("scale", [2.0**20, 2.0**40])
 def test_wide_differences_tend_to_continuous_ones(scale: float) -> None:
-    assert LaplaceDifference(scale, scale).mean_size() == pytest.approx(1.5 * scale, rel=1e-9)
-    assert LaplaceDifference(scale, 2 * scale).mean_size() == pytest.approx(7 / 3 * scale, rel=1e-9)
+    assert LaplaceDifference(scale, scale).mean_absolute() == pytest.approx(1.5 * scale, rel=1e-9)
+    assert LaplaceDifference(scale, 2 * scale).mean_absolute() == pytest.approx(7 / 3 * scale, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_the_margin_is_the_smallest(mechanism: SparseVector) -> None:
     )
     for confidence in (0.6, 0.95, 1 - 1e-9):
         margin = mechanism.margin(confidence)
-        assert difference.reaching(margin) <= 1 - confidence
-        assert margin == 1 or difference.reaching(margin - 1) > 1 - confidence
+        assert difference.tail_probability(margin) <= 1 - confidence
+        assert margin == 1 or difference.tail_probability(margin - 1) > 1 - confidence
     assert mechanism.margin(0.95, questions=100) == mechanism.margin(0.9995)
-    assert mechanism.expected_error() == difference.mean_size()
+    assert mechanism.expected_error() == difference.mean_absolute()

@@ -27,27 +27,31 @@ def test_one_unit_changes_one_block(rows: list[tuple[int, int]], unit: int) -> N
         def middle(places: list[int]) -> float:
             return median(table[place][1] for place in places)
 
-        return BLOCKS.outputs(middle, [who for who, _ in table], -50, 50)
+        return BLOCKS.apply(middle, [who for who, _ in table], -50, 50)
 
     without = [row for row in rows if row[0] != unit]
     changed = [one != other for one, other in zip(outputs(rows), outputs(without), strict=True)]
     assert sum(changed) <= 1
-    assert not any(change for block, change in enumerate(changed) if block != BLOCKS.of(unit))
+    assert not any(change for block, change in enumerate(changed) if block != BLOCKS.block_of(unit))
 
 
 def test_units_are_spread_evenly_and_by_key() -> None:
-    seen = np.bincount([BLOCKS.of(unit) for unit in range(20_000)], minlength=10)
+    seen = np.bincount([BLOCKS.block_of(unit) for unit in range(20_000)], minlength=10)
     assert chi2.sf(((seen - 2000) ** 2 / 2000).sum(), 9) > FALSE_ALARM
     other = UnitBlocks(10, b"another")
-    assert sum(BLOCKS.of(unit) == other.of(unit) for unit in range(2000)) < 300
-    assert BLOCKS.of("1") != BLOCKS.of(1) or BLOCKS.of("2") != BLOCKS.of(2) or BLOCKS.of("3") != BLOCKS.of(3)
+    assert sum(BLOCKS.block_of(unit) == other.block_of(unit) for unit in range(2000)) < 300
+    assert (
+        BLOCKS.block_of("1") != BLOCKS.block_of(1)
+        or BLOCKS.block_of("2") != BLOCKS.block_of(2)
+        or BLOCKS.block_of("3") != BLOCKS.block_of(3)
+    )
 
 
 def test_every_row_is_in_one_block() -> None:
     units = [f"u{i % 37}" for i in range(500)]
     blocks = BLOCKS.split(units)
     assert sorted(place for block in blocks for place in block) == list(range(500))
-    assert all(len({BLOCKS.of(units[place]) for place in block}) <= 1 for block in blocks)
+    assert all(len({BLOCKS.block_of(units[place]) for place in block}) <= 1 for block in blocks)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +69,14 @@ def test_every_row_is_in_one_block() -> None:
     ],
 )
 def test_outputs_are_total(value: object, kept: int) -> None:
-    assert UnitBlocks(2, b"k").outputs(lambda places: value, [1, 2, 3], 0, 9) == [kept, kept]
+    assert UnitBlocks(2, b"k").apply(lambda places: value, [1, 2, 3], 0, 9) == [kept, kept]
 
 
 def test_a_failing_kernel_counts_as_the_middle() -> None:
     def kernel(places: list[int]) -> float:
         return 1 / len(places)
 
-    assert UnitBlocks(2, b"k").outputs(kernel, [], 0, 9) == [4, 4]
+    assert UnitBlocks(2, b"k").apply(kernel, [], 0, 9) == [4, 4]
 
 
 def test_prices() -> None:
@@ -115,7 +119,7 @@ def test_audits_of_the_median_pass_the_claim_and_fail_half_the_noise() -> None:
     def draws(epsilon: int, steps: list[int], n: int) -> np.ndarray:
         choice = BlockMedian(4, 0, 4, Fraction(epsilon))._choice()
         rows = np.divmod(np.arange(5 * n), 5), np.tile(steps, n)
-        return choice.release_groups(Histograms.of(*rows[0], rows[1], groups=n, cells=5))
+        return choice.release_groups(Histograms.from_triplets(*rows[0], rows[1], groups=n, cells=5))
 
     def target(epsilon: int):  # type: ignore[no-untyped-def]
         return tuple(lambda n, s=steps: draws(epsilon, s, n) for steps in ([1, 0, 0, 2, 1], [2, 0, 0, 2, 0]))
@@ -147,8 +151,8 @@ def test_replays_price_blocks(mechanism: BlockMean | BlockMedian) -> None:
         (lambda: BlockMedian(5, 0, 1, Fraction(0)), "SF-N102"),
         (lambda: BlockMedian(5, 0, 2**22, Fraction(1)), "SF-N508"),
         (lambda: BlockMedian(5, 0, 1, Fraction(10**6)), "SF-N402"),
-        (lambda: BLOCKS.of(1.5), "SF-N510"),  # type: ignore[arg-type]
-        (lambda: BLOCKS.of(True), "SF-N510"),
+        (lambda: BLOCKS.block_of(1.5), "SF-N510"),  # type: ignore[arg-type]
+        (lambda: BLOCKS.block_of(True), "SF-N510"),
         (lambda: BlockMean.calibrated(3, 0, 1, 1).release([1, 0]), "SF-N509"),
         (lambda: BlockMedian(3, 0, 1, Fraction(1)).release([0.5, 1, 1]), "SF-N202"),
     ],

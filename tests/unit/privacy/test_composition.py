@@ -32,9 +32,9 @@ from sfumato.privacy import (
     rho,
     rho_epsilon,
 )
-from sfumato.privacy.atoms import integer_laplace, responses
 from sfumato.privacy.gaussian import delta_bounds
-from sfumato.privacy.losses import bounded_range_profile
+from sfumato.privacy.loss_atoms import discrete_laplace, kary_randomized_response
+from sfumato.privacy.loss_distribution import bounded_range_profile
 
 
 def test_one_gaussian() -> None:
@@ -164,9 +164,9 @@ def test_profiles_against_sums() -> None:
     law = np.exp(-rate * np.abs(xs)) * math.tanh(rate / 2)
     moved = np.exp(-rate * np.abs(xs - steps)) * math.tanh(rate / 2)
     truth = np.maximum(0, law - math.exp(at) * moved).sum()
-    assert integer_laplace(rate, steps).profile(np.array([at]))[0] == pytest.approx(truth, rel=1e-12)
-    assert integer_laplace(rate, steps).masses.sum() == pytest.approx(1)
-    assert responses(1.0, 5).masses.sum() == pytest.approx(1)
+    assert discrete_laplace(rate, steps).profile(np.array([at]))[0] == pytest.approx(truth, rel=1e-12)
+    assert discrete_laplace(rate, steps).masses.sum() == pytest.approx(1)
+    assert kary_randomized_response(1.0, 5).masses.sum() == pytest.approx(1)
 
 
 def test_the_bounded_range_profile_is_the_largest_of_all_two_point_pairs() -> None:

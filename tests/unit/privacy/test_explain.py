@@ -1,7 +1,7 @@
 import pytest
 
 from sfumato.errors import UsageError
-from sfumato.privacy import DEPLOYMENTS, beside, explain
+from sfumato.privacy import DEPLOYMENTS, compare_deployments, explain
 
 
 @pytest.mark.parametrize(("epsilon", "right"), [(0.5, 62), (1, 73), (2, 88), (4, 98)])
@@ -57,6 +57,6 @@ def test_published_guarantees_have_sources_and_odds() -> None:
 
 
 def test_ones_own_stands_among_them() -> None:
-    rows = beside(1, 1e-6)
+    rows = compare_deployments(1, 1e-6)
     assert [row["who"] for row in rows][:3] == ["LinkedIn", "yours", "Facebook"]
     assert len(rows) == len(DEPLOYMENTS) + 1

@@ -23,9 +23,9 @@ def test_roots_round_up_and_hardly(square: Fraction) -> None:
 def test_norms() -> None:
     one = Sensitivity.of([[3, -4], [0.1, 0]], Neighbours.ADD_REMOVE)
     assert (one.l1, one.l2_squared, one.l2) == (7, 25, 5)
-    two = one.replaced()
+    two = one.for_replacement()
     assert (two.l1, two.l2, two.neighbours) == (14, 10, Neighbours.REPLACE_ONE)
-    assert two.replaced() is two
+    assert two.for_replacement() is two
 
 
 def test_independent_noise_of_one_size_is_the_usual_event() -> None:

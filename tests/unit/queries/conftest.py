@@ -18,7 +18,7 @@ COLUMNS = {
 def catalog_in(folder: Path) -> Catalog:
     """A catalog with one table, `visits`."""
     catalog = Catalog(folder / "catalog.json")
-    catalog.add(declare_table("visits", sf.Unit("patient_id", max_rows=20), COLUMNS))
+    catalog.add_table(declare_table("visits", sf.Unit("patient_id", max_rows=20), COLUMNS))
     return catalog
 
 

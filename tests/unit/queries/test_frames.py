@@ -9,7 +9,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog.catalog import Catalog
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.measurement import Aggregate, Question
 from sfumato.curator.question.relation import Name
@@ -17,7 +17,7 @@ from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.queries.frames import Frame
 from sfumato.queries.sql import parse_question
 
-LONGER: list[tuple[str, Callable[[Frame[Question]], Question]]] = [
+LONGER: list[tuple[str, Callable[[Frame[Question, Any]], Question]]] = [
     ("SELECT MEDIAN(cost) AS m FROM visits", lambda t: t.agg(m=sf.median("cost"))),
     ("SELECT QUANTILE(cost, 0.9) AS q FROM visits", lambda t: t.agg(q=sf.quantile("cost", 0.9))),
     (
@@ -94,8 +94,8 @@ class Asked:
 ASKED = Asked()
 
 
-def _frame(conditions: tuple[str, ...], keys: tuple[str, ...]) -> Frame[Question]:
-    frame = Frame.of("visits", ASKED)
+def _frame(conditions: tuple[str, ...], keys: tuple[str, ...]) -> Frame[Question, Any]:
+    frame = Frame.from_table("visits", ASKED)
     for condition in conditions:
         frame = frame.where(condition)
     return frame.group_by(*keys) if keys else frame
@@ -119,7 +119,9 @@ def test_a_frame_is_its_select(
 ) -> None:
     framed, selected = _frame(conditions, keys).agg(**aggregates), parse_question(_sql(shown, where, keys))
     assert framed.outputs == selected.outputs
-    one, other = (plan(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
+    one, other = (
+        plan_question(catalog.find_table, each, PureSpend(Fraction(1))) for each in (framed, selected)
+    )
     assert one.request == other.request
     assert one.cost == other.cost
     assert one.measured == other.measured
@@ -127,20 +129,22 @@ def test_a_frame_is_its_select(
 
 @pytest.mark.parametrize(("text", "asked"), LONGER, ids=[text for text, _ in LONGER])
 def test_a_longer_frame_is_its_select(
-    catalog: Catalog, text: str, asked: Callable[[Frame[Question]], Question]
+    catalog: Catalog, text: str, asked: Callable[[Frame[Question, Any]], Question]
 ) -> None:
-    framed, selected = asked(Frame.of("visits", ASKED)), parse_question(text)
+    framed, selected = asked(Frame.from_table("visits", ASKED)), parse_question(text)
     assert [each.name for each in framed.outputs] == [each.name for each in selected.outputs]
-    one, other = (plan(catalog.table, each, PureSpend(Fraction(1))) for each in (framed, selected))
+    one, other = (
+        plan_question(catalog.find_table, each, PureSpend(Fraction(1))) for each in (framed, selected)
+    )
     assert one.request == other.request
     assert one.cost == other.cost
 
 
 @pytest.mark.parametrize("condition", ["age", "other.age > 3", "COUNT(*) > 3"])
 def test_conditions_that_mean_nothing_are_refused_with_the_question(catalog: Catalog, condition: str) -> None:
-    framed = Frame.of("visits", ASKED).where(condition).count()
+    framed = Frame.from_table("visits", ASKED).where(condition).count()
     with pytest.raises(PolicyError, match=r"SF-Q(105|107|136)"):
-        plan(catalog.table, framed, PureSpend(Fraction(1)))
+        plan_question(catalog.find_table, framed, PureSpend(Fraction(1)))
 
 
 def test_count_is_short_for_one_count() -> None:
@@ -149,18 +153,18 @@ def test_count_is_short_for_one_count() -> None:
 
 
 def test_a_step_gives_a_new_frame() -> None:
-    frame = Frame.of("visits", ASKED)
+    frame = Frame.from_table("visits", ASKED)
     assert frame.where("age > 3") != frame
     assert frame.group_by("ward").group_by("insured").keys == (
         ("ward", Name("ward")),
         ("insured", Name("insured")),
     )
-    assert frame == Frame.of("visits", ASKED)
+    assert frame == Frame.from_table("visits", ASKED)
 
 
 def test_a_frame_says_what_it_is() -> None:
     asked = Asked()
-    frame = Frame.of("visits", asked).where("age > 3").group_by("ward")
+    frame = Frame.from_table("visits", asked).where("age > 3").group_by("ward")
     frame.agg(n=sf.count(), cost=sf.mean("cost"))
     assert asked.said == ["table('visits').where('age > 3').group_by('ward').agg(n=count(), cost=mean(cost))"]
 
@@ -183,12 +187,12 @@ def test_a_frame_says_what_it_is() -> None:
 )
 def test_conditions_outside_the_closed_list_are_refused(condition: str, code: str) -> None:
     with pytest.raises(PolicyError) as refusal:
-        Frame.of("visits", ASKED).where(condition)
+        Frame.from_table("visits", ASKED).where(condition)
     assert refusal.value.code == code
 
 
 def _refused() -> list[tuple[str, object]]:
-    frame = Frame.of("visits", ASKED)
+    frame = Frame.from_table("visits", ASKED)
     return [
         ("SF-Q109", lambda: frame.group_by("ward", "WARD").count()),
         ("SF-Q115", lambda: frame.group_by("ward").agg(Ward=sf.count())),

@@ -14,7 +14,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.catalog.catalog import Table, declare_table
-from sfumato.curator.plan.plan import ResolvedQuestion, priced
+from sfumato.curator.plan.plan import price_question
+from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import PUBLIC
@@ -66,7 +67,7 @@ def _blocks(file: Path) -> list[tuple[str, str]]:
 
 
 def _planned(sql: str) -> str:
-    return written.plan(priced(ResolvedQuestion(TABLES.__getitem__, parse_question(sql)), SPEND))
+    return written.plan(price_question(ResolvedQuestion(TABLES.__getitem__, parse_question(sql)), SPEND))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.curator.plan.plan import plan
+from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import PolicyError
 from sfumato.queries.sql import parse_question
@@ -34,7 +34,7 @@ SPEND = PureSpend(Fraction(1), Fraction(1, 10**6))
 @pytest.fixture
 def tables(catalog: Catalog, file: Path) -> Tables:
     """One table, of which most is asked; or many."""
-    return catalog.table if file.stem == "one" else TABLES.__getitem__
+    return catalog.find_table if file.stem == "one" else TABLES.__getitem__
 
 
 def _blocks(file: Path) -> list[tuple[str, str]]:
@@ -44,7 +44,7 @@ def _blocks(file: Path) -> list[tuple[str, str]]:
 
 def _refusal(tables: Tables, sql: str) -> str:
     try:
-        plan(tables, parse_question(sql), SPEND)
+        plan_question(tables, parse_question(sql), SPEND)
     except PolicyError as refusal:
         return str(refusal)
     return "answered"

@@ -1,24 +1,24 @@
-"""Plans as readable texts: where rows come from, which count, what is summed, how far a unit moves it."""
+"""Plans as readable texts: where rows come from, which count, what is summed, and its sensitivity."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
-from sfumato.curator.plan.plan import Plan
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step
+from sfumato.curator.plan.plan import QuestionPlan
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep
 from sfumato.engines import program as asked
 from sfumato.engines import rows as source
 from sfumato.engines import values as of
 
 
-def plan(plan: Plan) -> str:
+def plan(plan: QuestionPlan) -> str:
     keys = [f"key {i}: {domain(key.domain)}{_marks(key.part)}" for i, key in enumerate(plan.resolved.keys)]
     return "\n".join([*keys, *(step(each) for each in plan.steps)])
 
 
 def _marks(part: Any) -> str:
-    return (", one a unit" if part.constant else "") + (", never missing" if part.present else "")
+    return (", constant per unit" if part.constant else "") + (", never missing" if part.present else "")
 
 
 def domain(meant: Domain) -> str:
@@ -26,7 +26,7 @@ def domain(meant: Domain) -> str:
         case Numbers(low, high, step, rounded):
             return f"{low} to {high} in steps of {step}{', rounded' if rounded else ''}"
         case Listed():
-            return f"one of {', '.join(map(str, meant.shown()))}"
+            return f"one of {', '.join(map(str, meant.show_values()))}"
         case Periods(low, high, unit):
             return f"{unit}s {low} to {high}"
         case FreeTexts():
@@ -36,7 +36,7 @@ def domain(meant: Domain) -> str:
 # ---- steps -------------------------------------------------------------------------------------------------
 
 
-def step(each: Step) -> str:
+def step(each: QuestionStep) -> str:
     program = each.program
     lines = [f"of {rows(program.rows)}"]
     if program.where != of.Every():
@@ -46,29 +46,32 @@ def step(each: Step) -> str:
             lines += [f"by {value(key.value)} [{key.size}]" for key in program.keys]
             shares = getattr(each.mechanism, "shares", None)
             chosen = "an end" if shares is None else f"shares {', '.join(map(str, shares))}"
-            lines.append(f"choose {value(program.value)} [{program.size}]: {chosen}, {each.rows} rows a unit")
+            lines.append(
+                f"choose {value(program.value)} [{program.size}]: {chosen}, {each.rows} rows per unit"
+            )
         case DiscoveredKeys():
             lines += [f"by {value(key)}" for key in program.keys]
-            lines.append(f"buy keys, {each.keys.per_unit} a unit")
+            lines.append(f"discover keys, {each.keys.per_unit} per unit")
         case _:
             lines += [f"by {value(key.value)} [{key.size}]" for key in program.keys]
     return "\n  ".join([*lines, *(_measured(part) for part in getattr(each, "measured", ()))])
 
 
 def _measured(each: Any) -> str:
-    summand, moves = each.of, each.sensitivity
+    summand, sensitivity = each.of, each.sensitivity
     extra = [f"from {summand.centre}"] if summand.centre else []
     extra += [f"slack {summand.slack}"] if summand.slack else []
     extra += ["signed"] if summand.signed else []
     marks = f" ({', '.join(extra)})" if extra else ""
-    return f"{term(summand.term)}: moves {moves.l1}, {moves.l2_squared} in steps of {summand.step}{marks}"
+    norms = f"l1 {sensitivity.l1}, l2² {sensitivity.l2_squared}"
+    return f"{term(summand.term)}: {norms} in steps of {summand.step}{marks}"
 
 
 def term(each: Any) -> str:
     match each:
         case asked.Counted():
             return "count"
-        case asked.Units():
+        case asked.CountedUnits():
             return "units"
         case asked.Present(part):
             return f"count {value(part)}"
@@ -88,7 +91,7 @@ def rows(each: Any) -> str:
     match each:
         case source.Scan(snapshot, at):
             return f"{snapshot}@{at}"
-        case source.Sizes(snapshot, at):
+        case source.UnitSizes(snapshot, at):
             return f"sizes of {snapshot}@{at}"
         case source.Joined(left, right, on, same_unit, optional):
             pairs = [f"{value(a)} = {value(b)}" for a, b in on] + (["unit"] if same_unit else [])
@@ -136,7 +139,7 @@ def _of_one(part: Any) -> str:
         case of.Length(text):
             return f"length({value(text)})"
         case of.Folded(text, upper):
-            return f"{'large' if upper else 'small'}({value(text)})"
+            return f"{'upper' if upper else 'lower'}({value(text)})"
     raise TypeError(part)
 
 

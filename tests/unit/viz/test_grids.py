@@ -10,7 +10,7 @@ import pytest
 
 from sfumato import viz
 from sfumato.errors import UsageError
-from sfumato.viz.raster import enlarge, png, shade
+from sfumato.viz.raster import encode_png, enlarge, shade
 from sfumato.viz.theme import RAMP
 
 SIDE = 255
@@ -38,7 +38,7 @@ def colour(text: str) -> list[int]:
 
 def test_png_holds_the_pixels() -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (5, 7, 4), dtype=np.uint8)
-    assert np.array_equal(decode(png(pixels)), pixels)
+    assert np.array_equal(decode(encode_png(pixels)), pixels)
 
 
 def test_enlarging_repeats_pixels() -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.noise_law import Floats, Law
-from sfumato.curator.catalog.domains import MONTHS, SECONDS, Domain, FreeTexts, Listed, Numbers, Periods
-from sfumato.curator.gate import decode
+from sfumato.curator.answers.noise_law import Floats, NoiseLaw
+from sfumato.curator.catalog.calendar import MONTHS, SECONDS
+from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
+from sfumato.curator.gate import decode_answer
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 
 if TYPE_CHECKING:
@@ -18,53 +19,54 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.plan import Plan
+    from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.noise import ExtremeMechanism, QuantilesMechanism
 
     Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
-    """The places chosen for the quantiles of one value: a row a share, a column a cell."""
+class ChosenQuantiles:
+    """Places chosen for the quantiles of one value: one row a share, one column a cell."""
 
     places: NDArray[Any]
     rounds: tuple[QuantilesMechanism | ExtremeMechanism, ...]
-    """What chose them; where there are several, places are their mean."""
+    """Mechanisms that chose them; where there are several, places are weighted means of their choices."""
     size: int
-    """Out of how many places."""
+    """Number of places that were chosen among."""
 
     @property
     def sharpness(self) -> float:
-        """What a mean counts it with: the squares of ε add up."""
+        """Weight in a mean with other choices: the squares of ε add up."""
         return sum(float(each.epsilon) ** 2 for each in self.rounds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Noisy:
+class NoisyAnswer:
     """All that is known of the rows: everything people see is computed from this and from public facts."""
 
     sums: NDArray[Any]
-    """A row a measured sum, a column a cell; whole numbers unless several answers were combined."""
-    laws: tuple[Law, ...]
+    """One row a measured sum, one column a cell; whole numbers unless several answers were combined."""
+    laws: tuple[NoiseLaw, ...]
     """The noise in each sum."""
-    chosen: tuple[Chosen, ...]
-    """For each value that quantiles were asked of, in the order of the plan."""
+    chosen: tuple[ChosenQuantiles, ...]
+    """Choices for each value that quantiles were asked of, in the order of the plan."""
     keys: tuple[Key, ...] | None
-    """The keys that were bought, raw; none where groups are listed."""
+    """Keys that were discovered, as engines name them; none where groups are listed."""
     cells: int
     rounds: int = 1
-    """How many answers were combined."""
+    """Number of answers that were combined."""
 
     def numbers(self, at: int) -> Floats:
+        """Return a sum in every cell, in doubles."""
         return np.asarray(self.sums[at], dtype=np.float64)
 
-    def take(self, cells: Sequence[int]) -> Noisy:
-        """Some of the cells, in this order."""
+    def take(self, cells: Sequence[int]) -> NoisyAnswer:
+        """Return the answer for some of the cells, in this order."""
         at = np.array(cells, dtype=np.intp)
-        chosen = tuple(Chosen(each.places[:, at], each.rounds, each.size) for each in self.chosen)
+        chosen = tuple(ChosenQuantiles(each.places[:, at], each.rounds, each.size) for each in self.chosen)
         keys = None if self.keys is None else tuple(self.keys[i] for i in at)
-        return Noisy(
+        return NoisyAnswer(
             self.sums[:, at], tuple(law.at(at) for law in self.laws), chosen, keys, at.size, self.rounds
         )
 
@@ -72,28 +74,31 @@ class Noisy:
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
-def read(plan: Plan, text: str) -> Noisy:
-    """What the ledger kept for this plan."""
+def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
+    """Return what the ledger kept for this plan."""
     sums: list[list[int]] = []
-    chosen: list[Chosen] = []
+    chosen: list[ChosenQuantiles] = []
     keys: tuple[Key, ...] | None = None
-    for step, answer in zip(plan.steps, decode(text), strict=True):
+    for step, answer in zip(plan.steps, decode_answer(text), strict=True):
         if isinstance(step, Choices):
-            chosen.append(Chosen(np.array(answer, dtype=np.int64), (step.mechanism,), step.program.size))
+            chosen.append(
+                ChosenQuantiles(np.array(answer, dtype=np.int64), (step.mechanism,), step.program.size)
+            )
         elif isinstance(step, DiscoveredKeys):
             keys, sums = tuple(tuple(key) for key in answer[0]), answer[1:]
         else:
             sums = answer
     cells = plan.resolved.cells if keys is None else len(keys)
-    return Noisy(_whole(sums, cells), laws(plan), tuple(chosen), keys, cells)
+    return NoisyAnswer(_whole(sums, cells), noise_laws(plan), tuple(chosen), keys, cells)
 
 
-def laws(plan: Plan) -> tuple[Law, ...]:
-    return tuple(Law.of(each.noise) for each in plan.measured)
+def noise_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
+    """Return the law of the noise in each measured sum."""
+    return tuple(NoiseLaw.of(each.noise) for each in plan.measured)
 
 
 def _whole(rows: list[list[int]], cells: int) -> NDArray[Any]:
-    """64-bit integers if all fit."""
+    """Return 64-bit integers if all fit, else Python's own."""
     try:
         return np.array(rows, dtype=np.int64).reshape(len(rows), cells)
     except OverflowError:
@@ -103,8 +108,8 @@ def _whole(rows: list[list[int]], cells: int) -> NDArray[Any]:
 # ---- several answers to one question -----------------------------------------------------------------------
 
 
-def combined(one: Noisy, other: Noisy) -> Noisy:
-    """Two answers to one question, with independent noise, as one that is nearer to the exact numbers.
+def combine_answers(one: NoisyAnswer, other: NoisyAnswer) -> NoisyAnswer:
+    """Return two answers to one question, with independent noise, as one that is nearer to the exact numbers.
 
     Sums are averaged with weights in inverse proportion to their variances, which are public. Places chosen
     for a quantile are averaged by the squares of ε: a place between two is no further off in rank than the
@@ -119,7 +124,7 @@ def combined(one: Noisy, other: Noisy) -> Noisy:
         for a, b in zip(one.laws, other.laws, strict=True)
     ]
     sums = [s * one.numbers(at) + (1 - s) * other.numbers(at) for at, s in enumerate(shares)]
-    return Noisy(
+    return NoisyAnswer(
         np.array(sums, dtype=np.float64).reshape(len(sums), one.cells),
         tuple(a.plus(b, s) for a, b, s in zip(one.laws, other.laws, shares, strict=True)),
         tuple(_between(a, b) for a, b in zip(one.chosen, other.chosen, strict=True)),
@@ -133,25 +138,25 @@ def _share(ours: Floats, theirs: Floats) -> Floats:
     return np.asarray(ours / (ours + theirs))
 
 
-def _between(one: Chosen, other: Chosen) -> Chosen:
+def _between(one: ChosenQuantiles, other: ChosenQuantiles) -> ChosenQuantiles:
     share = one.sharpness / (one.sharpness + other.sharpness)
     places = share * one.places + (1 - share) * other.places
-    return Chosen(places, one.rounds + other.rounds, one.size)
+    return ChosenQuantiles(places, one.rounds + other.rounds, one.size)
 
 
-def _spread(noisy: Noisy, keys: tuple[Key, ...]) -> tuple[Noisy, NDArray[np.bool_]]:
-    """The same with a cell for each of these keys, and which of them it has."""
+def _spread(noisy: NoisyAnswer, keys: tuple[Key, ...]) -> tuple[NoisyAnswer, NDArray[np.bool_]]:
+    """Return an answer with a cell for each of these keys, and which of them it had."""
     known = {key: at for at, key in enumerate(noisy.keys or ())}
     has = np.array([key in known for key in keys], dtype=np.bool_)
     at = np.array([known[key] for key in keys if key in known], dtype=np.intp)
     sums = np.zeros((len(noisy.sums), len(keys)))
     sums[:, has] = noisy.sums[:, at]
-    laws = tuple(Law(law.draws, _placed(law.at(at).weights, has)) for law in noisy.laws)
-    return Noisy(sums, laws, (), keys, len(keys), noisy.rounds), has
+    laws = tuple(NoiseLaw(law.draws, _placed(law.at(at).weights, has)) for law in noisy.laws)
+    return NoisyAnswer(sums, laws, (), keys, len(keys), noisy.rounds), has
 
 
 def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:
-    """Where a cell is not there, weights of nothing: 1, which is multiplied by 0 afterwards."""
+    """Return weights for all cells: 1 where there was no cell, which is multiplied by 0 afterwards."""
     found = np.ones((len(weights), has.size))
     found[:, has] = weights
     return found
@@ -160,24 +165,24 @@ def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:
 # ---- what integers stand for -------------------------------------------------------------------------------
 
 
-def key_columns(plan: Plan, noisy: Noisy) -> list[list[Any]]:
-    """For each key of the question, what it is in every cell."""
+def key_columns(plan: QuestionPlan, noisy: NoisyAnswer) -> list[list[Any]]:
+    """Return what each key of the question is, in every cell."""
     domains = [key.domain for key in plan.resolved.keys]
     if noisy.keys is not None:
-        return [[_told(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
+        return [[_show_key(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
     shape = [each.size for each in domains if not isinstance(each, FreeTexts)]
     places = np.unravel_index(np.arange(noisy.cells), shape) if shape else ()
-    shown = [each.shown() for each in domains if not isinstance(each, FreeTexts)]
+    shown = [each.show_values() for each in domains if not isinstance(each, FreeTexts)]
     return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
 
 
-def _told(domain: Domain, raw: Any) -> Any:
-    """What a bought key stands for, as people see it."""
-    return raw if isinstance(domain, FreeTexts) else domain.show(raw)
+def _show_key(domain: Domain, raw: Any) -> Any:
+    """Return what a discovered key stands for, as people see it."""
+    return raw if isinstance(domain, FreeTexts) else domain.show_value(raw)
 
 
-def values_at(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:
-    """The numbers or dates at these places, counted from the domain's first; the nearest if between two."""
+def decode_places(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:
+    """Return the numbers or dates at these places of a domain; the nearest if between two."""
     found: Any = np.rint(places).astype(np.int64) + domain.low
     if isinstance(domain, Numbers):
         return np.asarray(found * (int(domain.step) if domain.whole else float(domain.step)))
@@ -189,7 +194,7 @@ def values_at(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:
 
 
 def arrow_type(domain: Domain) -> pa.DataType:
-    """Fixed by the domain, so that types say nothing about rows."""
+    """Return the type of a column. The domain alone decides it, so that types say nothing about rows."""
     import pyarrow as pa
 
     match domain:

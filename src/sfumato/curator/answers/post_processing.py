@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers import intervals as estimate
-from sfumato.curator.answers.noise_law import half_width, likely
+from sfumato.curator.answers.noise_law import combined_half_width, likely_range
 from sfumato.curator.catalog.domains import Periods
 from sfumato.curator.question.measurement import (
     Arithmetic,
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.curator.answers.answer import Noisy
+    from sfumato.curator.answers.answer import NoisyAnswer
     from sfumato.curator.answers.noise_law import Ends, Floats
-    from sfumato.curator.plan.plan import Plan, ResolvedQuestion
+    from sfumato.curator.plan.plan import QuestionPlan
+    from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.question.measurement import Question, SortKey
 
     Truth = tuple[NDArray[np.bool_], NDArray[np.bool_]]
@@ -65,7 +66,9 @@ def require_numbers(resolved: ResolvedQuestion) -> None:
     for part in (
         part for each in (*computed, *_compared_by(question.having)) for part in list_aggregates(each)
     ):
-        if isinstance(part, QuantileOf) and isinstance(estimate.ranked(resolved, part)[1].domain, Periods):
+        if isinstance(part, QuantileOf) and isinstance(
+            estimate.find_ranked(resolved, part)[1].domain, Periods
+        ):
             raise PolicyError(
                 "SF-Q160",
                 "A quantile of dates is shown and sorted by as it is.",
@@ -92,24 +95,27 @@ def _sorted_by(question: Question) -> list[Figure]:
 # ---- numbers -----------------------------------------------------------------------------------------------
 
 
-def values(plan: Plan, figure: Figure, noisy: Noisy) -> NDArray[Any]:
-    """One number a cell: an integer for a count, else a double, NaN where there is none; for dates, dates."""
+def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> NDArray[Any]:
+    """Return one number a cell: an integer for a count, else a double, NaN where there is none; or dates."""
     match figure:
         case Fraction():
             return np.full(noisy.cells, float(figure))
         case Arithmetic(sign, left, right):
             return _computed(
-                sign, values(plan, left, noisy), values(plan, right, noisy), bool(list_aggregates(right))
+                sign,
+                compute_figure(plan, left, noisy),
+                compute_figure(plan, right, noisy),
+                bool(list_aggregates(right)),
             )
         case QuantileOf():
-            return estimate.quantiles(plan, figure, noisy)
+            return estimate.decode_quantiles(plan, figure, noisy)
         case CountOf() | DistinctUnits():
             return np.rint(noisy.numbers(plan.sums(figure)[0])).astype(np.int64)
-    return estimate.shown(plan, figure, _sums(plan, figure, noisy))
+    return estimate.compute_shown(plan, figure, _sums(plan, figure, noisy))
 
 
-def _sums(plan: Plan, figure: Figure, noisy: Noisy) -> dict[int, Floats]:
-    """The noisy sums that a number is computed from."""
+def _sums(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> dict[int, Floats]:
+    """Return the noisy sums that a number is computed from, by their places."""
     used = [
         at for part in list_aggregates(figure) if not isinstance(part, QuantileOf) for at in plan.sums(part)
     ]
@@ -132,32 +138,32 @@ def _finite(numbers: Floats) -> Floats:
 # ---- intervals ---------------------------------------------------------------------------------------------
 
 
-def interval(plan: Plan, figure: Figure, noisy: Noisy, confidence: float) -> Ends:
-    """Where the exact number of each cell lies, with this confidence; NaN where nothing is known.
+def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, confidence: float) -> Ends:
+    """Return the ends between which the exact number of each cell lies; NaN where nothing is known.
 
-    Of quantiles nothing is known in the unit of the data: docs/proofs/quantiles.md.
+    For quantiles nothing is known in the unit of the data: docs/proofs/quantiles.md.
     """
     if any(isinstance(part, QuantileOf) for part in list_aggregates(figure)):
         return np.full(noisy.cells, np.nan), np.full(noisy.cells, np.nan)
     sums = _sums(plan, figure, noisy)
-    if steady(figure):
+    if is_linear(figure):
         return _linear_interval(plan, figure, noisy, sums, confidence)
     if isinstance(figure, MeanOf) and estimate.has_closed_form(plan, figure, noisy):
         return estimate.mean_interval(plan, figure, noisy, confidence)
     with np.errstate(all="ignore"):
         laws = {at: noisy.laws[at] for at in sums}
-        return likely(sums, laws, lambda drawn: _possible(plan, figure, drawn), confidence)
+        return likely_range(sums, laws, lambda drawn: _possible(plan, figure, drawn), confidence)
 
 
 def _linear_interval(
-    plan: Plan, figure: Figure, noisy: Noisy, sums: dict[int, Floats], confidence: float
+    plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, sums: dict[int, Floats], confidence: float
 ) -> Ends:
-    """The same width in all cells with the same noise. Counts are whole, and so are their ends."""
+    """Return the interval of a number that is linear in sums. Counts are whole, and so are their ends."""
     if not sums:
-        number = values(plan, figure, noisy)
+        number = compute_figure(plan, figure, noisy)
         return number, number
     weights = _weights(plan, figure)
-    half = half_width([(weights[at], noisy.laws[at]) for at in sums], confidence)
+    half = combined_half_width([(weights[at], noisy.laws[at]) for at in sums], confidence)
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = (_finite(end) for end in _possible(plan, figure, sums))
     if isinstance(figure, CountOf | DistinctUnits):
@@ -165,8 +171,8 @@ def _linear_interval(
     return low - half, high + half
 
 
-def _weights(plan: Plan, figure: Figure) -> dict[int, float]:
-    """What one step of each sum adds to a number that is linear in them."""
+def _weights(plan: QuestionPlan, figure: Figure) -> dict[int, float]:
+    """Return what one step of each sum adds to a number that is linear in them."""
     match figure:
         case Fraction():
             return {}
@@ -183,7 +189,7 @@ def _weights(plan: Plan, figure: Figure) -> dict[int, float]:
 
 
 def _constant(figure: Figure) -> Fraction:
-    """What a number without aggregates is."""
+    """Return the value of a number without aggregates."""
     if isinstance(figure, Fraction):
         return figure
     if not isinstance(figure, Arithmetic):
@@ -192,8 +198,8 @@ def _constant(figure: Figure) -> Fraction:
     return left / right if figure.operator == "/" else Fraction(_COMPUTE[figure.operator](left, right))
 
 
-def _possible(plan: Plan, figure: Figure, sums: Mapping[int, Floats]) -> Ends:
-    """Between which ends a number lies if these are its exact sums; infinite where it may be anything."""
+def _possible(plan: QuestionPlan, figure: Figure, sums: Mapping[int, Floats]) -> Ends:
+    """Return the ends of a number if these are its exact sums; infinite where it may be anything."""
     match figure:
         case Fraction():
             number = np.full(next(iter(sums.values())).shape, float(figure))
@@ -203,7 +209,7 @@ def _possible(plan: Plan, figure: Figure, sums: Mapping[int, Floats]) -> Ends:
             return _combined(sign, one, other, bool(list_aggregates(right)))
         case QuantileOf():
             raise AssertionError(figure)
-    return estimate.possible(plan, figure, sums)
+    return estimate.possible_range(plan, figure, sums)
 
 
 def _combined(sign: str, left: Ends, right: Ends, noisy_divisor: bool) -> Ends:
@@ -218,7 +224,7 @@ def _combined(sign: str, left: Ends, right: Ends, noisy_divisor: bool) -> Ends:
 
 
 def _paired(low: Floats, left: Ends, right: Ends, high: Callable[[], Floats]) -> Ends:
-    """Where both sides are known but for noise, both ends are one."""
+    """Return both ends; where both sides are known but for noise, both are one array."""
     return (low, low) if left[0] is left[1] and right[0] is right[1] else (low, high())
 
 
@@ -231,7 +237,7 @@ def _product(left: Ends, right: Ends) -> Ends:
 
 
 def _inverse(ends: Ends, noisy_divisor: bool) -> Ends:
-    """One over each end; not a number where a noisy divisor is not above zero."""
+    """Return one over each end; not a number where a noisy divisor is not above zero."""
     usable = ends[0] > 0 if noisy_divisor else ends[0] != 0
     if ends[0] is ends[1]:
         number = np.where(usable, 1 / ends[0], np.nan)
@@ -239,15 +245,19 @@ def _inverse(ends: Ends, noisy_divisor: bool) -> Ends:
     return np.where(usable, 1 / ends[1], np.nan), np.where(usable, 1 / ends[0], np.nan)
 
 
-def steady(figure: Figure) -> bool:
-    """Whether a number is linear in sums, so that the width of its interval does not depend on them."""
+def is_linear(figure: Figure) -> bool:
+    """Return whether a number is linear in sums, so that its interval's width does not depend on them."""
     match figure:
         case Arithmetic("+" | "-", left, right):
-            return steady(left) and steady(right)
+            return is_linear(left) and is_linear(right)
         case Arithmetic("*", left, right):
-            return steady(left) and steady(right) and not (list_aggregates(left) and list_aggregates(right))
+            return (
+                is_linear(left)
+                and is_linear(right)
+                and not (list_aggregates(left) and list_aggregates(right))
+            )
         case Arithmetic(_, left, right):
-            return steady(left) and not list_aggregates(right)
+            return is_linear(left) and not list_aggregates(right)
         case _:
             return isinstance(figure, CountOf | DistinctUnits | SumOf | Fraction)
 
@@ -255,8 +265,8 @@ def steady(figure: Figure) -> bool:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-def places(plan: Plan, noisy: Noisy, keys: Sequence[Sequence[Any]]) -> list[int]:
-    """Where the groups to show stand among all cells, in the order to show them; ties in declared order."""
+def order_groups(plan: QuestionPlan, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]]) -> list[int]:
+    """Return the cells of the groups to show, in the order to show them; ties in declared order."""
     question = plan.question
     shown = list(range(noisy.cells))
     if question.having is not None:
@@ -266,11 +276,11 @@ def places(plan: Plan, noisy: Noisy, keys: Sequence[Sequence[Any]]) -> list[int]
     return shown[question.offset :][: question.limit]
 
 
-def _truth(plan: Plan, having: Having, noisy: Noisy) -> Truth:
-    """Where the condition is true and where it is false; where it is neither, it is unknown, as in SQL."""
+def _truth(plan: QuestionPlan, having: Having, noisy: NoisyAnswer) -> Truth:
+    """Return where a condition is true and where it is false; elsewhere it is unknown, as in SQL."""
     match having:
         case HavingComparison(left, sign, right):
-            return _compared(sign, values(plan, left, noisy), values(plan, right, noisy))
+            return _compared(sign, compute_figure(plan, left, noisy), compute_figure(plan, right, noisy))
         case HavingNot(part):
             yes, no = _truth(plan, part, noisy)
             return no, yes
@@ -288,14 +298,16 @@ def _compared(sign: str, left: NDArray[Any], right: NDArray[Any]) -> Truth:
     return holds & known, ~holds & known
 
 
-def _sorter(plan: Plan, order: SortKey, noisy: Noisy, keys: Sequence[Sequence[Any]]) -> Sequence[Any]:
-    """What a cell is sorted by, None where there is nothing."""
+def _sorter(
+    plan: QuestionPlan, order: SortKey, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]]
+) -> Sequence[Any]:
+    """Return what each cell is sorted by, None where there is nothing."""
     if isinstance(order.by, GroupKey):
         return keys[order.by.place]
-    return [None if number != number else number for number in values(plan, order.by, noisy).tolist()]
+    return [None if number != number else number for number in compute_figure(plan, order.by, noisy).tolist()]
 
 
 def _sorted(shown: list[int], by: Sequence[Any], descending: bool) -> list[int]:
-    """A stable sort, so that sorting by the last criterion first gives the order asked for."""
+    """Sort stably, so that sorting by the last criterion first gives the order asked for."""
     known = sorted((at for at in shown if by[at] is not None), key=lambda at: by[at], reverse=descending)
     return known + [at for at in shown if by[at] is None]

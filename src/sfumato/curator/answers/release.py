@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato import viz
-from sfumato.curator.answers.answer import Noisy, arrow_type, combined, key_columns, read
-from sfumato.curator.answers.intervals import ranked
-from sfumato.curator.answers.post_processing import interval, places, steady, values
+from sfumato.curator.answers.answer import NoisyAnswer, arrow_type, combine_answers, key_columns, read_answer
+from sfumato.curator.answers.intervals import find_ranked
+from sfumato.curator.answers.post_processing import compute_figure, compute_interval, is_linear, order_groups
 from sfumato.curator.answers.rank_error import rank_note
-from sfumato.curator.answers.results import Receipt
+from sfumato.curator.answers.results import Receipt, not_covered
 from sfumato.curator.question.measurement import CountOf, DistinctUnits, QuantileOf
 from sfumato.curator.question.relation import Name
-from sfumato.engines.arrow import array
+from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.curator.answers.noise_law import Ends
-    from sfumato.curator.plan.plan import Plan
+    from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.question.measurement import Figure
     from sfumato.ledger import Released
     from sfumato.viz import Chart
 
-    Again = Callable[[Mapping[str, Any], tuple[str, ...], Plan], tuple[Plan, Released]]
+    Again = Callable[[Mapping[str, Any], tuple[str, ...], QuestionPlan], tuple[QuestionPlan, Released]]
 
 SHOWN_ROWS = 20
 
@@ -43,22 +43,34 @@ SHOWN_ROWS = 20
 class Release:
     """An answer: noisy numbers, where the exact ones lie, and the receipt.
 
-    `again(spend, rounds, plan)` prices the very same question at another spend, with `rounds` as the plan's
-    `round`; refuses if it is about other rows than `plan`; charges it, and gives the plan and what the ledger
-    released. `earlier` is the release that this one refines; what is shown is then both together.
+    `again(spend, rounds, plan)` prices the same question at another spend, as one that refines the requests
+    `rounds`; it refuses if that would be about other rows than `plan`, charges it, and returns the plan and
+    what the ledger released. `earlier` is the release that this one refines; what is shown is then both
+    together. `receipt` is for what was charged together with other answers.
     """
 
     def __init__(
-        self, plan: Plan, released: Released, again: Again | None = None, earlier: Release | None = None
+        self,
+        plan: QuestionPlan,
+        released: Released,
+        *,
+        again: Again | None = None,
+        earlier: Release | None = None,
+        receipt: Receipt | None = None,
     ) -> None:
         self._plan = plan
         self._again = again
-        self._answer = read(plan, released.answer)
+        self._answer = read_answer(plan, released.answer)
         self._rounds: tuple[str, ...] = (plan.request,)
         if earlier is not None:
-            self._answer = combined(earlier._answer, self._answer)
+            self._answer = combine_answers(earlier._answer, self._answer)
             self._rounds = (*earlier._rounds, plan.request)
-        self.receipt = Receipt.of(plan, released)
+        self.receipt = Receipt.of(plan, released) if receipt is None else receipt
+
+    @property
+    def request(self) -> str:
+        """The identity of the question under which the ledger keeps the answer."""
+        return self._plan.request
 
     def refine(self, **spend: Any) -> Release:
         """Ask the same again with fresh noise, pay for it, and put both answers together.
@@ -70,25 +82,27 @@ class Release:
         if self._again is None:
             raise UsageError("SF-N117", "This answer is not held by a lab.", try_="ask the question again")
         plan, released = self._again(spend, self._rounds, self._plan)
-        return Release(plan, released, self._again, self)
+        return Release(plan, released, again=self._again, earlier=self)
 
     # ---- tables ----
 
     def to_arrow(self) -> pa.Table:
-        """The answer. Types follow from the question alone, also when no group is shown."""
+        """Return the answer. Types follow from the question alone, also when no group is shown."""
         return self._table({name: (self._columns[name], self._types[name]) for name in self._columns})
 
     def to_pandas(self) -> pd.DataFrame:
+        """Return the answer as a pandas frame."""
         with _installed("pandas"):
             return self.to_arrow().to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
+        """Return the answer as a polars frame."""
         with _installed("polars"):
             import polars as pl
         return pl.DataFrame(self.to_arrow())
 
     def interval(self, confidence: float = 0.95) -> pa.Table:
-        """For each number of the answer `name_low` and `name_high`: where the exact one lies, noise only.
+        """Return `name_low` and `name_high` for each number: where the exact one lies, noise only.
 
         Both are null where nothing is known: for quantiles, and where a divisor may be zero or less.
         """
@@ -108,7 +122,7 @@ class Release:
         return self._table(columns)
 
     def plot(self, column: str | None = None, *, confidence: float = 0.95) -> Chart:
-        """A chart of one number of the answer, the first if none is named, with its error bars if it has any.
+        """Return a chart of one number, the first if none is named, with error bars if it has any.
 
         Groups where the number or its interval is not known are left out.
         """
@@ -119,7 +133,7 @@ class Release:
         if not isinstance(name, str) or name not in figures:
             raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(figures))
         number = np.asarray(self._columns[name], dtype=np.float64)
-        low, high = interval(self._plan, figures[name], self._noisy, _checked(confidence))
+        low, high = compute_interval(self._plan, figures[name], self._noisy, _checked(confidence))
         bare = any(isinstance(part, QuantileOf) for part in (figures[name],))
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
         keys = self._key_names
@@ -151,7 +165,7 @@ class Release:
         return viz.html_table(header, rows) + "".join(f"<p>{escape(note)}</p>" for note in self._notes())
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns, 95 % intervals, what they do not cover, and the receipt, ready for JSON."""
+        """Return columns, 95 % intervals, what they do not cover, and the receipt, ready for JSON."""
         return {
             "columns": _plain(self.to_arrow()),
             "interval": _plain(self.interval()),
@@ -164,15 +178,15 @@ class Release:
 
     @cached_property
     def _every_key(self) -> list[list[Any]]:
-        """Of the groups that are not shown too."""
+        """Key columns of all groups, shown or not."""
         return key_columns(self._plan, self._answer)
 
     @cached_property
     def _places(self) -> list[int]:
-        return places(self._plan, self._answer, self._every_key)
+        return order_groups(self._plan, self._answer, self._every_key)
 
     @cached_property
-    def _noisy(self) -> Noisy:
+    def _noisy(self) -> NoisyAnswer:
         return self._answer.take(self._places)
 
     @cached_property
@@ -181,7 +195,7 @@ class Release:
 
     @property
     def _key_names(self) -> list[str]:
-        """As the answer calls them, or as the question does."""
+        """Names of the keys, as the answer calls them or else as the question does."""
         labels = {place: name for name, place in reversed(self._plan.question.labels.items())}
         asked = self._plan.question.keys
         return [
@@ -193,7 +207,9 @@ class Release:
     def _columns(self) -> dict[str, Any]:
         question = self._plan.question
         keys = {name: self._keys[place] for name, place in question.labels.items()}
-        numbers = {name: values(self._plan, each, self._noisy) for name, each in question.figures.items()}
+        numbers = {
+            name: compute_figure(self._plan, each, self._noisy) for name, each in question.figures.items()
+        }
         parts = {**keys, **numbers}
         return {output.name: parts[output.name] for output in question.outputs}
 
@@ -207,7 +223,7 @@ class Release:
         import pyarrow as pa
 
         if isinstance(figure, QuantileOf):
-            return arrow_type(ranked(self._plan.resolved, figure)[1].domain)
+            return arrow_type(find_ranked(self._plan.resolved, figure)[1].domain)
         return pa.int64() if isinstance(figure, CountOf | DistinctUnits) else pa.float64()
 
     def _is_date(self, figure: Figure) -> bool:
@@ -218,20 +234,20 @@ class Release:
     def _table(self, columns: dict[str, tuple[Any, Any]]) -> pa.Table:
         import pyarrow as pa
 
-        return pa.table({name: array(cells, kind) for name, (cells, kind) in columns.items()})
+        return pa.table({name: build_array(cells, kind) for name, (cells, kind) in columns.items()})
 
     def _intervals(self, confidence: float, first: int | None = None) -> dict[str, Ends]:
-        """Of the first groups shown, or of all."""
+        """Return the intervals of the first groups shown, or of all."""
         noisy = self._noisy if first is None else self._noisy.take(range(min(first, self._noisy.cells)))
         asked = self._plan.question.figures
-        return {name: interval(self._plan, each, noisy, confidence) for name, each in asked.items()}
+        return {name: compute_interval(self._plan, each, noisy, confidence) for name, each in asked.items()}
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         table = self.to_arrow().slice(0, SHOWN_ROWS)
         columns = {name: [_cell(value) for value in column] for name, column in table.to_pydict().items()}
         for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
             figure = self._plan.question.figures[name]
-            if steady(figure):
+            if is_linear(figure):
                 columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
             elif not isinstance(figure, QuantileOf):
                 columns[f"{name}, 95 %"] = [_range(*ends) for ends in zip(low, high, strict=True)]
@@ -241,11 +257,11 @@ class Release:
         hidden = self._noisy.cells - SHOWN_ROWS
         more = [f"… and {hidden:,} more groups"] if hidden > 0 else []
         ranks = [
-            f"{name}: {rank_note(each, self._answer.chosen[ranked(self._plan.resolved, each)[0]])}"
+            f"{name}: {rank_note(each, self._answer.chosen[find_ranked(self._plan.resolved, each)[0]])}"
             for name, each in self._plan.question.figures.items()
             if isinstance(each, QuantileOf)
         ]
-        return [*more, *ranks, *(f"not in ±: {text}" for text in self._plan.bias), self._price()]
+        return [*more, *ranks, *not_covered(self._plan.bias), self._price()]
 
     def _price(self) -> str:
         rounds = self._answer.rounds
@@ -272,7 +288,7 @@ def _installed(library: str) -> Iterator[None]:
 
 
 def _plain(table: pa.Table) -> dict[str, list[Any]]:
-    """Ready for JSON: dates and moments as texts."""
+    """Return the columns ready for JSON: dates and moments as texts."""
     return {
         name: [each.isoformat() if isinstance(each, date) else each for each in column]
         for name, column in table.to_pydict().items()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.plan.priced import charged
-
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sfumato.curator.catalog.columns import DateColumn, NumberColumn
-    from sfumato.curator.plan.priced import Payable
+    from sfumato.curator.plan.priced import Plan
     from sfumato.ledger import Released
     from sfumato.privacy.exact import Number
 
@@ -25,17 +25,19 @@ class Receipt:
     charged: str
     replayed: bool
     signed: dict[str, Any] | None = None
-    """The same for others to believe, where the ledger has a key and the `receipts` extra is there."""
+    """What others can verify, where the ledger has a key and the `receipts` extra is installed."""
 
     @classmethod
-    def of(cls, plan: Payable, released: Released) -> Receipt:
-        paid = "nothing" if released.replayed else charged(plan)
+    def of(cls, plan: Plan[Any, Any], released: Released) -> Receipt:
+        """Return the receipt of what the ledger released for a plan."""
+        paid = "nothing" if released.replayed else plan.charged
         table = plan.table
         signed = None if released.signed is None else released.signed.to_dict()
         whose = (table.name, table.population)
         return cls(released.seq, released.head, *whose, paid, released.replayed, signed)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return all of it, ready for JSON."""
         return {
             "entry": self.entry,
             "head": self.head,
@@ -47,13 +49,14 @@ class Receipt:
         }
 
     def sentence(self) -> str:
+        """Return what was charged, and where it is written."""
         if self.replayed:
             return f"free: the same answer as in entry {self.entry}"
         return f"charged {self.charged} to {self.unit}, entry {self.entry}"
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class NoisyFigure:
     """A noisy number, and where the exact one lies at 95 %, noise only; no ends where that is not known."""
 
     value: Any
@@ -71,11 +74,12 @@ class Figure:
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
+        """Return all of it, ready for JSON."""
         return {"value": self.value, "low": self.low, "high": self.high, "receipt": self.receipt.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ChosenRange:
     """Bounds that were chosen by noisy ranks."""
 
     low: Any
@@ -83,7 +87,7 @@ class Range:
     receipt: Receipt
 
     def promise(self, step: Number | None = None) -> NumberColumn | DateColumn:
-        """For the steward: lab.advance("visits", source, columns={…, "cost": chosen.promise()})."""
+        """Return what the steward may declare, as in lab.advance(…, columns={"cost": chosen.promise()})."""
         from sfumato.curator.catalog.columns import between
 
         return between(self.low, self.high, step)
@@ -94,17 +98,18 @@ class Range:
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
+        """Return all of it, ready for JSON."""
         return {"low": self.low, "high": self.high, "receipt": self.receipt.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenValues:
     """Values in the order they were chosen."""
 
     values: tuple[Any, ...]
     receipt: Receipt
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.values)
 
     def __len__(self) -> int:
@@ -116,7 +121,13 @@ class Chosen:
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
+        """Return all of it, ready for JSON."""
         return {"values": list(self.values), "receipt": self.receipt.to_dict()}
+
+
+def not_covered(bias: tuple[str, ...]) -> list[str]:
+    """Return the lines that name what intervals for the noise do not cover."""
+    return ["Not covered by the interval:", *(f"  {text}" for text in bias)] if bias else []
 
 
 def _short(value: Any) -> str:

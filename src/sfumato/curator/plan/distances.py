@@ -18,10 +18,10 @@ from sfumato.curator.catalog.domains import Listed
 from sfumato.curator.lower.expressions import lower_condition, lower_expression
 from sfumato.curator.lower.lowered_value import require_number
 from sfumato.curator.lower.simplify import simplify_predicate
-from sfumato.curator.plan.priced import Priced, truncation
+from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.relation import Case, Comparison, Expression, Literal
-from sfumato.engines.program import Counted, Key, People, Program, Total, Units
+from sfumato.engines.program import CellKey, CellSums, Counted, CountedUnits, Total, UnitFigures
 from sfumato.engines.rows import Present
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
@@ -113,6 +113,7 @@ class Linear:
     gain: int
 
     def distance(self, exact: NDArray[Any]) -> int:
+        """Return the fewest units that must change."""
         scores = sum(
             weight * figure.astype(object) for weight, figure in zip(self.weights, exact, strict=True)
         )
@@ -123,7 +124,7 @@ class Linear:
 
 
 def _fewest(short: int, taken: list[int], gain: int) -> int:
-    """How many changes close the gap: removals worth more than an added unit first, then additions."""
+    """Return how many changes close the gap: removals worth more than an added unit first, then additions."""
     changes = 0
     for worth in taken:
         if short <= 0 or worth <= gain:
@@ -145,6 +146,7 @@ class Mode:
     rows: int
 
     def distance(self, exact: NDArray[Any]) -> int:
+        """Return the fewest units that must change."""
         counts = exact[0]
         return math.ceil(Fraction(int(max(counts)) - int(counts[self.place]), self.rows))
 
@@ -155,6 +157,7 @@ class Single:
     """The property that exactly one unit has a row."""
 
     def distance(self, exact: NDArray[Any]) -> int:
+        """Return the fewest units that must change."""
         return abs(int(exact[0][0]) - 1)
 
 
@@ -163,7 +166,7 @@ class Single:
 class Distance:
     """A distance with noise. Neighbours are one change apart, or two where a unit is replaced."""
 
-    program: People | Program
+    program: UnitFigures | CellSums
     formula: Linear | Mode | Single
     noise: LaplaceNoise
     changes: int
@@ -176,23 +179,24 @@ class Distance:
         return int(self.noise.release(distance, l1=self.changes)[0])
 
 
-Measured = tuple[People | Program, Linear | Mode | Single]
+Formula = tuple[UnitFigures | CellSums, Linear | Mode | Single]
+"""What the engine computes, and how a distance follows from it."""
 
 
 # ---- from a property to a step -----------------------------------------------------------------------------
 
 
-def distance(source: RowSource, wanted: Property, spend: Spend) -> Priced:
-    """The priced question for how far a table is from having a property."""
+def plan_distance(source: RowSource, wanted: Property, spend: Spend) -> Plan[Distance, None]:
+    """Return the plan for how far a table is from having a property."""
     if not isinstance(spend, PureSpend):
         raise PolicyError("SF-Q152", "A distance is released with pure ε.", try_="release(epsilon=0.1)")
     changes = 2 if source.table.neighbours is Neighbours.REPLACE_ONE else 1
-    program, formula = _measured(source, wanted)
+    program, formula = _formula(source, wanted)
     step = Distance(program, formula, LaplaceNoise(changes / spend.epsilon), changes)
-    return Priced(source.table, spend, (step,), truncation(source.table))
+    return Plan(source.table, spend, (step,), None, describe_truncation(source.table))
 
 
-def _measured(source: RowSource, wanted: Property) -> Measured:
+def _formula(source: RowSource, wanted: Property) -> Formula:
     match wanted:
         case CountReaches(bound, at_least):
             return _linear(source, (Counted(),), (1,), bound, source.max_rows, at_least)
@@ -218,15 +222,18 @@ def _linear(
     most: int,
     at_least: bool,
     least: int = 0,
-) -> Measured:
-    """For ≤ the signs are turned. `most` and `least` bound a unit's score; no row at all scores 0."""
-    program = People(source.rows, source.where, figures)
+) -> Formula:
+    """Return the distance to a sum ≥ goal. For ≤ the signs are turned.
+
+    `most` and `least` bound a unit's score; a unit without a row scores 0.
+    """
+    program = UnitFigures(source.rows, source.where, figures)
     if at_least:
         return program, Linear(weights, goal, max(most, 0))
     return program, Linear(tuple(-weight for weight in weights), -goal, max(-least, 0))
 
 
-def _sum(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> Measured:
+def _sum(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> Formula:
     part, domain = require_number(lower_expression(of, source.scope), "What SUM takes")
     goal = math.ceil(bound / domain.step) if at_least else math.floor(bound / domain.step)
     most, least = max(domain.high, 0) * source.max_rows, min(domain.low, 0) * source.max_rows
@@ -234,7 +241,7 @@ def _sum(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> 
     return _linear(source, (total,), (1,), goal, most, at_least, least)
 
 
-def _share(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> Measured:
+def _share(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> Formula:
     met = Case(((Comparison(of, "=", Literal(True)), Literal(Fraction(1))),))
     counted = Present(lower_expression(of, source.scope).value)
     if at_least:
@@ -243,8 +250,8 @@ def _share(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -
     return _share_of(source, counted, missed, 1 - bound)
 
 
-def _share_of(source: RowSource, counted: Figure, met: Case, share: Fraction) -> Measured:
-    """denominator · (rows that meet it) − numerator · rows ≥ 0."""
+def _share_of(source: RowSource, counted: Figure, met: Case, share: Fraction) -> Formula:
+    """Return the distance to denominator · (rows that meet it) − numerator · rows ≥ 0."""
     if not 0 <= share <= 1:
         raise PolicyError("SF-Q150", "A share lies from 0 to 1.", try_="AVG(age >= 65) >= 0.3")
     figures = (Present(lower_expression(met, source.scope).value), counted)
@@ -253,16 +260,16 @@ def _share_of(source: RowSource, counted: Figure, met: Case, share: Fraction) ->
     return _linear(source, figures, weights, 0, most, True)
 
 
-def _mode(source: RowSource, of: Expression, value: Any) -> Measured:
+def _mode(source: RowSource, of: Expression, value: Any) -> Formula:
     part = lower_expression(of, source.scope)
     if not isinstance(part.domain, Listed) or value not in part.domain.values:
         raise PolicyError("SF-Q112", "The mode is one of a column's listed values.", try_="MODE(ward) = 'A'")
-    key = Key(part.value, part.domain.size)
-    program = Program(source.rows, source.where, (key,), (Counted(),))
+    key = CellKey(part.value, part.domain.size)
+    program = CellSums(source.rows, source.where, (key,), (Counted(),))
     return program, Mode(part.domain.values.index(value), source.max_rows)
 
 
-def _single(source: RowSource, of: Expression, value: Any) -> Measured:
+def _single(source: RowSource, of: Expression, value: Any) -> Formula:
     holds = lower_condition(Comparison(of, "=", Literal(value)), source.scope)
     where = simplify_predicate(Every((source.where, holds)))
-    return Program(source.rows, where, (), (Units(),)), Single()
+    return CellSums(source.rows, where, (), (CountedUnits(),)), Single()

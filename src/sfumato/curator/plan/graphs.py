@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.curator.plan.noisy_sum import NoisySum
-from sfumato.curator.plan.priced import Priced
+from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.spend import Needs
-from sfumato.engines.program import Counted, Key, Program, Total
+from sfumato.engines.program import CellKey, CellSums, Counted, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import DEGREE
 from sfumato.engines.values import Add, Column, Constant, Least
 from sfumato.errors import PolicyError
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.ends import Edge, Node
+from sfumato.privacy.graph_units import Edge, Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ _COLUMN = Column(0, DEGREE)
 
 
 def degree_sensitivity(protects: Node | Edge) -> SumSensitivity:
-    """Of the numbers of nodes with at least 1, 2, … `max_degree` edges."""
+    """Return how far one node or edge moves the numbers of nodes with at least 1, 2, … `max_degree` edges."""
     most = protects.max_degree
     return (
         SumSensitivity(2 * most, most * most + 3 * most)
@@ -51,7 +51,7 @@ def degree_sensitivity(protects: Node | Edge) -> SumSensitivity:
 
 
 def edge_sensitivity(protects: Node | Edge) -> SumSensitivity:
-    """Of the number of edges that are kept."""
+    """Return how far one node or edge moves the number of edges that are kept."""
     most = protects.max_degree if isinstance(protects, Node) else 1
     return SumSensitivity(most, most * most)
 
@@ -64,7 +64,7 @@ def edge_sensitivity(protects: Node | Edge) -> SumSensitivity:
 class DegreeCounts:
     """Noisy numbers of nodes with at least 1, 2, … edges. The program counts those with exactly so many."""
 
-    program: Program
+    program: CellSums
     numbers: NoisySum[None]
 
     def event(self) -> Event:
@@ -80,7 +80,7 @@ class DegreeCounts:
 class EdgeCount:
     """A noisy number of edges. The program sums the degrees, to which every edge adds two."""
 
-    program: Program
+    program: CellSums
     numbers: NoisySum[None]
 
     def event(self) -> Event:
@@ -94,8 +94,8 @@ class EdgeCount:
 # ---- from a question to a step -----------------------------------------------------------------------------
 
 
-def ends(table: Table) -> Node | Edge:
-    """What a graph protects; a table of rows is refused."""
+def require_graph(table: Table) -> Node | Edge:
+    """Return what a graph protects; a table of rows is refused."""
     if isinstance(table.protects, Node | Edge):
         return table.protects
     raise PolicyError(
@@ -105,32 +105,32 @@ def ends(table: Table) -> Node | Edge:
     )
 
 
-def degrees(table: Table, spends: Spends) -> Priced:
-    """The priced question for how many nodes have each degree."""
-    protects = ends(table)
+def plan_degrees(table: Table, spends: Spends) -> Plan[DegreeCounts, Node | Edge]:
+    """Return the plan for how many nodes have each degree."""
+    protects = require_graph(table)
     place = Add(Least(_COLUMN, Constant(protects.max_degree)), Constant(-1))
-    program = Program(_rows(table), ALL, (Key(place, protects.max_degree),), (Counted(),))
+    program = CellSums(_rows(table), ALL, (CellKey(place, protects.max_degree),), (Counted(),))
     spend, numbers = _paid(table, degree_sensitivity(protects), spends)
-    return Priced(table, spend, (DegreeCounts(program, numbers),), bias(protects))
+    return Plan(table, spend, (DegreeCounts(program, numbers),), protects, describe_degree_bound(protects))
 
 
-def edges(table: Table, spends: Spends) -> Priced:
-    """The priced question for the number of edges."""
-    protects = ends(table)
-    program = Program(_rows(table), ALL, (), (Total(_COLUMN),))
+def plan_edges(table: Table, spends: Spends) -> Plan[EdgeCount, Node | Edge]:
+    """Return the plan for the number of edges."""
+    protects = require_graph(table)
+    program = CellSums(_rows(table), ALL, (), (Total(_COLUMN),))
     spend, numbers = _paid(table, edge_sensitivity(protects), spends)
-    left_out = bias(protects)[:1] if isinstance(protects, Node) else ()
-    return Priced(table, spend, (EdgeCount(program, numbers),), left_out)
+    left_out = describe_degree_bound(protects)[:1] if isinstance(protects, Node) else ()
+    return Plan(table, spend, (EdgeCount(program, numbers),), protects, left_out)
 
 
-def bias(protects: Node | Edge) -> tuple[str, ...]:
-    """What bounding the degree does, in words."""
+def describe_degree_bound(protects: Node | Edge) -> tuple[str, ...]:
+    """Return what bounding the degree does, in words."""
     most = protects.max_degree
     if isinstance(protects, Edge):
-        return (f"a node with more than {most} edges counts as one with {most}",)
+        return (f"A node with more than {most} edges counts as one with {most}",)
     return (
-        f"of a node with more than {most} edges at most {most} count, and the others count for neither end",
-        "a node none of whose edges count is not counted",
+        f"At most {most} edges per node are used; the others count for neither end",
+        "A node none of whose edges are used is not counted",
     )
 
 

@@ -1,238 +1,49 @@
-"""From a question and a spend to a plan: what will be summed, how far one unit can move it, what it costs.
+"""From a resolved question and a spend to a plan: what will be summed, with which noise, at what price.
 
 Only public facts come in: the catalog, the question and the spend. Nothing here can read a row.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.domains import MOST_CELLS, Domain, FreeTexts, Numbers, Periods, countable
-from sfumato.curator.lower.expressions import lower_expression
-from sfumato.curator.lower.lowered_value import (
-    MISSING,
-    LoweredValue,
-    add_integer,
-    coarsen_grid,
-    require_number,
-)
-from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.lower.lowered_value import LoweredValue, add_integer
 from sfumato.curator.plan.noisy_sum import NoisySum
-from sfumato.curator.plan.priced import truncation
-from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
-from sfumato.curator.plan.spend import Needs, PureSpend
-from sfumato.curator.plan.steps import Choices, DiscoveredKeys, Step, Sums
-from sfumato.curator.plan.summands import Summand, summands, weighed
+from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.resolved import ResolvedQuestion
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys, QuestionStep, Sums
 from sfumato.curator.question.measurement import MINIMUM_SHARE, Aggregate, QuantileOf, Question
 from sfumato.engines import program as engine
-from sfumato.engines.rows import Bounded, Scan
-from sfumato.engines.values import Every
-from sfumato.errors import PolicyError
 from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
-from sfumato.privacy.account import Cost, price
-from sfumato.privacy.canonical import canonical_json
-from sfumato.privacy.events import Event, Sequential
-from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.events import Parallel, Repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from fractions import Fraction
 
-    from sfumato.curator.catalog.catalog import Table
+    from sfumato.curator.plan.resolved import Tables
     from sfumato.curator.plan.spend import Spend
-    from sfumato.engines.rows import Rows
-    from sfumato.engines.values import Predicate, Value
-
-    Tables = Callable[[str], Table]
-
-MOST_PLACES = 2**22
-"""Quantiles are chosen among at most so many places."""
+    from sfumato.curator.plan.summands import Summand
+    from sfumato.engines.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """A key, and what its integers or texts stand for."""
-
-    part: LoweredValue
+class QuestionPlan(Plan[QuestionStep, ResolvedQuestion]):
+    """A priced question: the steps that answer it, and where each number of the answer is found in them."""
 
     @property
-    def domain(self) -> Domain:
-        return self.part.domain
-
-    @property
-    def listed(self) -> bool:
-        """Whether every group is known beforehand."""
-        return countable(self.domain)
-
-    def engine_key(self) -> engine.Key:
-        if isinstance(self.domain, FreeTexts):
-            raise AssertionError(self)
-        return engine.Key(add_integer(self.part.value, -self.domain.low), self.domain.size)
-
-
-class ResolvedQuestion:
-    """A question whose names are known and whose bounds are followed; what it costs is yet to be said."""
-
-    def __init__(self, tables: Tables, question: Question) -> None:
-        self.question = question
-        self.source = lower_relation(question.relation, tables)
-        if self.table.is_public:
-            raise PolicyError(
-                "SF-Q144",
-                f"'{self.table.name}' is public: there is no one to protect in it.",
-                try_="read it as it is, or join it with a table about people",
-            )
-        self.keys = tuple(Grouping(lower_expression(key, self.source.scope)) for key in question.keys)
-        self._check_keys()
-
-    @property
-    def table(self) -> Table:
-        return self.source.table
-
-    @property
-    def discovers_keys(self) -> bool:
-        """Whether some key is not listed, so that all groups are bought."""
-        return not all(key.listed for key in self.keys)
-
-    @property
-    def cells(self) -> int:
-        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, FreeTexts))
-
-    @cached_property
-    def rows(self) -> tuple[Rows, Predicate]:
-        """Where rows come from and which of them count, once a unit's part is bounded as asked."""
-        bounds = self.question.bounds
-        if bounds is None or self.source.max_rows == 1:
-            return self.source.rows, self.source.where
-        cell = tuple(key.part.value for key in self.keys)
-        return Bounded(self.source.rows, self.source.where, cell, bounds.groups, bounds.rows), Every()
-
-    @cached_property
-    def contribution(self) -> ContributionBounds:
-        rows, bounds = self.source.max_rows, self.question.bounds
-        constant = all(key.part.constant for key in self.keys)
-        cells = 1 if constant else rows if self.discovers_keys else min(rows, self.cells)
-        each = 1 if self._apart else rows
-        if bounds is not None:
-            cells, each = min(cells, bounds.groups), min(each, bounds.rows)
-        replaced = self.table.neighbours is Neighbours.REPLACE_ONE
-        return ContributionBounds(min(rows, cells * each), cells, each, replaced, not self.keys)
-
-    @property
-    def _apart(self) -> bool:
-        """Whether no two rows of a unit can be in one cell."""
-        apart = self.source.apart
-        return apart is not None and apart <= {key.part.value for key in self.keys}
-
-    @cached_property
-    def summands(self) -> tuple[Summand, ...]:
-        """Every sum once, in the order of their canonical form, so that equal questions are equal.
-
-        The same integers may stand for different numbers, as those of x and x / 3 do: those are two sums.
-        """
-        wanted = {
-            each
-            for aggregate in self.question.aggregates
-            if not isinstance(aggregate, QuantileOf)
-            for each in summands(aggregate, self.source)
-        }
-        return tuple(sorted(wanted, key=lambda each: (canonical_json(each.term), canonical_json(each))))
-
-    @cached_property
-    def quantiles(self) -> tuple[tuple[LoweredValue, tuple[QuantileOf, ...]], ...]:
-        """The quantiles that are chosen together, shares ascending, with their value; ends alone."""
-        found: dict[tuple[LoweredValue, Fraction | None], list[QuantileOf]] = {}
-        for aggregate in self.question.aggregates:
-            if isinstance(aggregate, QuantileOf):
-                part = _rankable(lower_expression(aggregate.of, self.source.scope))
-                alone = aggregate.share if aggregate.is_end else None
-                found.setdefault((part, alone), []).append(aggregate)
-        in_order = sorted(found, key=lambda each: canonical_json([each[0].value, each[1]]))
-        return tuple((key[0], tuple(sorted(found[key], key=lambda each: each.share))) for key in in_order)
-
-    @cached_property
-    def needs(self) -> Needs:
-        moved = tuple(map(self.sensitivity, self.summands))
-        return Needs(moved, len(self.quantiles), self.discovers_keys, self._weights())
-
-    def _weights(self) -> tuple[Fraction, ...]:
-        """What each sum weighs in all numbers of the answer together."""
-        found = dict.fromkeys(self.summands, Fraction(0))
-        for aggregate in self.question.aggregates:
-            if not isinstance(aggregate, QuantileOf):
-                for summand, weight in weighed(aggregate, self.source):
-                    found[summand] += weight
-        return tuple(found.values())
-
-    def sensitivity(self, summand: Summand) -> SumSensitivity:
-        """Nothing moves the number of all rows where it is public."""
-        everyone = self.rows == (self.source.rows, Every()) and isinstance(self.source.rows, Scan)
-        whole = everyone and not self.keys and isinstance(summand.term, engine.Counted)
-        if whole and self.table.neighbours is Neighbours.REPLACE_ONE:
-            return SumSensitivity(0, 0)
-        return self.contribution.sensitivity(summand)
-
-    def _check_keys(self) -> None:
-        for key in self.keys:
-            if key.part is MISSING:
-                raise PolicyError("SF-Q134", "A group is NULL whatever happens.", try_="GROUP BY a column")
-            if isinstance(key.domain, Numbers) and not key.domain.known:
-                raise PolicyError(
-                    "SF-Q109",
-                    "A group cannot be named by a number whose values are not whole.",
-                    why="its values are not listed",
-                    try_="FLOOR(age / 10), or sf.between(…, step=1) when the table is registered",
-                )
-        if not self.discovers_keys and self.cells > MOST_CELLS:
-            raise PolicyError(
-                "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{self.cells:,}"
-            )
-        if self.discovers_keys and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
-            raise PolicyError(
-                "SF-Q145", "Quantiles are taken of listed groups.", try_="sf.one_of(…) for the key, or AVG"
-            )
-
-
-def _rankable(part: LoweredValue) -> LoweredValue:
-    """A value with an order and not too many places."""
-    domain = part.domain
-    if part is MISSING:
-        raise PolicyError("SF-Q134", "What a quantile takes is NULL whatever happens.", try_="a column")
-    if not isinstance(domain, Numbers | Periods):
-        part, domain = require_number(part, "What a quantile takes")
-    if domain.size > MOST_PLACES:
-        if isinstance(domain, Periods):
-            raise PolicyError(
-                "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
-            )
-        part = coarsen_grid(part, domain, domain.size.bit_length() - 22)
-    return part
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A priced question: the steps that answer it, in order."""
-
-    resolved: ResolvedQuestion
-    spend: Spend
-    steps: tuple[Step, ...]
-    round: tuple[str, ...] = ()
-    """The requests of the answers that this one refines, from the first."""
+    def resolved(self) -> ResolvedQuestion:
+        """The question with its names looked up."""
+        return self.subject
 
     @property
     def question(self) -> Question:
+        """The question as it was asked."""
         return self.resolved.question
 
     @property
-    def table(self) -> Table:
-        return self.resolved.table
-
-    @property
     def snapshots(self) -> tuple[str, ...]:
+        """The snapshots that the question reads."""
         return tuple(table.snapshot_name for table in self.resolved.source.tables)
 
     @cached_property
@@ -240,56 +51,67 @@ class Plan:
         """The noisy sums, in the order of the answer."""
         return tuple(each for step in self.steps if not isinstance(step, Choices) for each in step.measured)
 
-    @cached_property
-    def event(self) -> Event:
-        """What one unit's presence can cost: every step is charged, one after the other."""
-        return Sequential(tuple(step.event() for step in self.steps))
-
-    @cached_property
-    def cost(self) -> Cost:
-        return price(self.event)
-
-    @cached_property
-    def request(self) -> str:
-        """The identity of the question: rows, cells, sums and noise on one snapshot, whatever the names."""
-        named = ["refined", *self.round] if self.round else ["question"]
-        return hashlib.sha256(canonical_json([named, *self.steps]).encode()).hexdigest()
-
-    @property
-    def bias(self) -> tuple[str, ...]:
-        """What no interval for the noise covers."""
-        return tuple(_bias(self.resolved))
-
     def sums(self, aggregate: Aggregate) -> tuple[int, ...]:
-        """Where the sums of an aggregate stand among the measured ones."""
-        measured = [each.of for each in self.measured]
-        if isinstance(aggregate, QuantileOf):
-            return ()
-        wanted = summands(aggregate, self.resolved.source)
-        return tuple(measured.index(summand) for summand in wanted)
+        """Return where the sums of an aggregate stand among the measured ones."""
+        return () if isinstance(aggregate, QuantileOf) else self._places[aggregate]
+
+    @cached_property
+    def _places(self) -> dict[Aggregate, tuple[int, ...]]:
+        at = {each.of: place for place, each in enumerate(self.measured)}
+        found = self.resolved.summands_of.items()
+        return {aggregate: tuple(at[each] for each in parts) for aggregate, parts in found}
 
 
-def plan(tables: Tables, question: Question, spend: Spend) -> Plan:
-    """Price a question. The spend is split over the sums and choices that the question needs."""
-    return priced(ResolvedQuestion(tables, question), spend)
+def plan_question(tables: Tables, question: Question, spend: Spend) -> QuestionPlan:
+    """Return the plan of a question. The spend is split over the sums and choices that it needs."""
+    return price_question(ResolvedQuestion(tables, question), spend)
 
 
-def priced(resolved: ResolvedQuestion, spend: Spend) -> Plan:
+def price_question(resolved: ResolvedQuestion, spend: Spend, refines: tuple[str, ...] = ()) -> QuestionPlan:
+    """Return the plan of a question whose names are known.
+
+    `refines` holds the requests of the answers that this one refines, from the first: with them it is another
+    request, to be charged and drawn anew.
+    """
+    named = ("refined", *refines) if refines else ("question",)
+    steps = _steps(resolved, spend)
+    return QuestionPlan(resolved.table, spend, steps, resolved, tuple(_bias(resolved)), (named,))
+
+
+def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionStep, tuple[QuestionPlan, ...]]:
+    """Return one plan for questions about parts of a table.
+
+    Neighbours can differ in `copies` of the parts, so the dearest of the plans is charged that often.
+    """
+    dearest = Parallel(plan.event for plan in plans)
+    return Plan(
+        plans[0].table,
+        plans[0].spend,
+        tuple(step for plan in plans for step in plan.steps),
+        plans,
+        plans[0].bias,
+        ("parts", copies),
+        dearest if copies == 1 else Repeated(dearest, copies),
+        copies,
+    )
+
+
+def _steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...]:
     split = spend.split(resolved.needs)
     measured = tuple(
         _measured(resolved, each, spend, part)
         for each, part in zip(resolved.summands, split.sums, strict=True)
     )
     if resolved.discovers_keys:
-        return Plan(resolved, spend, (_bought(resolved, measured, spend, split.other),))
+        return (_discovered_keys(resolved, measured, spend, split.other),)
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
-    sums = engine.Program(rows, where, keys, tuple(each.of.term for each in measured))
+    sums = engine.CellSums(rows, where, keys, tuple(each.of.term for each in measured))
     choices = tuple(
         _choices(resolved, part, quantiles, spend.choice(split.other))
         for part, quantiles in resolved.quantiles
     )
-    return Plan(resolved, spend, ((Sums(sums, measured),) if measured else ()) + choices)
+    return ((Sums(sums, measured),) if measured else ()) + choices
 
 
 def _measured(
@@ -302,7 +124,7 @@ def _measured(
 def _choices(
     resolved: ResolvedQuestion, part: LoweredValue, quantiles: tuple[QuantileOf, ...], shared: Fraction
 ) -> Choices:
-    """All rows of a unit share the ε of a choice."""
+    """Quantiles of one value. All rows of a unit share the ε of the choice."""
     rows, where = resolved.rows
     keys = tuple(key.engine_key() for key in resolved.keys)
     domain: Any = part.domain
@@ -313,24 +135,26 @@ def _choices(
     mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
         mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
-    return Choices(engine.Tally(rows, where, keys, value, domain.size), mechanism, count)
+    return Choices(engine.CellHistogram(rows, where, keys, value, domain.size), mechanism, count)
 
 
-def _bought(
+def _discovered_keys(
     resolved: ResolvedQuestion, measured: tuple[NoisySum[Summand], ...], spend: Spend, part: Fraction
 ) -> DiscoveredKeys:
     if not isinstance(spend, PureSpend) or not spend.delta:
         raise AssertionError(spend)
     rows, where = resolved.rows
     keys = tuple(key.part.value for key in resolved.keys)
-    program = engine.Keyed(rows, where, keys, tuple(each.of.term for each in measured))
+    program = engine.KeyedSums(rows, where, keys, tuple(each.of.term for each in measured))
     return DiscoveredKeys(
-        program, _keys(spend.choice(part), spend.delta, resolved.contribution.keys), measured
+        program, _key_mechanism(spend.choice(part), spend.delta, resolved.contribution.keys), measured
     )
 
 
-def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometric | ThresholdedNoise:
-    """The mechanism that tells a key from the fewest units on."""
+def _key_mechanism(
+    epsilon: Fraction, delta: Fraction, per_unit: int
+) -> TruncatedGeometric | ThresholdedNoise:
+    """Return the mechanism that shows a group from the fewest units on."""
     if per_unit == 1:
         return TruncatedGeometric(epsilon, delta)
     laplace, gaussian = (ThresholdedNoise(epsilon, delta, per_unit, noise) for noise in (False, True))
@@ -338,17 +162,19 @@ def _keys(epsilon: Fraction, delta: Fraction, per_unit: int) -> TruncatedGeometr
 
 
 def _bias(resolved: ResolvedQuestion) -> list[str]:
-    """In the words of the table whose units are protected."""
+    """Say what the noise's interval does not cover, in the words of the table whose units are protected."""
     unit, question = resolved.table.unit, resolved.question
-    found = list(truncation(resolved.table))
+    found = list(describe_truncation(resolved.table))
     if question.bounds is not None and resolved.source.max_rows > 1:
         kept = f"{question.bounds.groups} groups and {question.bounds.rows} rows in each"
-        found.append(f"of each {unit.column} at most {kept} count")
-    found.append("numbers outside their declared bounds count as the nearer bound")
+        found.append(f"Of each {unit.column} at most {kept} are used")
+    found.append("Numbers outside their declared bounds count as the nearer bound")
     if any(each.step != 1 for each in resolved.summands):
-        found.append("numbers count in steps, about a million between their bounds where none is declared")
+        found.append(
+            "Numbers count in steps: about a million between their bounds, unless a step was declared"
+        )
     if resolved.discovers_keys:
-        found.append("groups that few units are in are not shown")
-    if question.chooses:
-        found.append("groups were chosen by noisy numbers, so luck may have helped those that are shown")
+        found.append("Groups with few units are not shown")
+    if question.chooses_groups:
+        found.append("Groups were chosen by noisy numbers, so luck may have favoured those that are shown")
     return found

@@ -1,136 +1,83 @@
-"""What a charge is for: steps with a price, about one table's people."""
+"""What a charge is for: steps with one price, about the people of one table."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.canonical import canonical_json
-from sfumato.privacy.events import Event, Parallel, Repeated, Sequential
+from sfumato.privacy.events import Event, Sequential
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
-    from sfumato.curator.catalog.domains import Domain
-    from sfumato.curator.plan.plan import Plan
     from sfumato.curator.plan.spend import Spend
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import EngineProgram
 
 
 class Step(Protocol):
     """A program for the engine, its price, and the one function that adds noise to what it answers."""
 
     @property
-    def program(self) -> Asked: ...
+    def program(self) -> EngineProgram[Any]: ...
 
     def event(self) -> Event: ...
 
     def release(self, exact: Any) -> Any: ...
 
 
-class Payable(Protocol):
-    """Whatever is charged at once and answered in steps."""
-
-    @property
-    def table(self) -> Table: ...
-
-    @property
-    def spend(self) -> Spend: ...
-
-    @property
-    def steps(self) -> tuple[Step, ...]: ...
-
-    @property
-    def bias(self) -> tuple[str, ...]: ...
-
-    @property
-    def event(self) -> Event: ...
-
-    @property
-    def cost(self) -> Cost: ...
-
-    @property
-    def request(self) -> str: ...
+Taken = TypeVar("Taken", bound=Step, covariant=True)
+Subject = TypeVar("Subject", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Priced:
-    """Steps that are paid for together, one after the other."""
+@dataclass(frozen=True)
+class Plan(Generic[Taken, Subject]):
+    """Steps that are charged together and then answered in order. Price and identity are computed once."""
 
     table: Table
     spend: Spend
-    steps: tuple[Step, ...]
+    steps: tuple[Taken, ...]
+    subject: Subject
+    """What the answer is read with: the question itself, or what the integers in the answer stand for."""
     bias: tuple[str, ...] = ()
-    domain: Domain | None = None
-    """What the places in the answer stand for, where it has any."""
+    """What no interval for the noise covers, in words."""
+    named: tuple[Any, ...] = ()
+    """What is hashed before the steps, so that the same steps asked in another way are another request."""
+    together: Event | None = None
+    """What all steps cost, where they are not charged one after the other."""
+    times: int = 1
+    """How often the spend is charged."""
 
-    @property
+    @cached_property
     def event(self) -> Event:
+        """What one unit's presence can cost: every step, one after the other, unless said otherwise."""
+        if self.together is not None:
+            return self.together
         return Sequential(tuple(step.event() for step in self.steps))
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
+        """The integers that the ledger charges."""
         return price(self.event)
 
-    @property
+    @cached_property
     def request(self) -> str:
         """The identity of what is asked: programs and noise on one snapshot, whatever the names."""
-        return request(*self.steps)
+        return hashlib.sha256(canonical_json([*self.named, *self.steps]).encode()).hexdigest()
+
+    @property
+    def charged(self) -> str:
+        """What is charged, in words."""
+        return str(self.spend) if self.times == 1 else f"{self.spend}, {self.times} times"
 
 
-def request(*parts: Any) -> str:
-    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
-
-
-def charged(plan: Payable) -> str:
-    """What is charged, in words."""
-    copies = plan.copies if isinstance(plan, Together) else 1
-    return str(plan.spend) if copies == 1 else f"{plan.spend}, {copies} times"
-
-
-def truncation(table: Table) -> tuple[str, ...]:
-    """What bounding a unit's rows leaves out, in words."""
+def describe_truncation(table: Table) -> tuple[str, ...]:
+    """Return what bounding a unit's rows leaves out, in words; nothing where each row is a unit."""
     unit = table.unit
     if unit.column is None:
         return ()
     if unit.max_rows == 1:
-        return (f"only one row of each {unit.column} counts",)
-    return (f"a {unit.column} with more than {unit.max_rows} rows counts with {unit.max_rows} of them",)
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Plans about parts of a table. One unit can be in `copies` of them, so the dearest counts that often."""
-
-    plans: tuple[Plan, ...]
-    copies: int
-
-    @property
-    def table(self) -> Table:
-        return self.plans[0].table
-
-    @property
-    def spend(self) -> Spend:
-        return self.plans[0].spend
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return tuple(step for plan in self.plans for step in plan.steps)
-
-    @property
-    def bias(self) -> tuple[str, ...]:
-        return self.plans[0].bias
-
-    @property
-    def event(self) -> Event:
-        dearest = Parallel(plan.event for plan in self.plans)
-        return dearest if self.copies == 1 else Repeated(dearest, self.copies)
-
-    @property
-    def cost(self) -> Cost:
-        return price(self.event)
-
-    @property
-    def request(self) -> str:
-        return request("parts", self.copies, *self.steps)
+        return (f"Only one row per {unit.column} is used",)
+    return (f"At most {unit.max_rows} rows per {unit.column} are used",)

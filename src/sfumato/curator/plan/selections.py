@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.answers.intervals import computed, ends
-from sfumato.curator.catalog.domains import Listed, Numbers, Periods, countable
+from sfumato.curator.catalog.domains import Listed, Numbers, Periods, is_countable
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import LoweredValue, add_integer, coarsen_grid, require_number
-from sfumato.curator.plan.priced import Priced, truncation
-from sfumato.curator.plan.summands import Summand, summands
-from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
-from sfumato.engines.program import Counted, Key, Program, Tallies, Tally, Total, Units
+from sfumato.curator.plan.aggregates import aggregate_range, compute_aggregate
+from sfumato.curator.plan.priced import Plan, describe_truncation
+from sfumato.curator.plan.summands import Summand, list_summands
+from sfumato.curator.question.measurement import Aggregate, CovarianceOf, MeanOf, QuantileOf, VarianceOf
+from sfumato.engines.program import (
+    CellHistogram,
+    CellHistograms,
+    CellKey,
+    CellSums,
+    Counted,
+    CountedUnits,
+    Total,
+)
 from sfumato.engines.rows import Scan
-from sfumato.engines.values import Block
+from sfumato.engines.values import UnitBlock
 from sfumato.errors import PolicyError
 from sfumato.noise import BlockMedian, QuantilesMechanism, TopK
 from sfumato.noise.histograms import Histograms
@@ -35,13 +43,13 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
     from sfumato.curator.question.relation import Expression
-    from sfumato.engines.program import Tallied
+    from sfumato.engines.program import HistogramCounts
     from sfumato.engines.values import Value
     from sfumato.privacy.events import Event
 
 
 _FINEST = 20
-"""Blocks are compared on a grid of about 2^20 places."""
+"""Blocks are compared on a grid of about 2^20 places. Privacy does not depend on how fine it is."""
 
 # ---- the most frequent values ------------------------------------------------------------------------------
 
@@ -51,7 +59,7 @@ _FINEST = 20
 class Top:
     """The places of the greatest sums: one sum in many cells, or many sums in one."""
 
-    program: Program
+    program: CellSums
     mechanism: TopK
 
     def event(self) -> Event:
@@ -61,17 +69,17 @@ class Top:
         return self.mechanism.release(exact.reshape(-1))
 
 
-def chosen(source: RowSource, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Priced:
-    """The places of the greatest sums of terms, to which a row adds no more than the mechanism is told."""
-    program = Program(source.rows, source.where, (), tuple(map(Total, terms)))
-    return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table))
+def plan_choice(source: RowSource, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Plan[Top, None]:
+    """Return the plan for the places of the greatest sums; the mechanism knows what a row adds at most."""
+    program = CellSums(source.rows, source.where, (), tuple(map(Total, terms)))
+    return Plan(source.table, spend, (Top(program, mechanism),), None, describe_truncation(source.table))
 
 
-def listed(source: RowSource, column: Expression) -> tuple[LoweredValue, Listed | Numbers | Periods]:
-    """A column whose values are known beforehand."""
+def require_listed(source: RowSource, column: Expression) -> tuple[LoweredValue, Listed | Numbers | Periods]:
+    """Return a column and its values, which must be known beforehand."""
     part = lower_expression(column, source.scope)
     domain = part.domain
-    if not countable(domain):
+    if not is_countable(domain):
         raise PolicyError(
             "SF-Q109",
             "These values are not listed.",
@@ -80,16 +88,18 @@ def listed(source: RowSource, column: Expression) -> tuple[LoweredValue, Listed 
     return part, domain
 
 
-def top(source: RowSource, column: Expression, k: int, by_units: bool, spend: Spend) -> Priced:
-    """The k most frequent values of a column. One unit moves a count by its rows, or by one."""
-    part, domain = listed(source, column)
-    key = Key(add_integer(part.value, -domain.low), domain.size)
+def plan_top(
+    source: RowSource, column: Expression, k: int, by_units: bool, spend: Spend
+) -> Plan[Top, Listed | Numbers | Periods]:
+    """Return the plan for the k most frequent values. One unit moves a count by its rows, or by one."""
+    part, domain = require_listed(source, column)
+    key = CellKey(add_integer(part.value, -domain.low), domain.size)
     if k > domain.size:
         raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
-    program = Program(source.rows, source.where, (key,), (Units() if by_units else Counted(),))
+    program = CellSums(source.rows, source.where, (key,), (CountedUnits() if by_units else Counted(),))
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
     mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
-    return Priced(source.table, spend, (Top(program, mechanism),), truncation(source.table), domain)
+    return Plan(source.table, spend, (Top(program, mechanism),), domain, describe_truncation(source.table))
 
 
 # ---- quantiles of several values ---------------------------------------------------------------------------
@@ -112,16 +122,16 @@ class Ranked:
     def event(self) -> Event:
         return Repeated(self.mechanism.event(self.rows), self.values)
 
-    def release(self, exact: Tallied) -> list[list[list[int]]]:
-        """A table a value: one row a share, one column a cell."""
+    def release(self, exact: HistogramCounts) -> list[list[list[int]]]:
+        """Return a table for each value: one row a share, one column a cell."""
         cells, places, counts = exact.triplets()
         return [
-            self._of(*(row[cells % self.values == at] for row in (cells // self.values, places, counts)))
+            self._chosen(*(row[cells % self.values == at] for row in (cells // self.values, places, counts)))
             for at in range(self.values)
         ]
 
-    def _of(self, cells: Any, places: Any, counts: Any) -> list[list[int]]:
-        table = Histograms.of(cells, places, counts, groups=self.cells, cells=self.size)
+    def _chosen(self, cells: Any, places: Any, counts: Any) -> list[list[int]]:
+        table = Histograms.from_triplets(cells, places, counts, groups=self.cells, cells=self.size)
         found: list[list[int]] = self.mechanism.release_groups(table, rows=self.rows).tolist()
         return found
 
@@ -129,24 +139,24 @@ class Ranked:
 @tagged("Ranks", "program", "ranked")
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The same of the rows of a table, from one scan."""
+    """Quantiles of several values of a table's rows, from one scan."""
 
-    program: Tallies
+    program: CellHistograms
     ranked: Ranked
 
     def event(self) -> Event:
         return self.ranked.event()
 
-    def release(self, exact: Tallied) -> list[list[list[int]]]:
+    def release(self, exact: HistogramCounts) -> list[list[list[int]]]:
         return self.ranked.release(exact)
 
 
-def ranks(
-    source: RowSource, keys: Sequence[Key], values: Sequence[Value], ranked: Ranked, spend: Spend
-) -> Priced:
-    """Quantiles of values that lie from 0 on, to be charged and then read in one scan."""
-    program = Tallies(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
-    return Priced(source.table, spend, (Ranks(program, ranked),), truncation(source.table))
+def plan_ranks(
+    source: RowSource, keys: Sequence[CellKey], values: Sequence[Value], ranked: Ranked, spend: Spend
+) -> Plan[Ranks, None]:
+    """Return the plan for quantiles of values that lie from 0 on, read in one scan."""
+    program = CellHistograms(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
+    return Plan(source.table, spend, (Ranks(program, ranked),), None, describe_truncation(source.table))
 
 
 # ---- blocks of units ---------------------------------------------------------------------------------------
@@ -157,7 +167,7 @@ def ranks(
 class BlockQuantiles:
     """The middle of a quantile of every block. A unit is in one block, whatever its rows."""
 
-    program: Tally
+    program: CellHistogram
     mechanism: BlockMedian
     share: Fraction
     changed: int
@@ -165,7 +175,7 @@ class BlockQuantiles:
     def event(self) -> Event:
         return self.mechanism.event(self.changed)
 
-    def release(self, exact: Tallied) -> int:
+    def release(self, exact: HistogramCounts) -> int:
         middle = _middle(self.mechanism)
         cells, places, counts = exact.triplets()
         ends = np.searchsorted(cells, np.arange(self.mechanism.blocks + 1))
@@ -177,12 +187,12 @@ class BlockQuantiles:
 
 
 def _middle(mechanism: BlockMedian) -> int:
-    """What a block counts as whose rows do not say."""
+    """Return what a block counts as whose rows give no value."""
     return (mechanism.low + mechanism.high) // 2
 
 
 def _quantile(places: NDArray[np.int64], counts: NDArray[np.int64], share: Fraction, middle: int) -> int:
-    """The first place that at least this share of the rows lies at or below."""
+    """Return the first place that at least this share of the rows lies at or below."""
     if not places.size:
         return middle
     upto = np.cumsum(counts)
@@ -193,12 +203,12 @@ def _quantile(places: NDArray[np.int64], counts: NDArray[np.int64], share: Fract
 @tagged("BlockEstimates", "program", "mechanism", "aggregate", "of", "grid", "changed")
 @dataclass(frozen=True, slots=True)
 class BlockEstimates:
-    """The same of what sums give: averages, variances, correlations, on a grid between their public ends.
+    """The middle of an average, variance or correlation of every block, on a grid between its public ends.
 
     Doubles do no harm here: a block's number may be any function of its rows.
     """
 
-    program: Program
+    program: CellSums
     mechanism: BlockMedian
     aggregate: MeanOf | VarianceOf | CovarianceOf
     of: tuple[Summand, ...]
@@ -210,15 +220,17 @@ class BlockEstimates:
 
     def release(self, exact: NDArray[Any]) -> int:
         parts = [np.asarray(sums, dtype=np.float64) for sums in exact]
-        numbers = computed(self.aggregate, self.of, parts)
+        numbers = compute_aggregate(self.aggregate, self.of, parts)
         known = np.isfinite(numbers) & (parts[-1] >= 1)
         steps = np.floor(np.where(known, numbers, 0.0) / float(self.grid.step)) - self.grid.low
         places = np.clip(steps, 0, self.grid.size - 1).astype(np.int64)
         return self.mechanism.release(np.where(known, places, _middle(self.mechanism)).tolist())
 
 
-def subsample(source: RowSource, aggregate: Any, blocks: int, spend: Spend) -> Priced:
-    """A statistic that a sample estimates well: of every block of units, then the private median of those."""
+def plan_subsample(
+    source: RowSource, aggregate: Aggregate, blocks: int, spend: Spend
+) -> Plan[BlockQuantiles | BlockEstimates, Numbers | Periods]:
+    """Return the plan for a statistic of every block of units and the private median of those."""
     if not isinstance(aggregate, MeanOf | VarianceOf | CovarianceOf | QuantileOf):
         raise PolicyError(
             "SF-Q154",
@@ -229,27 +241,27 @@ def subsample(source: RowSource, aggregate: Any, blocks: int, spend: Spend) -> P
         raise PolicyError(
             "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without JOIN or units()"
         )
-    key = Key(Block(source.rows.at, blocks), blocks)
+    key = CellKey(UnitBlock(source.rows.at, blocks), blocks)
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
     step: BlockQuantiles | BlockEstimates
     domain: Numbers | Periods
     if isinstance(aggregate, QuantileOf):
         part, domain = _fit(lower_expression(aggregate.of, source.scope))
         value: Any = add_integer(part.value, -domain.low)
-        program = Tally(source.rows, source.where, (key,), value, domain.size)
+        program = CellHistogram(source.rows, source.where, (key,), value, domain.size)
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockQuantiles(program, mechanism, aggregate.share, changed)
     else:
-        of = summands(aggregate, source)
-        domain = _grid(*ends(aggregate, of))
-        sums = Program(source.rows, source.where, (key,), tuple(each.term for each in of))
+        of = list_summands(aggregate, source)
+        domain = _grid(*aggregate_range(aggregate, of))
+        sums = CellSums(source.rows, source.where, (key,), tuple(each.term for each in of))
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockEstimates(sums, mechanism, aggregate, of, domain, changed)
-    return Priced(source.table, spend, (step,), truncation(source.table), domain)
+    return Plan(source.table, spend, (step,), domain, describe_truncation(source.table))
 
 
 def _fit(part: LoweredValue) -> tuple[LoweredValue, Numbers | Periods]:
-    """On a grid of at most 2^20 places."""
+    """Return the value on a grid of at most 2^20 places."""
     if isinstance(part.domain, Periods):
         return part, part.domain
     part, domain = require_number(part, "What blocks are asked for")
@@ -258,6 +270,6 @@ def _fit(part: LoweredValue) -> tuple[LoweredValue, Numbers | Periods]:
 
 
 def _grid(low: float, high: float) -> Numbers:
-    """About as many places between two ends, a power of two apart."""
+    """Return a grid of about 2^20 places between two ends, a power of two apart."""
     step = Fraction(2) ** (math.frexp(high - low)[1] - _FINEST)
     return Numbers(math.floor(low / step), math.ceil(high / step), step, rounded=True)

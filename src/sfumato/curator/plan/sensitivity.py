@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.engines.program import Units
+from sfumato.engines.program import CountedUnits
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.sensitivity import root_up
 
@@ -33,31 +33,32 @@ class SumSensitivity:
 
 @dataclass(frozen=True, slots=True)
 class ContributionBounds:
-    """A unit has at most `rows` rows, in at most `cells` cells with at most `each` rows in one of them."""
+    """One unit has at most `rows` rows, in at most `cells` cells with at most `each` rows in any of them."""
 
     rows: int
     cells: int
     each: int
     replaced: bool = False
-    """Whether neighbours replace a unit, which is one unit's rows taken away and another's added."""
+    """Whether neighbours replace a unit: one unit's rows are removed and another's are added."""
     alone: bool = False
-    """Whether there is one cell only, so that what is taken away and what is added meet there."""
+    """Whether there is one cell only, so that rows removed and rows added meet there."""
 
     @property
     def counted(self) -> int:
-        """How many rows can differ between neighbours, in all cells together."""
+        """Number of rows that can differ between neighbours, in all cells together."""
         return min(self.rows, self.cells * self.each) * (2 if self.replaced else 1)
 
     @property
     def keys(self) -> int:
-        """How many cells can have one unit more or less, between neighbours."""
+        """Number of cells that can have one unit more or less, between neighbours."""
         return min(self.rows, self.cells) * (2 if self.replaced else 1)
 
     def sensitivity(self, summand: Summand) -> SumSensitivity:
-        """The norms of what one unit adds to the cells of a sum, and of what replacing it changes."""
-        if isinstance(summand.term, Units):
+        """Return the norms of what one unit adds to the cells of a sum, or of what replacing it changes."""
+        if isinstance(summand.term, CountedUnits):
             cells = min(self.rows, self.cells)
             return self._replaced(SumSensitivity(cells, cells), signed=False)
+        # The l2 norm is largest where the rows are packed into as few cells as may hold them.
         bound = summand.bound
         rows = min(self.rows, self.cells * self.each)
         full = min(self.cells, self.rows // self.each)
@@ -66,7 +67,10 @@ class ContributionBounds:
         return self._replaced(added, summand.signed)
 
     def _replaced(self, added: SumSensitivity, signed: bool) -> SumSensitivity:
-        """Two units' rows: where both add, they cancel in part if they meet in one cell."""
+        """Return the sensitivity to replacing a unit, from that to adding one.
+
+        Where both units' rows add to one cell, the change is at most the larger of the two.
+        """
         if not self.replaced:
             return added
         if not signed:

@@ -1,4 +1,4 @@
-"""How much a question may cost, and the noise that makes of it. Decided from public facts alone."""
+"""How much a question may cost, and the noise that follows from it. Decided from public facts alone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.exact import exact, positive, shown
+from sfumato.privacy.exact import exact, format_short, positive
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sfumato.curator.plan.sensitivity import SumSensitivity
     from sfumato.noise.additive import Noise
@@ -23,27 +23,29 @@ if TYPE_CHECKING:
 
 WHOLE = Fraction(1)
 
-_ROUNDING = 1 + Fraction(1, 2**24)  # above what rounding up each of many sums can add to a price
+_ROUNDING = 1 + Fraction(1, 2**24)
+"""Above what rounding up each of many sums can add to a price: a share of the budget is never exceeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a question has to be answered with, as far as the spend is concerned."""
+    """What a spend is split over: the sums, choices and keys that answer a question."""
 
     sums: tuple[SumSensitivity, ...]
     choices: int = 0
-    """How many quantiles or selections are chosen beside the sums."""
+    """Number of quantiles or selections that are chosen beside the sums."""
     keys: bool = False
-    """Whether keys are bought."""
+    """Whether keys are discovered, which costs a δ."""
     weights: tuple[Fraction, ...] = ()
-    """How much the answer suffers from each sum's noise, squared and each in its own range; else alike."""
+    """Harm that the noise of each sum does to the answer, squared, in its own range; all alike if empty."""
 
     @property
     def items(self) -> int:
+        """Number of sums, choices and sets of keys that share the spend."""
         return sum(1 for each in self.sums if each.l1) + self.choices + self.keys
 
     def split(self, degree: int) -> Split:
-        """Parts whose `degree`-th powers are in proportion to the weights, and that add up to one."""
+        """Return parts that add up to one and whose `degree`-th powers are in proportion to the weights."""
         weights = self.weights or (Fraction(1),) * len(self.sums)
         roots = [_root(w, degree) if each.l1 else 0 for each, w in zip(self.sums, weights, strict=True)]
         others = (self.choices + self.keys) * _root(Fraction(1), degree)
@@ -55,14 +57,14 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Which part of a spend each sum has, none where nothing moves it; and each choice or set of keys."""
+    """Part of a spend for each sum, 0 where no unit moves it; and the part for each choice or set of keys."""
 
     sums: tuple[Fraction, ...]
     other: Fraction
 
 
 def _root(weight: Fraction, degree: int) -> int:
-    """In 65,536ths, rounded down: in integers, so that it is the same on every machine."""
+    """Return a root in 65,536ths, rounded down. In integers: prices must be the same on every machine."""
     wanted, low, high = weight * 2 ** (16 * degree), 0, 2**16 * (1 + math.ceil(weight))
     while high - low > 1:
         middle = (low + high) // 2
@@ -73,7 +75,7 @@ def _root(weight: Fraction, degree: int) -> int:
 @tagged("Pure", "epsilon", "delta", "words")
 @dataclass(frozen=True, slots=True)
 class PureSpend:
-    """Pure ε, shared by what is asked: Laplace noise. δ, where there is one, pays for keys alone.
+    """Pure ε with Laplace noise, shared by what is asked. A δ, where there is one, pays for keys alone.
 
     The variance of a sum with the part p of ε is in proportion to 1/p², so their weighted total is least
     where p³ is in proportion to the weight.
@@ -84,25 +86,27 @@ class PureSpend:
     words: str = ""
 
     def split(self, needs: Needs) -> Split:
+        """Return the parts of the spend that give the least weighted variance."""
         return needs.split(3)
 
     def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+        """Return the noise for a sum of this sensitivity that has this part of the spend."""
         return LaplaceNoise(sensitivity.l1 / (self.epsilon * part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
-        """The pure ε of one choice."""
+        """Return the pure ε of one choice."""
         return self.epsilon * part
 
     def __str__(self) -> str:
-        return self.words or f"ε = {shown(self.epsilon)}" + (
-            f", δ = {shown(self.delta)}" if self.delta else ""
+        return self.words or f"ε = {format_short(self.epsilon)}" + (
+            f", δ = {format_short(self.delta)}" if self.delta else ""
         )
 
 
 @tagged("Rounded", "multiplier", "words")
 @dataclass(frozen=True, slots=True)
 class GaussianSpend:
-    """Gaussian noise, `multiplier` times the sensitivity for what is asked together.
+    """Gaussian noise whose σ is `multiplier` times the sensitivity of all that is asked together.
 
     Sums with the parts p of 1/multiplier² each are one Gaussian mechanism at it: those squares add up. A
     choice whose ε is 2·√p/multiplier has the same Rényi curve at most: ε²/8 = p/(2·multiplier²). The
@@ -114,12 +118,15 @@ class GaussianSpend:
     words: str
 
     def split(self, needs: Needs) -> Split:
+        """Return the parts of the spend that give the least weighted variance."""
         return needs.split(2)
 
     def noise(self, sensitivity: SumSensitivity, part: Fraction = WHOLE) -> Noise:
+        """Return the noise for a sum of this sensitivity that has this part of the spend."""
         return GaussianNoise(root_up(sensitivity.l2_squared * self.multiplier**2 / part))
 
     def choice(self, part: Fraction = WHOLE) -> Fraction:
+        """Return the pure ε of one choice."""
         return 2 / (self.multiplier * root_up(1 / part))
 
     def __str__(self) -> str:
@@ -129,8 +136,11 @@ class GaussianSpend:
 Spend = PureSpend | GaussianSpend
 
 
-def spend(*, budget: Budget, needs: Needs, amounts: Mapping[str, Any]) -> Spend:
-    """The spend that was typed: epsilon, epsilon and delta, rho, or a share of the budget; one of them."""
+def parse_spend(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[], Budget]) -> Spend:
+    """Return the spend that was typed: epsilon, epsilon and delta, rho, or a share of the budget.
+
+    `budget` is only called for a share: reading it from the ledger takes time.
+    """
     match sorted(amounts):
         case ["epsilon"]:
             return _for_keys(needs, PureSpend(positive(amounts["epsilon"], "epsilon")))
@@ -141,7 +151,7 @@ def spend(*, budget: Budget, needs: Needs, amounts: Mapping[str, Any]) -> Spend:
         case ["rho"]:
             return _for_keys(needs, _concentrated(positive(amounts["rho"], "rho")))
         case ["share"]:
-            return _share(budget, exact(amounts["share"], "share"), needs)
+            return _share(budget(), exact(amounts["share"], "share"), needs)
     raise UsageError(
         "SF-N109",
         "Say how much to spend, in one way.",
@@ -151,11 +161,11 @@ def spend(*, budget: Budget, needs: Needs, amounts: Mapping[str, Any]) -> Spend:
 
 
 def _for_keys(needs: Needs, chosen: Spend) -> Spend:
-    """Keys that are not listed can only be bought with a δ."""
+    """Return the spend, unless keys are to be discovered, which takes a δ, and it has none."""
     if needs.keys and not (isinstance(chosen, PureSpend) and chosen.delta):
         raise PolicyError(
             "SF-Q143",
-            "The groups of this question are not listed, and which there are must be bought with a delta.",
+            "The groups of this question are not listed, and discovering which there are costs a delta.",
             why="a group that only one person is in would give them away",
             try_="release(epsilon=1, delta=1e-8), or declare the column with sf.one_of(…)",
         )
@@ -163,9 +173,12 @@ def _for_keys(needs: Needs, chosen: Spend) -> Spend:
 
 
 def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
-    """For keys, δ is theirs. For sums alone, the least Gaussian noise that is (ε, δ)-private. With choices,
-    what their curves allow together, unless pure ε makes better ones."""
-    words = f"ε = {shown(epsilon)}, δ = {shown(delta)}"
+    """Return the spend for (ε, δ).
+
+    For keys, δ is theirs. For sums alone it is the least Gaussian noise that is (ε, δ)-private. With choices,
+    it is what their Rényi curves allow together, unless pure ε makes sharper choices.
+    """
+    words = f"ε = {format_short(epsilon)}, δ = {format_short(delta)}"
     multiplier = exact(gaussian_sigma(epsilon, delta), "sigma")  # refuses a δ that is none
     if needs.keys:
         return PureSpend(epsilon, delta)
@@ -178,13 +191,13 @@ def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
 
 
 def _concentrated(rho: Fraction) -> Spend:
-    """ρ = 1 / (2·multiplier²)."""
-    return GaussianSpend(root_up(1 / (2 * rho)), f"ρ = {shown(rho)}")
+    """Return the Gaussian spend of this ρ = 1 / (2·multiplier²)."""
+    return GaussianSpend(root_up(1 / (2 * rho)), f"ρ = {format_short(rho)}")
 
 
 def _share(budget: Budget, share: Fraction, needs: Needs) -> Spend:
-    """The noise with the smaller expected error among those that use this share of the budget."""
-    words = f"{shown(share * 100)} % of the budget"
+    """Return the spend with the smaller expected error among those that use this share of the budget."""
+    words = f"{format_short(share * 100)} % of the budget"
     pure = PureSpend(share_epsilon(budget, share), words=words)
     if needs.keys:
         return _for_keys(needs, PureSpend(pure.epsilon, share_side(budget, share), words))
@@ -196,7 +209,7 @@ def _share(budget: Budget, share: Fraction, needs: Needs) -> Spend:
 
 
 def _error(chosen: Spend, needs: Needs) -> float:
-    """What the noise does to the sums, each in its own measure; and to choices, by how sharp they are."""
+    """Return the error in all sums, each relative to its sensitivity, plus that of choices, as 1/ε."""
     split = chosen.split(needs)
     parts = [(each, part) for each, part in zip(needs.sums, split.sums, strict=True) if part]
     noise = sum(chosen.noise(each, part).expected_error() / each.l1 for each, part in parts)

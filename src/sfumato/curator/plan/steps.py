@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.summands import Summand
-    from sfumato.engines.program import Found, Keyed, Program, Tallied, Tally
+    from sfumato.engines.program import CellHistogram, CellSums, HistogramCounts, KeyedSums, SumsByKey
     from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
 
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Sums:
     """Noisy sums over listed cells."""
 
-    program: Program
+    program: CellSums
     measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
@@ -47,17 +47,17 @@ class Choices:
     rows in one cell.
     """
 
-    program: Tally
+    program: CellHistogram
     mechanism: QuantilesMechanism | ExtremeMechanism
     rows: int
 
     def event(self) -> Event:
         return self.mechanism.event(self.rows)
 
-    def release(self, exact: Tallied) -> list[list[int]]:
-        """One row a share, one column a cell."""
+    def release(self, exact: HistogramCounts) -> list[list[int]]:
+        """Return the places chosen: one row a share, one column a cell."""
         shape = {"groups": self.program.cells, "cells": self.program.size}
-        table = Histograms.ascending(exact.places, exact.counts, **shape)
+        table = Histograms.from_sorted_cells(exact.places, exact.counts, **shape)
         places = self.mechanism.release_groups(table, rows=self.rows)
         chosen: list[list[int]] = places.reshape(-1, self.program.cells).tolist()
         return chosen
@@ -68,20 +68,20 @@ class Choices:
 class DiscoveredKeys:
     """Keys that enough units have, and noisy sums for those."""
 
-    program: Keyed
+    program: KeyedSums
     keys: TruncatedGeometric | ThresholdedNoise
     measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
         return Sequential((self.keys.event(), *(each.event() for each in self.measured)))
 
-    def release(self, found: Found) -> list[list[Any]]:
-        """The keys told, in their own order, then a list a sum."""
+    def release(self, found: SumsByKey) -> list[list[Any]]:
+        """Return the keys to show, in their own order, then a list a sum."""
         places = {key: place for place, key in enumerate(found.keys)}
-        told = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
-        at = [places[key] for key in told]
+        shown = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
+        at = [places[key] for key in shown]
         sums = [each.release(sums[at]).tolist() for each, sums in zip(self.measured, found.sums, strict=True)]
-        return [[list(key) for key in told], *sums]
+        return [[list(key) for key in shown], *sums]
 
 
-Step = Sums | Choices | DiscoveredKeys
+QuestionStep = Sums | Choices | DiscoveredKeys

@@ -58,8 +58,8 @@ class Summand:
 ROWS = Summand(engine.Counted(), 1, Fraction(1))
 
 
-def summands(aggregate: SummedAggregate, source: RowSource) -> tuple[Summand, ...]:
-    """The sums that an aggregate needs; the number of rows comes last."""
+def list_summands(aggregate: SummedAggregate, source: RowSource) -> tuple[Summand, ...]:
+    """Return the sums that an aggregate needs; the number of rows comes last."""
     match aggregate:
         case CountOf(None):
             return (ROWS,)
@@ -81,15 +81,14 @@ def summands(aggregate: SummedAggregate, source: RowSource) -> tuple[Summand, ..
     raise AssertionError(aggregate)
 
 
-def weighed(aggregate: SummedAggregate, source: RowSource) -> list[tuple[Summand, Fraction]]:
-    """The sums that an aggregate needs, each with what its noise does to the aggregate, squared.
+def noise_weights(aggregate: SummedAggregate, sums: int) -> list[Fraction]:
+    """Return what the noise of each sum of an aggregate does to it, squared.
 
     Deviations are measured from the middle of the bounds. How many rows there are matters to an average as
     far as it lies from there: squared, a third of the range on the average over all places.
     """
-    parts = summands(aggregate, source)
     rows = Fraction(1, 3) if isinstance(aggregate, MeanOf | VarianceOf | CovarianceOf) else Fraction(1)
-    return [*((part, Fraction(1)) for part in parts[:-1]), (parts[-1], rows)]
+    return [*[Fraction(1)] * (sums - 1), rows]
 
 
 def _taken(of: Expression, source: RowSource, what: str) -> LoweredValue:
@@ -104,7 +103,7 @@ def _units(of: object, source: RowSource) -> Summand:
     if not isinstance(of, asked.Name):
         raise PolicyError("SF-Q105", "COUNT(DISTINCT …) takes the column that says whose row it is.")
     source.scope.require_unit(of)
-    return ROWS if source.max_rows == 1 else Summand(engine.Units(), 1, Fraction(1))
+    return ROWS if source.max_rows == 1 else Summand(engine.CountedUnits(), 1, Fraction(1))
 
 
 def _present(part: LoweredValue) -> Summand:

@@ -6,14 +6,22 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Condition, Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.connection import open_reader
 from sfumato.engines.duckdb.dialect import DuckDB
-from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tallies, Tally
+from sfumato.engines.program import (
+    CellHistogram,
+    CellHistograms,
+    CellSums,
+    HistogramCounts,
+    KeyedSums,
+    SumsByKey,
+    UnitFigures,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,11 +30,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import Answer, EngineProgram, Integers
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenSnapshots:
     """Snapshots open together: how each lies in its file, by name, and which files these are."""
 
     connection: DuckDBPyConnection
@@ -45,14 +53,14 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._turn = Condition(Lock())
-        self._open: dict[tuple[tuple[Path, ...], int | None], Open] = {}
+        self._open: dict[tuple[tuple[Path, ...], int | None], OpenSnapshots] = {}
         self._under_way = 0
         os.register_at_fork(
             before=self._before_fork, after_in_parent=self._turn.release, after_in_child=self._turn.release
         )
 
     @contextmanager
-    def reading(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[Open]:
+    def open_cursor(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[OpenSnapshots]:
         """A cursor of one's own on the files that are there now, which may have taken older ones' places."""
         with self._turn:
             self._under_way += 1
@@ -63,12 +71,13 @@ class Snapshots:
                 self._under_way -= 1
                 self._turn.notify_all()
 
-    def let_go(self, path: Path) -> None:
+    def forget_file(self, path: Path) -> None:
+        """Close what has this file open, once the questions under way are answered."""
         with self._turn:
             for key in [key for key in self._open if path in key[0]]:
                 del self._open[key]
 
-    def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> Open:
+    def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> OpenSnapshots:
         inodes = tuple(path.stat().st_ino for path in paths.values())
         key = tuple(paths.values()), threads
         with self._turn:
@@ -86,26 +95,32 @@ class Snapshots:
 SNAPSHOTS = Snapshots()
 
 
-def answer(program: Asked, opened: Open) -> Any:
-    """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
+def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots) -> Answer:
+    """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor:
         table = cursor.sql(compile_program(program, opened.layouts, DuckDB())).to_arrow_table()
-    if isinstance(program, Tally):
-        return Tallied(_ascending(table.column(0)), None, program.size)
+    return cast("Answer", _shape_answer(program, table))
+
+
+def _shape_answer(program: EngineProgram[Any], table: Any) -> Integers | HistogramCounts | SumsByKey:
+    """Read Arrow's buffers as they lie; Python's own numbers would take most of a question's time."""
+    if isinstance(program, CellHistogram):
+        return HistogramCounts(_ascending(table.column(0)), None, program.size)
     columns = [column.combine_chunks() for column in table.columns]
     match program:
-        case Program():
+        case CellSums():
             return _dense(_as_it_lies(columns[0]), [_words(column) for column in columns[1:]], program.cells)
-        case Tallies():
+        case CellHistograms():
             places, counts = map(_as_it_lies, columns)
             order = np.argsort(places)
-            return Tallied(places[order], counts[order], program.size)
-        case Keyed(keys=keys):
+            return HistogramCounts(places[order], counts[order], program.size)
+        case KeyedSums(keys=keys):
             names, (units, *sums) = columns[: len(keys)], map(_words, columns[len(keys) :])
             listed = list(zip(*map(_keys, names), strict=True))
-            return Found(listed, _integers([units])[0], _integers(sums, len(listed)))
-        case People():
+            return SumsByKey(listed, _integers([units])[0], _integers(sums, len(listed)))
+        case UnitFigures():
             return _integers([_words(column) for column in columns])
+    raise TypeError(type(program).__name__)
 
 
 def _keys(column: Any) -> list[Any]:
@@ -127,17 +142,13 @@ def _as_it_lies(column: Any) -> NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype=kind)[column.offset : column.offset + len(column)]
 
 
-def _integers(
-    sums: list[NDArray[np.int64]], size: int | None = None
-) -> NDArray[np.int64] | NDArray[np.object_]:
+def _integers(sums: list[NDArray[np.int64]], size: int | None = None) -> Integers:
     """One row a sum, in the order of the engine."""
     length = len(sums[0]) if size is None else size
     return _dense(np.arange(length), sums, length)
 
 
-def _dense(
-    cells: NDArray[np.int64], sums: list[NDArray[np.int64]], size: int
-) -> NDArray[np.int64] | NDArray[np.object_]:
+def _dense(cells: NDArray[np.int64], sums: list[NDArray[np.int64]], size: int) -> Integers:
     """Each sum is two words, low and high; it fits one when the high word only repeats the sign."""
     small = all((words[:, 1] == words[:, 0] >> 63).all() for words in sums)
     dense = np.zeros((len(sums), size), dtype=np.int64 if small else object)
@@ -157,10 +168,10 @@ def _words(sums: Any) -> NDArray[np.int64]:
     return words[sums.offset : sums.offset + len(sums)]
 
 
-def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...]) -> Open:
+def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...]) -> OpenSnapshots:
     schemas = {name: f"snapshot{i}" for i, name in enumerate(paths)}
     connection = open_reader({schemas[name]: path for name, path in paths.items()}, threads)
-    return Open(connection, {name: _layout(connection, schemas[name]) for name in paths}, inodes)
+    return OpenSnapshots(connection, {name: _layout(connection, schemas[name]) for name in paths}, inodes)
 
 
 def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:

@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sfumato.engines.duckdb.texts import text
+from sfumato.engines.duckdb.texts import write_object
 from sfumato.engines.ingest import not_a_column_type
 from sfumato.errors import UsageError
 
@@ -51,7 +51,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class SourceScan:
     """What follows FROM: columns s0, s1, … are those asked for, in that order."""
 
     relation: str
@@ -64,10 +64,12 @@ class _Source(Protocol):
 
     def scan(
         self, connection: DuckDBPyConnection, positions: Sequence[int]
-    ) -> AbstractContextManager[Scan]: ...
+    ) -> AbstractContextManager[SourceScan]: ...
 
 
-def scan(connection: DuckDBPyConnection, source: Any, wanted: Sequence[str]) -> AbstractContextManager[Scan]:
+def scan_source(
+    connection: DuckDBPyConnection, source: Any, wanted: Sequence[str]
+) -> AbstractContextManager[SourceScan]:
     """The columns of these names, or an error that names the one that cannot be had.
 
     The relation can be read until the context is left.
@@ -77,7 +79,7 @@ def scan(connection: DuckDBPyConnection, source: Any, wanted: Sequence[str]) -> 
     return found.scan(connection, positions or [0])  # rows can only be counted by reading some column
 
 
-def unreadable(reason: str) -> UsageError:
+def unreadable_source(reason: str) -> UsageError:
     return UsageError(
         "SF-C204",
         "The source cannot be read.",
@@ -95,11 +97,11 @@ class _Csv:
     names: Sequence[str]
 
     @contextmanager
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[Scan]:
+    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[SourceScan]:
         fields = ", ".join(f"f{i}: 'VARCHAR'" for i in range(len(self.names)))
         with _opened(self.path) as file:
             table = f"read_csv({file}, columns = {{{fields}}}, {_CSV})"
-            yield Scan(_chosen(table, positions), (Kind.TEXT,) * len(positions))
+            yield SourceScan(_chosen(table, positions), (Kind.TEXT,) * len(positions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,12 @@ class _Parquet:
     types: Sequence[Any]
 
     @contextmanager
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[Scan]:
+    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[SourceScan]:
         kinds = tuple(_kind(self.names[i], self.types[i]) for i in positions)
         fields = ", ".join(f"f{i}" for i in range(len(self.names)))
         with _opened(self.path) as file:
             table = f"read_parquet({file}, hive_partitioning = false) AS file({fields})"
-            yield Scan(_chosen(table, positions), kinds)
+            yield SourceScan(_chosen(table, positions), kinds)
 
 
 @contextmanager
@@ -137,7 +139,7 @@ def _csv(path: Path) -> _Csv:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             return _Csv(path, next(csv.reader(lines, strict=True)))
     except (StopIteration, UnicodeDecodeError, csv.Error):
-        raise unreadable("its first line is not a CSV header") from None
+        raise unreadable_source("its first line is not a CSV header") from None
 
 
 def _parquet(path: Path) -> _Parquet:
@@ -147,7 +149,7 @@ def _parquet(path: Path) -> _Parquet:
     try:
         schema = pyarrow.parquet.read_schema(path)
     except pyarrow.ArrowInvalid:
-        raise unreadable("it is not a Parquet file") from None
+        raise unreadable_source("it is not a Parquet file") from None
     return _Parquet(path, schema.names, schema.types)
 
 
@@ -160,14 +162,16 @@ class _Columns:
     column: Callable[[int], Any]
     """The Arrow array at a position."""
 
-    def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> AbstractContextManager[Scan]:
+    def scan(
+        self, connection: DuckDBPyConnection, positions: Sequence[int]
+    ) -> AbstractContextManager[SourceScan]:
         import pyarrow
 
         arrays = [self._array(position) for position in positions]
         kinds = tuple(_kind(self.names[i], array.type) for i, array in zip(positions, arrays, strict=True))
         names = [f"s{i}" for i in range(len(arrays))]
         connection.register("source", pyarrow.Table.from_arrays([_known(array) for array in arrays], names))
-        return nullcontext(Scan("source", kinds))
+        return nullcontext(SourceScan("source", kinds))
 
     def _array(self, position: int) -> Any:
         import pyarrow
@@ -196,7 +200,7 @@ def _from_pandas(series: Any) -> Any:
     import pyarrow
 
     if series.dtype == object:
-        texts = [None if no else text(value) for value, no in zip(series, series.isna(), strict=True)]
+        texts = [None if no else write_object(value) for value, no in zip(series, series.isna(), strict=True)]
         return pyarrow.array(texts, pyarrow.large_string())
     if series.dtype.name == "category":
         codes = series.cat.codes.to_numpy()

@@ -19,64 +19,64 @@ from sfumato.engines.ingest import (
     not_dates,
     not_numbers,
 )
-from sfumato.engines.snapshot import Codes, Grid, Moments, Texts
+from sfumato.engines.snapshot import StoredCodes, StoredGrid, StoredText, StoredTime
 
 if TYPE_CHECKING:
-    from sfumato.engines.snapshot import Stored
+    from sfumato.engines.snapshot import StoredColumn
 
 
-def parsed(column: Stored, value: str, kind: Kind) -> str:
+def parse_column(column: StoredColumn, value: str, kind: Kind) -> str:
     """First layer: a text, a double, whole seconds or days, or the parts of a text that is a moment."""
     match column:
-        case Grid():
+        case StoredGrid():
             return _as_number(column.name, value, kind)
-        case Moments():
+        case StoredTime():
             if _in_days(column, kind):
                 return _days(value)
             return _parts(value) if kind is Kind.TEXT else _as_seconds(column.name, value, kind)
-        case Codes():
-            return as_text(value, kind) if are_texts(column) else _as_number(column.name, value, kind)
-        case Texts():
-            return f"left({as_text(value, kind)}, {LONGEST_TEXT})"
+        case StoredCodes():
+            return write_as_text(value, kind) if are_texts(column) else _as_number(column.name, value, kind)
+        case StoredText():
+            return f"left({write_as_text(value, kind)}, {LONGEST_TEXT})"
 
 
-def understood(column: Stored, value: str, kind: Kind) -> str:
+def interpret_column(column: StoredColumn, value: str, kind: Kind) -> str:
     """Second layer: parts of a text become seconds."""
-    return _seconds_of_parts(value) if isinstance(column, Moments) and kind is Kind.TEXT else value
+    return _seconds_of_parts(value) if isinstance(column, StoredTime) and kind is Kind.TEXT else value
 
 
-def stored(column: Stored, value: str, kind: Kind) -> str:
+def store_column(column: StoredColumn, value: str, kind: Kind) -> str:
     """Third layer: the integer or the text itself. Of a listed value, `value` is its place in the list."""
     match column:
-        case Grid():
+        case StoredGrid():
             return _or_missing(_on_grid(column, value), column)
-        case Moments():
+        case StoredTime():
             place = _known(value, 86_400) if _in_days(column, kind) else _of_seconds(column, value)
             return _or_missing(_in_time(column, place), column)
-        case Codes():
+        case StoredCodes():
             return _or_missing(value, column)
-        case Texts():
+        case StoredText():
             return value
 
 
-def sql_type(column: Grid | Moments | Codes) -> str:
+def choose_type(column: StoredGrid | StoredTime | StoredCodes) -> str:
     """Wide enough for what the declaration allows."""
-    if isinstance(column, Codes):
+    if isinstance(column, StoredCodes):
         size = len(column.values)
         return "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
     return "INTEGER" if column.low >= -(2**31) and column.high < 2**31 else "BIGINT"
 
 
-def _or_missing(stored: str, column: Grid | Moments | Codes) -> str:
+def _or_missing(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
     if column.missing is None:
         return stored
-    return f"COALESCE({stored}, CAST({int(column.missing)} AS {sql_type(column)}))"
+    return f"COALESCE({stored}, CAST({int(column.missing)} AS {choose_type(column)}))"
 
 
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
-def as_text(value: str, kind: Kind) -> str:
+def write_as_text(value: str, kind: Kind) -> str:
     """One text for one value, whichever type its column has: texts.py has the same rule for objects."""
     if kind is Kind.FLOAT:
         return _double_as_text(f"CAST({value} AS DOUBLE)")
@@ -110,7 +110,7 @@ def _as_number(name: str, value: str, kind: Kind) -> str:
     return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
 
 
-def _on_grid(grid: Grid, number: str) -> str:
+def _on_grid(grid: StoredGrid, number: str) -> str:
     """The nearest grid point, halves upwards.
 
     Scaling by a power of two is exact, and so is the part after the point, or it is rounded on the same
@@ -119,7 +119,7 @@ def _on_grid(grid: Grid, number: str) -> str:
     steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
     nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5 THEN 1 ELSE 0 END"
     low, high = f"CAST({grid.low} AS DOUBLE)", f"CAST({grid.high} AS DOUBLE)"
-    return f"CAST({_clipped(steps, low, high, nearest)} AS {sql_type(grid)})"
+    return f"CAST({_clipped(steps, low, high, nearest)} AS {choose_type(grid)})"
 
 
 def _clipped(value: str, low: str, high: str, inside: str) -> str:
@@ -130,16 +130,16 @@ def _clipped(value: str, low: str, high: str, inside: str) -> str:
 # ---- dates and moments -------------------------------------------------------------------------------------
 
 
-def _in_time(moments: Moments, place: str) -> str:
-    return f"CAST({_clipped(place, str(moments.low), str(moments.high), place)} AS {sql_type(moments)})"
+def _in_time(moments: StoredTime, place: str) -> str:
+    return f"CAST({_clipped(place, str(moments.low), str(moments.high), place)} AS {choose_type(moments)})"
 
 
-def _in_days(moments: Moments, kind: Kind) -> bool:
+def _in_days(moments: StoredTime, kind: Kind) -> bool:
     """Whether days are wanted and given, so that nothing is divided."""
     return kind is Kind.DATE and not moments.seconds
 
 
-def _of_seconds(moments: Moments, seconds: str) -> str:
+def _of_seconds(moments: StoredTime, seconds: str) -> str:
     """Whole days or seconds since 1970. Counted from the year 1, so that // rounds down."""
     unit = 1 if moments.seconds else 86_400
     return f"(({_known(seconds, 1)} - ({YEAR_1})) // {unit} + ({YEAR_1 // unit}))"

@@ -1,79 +1,42 @@
-"""Answering: a program on prepared snapshots, as a dense array of exact integers."""
+"""Answering: a program on prepared snapshots, as exact integers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.postgres.dialect import PostgreSQL
-from sfumato.engines.postgres.prepare import stem, table
-from sfumato.engines.program import Found, Keyed, People, Program, Tallied, Tallies, Tally
-from sfumato.engines.rows import scans
+from sfumato.engines.postgres.prepare import hash_name, name_table
+from sfumato.engines.rows import list_scans
+from sfumato.engines.shapes import shape_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from decimal import Decimal
-
     from psycopg import Connection
 
-    from sfumato.engines.program import Asked
-
-_SMALL = 2**63
+    from sfumato.engines.program import Answer, EngineProgram
 
 
-def answer(program: Asked, connection: Connection[Any], schema: str) -> Any:
-    """Exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
-    names = {scan.snapshot for scan in scans(program.rows)}
+def answer_program(program: EngineProgram[Answer], connection: Connection[Any], schema: str) -> Answer:
+    """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
+    names = {scan.snapshot for scan in list_scans(program.rows)}
     layouts = {name: _layout(connection, schema, name) for name in names}
-    found = connection.execute(compile_program(program, layouts, PostgreSQL()).encode()).fetchall()
-    match program:
-        case Program(terms=terms):
-            cells = [row[0] for row in found]
-            return _dense(cells, _columns(found, len(terms) + 1)[1:], program.cells)
-        case Tally() | Tallies():
-            places, counts = np.array(sorted(found), dtype=np.int64).reshape(-1, 2).T
-            return Tallied(places, counts, program.size)
-        case Keyed(keys=keys, terms=terms):
-            every = range(len(found))
-            units, *sums = _columns([row[len(keys) :] for row in found], len(terms) + 1)
-            listed = [tuple(map(_plain, row[: len(keys)])) for row in found]
-            return Found(listed, _dense(every, [units], len(every))[0], _dense(every, sums, len(every)))
-        case People(figures=figures):
-            return _dense(range(len(found)), _columns(found, len(figures)), len(found))
-
-
-def _plain(key: Any) -> int | str:
-    return key if isinstance(key, str) else int(key)
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[int]]:
-    """Decimals without digits after the point are integers, whichever way they were cast."""
-    return [[_integer(row[place]) for row in rows] for place in range(width)]
-
-
-def _integer(number: int | Decimal) -> int:
-    return int(number)
-
-
-def _dense(cells: Sequence[int], sums: Sequence[Sequence[int]], size: int) -> Any:
-    small = all(-_SMALL <= number < _SMALL for each in sums for number in each)
-    dense: Any = np.zeros((len(sums), size), dtype=np.int64 if small else object)
-    for row, numbers in zip(dense, sums, strict=True):
-        row[list(cells)] = numbers
-    return dense
+    cursor = connection.execute(compile_program(program, layouts, PostgreSQL()).encode())
+    rows, width = cursor.fetchall(), len(cursor.description or ())
+    columns = [[row[place] for row in rows] for place in range(width)]
+    return cast("Answer", shape_answer(program, columns))
 
 
 def _layout(connection: Connection[Any], schema: str, snapshot: str) -> Layout:
-    columns = f"SELECT declared, stored FROM {table(schema, snapshot, 'columns')}"  # noqa: S608  name of ours
+    columns = f"SELECT declared, stored FROM {name_table(schema, snapshot, 'columns')}"  # noqa: S608  name of ours
     declared = dict(connection.execute(columns.encode()).fetchall())
     found = connection.execute(
         "SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
         "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
         "WHERE nspname = %s AND relname = ANY(%s) AND attname IN ('unit', 'place')",
-        [schema, [f"{stem(snapshot)}_{name}" for name in ("rows", "units")]],
+        [schema, [f"{hash_name(snapshot)}_{name}" for name in ("rows", "units")]],
     ).fetchall()
-    units = table(schema, snapshot, "units") if (f"{stem(snapshot)}_units", "unit") in found else None
-    rows = table(schema, snapshot, "rows")
-    return Layout(rows, units, declared, (f"{stem(snapshot)}_rows", "place") in found)
+    units = (
+        name_table(schema, snapshot, "units") if (f"{hash_name(snapshot)}_units", "unit") in found else None
+    )
+    rows = name_table(schema, snapshot, "rows")
+    return Layout(rows, units, declared, (f"{hash_name(snapshot)}_rows", "place") in found)

@@ -17,15 +17,15 @@ from sfumato.engines.ingest import (
     NUMBER,
     SPACES,
     WRITTEN_OUT_BELOW,
-    Layers,
+    ReadingLayers,
     not_dates,
     not_numbers,
-    time_on_grid,
+    write_time_on_grid,
 )
 from sfumato.engines.postgres.sources import Kind
 
 if TYPE_CHECKING:
-    from sfumato.engines.snapshot import Codes, Grid, Moments
+    from sfumato.engines.snapshot import StoredCodes, StoredGrid, StoredTime
 
 _OVERFLOW = str(2**1024 - 2**970)
 _UNDERFLOW = f"{5**1075}e-1075"
@@ -34,14 +34,14 @@ _CYCLE = 146_097
 """Days in 400 years, after which the calendar repeats."""
 
 
-def _whole(stored: str, column: Grid | Moments | Codes) -> str:
+def _whole(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
     return stored if column.missing is None else f"COALESCE({stored}, {column.missing:d})"
 
 
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
-def as_text(value: str, kind: Kind) -> str:
+def write_as_text(value: str, kind: Kind) -> str:
     """The text that DuckDB gives the same value: engines/duckdb/texts.py has the rule."""
     match kind:
         case Kind.FLOAT:
@@ -149,7 +149,7 @@ def _double_of_decimal(decimal: str) -> str:
     )
 
 
-def _on_grid(grid: Grid, number: str) -> str:
+def _on_grid(grid: StoredGrid, number: str) -> str:
     """The nearest grid point, halves upwards. What is clipped or nearest to 0 is told before the product,
     which could not be had; scaling by a power of two is exact, so both say the same.
     """
@@ -170,8 +170,8 @@ def _double(number: float) -> str:
 # ---- dates and moments -------------------------------------------------------------------------------------
 
 
-def _in_time(moments: Moments, seconds: str) -> str:
-    return time_on_grid(moments, seconds, "/")
+def _in_time(moments: StoredTime, seconds: str) -> str:
+    return write_time_on_grid(moments, seconds, "/")
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
@@ -210,9 +210,9 @@ def _number(parts: str, part: int, start: int, length: int) -> str:
     return f"COALESCE(CAST(substr({parts}[{part}], {start}, {length}) AS INTEGER), 0)"
 
 
-LAYERS = Layers(
+LAYERS = ReadingLayers(
     text=Kind.TEXT,
-    as_text=as_text,
+    as_text=write_as_text,
     as_number=_as_number,
     as_seconds=_as_seconds,
     parts=_parts,

@@ -5,32 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.snapshot import GraphPreparation
-from sfumato.engines.spark.connection import own_session, setting, steward_session
+from sfumato.engines.spark.connection import find_steward_session, open_own_session
 from sfumato.engines.spark.places import Folder, Tables
-from sfumato.engines.spark.prepare import build
-from sfumato.engines.spark.run import answer
-from sfumato.engines.spark.sources import SCHEME, is_address, is_frame, opened
+from sfumato.engines.spark.prepare import build_snapshot
+from sfumato.engines.spark.run import answer_program
+from sfumato.engines.spark.sources import is_frame, open_source
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
-    from sfumato.engines.program import Asked
+    from sfumato.engines.program import Answer, EngineProgram
     from sfumato.engines.snapshot import Preparation
-    from sfumato.engines.spark.places import Place
+    from sfumato.engines.spark.places import SnapshotPlace
 
-__all__ = ["Folder", "SparkEngine", "Tables", "is_address", "is_frame", "place_at", "snapshots_of"]
-
-SETTING = "spark.sfumato.snapshots"
-"""The catalog and schema for snapshots, where workers cannot reach the lab's folder."""
+__all__ = ["Folder", "SparkEngine", "Tables", "session_of"]
 
 
 class SparkEngine:
     """Keeps each snapshot in a place that the whole cluster reads, and answers in a session of its own."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: SnapshotPlace) -> None:
         self.place = place
 
     def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
@@ -42,45 +37,20 @@ class SparkEngine:
             raise UsageError(
                 "SF-C213", "A graph is not prepared in Spark.", try_="a parquet file with its edges"
             )
-        base = _session_of(source)
-        build(opened(source, base), preparation, own_session(base), self.place, snapshot)
+        base = find_session(source)
+        build_snapshot(open_source(source, base), preparation, open_own_session(base), self.place, snapshot)
 
-    def run(self, program: Asked) -> Any:
-        """Exact integers, in the shape that the program says."""
-        return answer(program, own_session(steward_session()), self.place)
+    def run(self, program: EngineProgram[Answer]) -> Answer:
+        """Return exact integers, in the shape that the program says."""
+        return answer_program(program, open_own_session(find_steward_session()), self.place)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""
-        session = None if isinstance(self.place, Folder) else own_session(steward_session())
+        session = None if isinstance(self.place, Folder) else open_own_session(find_steward_session())
         self.place.erase(session, snapshot)
 
 
-def _session_of(source: Any) -> SparkSession:
-    session: SparkSession = source.sparkSession if is_frame(source) else steward_session()
+def find_session(source: Any) -> SparkSession:
+    """Return the session of a frame, or for an address the one that the steward has started."""
+    session: SparkSession = source.sparkSession if is_frame(source) else find_steward_session()
     return session
-
-
-# ---- where snapshots are kept ------------------------------------------------------------------------------
-
-
-def snapshots_of(source: Any) -> str:
-    """The address of the place for a source's snapshots: what its session was set to, else the lab's folder.
-
-    Only a Spark that runs on this machine reaches that folder.
-    """
-    session = _session_of(source)
-    schema = setting(session, SETTING)
-    if schema is None and not str(setting(session, "spark.master")).startswith("local"):
-        raise UsageError(
-            "SF-C215",
-            "The workers of this cluster cannot reach the lab's folder.",
-            needed="a schema for the snapshots, in a catalog that the cluster knows",
-            try_=f'spark.conf.set("{SETTING}", "catalog.schema")',
-        )
-    return f"{SCHEME}{schema or ''}"
-
-
-def place_at(address: str, folder: Path) -> Place:
-    """Where an address of `snapshots_of` leads."""
-    schema = address.removeprefix(SCHEME)
-    return Tables(schema) if schema else Folder(folder)

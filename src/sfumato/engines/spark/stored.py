@@ -17,44 +17,44 @@ from sfumato.engines.ingest import (
     NUMBER,
     SPACES,
     WRITTEN_OUT_BELOW,
-    Layers,
+    ReadingLayers,
     not_dates,
     not_numbers,
-    time_on_grid,
+    write_time_on_grid,
 )
-from sfumato.engines.snapshot import Codes
+from sfumato.engines.snapshot import StoredCodes
 from sfumato.engines.spark.sources import Kind
 
 if TYPE_CHECKING:
-    from sfumato.engines.snapshot import Grid, Moments
+    from sfumato.engines.snapshot import StoredGrid, StoredTime
 
 _NOT_READ = rf"^{AROUND}[+]|[_ \t-\r]"
 _INFINITY = "CAST('Infinity' AS DOUBLE)"
 _LEAST_NORMAL = "CAST('2.2250738585072014e-308' AS DOUBLE)"
 
 
-def _whole(stored: str, column: Grid | Moments | Codes) -> str:
+def _whole(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
     text = stored if column.missing is None else f"COALESCE({stored}, {int(column.missing):d})"
     return f"CAST({text} AS {_sql_type(column)})"
 
 
-def _sql_type(column: Grid | Moments | Codes) -> str:
+def _sql_type(column: StoredGrid | StoredTime | StoredCodes) -> str:
     """Wide enough for what the declaration allows."""
-    if isinstance(column, Codes):
+    if isinstance(column, StoredCodes):
         return "SMALLINT" if len(column.values) < 2**15 else "INT"
     return "INT" if column.low >= -(2**31) and column.high < 2**31 else "BIGINT"
 
 
-def literal(text: str) -> str:
+def quote_text(text: str) -> str:
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
-_ESCAPED = literal("\\x")
+_ESCAPED = quote_text("\\x")
 
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
-def as_text(value: str, kind: Kind) -> str:
+def write_as_text(value: str, kind: Kind) -> str:
     """The text that DuckDB gives the same value: engines/duckdb/texts.py has the rule."""
     match kind:
         case Kind.FLOAT:
@@ -189,7 +189,7 @@ def _as_number(name: str, value: str, kind: Kind) -> str:
 
 def _number_of_text(text: str) -> str:
     """Digits with an exponent, infinite ones, and words for true and false."""
-    clean = f"regexp_replace({text}, {literal(_NOT_READ)}, '')"
+    clean = f"regexp_replace({text}, {quote_text(_NOT_READ)}, '')"
     infinite = f"CASE WHEN contains({text}, '-') THEN -{_INFINITY} ELSE {_INFINITY} END"
     return (
         f"CASE WHEN length({text}) > {LONGEST_NUMBER} THEN NULL "
@@ -205,10 +205,10 @@ def _matches(text: str, pattern: str) -> str:
 
 def _whole_text(pattern: str) -> str:
     """From end to end: to Java $ is also before the last line break."""
-    return literal(rf"\A{pattern}\z")
+    return quote_text(rf"\A{pattern}\z")
 
 
-def _on_grid(grid: Grid, number: str) -> str:
+def _on_grid(grid: StoredGrid, number: str) -> str:
     """The nearest grid point, halves upwards; clipped before floor, which gives 64 bits."""
     steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
     nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5D THEN 1 ELSE 0 END"
@@ -222,8 +222,8 @@ def _on_grid(grid: Grid, number: str) -> str:
 # ---- dates and moments -------------------------------------------------------------------------------------
 
 
-def _in_time(moments: Moments, seconds: str) -> str:
-    return time_on_grid(moments, seconds, "div")
+def _in_time(moments: StoredTime, seconds: str) -> str:
+    return write_time_on_grid(moments, seconds, "div")
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
@@ -237,7 +237,7 @@ def _as_seconds(name: str, value: str, kind: Kind) -> str:
 
 def _parts(value: str) -> str:
     """Of a date, or a date and a time of day, with an offset or in UTC; missing for any other text."""
-    text = f"trim(BOTH {literal(SPACES)} FROM {value})"
+    text = f"trim(BOTH {quote_text(SPACES)} FROM {value})"
     names = ("day", "clock", "second", "sign", "hours", "minutes")
     pattern = _whole_text(ISO)
     parts = ", ".join(f"regexp_extract({text}, {pattern}, {i + 1}) AS {name}" for i, name in enumerate(names))
@@ -260,9 +260,9 @@ def _or_zero(digits: str) -> str:
     return f"COALESCE(try_cast({digits} AS INT), 0)"
 
 
-LAYERS = Layers(
+LAYERS = ReadingLayers(
     text=Kind.TEXT,
-    as_text=as_text,
+    as_text=write_as_text,
     as_number=_as_number,
     as_seconds=_as_seconds,
     parts=_parts,

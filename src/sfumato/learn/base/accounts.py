@@ -1,7 +1,7 @@
 """Who pays for fits on one's own arrays: a ledger in a file, or at least a count that clones share.
 
-A copy of an account is the same account. `clone`, `copy`, `pickle` and `joblib` hand on its place, never what
-is in it, so nothing that scikit-learn does with an estimator makes budget.
+A copy of an account is the same account. `clone`, `copy`, `pickle` and `joblib` hand on the path of its file,
+never its contents, so nothing that scikit-learn does with an estimator creates budget.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sfumato.ledger import Charge, SqliteLedger
 from sfumato.privacy.account import caps, left, price
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import shown
+from sfumato.privacy.exact import format_short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 _NAME = "population:arrays"
+"""The name of the one account in the ledger file."""
 
 
 class Account:
     """A budget for own arrays, kept in a ledger file: every fit that names it is charged there first.
 
-    `Account("fits.ledger", epsilon=4, delta=1e-6)` makes the file or opens it; a budget once fixed stays.
+    `Account("fits.ledger", epsilon=4, delta=1e-6)` creates the file or opens it; a budget once fixed stays.
     """
 
     def __init__(self, path: str | Path, *, epsilon: Number | None = None, delta: Number = 0) -> None:
@@ -45,29 +46,30 @@ class Account:
             self._ledger.open_account(_NAME, Budget(epsilon, delta))
 
     def charge(self, event: Event, about: str) -> None:
-        """Durable before anything is read, or refused; what goes wrong after that stays charged."""
-        # every round has noise of its own, so no two are the same request
+        """Charge durably before anything is read, or raise; what goes wrong after that stays charged."""
+        # Every round has noise of its own, so no two are the same request.
         charge = Charge((_NAME,), price(event), secrets.token_hex(32), {"question": about})
         self._ledger.charge(charge)
 
     def require(self, events: Sequence[Event]) -> None:
-        """Refuse a fit that the budget does not hold as a whole, before anything is charged."""
-        if not caps(self.budget).admits(self._ledger.spent(_NAME), price(Sequential(tuple(events)))):
+        """Raise before anything is charged if the budget does not hold a fit as a whole."""
+        if not caps(self.budget).admits(self._ledger.read_spent(_NAME), price(Sequential(tuple(events)))):
             raise BudgetError(
                 "SF-B101",
                 "Not enough privacy budget for this fit.",
-                left=f"one question of up to ε = {shown(self.left)}",
+                left=f"one question of up to ε = {format_short(self.left)}",
                 try_="fewer fits, or sf.learn.Search, which pays once for many",
             )
 
     @property
     def budget(self) -> Budget:
-        return self._ledger.budget(_NAME)
+        """What may be spent in all."""
+        return self._ledger.read_budget(_NAME)
 
     @property
     def left(self) -> Fraction:
         """The largest pure ε that a fit may still cost."""
-        return left(caps(self.budget), self._ledger.spent(_NAME)).epsilon
+        return left(caps(self.budget), self._ledger.read_spent(_NAME)).epsilon
 
     def __copy__(self) -> Account:
         return self
@@ -79,25 +81,26 @@ class Account:
         return Account, (str(self._path),)
 
     def __repr__(self) -> str:
-        return f"Account({self._path.name!r}, ε = {shown(self.left)} left of {shown(self.budget.epsilon)})"
+        left, total = format_short(self.left), format_short(self.budget.epsilon)
+        return f"Account({self._path.name!r}, ε = {left} left of {total})"
 
 
-class Tally:
-    """How often an estimator and its clones were fitted, and for how much."""
+class FitTally:
+    """Counts how often an estimator and its clones were fitted, and for how much."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._fits: Counter[tuple[Event, ...]] = Counter()
 
     def add(self, events: tuple[Event, ...]) -> Counter[tuple[Event, ...]]:
-        """How often each price was paid so far, with this one."""
+        """Count one more fit, and return how often each price was paid so far."""
         with self._lock:
             self._fits[events] += 1
             return self._fits.copy()
 
 
-def travelled() -> PolicyError:
-    """An estimator that came out of a pickle cannot tell how often others like it were fitted."""
+def unaccounted_copy() -> PolicyError:
+    """Return the error for an estimator out of a pickle, which cannot know how often others were fitted."""
     return PolicyError(
         "SF-E107",
         "A copy of this estimator that went through pickle is to be fitted, and no account pays for it.",

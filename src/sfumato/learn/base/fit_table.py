@@ -10,47 +10,53 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.curator.lower.transactions import build_transactions
 from sfumato.errors import UsageError
-from sfumato.oracle.blocks import limit_rows
 from sfumato.oracle.declared import declare_items
 from sfumato.oracle.guarantee import Guarantee
-from sfumato.oracle.over_tables import Rounds, TableOracle, column_names, private_rows, protected
-from sfumato.oracle.table_features import Catalogued
+from sfumato.oracle.over_tables import (
+    FitRounds,
+    TableOracle,
+    check_column_names,
+    describe_unit,
+    lower_private_table,
+)
+from sfumato.oracle.table_blocks import limit_rows
+from sfumato.oracle.table_features import CatalogFeatures
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.curator.payer import Payer
-    from sfumato.learn.base.estimator import Private
+    from sfumato.learn.base.estimator import PrivateEstimator
 
 
 def fit_table(
     payer: Payer,
-    estimator: Private,
+    estimator: PrivateEstimator,
     table: str,
     features: Sequence[str],
     target: str | None,
     rows_per_unit: int,
-) -> Private:
+) -> PrivateEstimator:
     """Learn from a table and return the estimator, fitted."""
     _require_known(estimator)
-    rows = private_rows(payer, table)
+    rows = lower_private_table(payer, table)
     bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
-    names: Sequence[Any] = column_names(features)
+    names: Sequence[Any] = check_column_names(features)
     if estimator.reads_sets:
         bounded, names, columns = build_transactions(rows, names)
         declared, each = declare_items(names, columns), rows.max_rows
     else:
-        declared = Catalogued(bounded).declared(
+        declared = CatalogFeatures(bounded).declare(
             names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
         )
-    rounds = Rounds(payer, type(estimator).__name__)
+    rounds = FitRounds(payer, type(estimator).__name__)
     oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())
-    estimator.begin(names, declared)
+    estimator.begin_fit(names, declared)
     estimator._learn(oracle)
     estimator.guarantee_ = Guarantee.of(
         oracle.budget,
-        unit=protected(rows, each),
+        unit=describe_unit(rows, each),
         neighbours=rows.table.neighbours,
         arithmetic=estimator.arithmetic,
     )

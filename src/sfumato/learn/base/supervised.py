@@ -10,17 +10,17 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import Private, declared_classes
-from sfumato.oracle.declared import given, numbers_of
+from sfumato.learn.base.estimator import PrivateEstimator, check_classes
+from sfumato.oracle.array_features import read_arrays, to_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.oracle.declared import Given
+    from sfumato.oracle.array_features import ArrayInput
 
 
-def one_each(rows: Any, y: Any) -> NDArray[Any]:
-    """A target for each row. Nothing else is asked of it: an error that one row decides gives it away."""
+def check_target(rows: Any, y: Any) -> NDArray[Any]:
+    """Return a target for each row. Its values are not checked: an error that one row decides reveals it."""
     if y is None:
         raise ValueError("this estimator requires y to be passed, but the target y is None")
     found: NDArray[Any] = column_or_1d(y, warn=True)
@@ -28,46 +28,48 @@ def one_each(rows: Any, y: Any) -> NDArray[Any]:
     return found
 
 
-class PrivateClassifier(ClassifierMixin, Private):
-    """Learns classes. Rows whose label is not declared, or is missing, count nowhere."""
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+    """Base class of classifiers. Rows whose label is not declared, or is missing, count nowhere."""
 
     classes: Any
     classes_: NDArray[Any]
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
         rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        self.classes_ = np.array(declared_classes(self.classes))
-        return rows, one_each(rows, y)
+        self.classes_ = np.array(check_classes(self.classes))
+        return rows, check_target(rows, y)
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
-        return given(rows, self._frame(rows.shape[1]), labels=(target, self.classes_.tolist()))
+    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
+        return read_arrays(rows, self._frame(rows.shape[1]), labels=(target, self.classes_.tolist()))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return the probability of each class for each row."""
         scores = self._log_scores(self._rows(X))
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         found: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
         return found
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return the likeliest class of each row."""
         best = self._log_scores(self._rows(X)).argmax(axis=1)
         found: NDArray[Any] = self.classes_[best]
         return found
 
     @abstractmethod
     def _log_scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The logarithm of each class's probability, up to what is common to a row."""
+        """Return the logarithm of each class's probability, up to a constant for each row."""
 
 
-class PrivateRegressor(RegressorMixin, Private):
-    """Learns a number. Targets are clipped to their declared bounds; what is missing counts as the middle."""
+class PrivateRegressor(RegressorMixin, PrivateEstimator):
+    """Base class of regressors. Targets are clipped to their bounds; a missing one counts as the middle."""
 
     target_bounds: Any
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
         rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        return rows, numbers_of(one_each(rows, y))
+        return rows, to_numbers(check_target(rows, y))
 
-    def _given(self, rows: NDArray[np.float64], target: Any) -> Given:
+    def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         if self.target_bounds is None:
             raise UsageError(
                 "SF-E105",
@@ -75,4 +77,4 @@ class PrivateRegressor(RegressorMixin, Private):
                 why="bounds that are measured on the data would give it away",
                 try_="target_bounds=(0, 100)",
             )
-        return given(rows, self._frame(rows.shape[1]), numbers=(target, self.target_bounds))
+        return read_arrays(rows, self._frame(rows.shape[1]), numbers=(target, self.target_bounds))

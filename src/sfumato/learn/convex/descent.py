@@ -1,6 +1,6 @@
-"""Noisy gradient descent with momentum: steps down noisy slopes, of which the later half is averaged.
+"""Noisy gradient descent with momentum; the weights of the later half of the steps are averaged.
 
-How many steps, how long and how rows are shortened follows from public facts and one noisy number of rows.
+How many steps there are, their size and the momentum follow from public facts and one noisy number of rows.
 
 Because : docs/proofs/convex.md#noisy-descent
 """
@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
 from sfumato.learn.convex.score_gradients import STEPS
-from sfumato.oracle.blocks import COUNT, Block
+from sfumato.oracle.blocks import COUNT, SumBlock
 from sfumato.oracle.gradients import GradientQuestion
 
 if TYPE_CHECKING:
@@ -30,69 +30,76 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-FINE = 2**8
-"""Weights are whole numbers of 1 / so many."""
-_FURTHEST = 2**12
-_COUNT = Fraction(1, 50)
+# Privacy depends on none of these: every gradient is paid for, whatever the weights are. They were chosen
+# with benchmarks/learners.py, by accuracy on held-out rows.
+WEIGHT_STEPS = 2**8
+"""Weights are asked about in whole numbers of one over this."""
+_LARGEST_WEIGHT = 2**12
+_COUNT_SHARE = Fraction(1, 50)
+"""Share of the spend for the number of rows, where it is not declared."""
 CONSTANT = 0.1
-"""What is the same in all rows, beside features of length up to 1."""
-_SURE = 0.5
-_FEWEST, _MOST = 12, 45
-_MANY, _WIDE = 64.0, 64
-"""From so strong a signal on, steps grow longer, up to twice as long; and for more weights than half of
-_WIDE there are more, up to twice as many."""
-_FEWEST_PURE, _MOST_PURE = 2, 20
-_NOISE = 6.0
-_STEP, _MOMENTUM = 4.5, 0.62
-"""Of several scores; the step grows with the root of their number, since chances of more are flatter."""
-_STEP_OF_ONE, _MOMENTUM_OF_ONE = 26.0, 0.75
-"""One score stands for the difference of two."""
+"""The constant beside features of norm at most 1, whose weight is the intercept."""
+_CLEAR_SHARE = 0.5
+"""Share of the rows whose gradient is taken to agree, when the signal is estimated."""
+_FEWEST_STEPS, _MOST_STEPS = 12, 45
+_STRONG_SIGNAL, _MANY_WEIGHTS = 64.0, 64
+"""From this signal-to-noise ratio on steps grow, up to twice the size; and for more weights than half of
+_MANY_WEIGHTS there are more of them, up to twice as many."""
+_FEWEST_STEPS_PURE, _MOST_STEPS_PURE = 2, 20
+_DAMPING = 6.0
+"""How strongly noise shortens steps and takes momentum away."""
+_STEP_SIZE, _MOMENTUM = 4.5, 0.62
+"""For several scores; the step grows with the root of their number, since softmax over more is flatter."""
+_STEP_SIZE_ONE, _MOMENTUM_ONE = 26.0, 0.75
+"""For one score, which stands for the difference of two."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Weights of features as long as 1 at most, and of the constant; one row a score."""
+class LearnedWeights:
+    """Weights for features of norm at most 1 and for the constant beside them; one row a score."""
 
     weights: Floats
     constant: float
     norm: int
     rows: float
-    """How many there are: as declared, or noisy."""
+    """Number of rows, as declared or noisy."""
     steps: int
 
 
 @dataclass(frozen=True, slots=True)
-class Descent:
-    """What is asked for, all of it public."""
+class NoisyDescent:
+    """Settings of a descent, all of them public."""
 
-    residual: Callable[[int], ScoreGradient]
-    """At so many whole numbers for a score of 1."""
+    make_gradient: Callable[[int], ScoreGradient]
+    """Makes the score gradient, given how many whole numbers stand for a score of 1."""
     penalty: float
     rows: float | None
     steps: int | None
 
-    def run(self, oracle: Oracle) -> Found:
-        """From rows that are shortened already."""
+    def run(self, oracle: Oracle) -> LearnedWeights:
+        """Learn weights from rows whose norm is clipped already."""
         norm = oracle.declared.norm
         if norm is None:
-            raise AssertionError("rows are shortened before a descent")
-        residual = self.residual(FINE * norm)
+            raise AssertionError("rows are clipped before a descent")
+        gradient = self.make_gradient(WEIGHT_STEPS * norm)
         constant = max(1, round(CONSTANT * norm))
-        start = np.zeros((residual.outputs, len(oracle.declared.features) + 1), dtype=np.int64)
-        counted, left = (self.rows, Fraction(1)) if self.rows is not None else (_counted(oracle), 1 - _COUNT)
-        path = _Path(oracle, GradientQuestion(start, residual, constant), left, norm)
-        steps = self.steps or path.steps(counted)
-        weights = path.walk(steps, counted, self.penalty)
-        return Found(weights, constant / norm, norm, counted, steps)
+        start = np.zeros((gradient.outputs, len(oracle.declared.features) + 1), dtype=np.int64)
+        rows, left = self.rows, Fraction(1)
+        if rows is None:
+            rows, left = _count_rows(oracle), 1 - _COUNT_SHARE
+        path = _DescentPath(oracle, GradientQuestion(start, gradient, constant), left, norm)
+        steps = self.steps or path.choose_steps(rows)
+        weights = path.descend(steps, rows, self.penalty)
+        return LearnedWeights(weights, constant / norm, norm, rows, steps)
 
 
-def _counted(oracle: Oracle) -> float:
-    (answer,) = oracle.sums([Block((COUNT,), 1, 1)], share=_COUNT)
+def _count_rows(oracle: Oracle) -> float:
+    (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], share=_COUNT_SHARE)
     return max(1.0, float(answer.values[0, 0]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Path:
+class _DescentPath:
     oracle: Oracle
     start: GradientQuestion
     share: Fraction
@@ -100,61 +107,63 @@ class _Path:
 
     @property
     def noise(self) -> float:
-        """Of a slope that all of the share was spent on at once, where a row pulls by 1 at most."""
+        """Deviation of a gradient for which the whole share is spent at once, in gradients of one row."""
         spend = self.oracle.budget.main
-        (whole,) = self.oracle.noise([self.start.block(self.oracle.declared)], spend)
-        longest = self.start.score_gradient.longest
-        return whole.deviation / (longest * self.norm * math.sqrt(float(self.share)))
+        (whole,) = self.oracle.noise([self.start.build_block(self.oracle.declared)], spend)
+        bound = self.start.score_gradient.norm_bound
+        return whole.deviation / (bound * self.norm * math.sqrt(float(self.share)))
 
     @property
-    def numbers(self) -> int:
-        """How many weights matter: adding the same to the scores of all classes changes nothing."""
+    def dimensions(self) -> int:
+        """Number of weights that matter: adding the same to the scores of all classes changes nothing."""
         outputs, vector = map(int, self.start.weights.shape)
         return max(1, outputs - 1) * vector
 
     def signal(self, rows: float) -> float:
-        """How far what rows say of a weight stands out of the noise of one slope."""
-        return _SURE * rows / self.noise / math.sqrt(self.numbers)
+        """Signal-to-noise ratio of one weight's gradient, were all of the share spent on one step."""
+        return _CLEAR_SHARE * rows / self.noise / math.sqrt(self.dimensions)
 
-    def plenty(self, rows: float) -> float:
-        """From 0 to 1: how far rows are so many that noise no longer says where to stop."""
+    def abundance(self, rows: float) -> float:
+        """Say from 0 to 1 how far noise no longer decides when to stop; always 0 for Laplace noise."""
         if isinstance(self.oracle.budget.main, PureSpend):
             return 0.0
-        return min(1.0, max(0.0, math.log(max(1.0, self.signal(rows)) / _MANY, 4)))
+        return min(1.0, max(0.0, math.log(max(1.0, self.signal(rows)) / _STRONG_SIGNAL, 4)))
 
-    def steps(self, rows: float) -> int:
-        """More where a row weighs more than noise. Laplace noise grows faster with them."""
+    def choose_steps(self, rows: float) -> int:
+        """Return more steps where the signal is stronger; Laplace noise grows faster with their number."""
         signal = self.signal(rows)
         if isinstance(self.oracle.budget.main, PureSpend):
-            return int(min(max(signal, _FEWEST_PURE), _MOST_PURE))
-        wide = min(1.0, max(0, self.numbers - _WIDE // 2) / _WIDE)
-        return int(min(max(signal**2, _FEWEST), _MOST * (1 + self.plenty(rows) * wide)))
+            return int(min(max(signal, _FEWEST_STEPS_PURE), _MOST_STEPS_PURE))
+        wide = min(1.0, max(0, self.dimensions - _MANY_WEIGHTS // 2) / _MANY_WEIGHTS)
+        return int(min(max(signal**2, _FEWEST_STEPS), _MOST_STEPS * (1 + self.abundance(rows) * wide)))
 
-    def clear(self, rows: float) -> float:
-        """How far rows stand out of the noise, from 0 to 1."""
-        return rows / math.hypot(rows, _NOISE * self.noise * math.sqrt(math.sqrt(self.numbers)))
+    def clearness(self, rows: float) -> float:
+        """Say from 0 to 1 how far the gradient of all rows stands out of the noise."""
+        return rows / math.hypot(rows, _DAMPING * self.noise * math.sqrt(math.sqrt(self.dimensions)))
 
-    def stride(self, rows: float) -> float:
+    def step_size(self, rows: float) -> float:
         outputs = self.start.score_gradient.outputs
-        usual = _STEP_OF_ONE if outputs == 1 else _STEP * math.sqrt(outputs)
-        return usual * (1 + self.plenty(rows))
+        usual = _STEP_SIZE_ONE if outputs == 1 else _STEP_SIZE * math.sqrt(outputs)
+        return usual * (1 + self.abundance(rows))
 
-    def walk(self, steps: int, rows: float, penalty: float) -> Floats:
-        """Steps for the mean slope of all rows; shorter and without momentum where noise would lead."""
-        shape, clear = self.start.weights.shape, self.clear(rows)
-        weights, later, speed = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        pace = self.stride(rows) * clear / rows
-        momentum = (_MOMENTUM_OF_ONE if len(weights) == 1 else _MOMENTUM) * clear**4
-        scale = pace / (STEPS * self.norm)
-        for step in progress.rounds(steps, "descent"):
-            ahead = weights - momentum * speed
-            slopes = self.oracle.gradients(self._at(ahead), self.share / steps)
-            speed = momentum * speed + slopes.values * scale + pace * penalty * ahead
-            weights = weights - speed
+    def descend(self, steps: int, rows: float, penalty: float) -> Floats:
+        """Step along the mean gradient of all rows; shorter and with less momentum where noise would lead."""
+        shape, clear = self.start.weights.shape, self.clearness(rows)
+        weights, later, velocity = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        step_size = self.step_size(rows) * clear / rows
+        momentum = (_MOMENTUM_ONE if len(weights) == 1 else _MOMENTUM) * clear**4
+        scale = step_size / (STEPS * self.norm)
+        for step in progress.show_rounds(steps, "descent"):
+            ahead = weights - momentum * velocity  # Nesterov: the gradient is taken where momentum leads
+            gradients = self.oracle.gradients(self._ask_at(ahead), self.share / steps)
+            velocity = momentum * velocity + gradients.values * scale + step_size * penalty * ahead
+            weights = weights - velocity
             if step >= steps // 2:
                 later += weights
         return later / (steps - steps // 2)
 
-    def _at(self, weights: Floats) -> GradientQuestion:
-        whole = np.clip(np.rint(weights * FINE), -_FURTHEST * FINE, _FURTHEST * FINE).astype(np.int64)
-        return GradientQuestion(whole, self.start.score_gradient, self.start.constant)
+    def _ask_at(self, weights: Floats) -> GradientQuestion:
+        # Whole numbers, so that every engine computes the same integer scores.
+        most = _LARGEST_WEIGHT * WEIGHT_STEPS
+        integers = np.clip(np.rint(weights * WEIGHT_STEPS), -most, most).astype(np.int64)
+        return GradientQuestion(integers, self.start.score_gradient, self.start.constant)

@@ -1,4 +1,4 @@
-"""Losses of a margin, with the constants that proofs need: how steep they are and how curved.
+"""Losses of a margin, with the constants that privacy proofs need: their Lipschitz and smoothness constants.
 
 Because : docs/proofs/convex.md#losses
 """
@@ -24,15 +24,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A convex loss of the margin y·(w·x), with y = ±1, that falls as the margin grows."""
+    """A convex loss of the margin y·(w·x), with y = ±1, that falls as the margin grows.
+
+    Perturbation is only private if both constants hold; noisy descent clips gradients and needs neither.
+    """
 
     name: str
     value: Function
-    slope: Function
-    """Its derivative, from −steepness to 0."""
-    steepness: float
-    curvature: float
-    """The second derivative is at most this."""
+    derivative: Function
+    """First derivative by the margin, from −lipschitz to 0."""
+    lipschitz: float
+    """Lipschitz constant of the loss: a bound on the absolute first derivative."""
+    smoothness: float
+    """Lipschitz constant of the derivative: a bound on the second derivative."""
+
+
+def sigmoid(scores: Floats) -> Floats:
+    """Return the logistic function 1/(1 + e^(−score)) of each score."""
+    # Beyond 700 exp would overflow and warn; a warning would tell that some row has such a score.
+    found: Floats = 1 / (1 + np.exp(np.clip(-scores, -700, 700)))
+    return found
 
 
 def _logistic(margin: Floats) -> Floats:
@@ -40,16 +51,15 @@ def _logistic(margin: Floats) -> Floats:
     return found
 
 
-def _logistic_slope(margin: Floats) -> Floats:
-    found: Floats = -1 / (1 + np.exp(np.clip(margin, -700, 700)))
-    return found
+def _logistic_derivative(margin: Floats) -> Floats:
+    return -sigmoid(-margin)
 
 
-LOGISTIC = Loss("logistic", _logistic, _logistic_slope, 1.0, 0.25)
+LOGISTIC = Loss("logistic", _logistic, _logistic_derivative, 1.0, 0.25)
 
 
 def huber(width: Any = 0.5) -> Loss:
-    """The hinge, rounded off within `width` of its corner: its second derivative is 1/(2·width) there."""
+    """Return the hinge loss, smoothed within `width` of its corner: its second derivative is 1/(2·width)."""
     h = float(positive(width, "width"))
 
     def value(margin: Floats) -> Floats:
@@ -57,15 +67,15 @@ def huber(width: Any = 0.5) -> Loss:
         found: Floats = np.where(margin > 1 + h, 0.0, np.where(margin < 1 - h, 1 - margin, middle))
         return found
 
-    def slope(margin: Floats) -> Floats:
+    def derivative(margin: Floats) -> Floats:
         found: Floats = -np.clip((1 + h - margin) / (2 * h), 0.0, 1.0)
         return found
 
-    return Loss(f"huber({h:g})", value, slope, 1.0, 1 / (2 * h))
+    return Loss(f"huber({h:g})", value, derivative, 1.0, 1 / (2 * h))
 
 
-def named(loss: Any) -> Loss:
-    """A loss by its name, or as it was given."""
+def find_loss(loss: Any) -> Loss:
+    """Return a loss by its name, or the `Loss` that was given."""
     if isinstance(loss, Loss):
         return loss
     if loss == "logistic":
@@ -75,5 +85,5 @@ def named(loss: Any) -> Loss:
     raise UsageError(
         "SF-E130",
         "This loss is not known.",
-        try_='loss="logistic", "huber", or sf.learn.Loss(name, value, slope, steepness, curvature)',
+        try_='loss="logistic", "huber", or sf.learn.Loss(name, value, derivative, lipschitz, smoothness)',
     )

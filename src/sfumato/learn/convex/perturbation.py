@@ -1,7 +1,7 @@
-"""Textbook forms for one's own arrays: noise on the minimiser, or on the problem that it solves.
+"""Output and objective perturbation for one's own arrays: noise on the minimiser, or on what is minimised.
 
-They are proven for real numbers, and computed with doubles: idealised arithmetic. What a solver leaves of the
-way to the minimum is bounded, and covered by noise.
+The methods are proven for real numbers and computed with doubles: idealised arithmetic. How far from the
+minimum a solver stops is bounded by the norm of the gradient there, and covered by noise.
 
 Because : docs/proofs/convex.md
 """
@@ -17,139 +17,140 @@ import numpy as np
 from scipy.special import ndtri
 
 from sfumato.privacy.gaussian import delta_of, mu_of
+from sfumato.privacy.neighbours import ADD_REMOVE, Neighbours
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.problems import Problem
+    from sfumato.learn.convex.problems import ConvexProblem
 
     Floats = NDArray[np.float64]
 
-_QUARTER = 4.0
-_ASIDE_EPSILON, _ASIDE_DELTA = 0.01, 0.1
-"""Of ε and δ: what covers the solver's remainder."""
+# The shares below divide ε and δ, so privacy holds for any values; benchmarks/convex.py compares the results.
+_LOG_DET_SHARE = 4.0
+"""The determinant of the Hessian may use one part in so many of ε; the perturbation has the rest."""
+_SOLVER_EPSILON, _SOLVER_DELTA = 0.01, 0.1
+"""Shares of ε and δ for the noise that covers how far from the minimum a solver stops."""
 
 
 # ---- noise -------------------------------------------------------------------------------------------------
 
 
-def uniform(count: int) -> Floats:
-    """Between 0 and 1, neither of them, from the operating system's randomness."""
+def draw_uniform(count: int) -> Floats:
+    """Draw numbers strictly between 0 and 1 from the operating system's randomness."""
     bits = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64) >> np.uint64(12)
     found: Floats = (bits.astype(np.float64) + 0.5) * 2.0**-52
     return found
 
 
-def normal(shape: tuple[int, ...]) -> Floats:
-    found: Floats = ndtri(uniform(math.prod(shape))).reshape(shape)
+def draw_normal(shape: tuple[int, ...]) -> Floats:
+    """Draw independent standard normal numbers."""
+    found: Floats = ndtri(draw_uniform(math.prod(shape))).reshape(shape)
     return found
 
 
-def spherical(shape: tuple[int, ...], scale: float) -> Floats:
-    """With a density ∝ exp(−‖b‖ / scale): any direction, and a length that is Gamma of as many as numbers."""
-    direction = normal(shape)
-    length = -scale * float(np.log(uniform(math.prod(shape))).sum())
+def draw_spherical(shape: tuple[int, ...], scale: float) -> Floats:
+    """Draw a vector with density ∝ exp(−‖b‖ / scale): a uniform direction, and a Gamma-distributed length."""
+    direction = draw_normal(shape)
+    length = -scale * float(np.log(draw_uniform(math.prod(shape))).sum())
     found: Floats = direction * (length / float(np.linalg.norm(direction)))
     return found
 
 
-# ---- the forms ---------------------------------------------------------------------------------------------
+# ---- output perturbation -----------------------------------------------------------------------------------
+
+
+def _rows_changed(neighbours: Neighbours) -> int:
+    """Replacing a row removes one and adds another, which moves a sum twice as far."""
+    return 2 if neighbours is Neighbours.REPLACE_ONE else 1
+
+
+def output_sensitivity(problem: ConvexProblem, neighbours: Neighbours = ADD_REMOVE) -> float:
+    """Bound how far one row can move the weights that a solver finds (ℓ2), by strong convexity."""
+    gradient = _rows_changed(neighbours) * problem.loss.lipschitz * problem.row_norm
+    return (gradient + 2 * problem.gradient_tolerance) / problem.penalty
+
+
+def perturb_output(problem: ConvexProblem, epsilon: float, neighbours: Neighbours = ADD_REMOVE) -> Floats:
+    """Return the minimiser with noise for its sensitivity; ε-DP."""
+    found = problem.solve(_unperturbed(problem))
+    return found + draw_spherical(found.shape, output_sensitivity(problem, neighbours) / epsilon)
+
+
+def perturb_output_gaussian(problem: ConvexProblem, multiplier: float) -> Floats:
+    """Return the minimiser with Gaussian noise, `multiplier` times as wide as its sensitivity."""
+    found = problem.solve(_unperturbed(problem))
+    return found + multiplier * output_sensitivity(problem) * draw_normal(found.shape)
+
+
+def _unperturbed(problem: ConvexProblem) -> Floats:
+    return np.zeros((problem.loss.outputs, problem.rows.shape[1]))
+
+
+# ---- objective perturbation --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbouring:
-    """One row is added or removed; or, `replaced`, made another. Then it moves a sum twice as far."""
-
-    replaced: bool = False
-
-    @property
-    def times(self) -> int:
-        return 2 if self.replaced else 1
-
-
-ADD_REMOVE = Neighbouring()
-
-
-def output_scale(problem: Problem, neighbouring: Neighbouring = ADD_REMOVE) -> float:
-    """How far one row can move what a solver finds of the minimiser of a problem this convex."""
-    pull = neighbouring.times * problem.joint.steepness * problem.longest
-    return (pull + 2 * problem.remainder) / problem.penalty
-
-
-def output(problem: Problem, epsilon: float, neighbouring: Neighbouring = ADD_REMOVE) -> Floats:
-    """The minimiser, moved by noise for all that one row can move it. Pure ε."""
-    found = problem.near(_level(problem))
-    return found + spherical(found.shape, output_scale(problem, neighbouring) / epsilon)
-
-
-def gaussian_output(problem: Problem, multiplier: float) -> Floats:
-    """The same with Gaussian noise, so many times as wide as one row moves it."""
-    found = problem.near(_level(problem))
-    return found + multiplier * output_scale(problem) * normal(found.shape)
-
-
-def _level(problem: Problem) -> Floats:
-    return np.zeros((problem.joint.outputs, problem.rows.shape[1]))
-
-
-@dataclass(frozen=True, slots=True)
-class Tilted:
-    """How a problem is to be changed: by how much noise, and with what penalty. Public."""
+class ObjectiveNoise:
+    """How an objective is to be perturbed: the scale of the noise and the penalty beside it. Public."""
 
     scale: float
     penalty: float
 
 
-def penalty_for(problem: Problem, room: float) -> float:
-    """The least penalty, from the problem's own on, with which a row raises log det by `room` at most."""
-    ratio = problem.longest**2
-    if problem.joint.log_det(ratio / problem.penalty) <= room:
+def raise_penalty(problem: ConvexProblem, room: float) -> float:
+    """Return the least penalty, from the problem's on, with which a row raises log det by `room` at most."""
+    square, increase = problem.row_norm**2, problem.loss.log_det_increase
+    if increase(square / problem.penalty) <= room:
         return problem.penalty
     low, high = problem.penalty, problem.penalty
-    while problem.joint.log_det(ratio / high) > room:
+    while increase(square / high) > room:
         low, high = high, 2 * high
     for _ in range(60):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if problem.joint.log_det(ratio / middle) > room else (low, middle)
-    return high
+        low, high = (middle, high) if increase(square / middle) > room else (low, middle)
+    return high  # the end at which the bound holds
 
 
-def objective_tilt(problem: Problem, epsilon: float, neighbouring: Neighbouring = ADD_REMOVE) -> Tilted:
-    """Noise of which a row's pull uses what the determinant leaves of ε, three quarters of it at least."""
-    penalty = penalty_for(problem, epsilon / _QUARTER)
-    left = epsilon - problem.joint.log_det(problem.longest**2 / penalty)
-    return Tilted(neighbouring.times * problem.joint.steepness * problem.longest / left, penalty)
+def calibrate_objective(
+    problem: ConvexProblem, epsilon: float, neighbours: Neighbours = ADD_REMOVE
+) -> ObjectiveNoise:
+    """Return spherical noise for the part of ε that the determinant leaves, at least three quarters of it."""
+    penalty = raise_penalty(problem, epsilon / _LOG_DET_SHARE)
+    left = epsilon - problem.loss.log_det_increase(problem.row_norm**2 / penalty)
+    gradient = _rows_changed(neighbours) * problem.loss.lipschitz * problem.row_norm
+    return ObjectiveNoise(gradient / left, penalty)
 
 
-def objective(problem: Problem, epsilon: float, neighbouring: Neighbouring = ADD_REMOVE) -> Floats:
-    """Almost the minimiser of a problem with a random tilt, with noise for how far off it is. Pure ε."""
-    tilt = objective_tilt(problem, epsilon * (1 - _ASIDE_EPSILON), neighbouring)
-    convex = replace(problem, penalty=tilt.penalty)
-    shape = problem.joint.outputs, problem.rows.shape[1]
-    found = convex.near(spherical(shape, tilt.scale))
-    return found + spherical(shape, _cover(convex) / (epsilon * _ASIDE_EPSILON))
+def perturb_objective(problem: ConvexProblem, epsilon: float, neighbours: Neighbours = ADD_REMOVE) -> Floats:
+    """Minimise a perturbed objective, and add noise for how far from its minimum a solver stops; ε-DP."""
+    noise = calibrate_objective(problem, epsilon * (1 - _SOLVER_EPSILON), neighbours)
+    convex = replace(problem, penalty=noise.penalty)
+    shape = problem.loss.outputs, problem.rows.shape[1]
+    found = convex.solve(draw_spherical(shape, noise.scale))
+    return found + draw_spherical(shape, _solver_sensitivity(convex) / (epsilon * _SOLVER_EPSILON))
 
 
-def _cover(problem: Problem) -> float:
-    """How far apart two solvers can stop that have one and the same minimum."""
-    return 2 * problem.remainder / problem.penalty
+def _solver_sensitivity(problem: ConvexProblem) -> float:
+    """Bound the distance between two points where solvers stop that have one and the same minimum."""
+    return 2 * problem.gradient_tolerance / problem.penalty
 
 
-# ---- Gaussian tilts ----------------------------------------------------------------------------------------
+# ---- Gaussian objective perturbation -----------------------------------------------------------------------
 
 
 _CELLS, _FURTHEST = 2**13, 16.0
-"""Of the law of the tilt along a row, in deviations."""
+"""Cells of the integral for δ, and where it ends, in standard deviations. Any values give an upper bound."""
 
 
-def tilt_delta(mu: float, log_det: float, epsilon: float, freedom: int = 1) -> float:
-    """δ of a Gaussian tilt, where a row pulls by μ deviations at most and raises log det so much.
+def gaussian_objective_delta(mu: float, log_det: float, epsilon: float, dimensions: int = 1) -> float:
+    """Bound δ of a Gaussian perturbation whose deviation is 1/μ of the longest gradient of a row.
 
-    `freedom` is in how many directions it can pull.
+    A row raises log det of the Hessian by at most `log_det`; its score gradients lie in so many `dimensions`.
     """
     left = epsilon - log_det
-    if freedom > 1:
-        return _tilt_delta_of_several(mu, left, freedom)
+    if dimensions > 1:
+        return _integrate_delta(mu, left, dimensions)
     if left >= mu * mu / 2:
         return 2 * delta_of(mu, left)
     from scipy.special import ndtr
@@ -157,36 +158,39 @@ def tilt_delta(mu: float, log_det: float, epsilon: float, freedom: int = 1) -> f
     return float(1 - 2 * math.exp(left) * ndtr(-mu))
 
 
-def _tilt_delta_of_several(mu: float, left: float, freedom: int) -> float:
-    """E(1 − e^(left − μ²/2 − μχ))₊ for χ as long as so many normals: each cell by its upper end."""
+def _integrate_delta(mu: float, left: float, dimensions: int) -> float:
+    """Bound E(1 − e^(left − μ²/2 − μχ))₊ from above, χ the norm of so many standard normals."""
     from scipy.special import gammaincc
 
     lowest = max(0.0, (left - mu * mu / 2) / mu) if mu else math.inf
     if math.isinf(lowest):
         return 0.0
-    ends = lowest + np.linspace(0.0, _FURTHEST + math.sqrt(freedom), _CELLS + 1)
-    beyond = gammaincc(freedom / 2, ends**2 / 2)
+    ends = lowest + np.linspace(0.0, _FURTHEST + math.sqrt(dimensions), _CELLS + 1)
+    beyond = gammaincc(dimensions / 2, ends**2 / 2)
+    # The integrand grows, so its value at the upper end of a cell bounds it; beyond the last cell 1 does.
     lost = -np.expm1(np.minimum(0.0, left - mu * mu / 2 - mu * ends[1:]))
     return float((lost * (beyond[:-1] - beyond[1:])).sum() + beyond[-1])
 
 
-def gaussian_tilt(problem: Problem, epsilon: float, delta: float) -> Tilted:
-    """The least noise that is (ε, δ)-private; a quarter of ε at most is the determinant's."""
-    penalty = penalty_for(problem, epsilon / _QUARTER)
-    log_det = problem.joint.log_det(problem.longest**2 / penalty)
+def calibrate_gaussian_objective(problem: ConvexProblem, epsilon: float, delta: float) -> ObjectiveNoise:
+    """Return the least Gaussian noise that is (ε, δ)-DP; at most a quarter of ε is the determinant's."""
+    penalty = raise_penalty(problem, epsilon / _LOG_DET_SHARE)
+    log_det = problem.loss.log_det_increase(problem.row_norm**2 / penalty)
     low, high = 0.0, mu_of(epsilon, delta)
     for _ in range(60):
         middle = (low + high) / 2
-        found = tilt_delta(middle, log_det, epsilon, problem.joint.freedom)
+        found = gaussian_objective_delta(middle, log_det, epsilon, problem.loss.gradient_dimensions)
         low, high = (middle, high) if found <= delta else (low, middle)
-    return Tilted(problem.joint.steepness * problem.longest / low, penalty)
+    return ObjectiveNoise(problem.loss.lipschitz * problem.row_norm / low, penalty)
 
 
-def gaussian(problem: Problem, epsilon: float, delta: float) -> Floats:
-    """An approximate minimum of a problem with a Gaussian tilt, with noise for how approximate it is."""
-    tilt = gaussian_tilt(problem, epsilon * (1 - _ASIDE_EPSILON), delta * (1 - _ASIDE_DELTA))
-    convex = replace(problem, penalty=tilt.penalty)
-    shape = problem.joint.outputs, problem.rows.shape[1]
-    found = convex.near(tilt.scale * normal(shape))
-    width = _cover(convex) / mu_of(epsilon * _ASIDE_EPSILON, delta * _ASIDE_DELTA)
-    return found + width * normal(shape)
+def perturb_objective_gaussian(problem: ConvexProblem, epsilon: float, delta: float) -> Floats:
+    """Minimise an objective with Gaussian perturbation, and add noise for where a solver stops; (ε, δ)-DP."""
+    noise = calibrate_gaussian_objective(
+        problem, epsilon * (1 - _SOLVER_EPSILON), delta * (1 - _SOLVER_DELTA)
+    )
+    convex = replace(problem, penalty=noise.penalty)
+    shape = problem.loss.outputs, problem.rows.shape[1]
+    found = convex.solve(noise.scale * draw_normal(shape))
+    width = _solver_sensitivity(convex) / mu_of(epsilon * _SOLVER_EPSILON, delta * _SOLVER_DELTA)
+    return found + width * draw_normal(shape)

@@ -1,7 +1,8 @@
 """How much private logistic regression loses, and how many rows it needs: bounds to plan with.
 
-For rows of length 1 at most, losses as steep as 1 and as curved as 1 at most, a mean loss with the penalty
-shrink/2·‖w‖², a public number of rows, one of which is replaced: the setting of the learning curves.
+The setting is that of the learning curves: rows of norm at most 1, a loss with Lipschitz constant and
+smoothness at most 1, the mean loss with the penalty regularization/2·‖w‖², and a public number of rows, one
+of which is replaced.
 
 Because : docs/proofs/convex.md#planning
 """
@@ -15,61 +16,65 @@ from sfumato.errors import UsageError
 from sfumato.privacy.exact import positive, whole
 
 _METHODS = ("output", "objective")
-_PULLED = 0.2784645427610738
-"""The largest m/(1 + e^m): how much a row of length 1 at margin m pulls weights of the length m outwards."""
+_LARGEST_PULL = 0.2784645427610738
+"""The maximum of m/(1 + e^m), the logistic gradient of a row of norm 1 and margin m along the weights."""
 
 
 def excess_loss(
-    method: str, *, rows: int, dimensions: int, shrink: Any, epsilon: Any, chance: Any = 0.05
+    method: str, *, rows: int, dimensions: int, regularization: Any, epsilon: Any, chance: Any = 0.05
 ) -> float:
-    """What the penalised mean loss exceeds its minimum by, at most, but for this chance.
+    """Bound by how much the regularised mean loss exceeds its minimum, except with this chance.
 
-    `method` is "output" or "objective"; the latter holds from `least_rows` on.
+    `method` is "output" or "objective"; the latter holds from `objective_min_rows` on.
     """
-    n, pull = whole(rows, "rows"), float(positive(shrink, "shrink"))
-    reach = _reach(method, dimensions, chance) / (n * float(positive(epsilon, "epsilon")))
+    n, strength = whole(rows, "rows"), float(positive(regularization, "regularization"))
+    noise = _noise_quantile(method, dimensions, chance) / (n * float(positive(epsilon, "epsilon")))
     if method == "output":
-        return 2 * (1 + pull) * (reach / pull) ** 2
-    return 8 * reach**2 / pull
+        return 2 * (1 + strength) * (noise / strength) ** 2
+    return 8 * noise**2 / strength
 
 
-def least_rows(*, shrink: Any, epsilon: Any) -> int:
-    """From so many rows on, the determinant takes a quarter of ε at most, with no further penalty."""
-    pull, spend = float(positive(shrink, "shrink")), float(positive(epsilon, "epsilon"))
-    return math.ceil(0.25 / (pull * math.expm1(spend / 4)))
+def objective_min_rows(*, regularization: Any, epsilon: Any) -> int:
+    """Return the number of rows from which on objective perturbation needs no regularisation beyond this.
+
+    From there on the determinant of the Hessian uses at most a quarter of ε.
+    """
+    strength = float(positive(regularization, "regularization"))
+    return math.ceil(0.25 / (strength * math.expm1(float(positive(epsilon, "epsilon")) / 4)))
 
 
-def shrink_for(*, error: Any, norm: Any) -> float:
-    """The penalty that costs weights of this length half of the error."""
+def choose_regularization(*, error: Any, norm: Any) -> float:
+    """Return the regularisation that costs weights of this norm half of the error."""
     return float(positive(error, "error")) / float(positive(norm, "norm")) ** 2
 
 
-def output_shrink(*, rows: int, dimensions: int, epsilon: Any, share: Any = 0.2) -> float:
-    """The least penalty with which noise on the minimiser is short beside what it can be.
+def choose_output_regularization(*, rows: int, dimensions: int, epsilon: Any, share: Any = 0.2) -> float:
+    """Return the least regularisation with which the noise on the minimiser is short beside the minimiser.
 
-    No logistic minimiser is longer than √(0.2785/shrink), and noise on it has a mean length of
-    2·dimensions/(rows·shrink·epsilon): so much is this `share` of that at most.
+    No logistic minimiser is longer than √(0.2785/regularization), and the noise on it has a mean length of
+    2·dimensions/(rows·regularization·epsilon): at most this `share` of that.
     """
     noise = 2 * whole(dimensions, "dimensions") / (whole(rows, "rows") * float(positive(epsilon, "epsilon")))
-    return (noise / float(positive(share, "share"))) ** 2 / _PULLED
+    return (noise / float(positive(share, "share"))) ** 2 / _LARGEST_PULL
 
 
 def rows_needed(
     method: str, *, error: Any, norm: Any, dimensions: int, epsilon: Any, chance: Any = 0.05
 ) -> int:
-    """With so many rows the mean loss exceeds that of any weights as long as `norm` by `error` at most.
+    """Return how many rows make the mean loss exceed that of any weights of this `norm` by at most `error`.
 
-    But for this chance, and with the penalty of `shrink_for`.
+    This holds except with this chance, and with the regularisation of `choose_regularization`.
     """
-    wrong, pull = float(positive(error, "error")), shrink_for(error=error, norm=norm)
-    reach = _reach(method, dimensions, chance) / float(positive(epsilon, "epsilon"))
+    wrong, strength = float(positive(error, "error")), choose_regularization(error=error, norm=norm)
+    noise = _noise_quantile(method, dimensions, chance) / float(positive(epsilon, "epsilon"))
     if method == "output":
-        return math.ceil(2 * reach * math.sqrt((1 + pull) / wrong) / pull)
-    return max(math.ceil(4 * reach / math.sqrt(pull * wrong)), least_rows(shrink=pull, epsilon=epsilon))
+        return math.ceil(2 * noise * math.sqrt((1 + strength) / wrong) / strength)
+    least = objective_min_rows(regularization=strength, epsilon=epsilon)
+    return max(math.ceil(4 * noise / math.sqrt(strength * wrong)), least)
 
 
-def _reach(method: str, dimensions: int, chance: Any) -> float:
-    """d·log(d/chance): half of what a length that is Γ(d, 2) exceeds with this chance at most."""
+def _noise_quantile(method: str, dimensions: int, chance: Any) -> float:
+    """Return d·log(d/chance): half of what a Γ(d, 2) length exceeds with at most this chance."""
     if method not in _METHODS:
         raise UsageError("SF-E131", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
     size, rare = whole(dimensions, "dimensions"), float(positive(chance, "chance"))

@@ -1,4 +1,4 @@
-"""Regularised convex problems over one's own rows, as real numbers: what textbook forms minimise.
+"""Regularised convex problems over one's own rows, in real numbers: what perturbation methods minimise.
 
 Because : docs/proofs/convex.md#losses
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.learn.convex.solvers import minimum
+from sfumato.learn.convex.solvers import minimize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,46 +21,53 @@ if TYPE_CHECKING:
     from sfumato.learn.convex.losses import Loss
 
     Floats = NDArray[np.float64]
+    Codes = NDArray[np.int64]
 
 
-class Joint(Protocol):
-    """The loss of a row as a function of its scores, and what proofs need to know of it."""
+class ScoreLoss(Protocol):
+    """The loss of a row as a function of its scores, and the constants that proofs need of it.
 
-    @property
-    def outputs(self) -> int: ...
-
-    @property
-    def steepness(self) -> float:
-        """No row pulls its scores further than this, in all."""
+    Labels are encoded once, by `encode_labels`, as a matrix with one column a score.
+    """
 
     @property
-    def curvature(self) -> float:
-        """No second derivative by scores is larger in any direction."""
+    def outputs(self) -> int:
+        """Number of scores of a row."""
 
     @property
-    def freedom(self) -> int:
-        """In so many directions of the scores a row can pull."""
+    def lipschitz(self) -> float:
+        """Lipschitz constant by the scores: no row's score gradient is longer than this."""
 
-    def log_det(self, ratio: float) -> float:
-        """By how much a row can raise log det of the second derivatives.
+    @property
+    def smoothness(self) -> float:
+        """Largest eigenvalue that the Hessian by the scores can have."""
 
-        `ratio` is the square of the longest row, over the penalty.
+    @property
+    def gradient_dimensions(self) -> int:
+        """Dimension of the space that score gradients lie in."""
+
+    def log_det_increase(self, ratio: float) -> float:
+        """Bound by how much one row raises the log determinant of the objective's Hessian.
+
+        `ratio` is the largest squared norm of a row, over the penalty.
         """
 
-    def marks(self, codes: NDArray[np.int64]) -> Floats:
-        """What is to be known of each row's class; all nothing for rows of no class."""
+    def encode_labels(self, codes: Codes) -> Floats:
+        """Return the labels as `value` and the derivatives want them; all 0 for rows of no class."""
 
-    def value(self, scores: Floats, marks: Floats) -> float: ...
+    def value(self, scores: Floats, labels: Floats) -> float:
+        """Return the loss of all rows, added up."""
 
-    def pulls(self, scores: Floats, marks: Floats) -> Floats: ...
+    def score_gradients(self, scores: Floats, labels: Floats) -> Floats:
+        """Return the gradient of every row's loss by its scores: rows × outputs."""
 
-    def curve(self, scores: Floats, marks: Floats) -> Floats:
-        """The second derivatives of every row by two of its scores: rows × outputs × outputs."""
+    def score_hessians(self, scores: Floats, labels: Floats) -> Floats:
+        """Return the Hessian of every row's loss by its scores: rows × outputs × outputs."""
 
 
 @dataclass(frozen=True, slots=True)
-class OfMargins:
-    """One score for two classes; else one for each class, against all others, and the losses added up."""
+class MarginLoss:
+    """A loss of margins: one score for two classes; else one for each class against the rest, added up."""
 
     loss: Loss
     classes: int
@@ -70,44 +77,45 @@ class OfMargins:
         return 1 if self.classes == 2 else self.classes
 
     @property
-    def steepness(self) -> float:
-        return self.loss.steepness * math.sqrt(self.outputs)
+    def lipschitz(self) -> float:
+        return self.loss.lipschitz * math.sqrt(self.outputs)
 
     @property
-    def curvature(self) -> float:
-        return self.loss.curvature
+    def smoothness(self) -> float:
+        return self.loss.smoothness
 
     @property
-    def freedom(self) -> int:
+    def gradient_dimensions(self) -> int:
         return self.outputs
 
-    def log_det(self, ratio: float) -> float:
-        return self.outputs * math.log1p(self.loss.curvature * ratio)
+    def log_det_increase(self, ratio: float) -> float:
+        return self.outputs * math.log1p(self.loss.smoothness * ratio)
 
-    def marks(self, codes: NDArray[np.int64]) -> Floats:
+    def encode_labels(self, codes: Codes) -> Floats:
+        """Return +1 for a row's own class and −1 for others; 0 for rows of no class."""
         own = np.arange(1, 2) if self.outputs == 1 else np.arange(self.classes)
         found: Floats = 2.0 * (codes[:, None] == own) - 1.0
         found *= ((codes >= 0) & (codes < self.classes))[:, None]
         return found
 
-    def value(self, scores: Floats, marks: Floats) -> float:
-        return float((self.loss.value(scores * marks) * np.abs(marks)).sum())
+    def value(self, scores: Floats, labels: Floats) -> float:
+        return float((self.loss.value(scores * labels) * np.abs(labels)).sum())
 
-    def pulls(self, scores: Floats, marks: Floats) -> Floats:
-        found: Floats = self.loss.slope(scores * marks) * marks
+    def score_gradients(self, scores: Floats, labels: Floats) -> Floats:
+        found: Floats = self.loss.derivative(scores * labels) * labels
         return found
 
-    def curve(self, scores: Floats, marks: Floats) -> Floats:
-        """By differences of the slope, which is as smooth as is needed of a direction to go."""
-        step, margins = 1e-5, scores * marks
-        second = (self.loss.slope(margins + step) - self.loss.slope(margins - step)) / (2 * step)
-        found: Floats = np.maximum(second * np.abs(marks), 0.0)[:, :, None] * np.eye(self.outputs)
+    def score_hessians(self, scores: Floats, labels: Floats) -> Floats:
+        # Finite differences will do: the Hessian only directs Newton's steps, and no proof rests on it.
+        step, margins = 1e-5, scores * labels
+        second = (self.loss.derivative(margins + step) - self.loss.derivative(margins - step)) / (2 * step)
+        found: Floats = np.maximum(second * np.abs(labels), 0.0)[:, :, None] * np.eye(self.outputs)
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Chances:
-    """The logarithm of the chance that scores give to a row's own class."""
+class SoftmaxLoss:
+    """Cross-entropy: minus the logarithm of the probability that softmax gives to a row's own class."""
 
     classes: int
 
@@ -116,105 +124,113 @@ class Chances:
         return self.classes
 
     @property
-    def steepness(self) -> float:
+    def lipschitz(self) -> float:
         return math.sqrt(2)
 
     @property
-    def curvature(self) -> float:
-        """v·(diag(p) − ppᵀ)·v is the variance of v, at most a quarter of (2·max|v|)² and half of ‖v‖²."""
+    def smoothness(self) -> float:
+        # v·(diag(p) − ppᵀ)·v is the variance of v, at most a quarter of (2·max|v|)² and half of ‖v‖².
         return 0.5
 
     @property
-    def freedom(self) -> int:
-        """Pulls add up to nothing."""
+    def gradient_dimensions(self) -> int:
+        # The entries of p − e_y add up to 0.
         return self.classes - 1
 
-    def log_det(self, ratio: float) -> float:
-        """diag(p) − ppᵀ has K − 1 positive eigenvalues, which add up to 1 − Σp² ≤ 1 − 1/K."""
+    def log_det_increase(self, ratio: float) -> float:
+        # diag(p) − ppᵀ has K − 1 positive eigenvalues, which add up to 1 − Σp² ≤ 1 − 1/K.
         return (self.classes - 1) * math.log1p(ratio / self.classes)
 
-    def marks(self, codes: NDArray[np.int64]) -> Floats:
+    def encode_labels(self, codes: Codes) -> Floats:
+        """Return 1 for a row's own class and 0 for others."""
         found: Floats = (codes[:, None] == np.arange(self.classes)).astype(np.float64)
         return found
 
-    def value(self, scores: Floats, marks: Floats) -> float:
+    def value(self, scores: Floats, labels: Floats) -> float:
         highest = scores.max(axis=1, keepdims=True)
-        whole = np.log(np.exp(scores - highest).sum(axis=1, keepdims=True)) + highest
-        return float(((whole - scores) * marks).sum())
+        log_sum_exp = np.log(np.exp(scores - highest).sum(axis=1, keepdims=True)) + highest
+        return float(((log_sum_exp - scores) * labels).sum())
 
-    def pulls(self, scores: Floats, marks: Floats) -> Floats:
-        found: Floats = self._chances(scores) * marks.sum(axis=1, keepdims=True) - marks
+    def score_gradients(self, scores: Floats, labels: Floats) -> Floats:
+        found: Floats = _softmax(scores) * labels.sum(axis=1, keepdims=True) - labels
         return found
 
-    def curve(self, scores: Floats, marks: Floats) -> Floats:
-        chances = self._chances(scores)
-        found: Floats = chances[:, :, None] * np.eye(self.classes) - chances[:, :, None] * chances[:, None, :]
-        found *= marks.sum(axis=1)[:, None, None]
+    def score_hessians(self, scores: Floats, labels: Floats) -> Floats:
+        p = _softmax(scores)
+        found: Floats = p[:, :, None] * np.eye(self.classes) - p[:, :, None] * p[:, None, :]
+        found *= labels.sum(axis=1)[:, None, None]
         return found
 
-    def _chances(self, scores: Floats) -> Floats:
-        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        found: Floats = odds / odds.sum(axis=1, keepdims=True)
-        return found
+
+def _softmax(scores: Floats) -> Floats:
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    found: Floats = odds / odds.sum(axis=1, keepdims=True)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Σ loss + penalty/2·‖w‖² over rows none of which is longer than `longest`."""
+class ConvexProblem:
+    """The objective Σ loss + penalty/2·‖w‖² + perturbation·w, over rows no longer than `row_norm`.
 
-    joint: Joint
+    The penalty (regularisation) makes it `penalty`-strongly convex. The perturbation is an argument of every
+    method: a matrix shaped like the weights, all 0 where the objective is not perturbed.
+    """
+
+    loss: ScoreLoss
     rows: Floats
-    marks: Floats
+    labels: Floats
     penalty: float
-    longest: float
+    row_norm: float
 
-    def slope(self, weights: Floats, tilt: Floats) -> Floats:
-        pulls = self.joint.pulls(self.rows @ weights.T, self.marks)
-        found: Floats = pulls.T @ self.rows + self.penalty * weights + tilt
+    def value(self, weights: Floats, perturbation: Floats) -> float:
+        """Return the objective at these weights."""
+        loss = self.loss.value(self.rows @ weights.T, self.labels)
+        return loss + self.penalty / 2 * float((weights**2).sum()) + float((perturbation * weights).sum())
+
+    def gradient(self, weights: Floats, perturbation: Floats) -> Floats:
+        """Return the gradient of the objective at these weights."""
+        by_scores = self.loss.score_gradients(self.rows @ weights.T, self.labels)
+        found: Floats = by_scores.T @ self.rows + self.penalty * weights + perturbation
         return found
 
-    def value(self, weights: Floats, tilt: Floats) -> float:
-        loss = self.joint.value(self.rows @ weights.T, self.marks)
-        return loss + self.penalty / 2 * float((weights**2).sum()) + float((tilt * weights).sum())
-
-    def curved(self, weights: Floats) -> Callable[[Floats], Floats]:
-        """The second derivatives at some weights, as what they make of a direction."""
-        curve = self.joint.curve(self.rows @ weights.T, self.marks)
-
-        def times(direction: Floats) -> Floats:
-            turned = np.einsum("nkl,nl->nk", curve, self.rows @ direction.T)
-            found: Floats = turned.T @ self.rows + self.penalty * direction
-            return found
-
-        return times
-
-    def curve(self, weights: Floats) -> Floats:
-        """The same, written out."""
+    def hessian(self, weights: Floats) -> Floats:
+        """Return the Hessian at these weights, as a matrix over all weights."""
         outputs, size = weights.shape
-        curve = self.joint.curve(self.rows @ weights.T, self.marks)
+        by_scores = self.loss.score_hessians(self.rows @ weights.T, self.labels)
         found = np.zeros((outputs, size, outputs, size))
         for one in range(outputs):
             for other in range(one + 1):
-                part = (self.rows * curve[:, one, other][:, None]).T @ self.rows
-                found[one, :, other, :] = found[other, :, one, :] = part
+                block = (self.rows * by_scores[:, one, other][:, None]).T @ self.rows
+                found[one, :, other, :] = found[other, :, one, :] = block
         whole: Floats = found.reshape(outputs * size, outputs * size)
         whole[np.diag_indices_from(whole)] += self.penalty
         return whole
 
+    def hessian_product(self, weights: Floats) -> Callable[[Floats], Floats]:
+        """Return the function that multiplies the Hessian at these weights by a direction."""
+        by_scores = self.loss.score_hessians(self.rows @ weights.T, self.labels)
+
+        def multiply(direction: Floats) -> Floats:
+            along = np.einsum("nkl,nl->nk", by_scores, self.rows @ direction.T)
+            found: Floats = along.T @ self.rows + self.penalty * direction
+            return found
+
+        return multiply
+
     @property
-    def remainder(self) -> float:
-        """How steep the problem may still be where a solver stops; public."""
+    def gradient_tolerance(self) -> float:
+        """Norm that the gradient may still have where a solver stops; public."""
         return 1e-8 * max(1.0, self.penalty)
 
-    def minimum(self, tilt: Floats) -> tuple[Floats, float]:
-        """Where the problem with a tilt has its minimum, and how steep it still is there."""
-        return minimum(self, tilt, self.remainder)
+    def minimize(self, perturbation: Floats) -> tuple[Floats, float]:
+        """Return weights near the minimum, and the norm of the gradient there."""
+        return minimize(self, perturbation, self.gradient_tolerance)
 
-    def near(self, tilt: Floats) -> Floats:
-        """Weights at which the problem is as flat as its remainder says.
+    def solve(self, perturbation: Floats) -> Floats:
+        """Return weights at which the gradient is within the tolerance.
 
-        That they are reached is proven for real numbers. If doubles did not, rows would count nowhere: an
-        error would be a release too.
+        That they are reached is proven for real numbers. Where doubles did not reach them, the minimiser of
+        the problem without rows is returned: an error would depend on the rows, and so be a release.
         """
-        found, steep = self.minimum(tilt)
-        return found if steep <= self.remainder else -tilt / self.penalty
+        found, norm = self.minimize(perturbation)
+        return found if norm <= self.gradient_tolerance else -perturbation / self.penalty

@@ -1,4 +1,4 @@
-"""Where a strongly convex problem is as flat as was asked for: Newton's steps, and a descent that is proven.
+"""Minimisers of a strongly convex problem: Newton's method first, then accelerated descent, which is proven.
 
 Because : docs/proofs/convex.md#approximate-minima
 """
@@ -15,98 +15,105 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.problems import Problem
+    from sfumato.learn.convex.problems import ConvexProblem
 
     Floats = NDArray[np.float64]
 
-_ROUNDS = 60
-_LARGE = 400
-"""Beyond so many weights, second derivatives are not written out."""
-_DIRECTIONS = 250
-_SAFE = 0.01
-"""Newton's steps go on to so much of what is allowed."""
-_MOST = 20_000
+# None of these matters to privacy: whatever a solver returns, the norm of its gradient is checked afterwards.
+_NEWTON_STEPS = 60
+_MOST_DENSE = 400
+"""Number of weights up to which the Hessian is written out; beyond, it is only multiplied by directions."""
+_MOST_DIRECTIONS = 250
+_MARGIN = 0.01
+"""Share of the tolerance that Newton's method aims for, so that the last doubles do not decide."""
+_NESTEROV_STEPS = 20_000
 
 
-def minimum(problem: Problem, tilt: Floats, within: float) -> tuple[Floats, float]:
-    """Weights, and how steep the problem with this tilt is there."""
-    start = np.zeros_like(tilt) if tilt.size <= _LARGE else _descended(problem, tilt)
-    found = _newton(problem, tilt, start, _SAFE * within)
-    if _length(problem.slope(found, tilt)) > within:
-        found = _accelerated(problem, tilt, found, within)
-    return found, _length(problem.slope(found, tilt))
+def minimize(problem: ConvexProblem, perturbation: Floats, tolerance: float) -> tuple[Floats, float]:
+    """Return weights at which the gradient is about as short as the tolerance, and the gradient's norm."""
+    if perturbation.size <= _MOST_DENSE:
+        start = np.zeros_like(perturbation)
+    else:
+        start = _minimize_lbfgs(problem, perturbation)
+    found = _minimize_newton(problem, perturbation, start, _MARGIN * tolerance)
+    if _norm(problem.gradient(found, perturbation)) > tolerance:
+        found = _minimize_nesterov(problem, perturbation, found, tolerance)
+    return found, _norm(problem.gradient(found, perturbation))
 
 
-def _length(slope: Floats) -> float:
-    return float(np.linalg.norm(slope))
+def _norm(gradient: Floats) -> float:
+    return float(np.linalg.norm(gradient))
 
 
 # ---- Newton ------------------------------------------------------------------------------------------------
 
 
-def _newton(problem: Problem, tilt: Floats, weights: Floats, floor: float) -> Floats:
-    """While steps make the slope shorter."""
-    slope = problem.slope(weights, tilt)
-    for _ in range(_ROUNDS):
-        if _length(slope) <= floor:
+def _minimize_newton(
+    problem: ConvexProblem, perturbation: Floats, weights: Floats, tolerance: float
+) -> Floats:
+    """Take Newton steps while they make the gradient shorter."""
+    gradient = problem.gradient(weights, perturbation)
+    for _ in range(_NEWTON_STEPS):
+        if _norm(gradient) <= tolerance:
             break
-        before = weights
-        weights, slope = _stepped(problem, weights, slope, _step(problem, weights, slope), tilt)
+        before, step = weights, _newton_step(problem, weights, gradient)
+        weights, gradient = _line_search(problem, weights, gradient, step, perturbation)
         if weights is before:
             break
     return weights
 
 
-def _step(problem: Problem, weights: Floats, slope: Floats) -> Floats:
-    if weights.size <= _LARGE:
-        found: Floats = np.asarray(np.linalg.solve(problem.curve(weights), slope.ravel()))
-        return found.reshape(slope.shape)
-    return _conjugate(problem.curved(weights), slope, min(0.1, _length(slope)))
+def _newton_step(problem: ConvexProblem, weights: Floats, gradient: Floats) -> Floats:
+    """Return the solution of Hessian · step = gradient."""
+    if weights.size <= _MOST_DENSE:
+        found: Floats = np.asarray(np.linalg.solve(problem.hessian(weights), gradient.ravel()))
+        return found.reshape(gradient.shape)
+    return _conjugate_gradient(problem.hessian_product(weights), gradient, min(0.1, _norm(gradient)))
 
 
-def _conjugate(times: Callable[[Floats], Floats], right: Floats, share: float) -> Floats:
-    """The step, by conjugate directions, until what is left is so small a share of the slope."""
-    found, left = np.zeros_like(right), right.copy()
-    direction, square = left.copy(), float((left**2).sum())
+def _conjugate_gradient(multiply: Callable[[Floats], Floats], right: Floats, share: float) -> Floats:
+    """Solve a linear system until the residual is this share of the right side, or directions run out."""
+    found, residual = np.zeros_like(right), right.copy()
+    direction, square = residual.copy(), float((residual**2).sum())
     floor = square * share**2
-    for _ in range(_DIRECTIONS):
-        turned = times(direction)
-        pace = square / float((direction * turned).sum())
-        found += pace * direction
-        left -= pace * turned
-        before, square = square, float((left**2).sum())
+    for _ in range(_MOST_DIRECTIONS):
+        turned = multiply(direction)
+        length = square / float((direction * turned).sum())
+        found += length * direction
+        residual -= length * turned
+        before, square = square, float((residual**2).sum())
         if square <= floor:
             break
-        direction = left + square / before * direction
+        direction = residual + square / before * direction
     return found
 
 
-def _stepped(
-    problem: Problem, weights: Floats, slope: Floats, step: Floats, tilt: Floats
+def _line_search(
+    problem: ConvexProblem, weights: Floats, gradient: Floats, step: Floats, perturbation: Floats
 ) -> tuple[Floats, Floats]:
-    """As far as makes the slope shorter, as a short enough step does in a problem this convex."""
-    length = _length(slope)
-    for halves in range(40):
-        found = weights - step / 2**halves
-        now = problem.slope(found, tilt)
-        if _length(now) < length:
+    """Halve the step until the gradient is shorter; where it never is, return the weights that came in."""
+    norm = _norm(gradient)
+    for halvings in range(40):
+        found = weights - step / 2**halvings
+        now = problem.gradient(found, perturbation)
+        if _norm(now) < norm:
             return found, now
-    return weights, slope
+    return weights, gradient
 
 
 # ---- descent -----------------------------------------------------------------------------------------------
 
 
-def _descended(problem: Problem, tilt: Floats) -> Floats:
-    """Near the minimum, for many weights."""
-    from scipy.optimize import minimize
+def _minimize_lbfgs(problem: ConvexProblem, perturbation: Floats) -> Floats:
+    """Return a start near the minimum, for problems with many weights."""
+    from scipy.optimize import minimize as scipy_minimize
 
-    shape = tilt.shape
-    solve: Any = minimize
+    shape = perturbation.shape
+    solve: Any = scipy_minimize
     found = solve(
-        lambda w: problem.value(w.reshape(shape), tilt),
-        np.zeros(tilt.size),
-        jac=lambda w: problem.slope(w.reshape(shape), tilt).ravel(),
+        lambda w: problem.value(w.reshape(shape), perturbation),
+        np.zeros(perturbation.size),
+        jac=lambda w: problem.gradient(w.reshape(shape), perturbation).ravel(),
         method="L-BFGS-B",
         options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-15, "gtol": 1e-9},
     )
@@ -114,17 +121,19 @@ def _descended(problem: Problem, tilt: Floats) -> Floats:
     return reached
 
 
-def _accelerated(problem: Problem, tilt: Floats, weights: Floats, within: float) -> Floats:
-    """Nesterov's descent, which arrives after √κ·log(2κ‖g‖²/within²) steps."""
+def _minimize_nesterov(
+    problem: ConvexProblem, perturbation: Floats, weights: Floats, tolerance: float
+) -> Floats:
+    """Run Nesterov's accelerated descent, which converges after √κ·log(2κ‖g‖²/tolerance²) steps."""
     largest = float(np.linalg.eigvalsh(problem.rows.T @ problem.rows)[-1])
-    curvature = problem.joint.curvature * largest + problem.penalty
-    root = math.sqrt(curvature / problem.penalty)
-    length = _length(problem.slope(weights, tilt))
-    steps = math.ceil(root * max(0.0, math.log(2 * root**2) + 2 * math.log(length / within)))
+    smoothness = problem.loss.smoothness * largest + problem.penalty
+    root = math.sqrt(smoothness / problem.penalty)  # of the condition number κ
+    norm = _norm(problem.gradient(weights, perturbation))
+    steps = math.ceil(root * max(0.0, math.log(2 * root**2) + 2 * math.log(norm / tolerance)))
     momentum, before = (root - 1) / (root + 1), weights
-    for _ in range(min(steps, _MOST)):
+    for _ in range(min(steps, _NESTEROV_STEPS)):
         ahead = weights + momentum * (weights - before)
-        before, weights = weights, ahead - problem.slope(ahead, tilt) / curvature
-        if _length(problem.slope(weights, tilt)) <= within:
+        before, weights = weights, ahead - problem.gradient(ahead, perturbation) / smoothness
+        if _norm(problem.gradient(weights, perturbation)) <= tolerance:
             break
     return weights

@@ -1,7 +1,7 @@
 """Bases: sets of items so small that all their subsets can be counted at once.
 
 A graph has an edge for every pair of items that may be frequent. An itemset that is frequent is a clique in
-it, so the largest cliques hold all of them (Li, Qardaji, Su and Cao, PrivBasis, 2012).
+it, so the maximal cliques hold all of them (Li, Qardaji, Su and Cao, PrivBasis, 2012).
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     Items = tuple[int, ...]
+    Graph = dict[int, set[int]]
 
-LONGEST = 12
-"""A basis of l items has 2^l subsets."""
+LARGEST_BASIS = 12
+"""A basis of n items has 2^n subsets."""
 
 
-def bases(pairs: Iterable[Items], most: int) -> list[Items]:
-    """The largest cliques, each cut to LONGEST items, until so many subsets are to be counted."""
-    near: dict[int, set[int]] = {}
+def find_bases(pairs: Iterable[Items], most: int) -> list[Items]:
+    """Return the maximal cliques, each cut to LARGEST_BASIS items, with at most so many subsets in all."""
+    neighbours: Graph = {}
     for one, other in pairs:
-        near.setdefault(one, set()).add(other)
-        near.setdefault(other, set()).add(one)
-    found = sorted({tuple(sorted(each)[:LONGEST]) for each in _cliques(near, set(), set(near), set())})
-    return _within(found, most)
+        neighbours.setdefault(one, set()).add(other)
+        neighbours.setdefault(other, set()).add(one)
+    cliques = _maximal_cliques(neighbours, set(), set(neighbours), set())
+    return _split_to_fit(sorted({tuple(sorted(each)[:LARGEST_BASIS]) for each in cliques}), most)
 
 
-def _within(found: list[Items], most: int) -> list[Items]:
-    """Large ones are split in two until they fit."""
+def _split_to_fit(found: list[Items], most: int) -> list[Items]:
+    """Split the largest basis in two, which share all items but one, until there are few enough subsets."""
     while sum(2 ** len(each) for each in found) > most and max(map(len, found)) > 2:
         longest = max(found, key=len)
         found = [each for each in found if each != longest]
@@ -37,23 +38,25 @@ def _within(found: list[Items], most: int) -> list[Items]:
     return sorted(found)
 
 
-def _cliques(
-    near: dict[int, set[int]], chosen: set[int], left: set[int], done: set[int]
+def _maximal_cliques(
+    neighbours: Graph, chosen: set[int], left: set[int], done: set[int]
 ) -> Iterator[set[int]]:
-    """Bron and Kerbosch, with a pivot."""
+    """Yield maximal cliques by the algorithm of Bron and Kerbosch, with a pivot."""
     if not left and not done:
         if chosen:
             yield chosen
         return
-    pivot = max(sorted(left | done), key=lambda each: len(near[each] & left))
-    for each in sorted(left - near[pivot]):
-        yield from _cliques(near, chosen | {each}, left & near[each], done & near[each])
+    pivot = max(sorted(left | done), key=lambda each: len(neighbours[each] & left))
+    for each in sorted(left - neighbours[pivot]):
+        yield from _maximal_cliques(
+            neighbours, chosen | {each}, left & neighbours[each], done & neighbours[each]
+        )
         left = left - {each}
         done = done | {each}
 
 
-def subsets(basis: Items) -> Iterator[tuple[Items, int]]:
-    """Every itemset of a basis that is not empty, and the number whose binary digits say which it is."""
+def list_subsets(basis: Items) -> Iterator[tuple[Items, int]]:
+    """Yield every itemset of a basis that is not empty, and the number whose bits say which items it has."""
     for length in range(1, len(basis) + 1):
         for places in itertools.combinations(range(len(basis)), length):
             yield tuple(basis[place] for place in places), sum(2**place for place in places)

@@ -1,4 +1,4 @@
-"""Sets of items: what each transaction holds, as one column of 0 and 1 for every declared item.
+"""Transactions as arrays: one column of 0 and 1 for every declared item.
 
 Because : docs/proofs/itemsets.md
 """
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.oracle.arrays import Arrays
+from sfumato.oracle.array_features import ArrayInput
+from sfumato.oracle.array_table import ArrayTable
 from sfumato.oracle.blocks import Column
-from sfumato.oracle.declared import Given, declare_items
+from sfumato.oracle.declared import declare_items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def listed_items(items: Any) -> list[Any]:
-    """The items as declared, each once."""
+def check_items(items: Any) -> list[Any]:
+    """Return the items as declared; refuse a list with none or with repetitions."""
     names = list(items)
     if not names or len(set(names)) < len(names):
         raise UsageError(
@@ -33,11 +34,11 @@ def listed_items(items: Any) -> list[Any]:
     return names
 
 
-def held(transactions: Iterable[Iterable[Any]], items: Sequence[Any]) -> NDArray[np.float64]:
-    """One row a transaction, one column an item; what is not declared counts nowhere.
+def encode_transactions(transactions: Iterable[Iterable[Any]], items: Sequence[Any]) -> NDArray[np.float64]:
+    """Return one row a transaction and one column an item; what is not declared counts nowhere.
 
-    A transaction that is no list of items holds none, and is no error: that all are texts is a mistake of
-    who typed them, and one that is would be seen from an error.
+    A single transaction that is no list of items holds none and raises no error, since the error would give
+    that transaction away. Only if all of them are texts is that refused as a mistake.
     """
     places = {item: place for place, item in enumerate(items)}
     given = list(transactions)
@@ -47,23 +48,23 @@ def held(transactions: Iterable[Iterable[Any]], items: Sequence[Any]) -> NDArray
             "A transaction is a list of items, and a text is none.",
             try_='fit([["tea", "jam"], ["tea"]])',
         )
-    rows = [_places(each, places) for each in given]
+    rows = [_find_items(each, places) for each in given]
     found = np.zeros((len(rows), len(items)))
     for row, at in enumerate(rows):
         found[row, at] = 1.0
     return found
 
 
-def _places(transaction: Any, places: dict[Any, int]) -> list[int]:
+def _find_items(transaction: Any, places: dict[Any, int]) -> list[int]:
     if isinstance(transaction, str | bytes) or not isinstance(transaction, Iterable):
         return []
     return sorted({places[item] for item in transaction if isinstance(item, Hashable) and item in places})
 
 
-def given_sets(rows: NDArray[np.float64], names: Sequence[Any]) -> Given:
-    """An item is there where its number is above 0; a missing number is none."""
+def give_transactions(rows: NDArray[np.float64], names: Sequence[Any]) -> ArrayInput:
+    """Return arrays for the oracle: an item is held where its number is above 0; a missing number is not."""
     columns = [Column(0, f"x{place}") for place in range(rows.shape[1])]
     with np.errstate(invalid="ignore"):
         bits = np.ascontiguousarray((rows > 0).T).astype(np.float64)
     found = declare_items(names, columns)
-    return Given(found, Arrays(dict(zip(columns, bits, strict=True)), found.spans))
+    return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.spans))

@@ -1,4 +1,4 @@
-"""Linear classifiers: logistic regression, support vectors with a rounded hinge, any convex loss of margins.
+"""Linear classifiers: logistic regression, support vectors with a smoothed hinge, any convex loss of margins.
 
 Because : docs/proofs/convex.md
 """
@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.learn.convex import textbook
-from sfumato.learn.convex.descent import Descent
-from sfumato.learn.convex.losses import LOGISTIC, huber, named
-from sfumato.learn.convex.problems import Chances, OfMargins
-from sfumato.learn.convex.score_gradients import Grid, Margins, Softmax
-from sfumato.learn.linear.scores import LinearClassifier, length_of
+from sfumato.learn.convex import perturbed_fits
+from sfumato.learn.convex.descent import NoisyDescent
+from sfumato.learn.convex.losses import LOGISTIC, find_loss, huber
+from sfumato.learn.convex.problems import MarginLoss, SoftmaxLoss
+from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
+from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.guarantee import COVERED, EXACT, IDEALISED
 from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.privacy.exact import exact, positive, whole
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.descent import Found
+    from sfumato.learn.convex.descent import LearnedWeights
     from sfumato.learn.convex.losses import Loss
-    from sfumato.learn.convex.problems import Joint
+    from sfumato.learn.convex.problems import ScoreLoss
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import ScoreGradient
@@ -35,18 +35,20 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_PULL = 0.32
-"""A row pulls at most so much where there are two classes; √2 times as much in all where there are more."""
+_CLIP_NORM = 0.32
+"""Norm that the score gradient of a row is clipped to, in Lipschitz constants of the loss, for two classes;
+√2 times that for more. Chosen with benchmarks/learners.py; privacy holds for any value, since noise is for
+the norm after clipping."""
 _METHODS = ("auto", "gradient", "output", "objective", "gaussian")
 
 
 class ConvexClassifier(LinearClassifier):
-    """A linear classifier that makes a convex loss small.
+    """A linear classifier that minimises a convex loss.
 
-    `method` is how it is learnt. "gradient", noisy descent over exact sums, runs everywhere. Textbook forms
-    run on own arrays: "output" and "objective" perturbation, both of pure ε, and "gaussian" objective
-    perturbation, of (ε, δ). "auto" takes objective perturbation for two classes and pure ε on own
-    arrays, else descent.
+    `method` says how. "gradient", noisy gradient descent over exact sums, runs everywhere. "output" and
+    "objective" perturbation, both for pure ε, run on own arrays, as does "gaussian" objective perturbation,
+    for (ε, δ), which has an exact form behind the curator. "auto" takes objective perturbation for two
+    classes and pure ε on own arrays, else descent.
     """
 
     method_: str
@@ -58,23 +60,26 @@ class ConvexClassifier(LinearClassifier):
     steps: Any
 
     @abstractmethod
-    def _loss(self) -> Loss: ...
+    def _loss(self) -> Loss:
+        """Return the loss of margins."""
 
-    def _residual(self, one: int) -> ScoreGradient:
-        classes = len(self.classes_)
-        return Margins(self._loss(), Grid(one), _pull(classes) * self._loss().steepness, classes)
+    def _score_gradient(self, one: int) -> ScoreGradient:
+        """Return what noisy descent asks for; `one` whole numbers stand for a score of 1."""
+        classes, loss = len(self.classes_), self._loss()
+        return MarginGradient(loss, ScoreGrid(one), _clip_norm(classes) * loss.lipschitz, classes)
 
-    def _joint(self) -> Joint:
-        return OfMargins(self._loss(), len(self.classes_))
+    def _score_loss(self) -> ScoreLoss:
+        """Return what perturbation on own arrays minimises."""
+        return MarginLoss(self._loss(), len(self.classes_))
 
-    def _named(self) -> tuple[str, Any]:
-        """The loss by its name, and the width of a hinge: what the curator may be told of it."""
+    def _loss_name(self) -> tuple[str, Any]:
+        """Return the name of the loss and the width of a hinge: what the curator may be told of it."""
         return "logistic", 1
 
-    # ---- which form ----
+    # ---- which method ----
 
-    def _form(self) -> str:
-        """By what is public: how the spend was typed, and how many classes there are."""
+    def _choose_method(self) -> str:
+        """Choose by what is public: how the spend was typed, and how many classes there are."""
         if self.method not in _METHODS:
             raise UsageError("SF-E131", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
         if self.method != "auto":
@@ -84,21 +89,21 @@ class ConvexClassifier(LinearClassifier):
         return "objective" if pure and two else "gradient"
 
     def fit_budget(self) -> FitBudget:
-        budget, form = super().fit_budget(), self._form()
-        return budget if form == "gradient" else textbook.priced(budget, form)
+        budget, method = super().fit_budget(), self._choose_method()
+        return budget if method == "gradient" else perturbed_fits.price_method(budget, method)
 
     @property
     def arithmetic(self) -> str:  # type: ignore[override]
-        """What `guarantee_` says of it."""
+        """The kind of arithmetic that `guarantee_` names."""
         return {"gradient": EXACT, "minima": COVERED}.get(self.method_, IDEALISED)
 
     def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:  # noqa: N803
-        self.method_ = self._form()
+        self.method_ = self._choose_method()
         return super()._checked(X, y)
 
-    def begin(self, features: Any, declared: Declared) -> None:
-        """Behind the curator there is descent, and the Gaussian form with noise on its output."""
-        super().begin(features, declared)
+    def begin_fit(self, features: Any, declared: Declared) -> None:
+        """Choose the method behind the curator: descent, or the exact form of Gaussian perturbation."""
+        super().begin_fit(features, declared)
         self.method_ = "minima" if self.method == "gaussian" else "gradient"
         if self.method not in ("auto", "gradient", "gaussian"):
             raise PolicyError(
@@ -112,25 +117,28 @@ class ConvexClassifier(LinearClassifier):
 
     def _learn(self, oracle: Oracle) -> None:
         declared = oracle.declared
-        short = oracle.short(length_of(declared))
-        if isinstance(short, ArrayOracle) and self.method_ != "gradient":
-            found = textbook.learned(short, self._joint(), self.method_, self._penalty() or None)
+        clipped = oracle.clip_rows(choose_row_norm(declared))
+        if isinstance(clipped, ArrayOracle) and self.method_ != "gradient":
+            found = perturbed_fits.fit_own_rows(
+                clipped, self._score_loss(), self.method_, self._penalty() or None
+            )
         elif self.method_ == "minima":
-            found = self._near_minimum(short)
+            found = self._release_objective(clipped)
         else:
-            found = self._descended(short, self._rows_declared())
-        self._keep(found, declared, short.declared)
+            found = self._descend(clipped, self._rows_declared())
+        self._keep(found, declared, clipped.declared)
 
-    def _near_minimum(self, short: Oracle) -> Found:
-        """Of as many rows as doubles are proven for; descent takes over from there."""
-        asked, rows = textbook.counted(short, textbook.minima(short, *self._named(), self._penalty() or None))
-        if asked.arrives:
-            return textbook.released(short, asked)
+    def _release_objective(self, clipped: Oracle) -> LearnedWeights:
+        """Perturb the objective where convergence is proven for so many rows; else descend."""
+        asked = perturbed_fits.plan_release(clipped, *self._loss_name(), self._penalty() or None)
+        asked, rows = perturbed_fits.count_rows(clipped, asked)
+        if asked.converges:
+            return perturbed_fits.fit_release(clipped, asked)
         self.method_ = "gradient"
-        return self._descended(short, rows)
+        return self._descend(clipped, rows)
 
-    def _descended(self, short: Oracle, rows: float | None) -> Found:
-        return Descent(self._residual, self._penalty(), rows, self._steps()).run(short)
+    def _descend(self, clipped: Oracle, rows: float | None) -> LearnedWeights:
+        return NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps()).run(clipped)
 
     def _penalty(self) -> float:
         found = 0.0 if self.penalty is None else float(exact(self.penalty, "penalty"))
@@ -146,7 +154,7 @@ class ConvexClassifier(LinearClassifier):
 
 
 class LogisticRegression(ConvexClassifier):
-    """Logistic regression of two classes, and of more by their joint chances.
+    """Logistic regression: the sigmoid of one score for two classes, softmax for more.
 
     Privacy
     -------
@@ -186,28 +194,28 @@ class LogisticRegression(ConvexClassifier):
     def _loss(self) -> Loss:
         return LOGISTIC
 
-    def _residual(self, one: int) -> ScoreGradient:
+    def _score_gradient(self, one: int) -> ScoreGradient:
         if len(self.classes_) == 2:
-            return super()._residual(one)
-        return Softmax(Grid(one), _pull(len(self.classes_)), len(self.classes_))
+            return super()._score_gradient(one)
+        return SoftmaxGradient(ScoreGrid(one), _clip_norm(len(self.classes_)), len(self.classes_))
 
-    def _joint(self) -> Joint:
-        return super()._joint() if len(self.classes_) == 2 else Chances(len(self.classes_))
+    def _score_loss(self) -> ScoreLoss:
+        return super()._score_loss() if len(self.classes_) == 2 else SoftmaxLoss(len(self.classes_))
 
-    def _named(self) -> tuple[str, Any]:
+    def _loss_name(self) -> tuple[str, Any]:
         return ("logistic" if len(self.classes_) == 2 else "chances"), 1
 
 
-class _Unlikely(ConvexClassifier):
-    """Scores that are no chances."""
+class _MarginClassifier(ConvexClassifier):
+    """A classifier whose scores are no probabilities."""
 
     @property
     def predict_proba(self) -> Any:
-        raise AttributeError("scores of margins are no chances: decision_function gives them")
+        raise AttributeError("scores of margins are no probabilities: decision_function gives them")
 
 
-class LinearSVC(_Unlikely):
-    """Support vectors with a hinge that is rounded off within `width` of its corner.
+class LinearSVC(_MarginClassifier):
+    """Support vector classifier with a hinge loss that is smoothed within `width` of its corner.
 
     Privacy
     -------
@@ -249,12 +257,12 @@ class LinearSVC(_Unlikely):
     def _loss(self) -> Loss:
         return huber(self.width)
 
-    def _named(self) -> tuple[str, Any]:
+    def _loss_name(self) -> tuple[str, Any]:
         return "huber", self.width
 
 
-class ConvexERM(_Unlikely):
-    """Any convex loss of margins whose steepness and curvature are declared (`sf.learn.Loss`).
+class ConvexERM(_MarginClassifier):
+    """Any convex loss of margins whose Lipschitz and smoothness constants are declared (`sf.learn.Loss`).
 
     Privacy
     -------
@@ -262,7 +270,7 @@ class ConvexERM(_Unlikely):
     Costs    : epsilon, or (epsilon, delta), or rho, for the whole fit.
     Because  : docs/proofs/convex.md
     Assumes  : the bounds and the classes are public, and the number of rows where it is declared;
-               the loss is as steep and as curved as it says.
+               the constants of the loss are what it says.
     """
 
     def __init__(
@@ -295,9 +303,9 @@ class ConvexERM(_Unlikely):
         self.budget = budget
 
     def _loss(self) -> Loss:
-        return named(self.loss)
+        return find_loss(self.loss)
 
-    def _named(self) -> tuple[str, Any]:
+    def _loss_name(self) -> tuple[str, Any]:
         if self.loss not in ("logistic", "huber"):
             raise PolicyError(
                 "SF-E143",
@@ -308,5 +316,5 @@ class ConvexERM(_Unlikely):
         return self.loss, Fraction(1, 2)
 
 
-def _pull(classes: int) -> float:
-    return _PULL if classes == 2 else _PULL * math.sqrt(2)
+def _clip_norm(classes: int) -> float:
+    return _CLIP_NORM if classes == 2 else _CLIP_NORM * math.sqrt(2)

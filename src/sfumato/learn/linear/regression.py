@@ -1,4 +1,4 @@
-"""Linear regression from noisy sums of products (Wang's AdaSSP, with rows of one length and a ridge floor).
+"""Linear regression from noisy sums of products (Wang's AdaSSP, with rows of one norm and a ridge floor).
 
 Because : docs/proofs/learners.md#linear-regression
 """
@@ -14,34 +14,43 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateRegressor
-from sfumato.oracle.blocks import Add, Block, Constant, Greatest, Least, Multiply, share_of
-from sfumato.oracle.declared import ONE, Feature, View
-from sfumato.oracle.moments import cross, gram, matrix
+from sfumato.learn.cells import clip_value
+from sfumato.oracle.blocks import Add, Constant, Multiply, SumBlock, share_of
+from sfumato.oracle.declared import Feature
+from sfumato.oracle.integer_rows import ONE, RowTransform
+from sfumato.oracle.moments import build_cross_block, build_gram_block, read_gram_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.plan.noisy_sum import NoisySum
     from sfumato.curator.plan.spend import PureSpend
-    from sfumato.oracle.protocol import Answer, Oracle
+    from sfumato.oracle.protocol import Oracle, SumAnswer
 
     Floats = NDArray[np.float64]
 
+# Chosen with benchmarks/learners.py. Privacy needs the shares of products and of cross products to add up to
+# at most 1, and nothing else of the numbers here.
 _ASIDE = Fraction(6, 100)
+"""Share of the spend for the first mean of the target, as pure ε."""
 _FIRST = Fraction(1, 1000)
-"""Of the rest: what a first look at all products has. Where rows are many, no second is needed."""
+"""Share of the rest for a first look at all products. Where rows are many, no second is needed."""
 _CLEAR, _CLOSE = 0.002, 1e-5
-"""A first look is enough where its noise costs so much of what is explained, or of the bounds squared."""
+"""A first look is enough where its noise costs at most this share of the variance explained, or this much of
+the squared bounds."""
 _PRODUCTS, _CROSS = Fraction(1, 2), Fraction(1, 2)
-_ONE = 0.2
-"""Of √d: what is the same in all rows, beside features from −1 to 1."""
-_REACH = 0.5
-_MIDDLE, _SKEW = 0.6, 0.2
-"""Targets beyond so much of their bounds, or more, are cut off when their mean is taken. Cutting at c moves
+_CONSTANT = 0.2
+"""The constant beside features from −1 to 1, in √d."""
+_TARGET_CLIP = 0.5
+"""Targets are clipped to this share of their bounds, around their mean, before they are multiplied."""
+_MEAN_CLIP, _SKEW = 0.6, 0.2
+"""Targets are clipped to at least this share of their bounds when their mean is taken. Clipping to c moves
 the mean of targets that fill their bounds by about _SKEW·(1 − c)²."""
-_FEW = 7.0
+_MIN_SIGNAL = 7.0
+"""Signal-to-noise ratio of the matrix of products from which on it is asked for."""
 _PRIOR = 0.25
-_SURE = 2.0
+"""Prior deviation of the mean of the target, in bounds."""
+_SHRINKAGE = 2.0
 
 
 class LinearRegression(PrivateRegressor):
@@ -84,20 +93,20 @@ class LinearRegression(PrivateRegressor):
         target = oracle.declared.target
         if not isinstance(target, Feature):
             raise AssertionError(target)
-        middle, solved = _looked(oracle, target)
-        if solved is None:
-            solved = _solved(oracle, middle)
-        if solved is None:
-            again = _middle(oracle, middle)
+        mean, found = _look_first(oracle, target)
+        if found is None:
+            found = _look_again(oracle, mean)
+        if found is None:
+            again = _ask_mean(oracle, mean)
             self.coef_ = np.zeros(len(oracle.declared.features))
             self.intercept_ = target.middle + target.half * again.shrunk
         else:
-            self.coef_ = solved.weights
-            self.intercept_ = solved.offset
+            self.coef_ = found.weights
+            self.intercept_ = found.intercept
         self.target_bounds_ = np.array([target.middle - target.half, target.middle + target.half])
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
-        """A row with something missing is met by the middle of the bounds."""
+        """Return predictions within the bounds of the target; their middle for rows with missing numbers."""
         with np.errstate(invalid="ignore"):
             rows = self._rows(X) @ self.coef_ + self.intercept_
         known = np.nan_to_num(rows, nan=float(self.target_bounds_.mean()))
@@ -109,15 +118,15 @@ class LinearRegression(PrivateRegressor):
 
 
 @dataclass(frozen=True, slots=True)
-class _Middle:
-    """How many rows there are and what their target is on average, in bounds, from noisy numbers."""
+class _TargetMean:
+    """A noisy number of rows and mean of their targets, in bounds, from Σ (1 + y)/2 and Σ (1 − y)/2."""
 
     upper: float
     lower: float
     variance: float
-    """Of either."""
-    cut: float
-    """Targets beyond so much of their bounds were cut off."""
+    """Variance of the noise of either sum."""
+    clip: float
+    """Targets were clipped to this share of their bounds."""
 
     @property
     def rows(self) -> float:
@@ -125,87 +134,90 @@ class _Middle:
 
     @property
     def fewest(self) -> float:
-        """A deviation of the noise less than there seem to be."""
+        """The number of rows less one deviation of its noise."""
         return self.rows - math.sqrt(2 * self.variance)
 
     @property
     def mean(self) -> float:
-        return min(self.cut, max(-self.cut, self.cut * (self.upper - self.lower) / self.rows))
+        return min(self.clip, max(-self.clip, self.clip * (self.upper - self.lower) / self.rows))
 
     @property
     def shrunk(self) -> float:
-        """Drawn to the middle of the bounds as far as the noise reaches."""
-        noise = 2 * self.variance * self.cut**2 / self.rows**2
+        """The mean, shrunk towards the middle of the bounds as far as the noise reaches."""
+        noise = 2 * self.variance * self.clip**2 / self.rows**2
         return self.mean * _PRIOR**2 / (_PRIOR**2 + noise)
 
 
-def _cut_for(variance: float, rows: float) -> float:
-    """Where to cut targets off: noise grows with it, and what cutting does falls; so that both are small."""
-    cuts = np.linspace(_MIDDLE, 1.0, 41)
-    lost = cuts**2 * 2 * variance / rows**2 + (_SKEW * (1 - cuts) ** 2) ** 2
-    return float(cuts[lost.argmin()])
+def _choose_clip(variance: float, rows: float) -> float:
+    """Return the clipping bound with the least squared error: noise grows with it, and bias falls."""
+    clips = np.linspace(_MEAN_CLIP, 1.0, 41)
+    error = clips**2 * 2 * variance / rows**2 + (_SKEW * (1 - clips) ** 2) ** 2
+    return float(clips[error.argmin()])
 
 
-def _steps(target: Feature, cut: float) -> int:
-    return max(1, math.floor(cut * target.bound))
+def _clip_steps(target: Feature, clip: float) -> int:
+    return max(1, math.floor(clip * target.bound))
 
 
-def _sides(target: Feature, amount: PureSpend, cut: float) -> Block:
-    """Σ (1 + y)/2 and Σ (1 − y)/2, y in its bounds: a row adds 1 to both together."""
-    reach = _steps(target, cut)
-    kept = Greatest(Least(target.value, Constant(reach)), Constant(-reach))
-    terms = (Add(kept, Constant(reach)), Add(Multiply(kept, Constant(-1)), Constant(reach)))
-    return Block(terms, 2 * reach, (2 * reach) ** 2, out_of=amount)
+def _mean_block(target: Feature, amount: PureSpend, clip: float) -> SumBlock:
+    """Return Σ (1 + y)/2 and Σ (1 − y)/2, y in its bounds: a row adds 1 to both together.
+
+    Their sum is the number of rows, so count and mean come from one noise for a contribution of 1.
+    """
+    reach = _clip_steps(target, clip)
+    clipped = clip_value(target.value, reach)
+    terms = (Add(clipped, Constant(reach)), Add(Multiply(clipped, Constant(-1)), Constant(reach)))
+    return SumBlock(terms, 2 * reach, (2 * reach) ** 2, out_of=amount)
 
 
-def _middle_of(answer: Answer, target: Feature, cut: float) -> _Middle:
-    whole = 2 * _steps(target, cut)
+def _read_mean(answer: SumAnswer, target: Feature, clip: float) -> _TargetMean:
+    whole = 2 * _clip_steps(target, clip)
     upper, lower = (answer.values[:, 0] / whole).tolist()
-    return _Middle(upper, lower, (answer.deviation / whole) ** 2, cut)
+    return _TargetMean(upper, lower, (answer.deviation / whole) ** 2, clip)
 
 
-def _middle(oracle: Oracle, first: _Middle) -> _Middle:
-    """Once more, with all that is left, which is so much more that a first one says no more of the mean."""
+def _ask_mean(oracle: Oracle, first: _TargetMean) -> _TargetMean:
+    """Ask for the mean once more with all that is left, so much more that the first adds nothing to it."""
     target: Any = oracle.declared.target
     amount = oracle.budget.alone
-    (noise,) = oracle.noise([_sides(target, amount, 1.0)], amount)
-    cut = _cut_for((noise.deviation / (2 * _steps(target, 1.0))) ** 2, first.rows)
-    (answer,) = oracle.sums([_sides(target, amount, cut)])
-    return _middle_of(answer, target, cut)
+    (noise,) = oracle.noise([_mean_block(target, amount, 1.0)], amount)
+    clip = _choose_clip((noise.deviation / (2 * _clip_steps(target, 1.0))) ** 2, first.rows)
+    (answer,) = oracle.sums([_mean_block(target, amount, clip)])
+    return _read_mean(answer, target, clip)
 
 
 # ---- the regression ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Solved:
+class _Coefficients:
     weights: Floats
-    offset: float
+    intercept: float
 
 
-def _looked(oracle: Oracle, target: Feature) -> tuple[_Middle, _Solved | None]:
-    """The mean of the target, and products, from one scan; solved where noise is small in them."""
-    view = _View.of(oracle, 0.0, 1.0)
-    sides, blocks = _sides(target, oracle.budget.aside or oracle.budget.alone, _MIDDLE), view.blocks
+def _look_first(oracle: Oracle, target: Feature) -> tuple[_TargetMean, _Coefficients | None]:
+    """Ask for the mean of the target and products in one scan; solve them where their noise is small."""
+    view = _RegressionView.of(oracle, 0.0, 1.0)
+    block = _mean_block(target, oracle.budget.aside or oracle.budget.alone, _MEAN_CLIP)
     if not view.drawable(_FIRST):
-        return _middle_of(view.rows.sums([sides])[0], target, _MIDDLE), None
-    *found, answer = view.rows.sums([*blocks, sides], share=_FIRST)
-    middle, system = _middle_of(answer, target, _MIDDLE), view.system(*found)
-    weights = system.solved()
-    return middle, view.solved(weights) if system.clear(weights, middle.rows) else None
+        return _read_mean(view.rows.sums([block])[0], target, _MEAN_CLIP), None
+    *found, answer = view.rows.sums([*view.blocks, block], share=_FIRST)
+    mean, system = _read_mean(answer, target, _MEAN_CLIP), view.system(*found)
+    weights = system.solve()
+    return mean, view.rescale(weights) if system.is_clear(weights, mean.rows) else None
 
 
-def _solved(oracle: Oracle, middle: _Middle) -> _Solved | None:
-    """Around the mean of the target, by the rest; None where rows drown in noise, as is known already."""
-    view = _View.of(oracle, middle.mean, _REACH)
-    if middle.fewest < view.needed(1 - _FIRST):
+def _look_again(oracle: Oracle, mean: _TargetMean) -> _Coefficients | None:
+    """Ask for products around the mean with the rest; None where rows are known to drown in the noise."""
+    view = _RegressionView.of(oracle, mean.mean, _TARGET_CLIP)
+    if mean.fewest < view.rows_needed(1 - _FIRST):
         return None
-    return view.solved(view.system(*view.rows.sums(view.blocks, share=1 - _FIRST)).solved())
+    return view.rescale(view.system(*view.rows.sums(view.blocks, share=1 - _FIRST)).solve())
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
-    """Rows (one, features) are made as long as `one`, the shortest they can be: then none has more noise."""
+class _RegressionView:
+    """Rows (one, features) scaled to the norm `one`, the least they can have: no row needs more noise."""
 
     rows: Oracle
     one: float
@@ -213,73 +225,88 @@ class _View:
     target: Feature
 
     @classmethod
-    def of(cls, oracle: Oracle, centre: float, reach: float) -> _View:
-        one = _ONE * math.sqrt(len(oracle.declared.features))
-        rows = oracle.around(View(one, one=one, target_centre=centre, target_reach=reach))
+    def of(cls, oracle: Oracle, centre: float, reach: float) -> _RegressionView:
+        """Return the view with targets clipped to `reach` around `centre`, in bounds."""
+        one = _CONSTANT * math.sqrt(len(oracle.declared.features))
+        rows = oracle.transform_rows(RowTransform(one, one=one, target_centre=centre, target_reach=reach))
         declared, target = rows.declared, rows.declared.target
         if declared.one is None or not isinstance(target, Feature):
             raise AssertionError(declared)
         return cls(rows, one, [declared.one, *declared.features], target)
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[SumBlock]:
         norm = self.rows.declared.norm
-        return [gram(self.vector, norm, _PRODUCTS), cross(self.vector, self.target, norm, _CROSS)]
+        return [
+            build_gram_block(self.vector, norm, _PRODUCTS),
+            build_cross_block(self.vector, self.target, norm, _CROSS),
+        ]
 
     def noise(self, share: Fraction) -> NoisySum[int]:
-        """Of the products."""
+        """Return the noise of the products for this share of the spend."""
         return self.rows.noise(self.blocks[:1], share_of(self.rows.budget.main, share))[0]
 
     def drawable(self, share: Fraction) -> bool:
-        """Whether noise for this share is not wider than what is drawn exactly; public."""
+        """Say whether noise for this share is narrow enough to be drawn exactly; public."""
         try:
             return bool(self.rows.noise(self.blocks, share_of(self.rows.budget.main, share)))
         except UsageError:
             return False
 
-    def needed(self, share: Fraction) -> float:
-        """So many rows that a direction they lie in evenly stands out of the noise of the matrix."""
+    def rows_needed(self, share: Fraction) -> float:
+        """Return how many rows let an even direction of theirs stand out of the noise of the matrix."""
         deviation = self.noise(share).deviation / (7 * self.one**2 * ONE**2)
-        return _FEW * deviation * math.sqrt(len(self.vector))
+        return _MIN_SIGNAL * deviation * math.sqrt(len(self.vector))
 
-    def system(self, products: Answer, crossed: Answer) -> _System:
-        squares, noise = matrix(products, self.vector)
+    def system(self, products: SumAnswer, crossed: SumAnswer) -> _NormalEquations:
+        """Return the noisy normal equations, in bounds."""
+        squares, noise = read_gram_matrix(products, self.vector)
         unit = np.array([float(each.bound) for each in self.vector]) * self.target.bound
-        return _System(squares, noise, crossed.values[:, 0] / unit, crossed.deviation / float(unit.min()))
+        return _NormalEquations(
+            squares, noise, crossed.values[:, 0] / unit, crossed.deviation / float(unit.min())
+        )
 
-    def solved(self, found: Floats) -> _Solved:
-        """In the features' own measure."""
+    def rescale(self, found: Floats) -> _Coefficients:
+        """Return coefficients in the features' own units."""
         weights = found * self.target.half / np.array([each.half for each in self.vector])
         middles = float(weights[1:] @ self.rows.declared.middles)
-        return _Solved(weights[1:], self.target.middle + float(weights[0]) * self.one - middles)
+        return _Coefficients(weights[1:], self.target.middle + float(weights[0]) * self.one - middles)
 
 
 @dataclass(frozen=True, slots=True)
-class _System:
-    """Noisy products, the noisy right side, and the deviations of their noise; in bounds."""
+class _NormalEquations:
+    """Noisy products XᵀX, the noisy right side Xᵀy, and the deviations of their noise; in bounds."""
 
-    squares: Floats
+    products: Floats
     noise: float
     right: Floats
-    sure: float
+    right_noise: float
 
-    def solved(self) -> Floats:
-        """With a ridge as high as the noise of the matrix, and less of directions that are mostly noise."""
-        values, vectors = np.linalg.eigh(self.squares)
+    def solve(self) -> Floats:
+        """Solve with a ridge as high as the noise of the matrix; directions of mostly noise are shrunk."""
+        values, vectors = np.linalg.eigh(self.products)
         along = vectors.T @ self.right
-        kept = np.maximum(0.0, 1 - _SURE * self.sure**2 / np.maximum(along**2, 1e-300))
-        found: Floats = vectors @ (along * kept / (np.maximum(values, 0.0) + self.floor))
+        kept = np.maximum(0.0, 1 - _SHRINKAGE * self.right_noise**2 / np.maximum(along**2, 1e-300))
+        found: Floats = vectors @ (along * kept / (np.maximum(values, 0.0) + self.ridge))
         return found
 
     @property
-    def floor(self) -> float:
+    def ridge(self) -> float:
+        """About the largest eigenvalue of the noise in the matrix."""
         return self.noise * math.sqrt(len(self.right))
 
-    def clear(self, weights: Floats, rows: float) -> bool:
-        """Whether noise costs little of what is explained: Σ A⁻¹ (σ² of the right side and of A·w), a row."""
-        values = np.maximum(np.linalg.eigvalsh(self.squares), 0.0) + self.floor
-        lost = float((1 / values).sum()) * (self.sure**2 + self.noise**2 * float(weights @ weights)) / rows
-        lost += self.floor**2 * float(weights[1:] @ weights[1:]) / float(values.min()) / rows
-        mean = float(self.squares[0] @ weights) / rows
-        explained = float(weights @ self.squares @ weights) / rows - mean**2
+    def is_clear(self, weights: Floats, rows: float) -> bool:
+        """Say whether noise costs little of the variance explained.
+
+        What it costs a row is Σ A⁻¹ times the variances of the right side and of A·w, and the ridge's bias.
+        """
+        values = np.maximum(np.linalg.eigvalsh(self.products), 0.0) + self.ridge
+        lost = (
+            float((1 / values).sum())
+            * (self.right_noise**2 + self.noise**2 * float(weights @ weights))
+            / rows
+        )
+        lost += self.ridge**2 * float(weights[1:] @ weights[1:]) / float(values.min()) / rows
+        mean = float(self.products[0] @ weights) / rows
+        explained = float(weights @ self.products @ weights) / rows - mean**2
         return lost < max(_CLOSE, _CLEAR * explained)

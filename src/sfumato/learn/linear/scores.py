@@ -1,4 +1,4 @@
-"""Scores that are linear in features, and the class with the highest: what linear classifiers share.
+"""Scores that are linear in the features, and the class with the highest: what linear classifiers share.
 
 Because : docs/proofs/convex.md
 """
@@ -15,24 +15,25 @@ from sfumato.learn.base.supervised import PrivateClassifier
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.learn.convex.descent import Found
+    from sfumato.learn.convex.descent import LearnedWeights
     from sfumato.oracle.declared import Declared
 
     Floats = NDArray[np.float64]
 
-_LENGTH = 0.25
-"""Rows are cut to so much of the diagonal, and to 1 at least: where features spread, most are longer."""
+_CLIP_SHARE = 0.25
+"""Rows are clipped to this share of the diagonal of their bounds, and to no less than half a bound: most rows
+are longer where features spread. Chosen with benchmarks/learners.py; privacy holds for any value."""
 
 
 class LinearClassifier(PrivateClassifier):
-    """Rows are cut and shortened as those that it was learnt from; then weights say the rest."""
+    """Clips the rows it predicts for as those that it was learnt from, and scores them by weights."""
 
     coef_: Floats
     intercept_: Floats
 
-    def _keep(self, found: Found, declared: Declared, short: Declared) -> None:
-        """In the features' own measure; how rows are cut and shortened is kept beside."""
-        units = short.halves / short.bounds * found.norm
+    def _keep(self, found: LearnedWeights, declared: Declared, clipped: Declared) -> None:
+        """Store the weights in the features' own units, and beside them how rows are clipped."""
+        units = clipped.halves / clipped.bounds * found.norm
         self.coef_ = found.weights[:, :-1] / units
         self.intercept_ = found.weights[:, -1] * found.constant - self.coef_ @ declared.middles
         self.middles_ = declared.middles
@@ -43,28 +44,29 @@ class LinearClassifier(PrivateClassifier):
     # ---- what was learnt ----
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
+        """Return the score of each row, or of each row and class where there are more than two."""
         scores = self._scores(self._rows(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _scores(self, rows: Floats) -> Floats:
-        """Of rows as they would have been learnt from: within bounds, and no longer than any of those."""
+        """Return scores of rows clipped to the bounds and to the norm that rows were learnt with."""
         centred = np.where(np.isnan(rows), 0.0, np.clip(rows - self.middles_, -self.halves_, self.halves_))
-        lengths = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
+        norms = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
         origin = self.intercept_ + self.coef_ @ self.middles_
-        found: Floats = centred @ self.coef_.T / np.maximum(lengths, 1.0) + origin
+        found: Floats = centred @ self.coef_.T / np.maximum(norms, 1.0) + origin
         return found
 
-    def whole_weights(self, short: Declared, one: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Weights of shortened whole features, and what is added, where `one` stands for a score of 1."""
-        steps = short.halves / short.bounds
+    def integer_weights(self, clipped: Declared, one: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return integer weights of clipped integer features, and intercepts; `one` is a score of 1."""
+        steps = clipped.halves / clipped.bounds
         origin = self.intercept_ + self.coef_ @ self.middles_
         return np.rint(self.coef_ * steps * one).astype(np.int64), np.rint(origin * one).astype(np.int64)
 
-    def suits(self, short: Declared) -> bool:
-        """Whether these rows are cut and shortened as those that it was learnt from."""
-        norm = float(short.norm or 0)
-        return self.units_.shape == short.halves.shape and np.allclose(
-            self.units_, short.halves / short.bounds * norm
+    def accepts(self, clipped: Declared) -> bool:
+        """Say whether these rows are clipped as those that it was learnt from."""
+        norm = float(clipped.norm or 0)
+        return self.units_.shape == clipped.halves.shape and np.allclose(
+            self.units_, clipped.halves / clipped.bounds * norm
         )
 
     def _log_scores(self, rows: Floats) -> Floats:
@@ -72,6 +74,6 @@ class LinearClassifier(PrivateClassifier):
         return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
 
 
-def length_of(declared: Declared) -> float:
-    """How long rows may be, in halves of their bounds; public."""
-    return 1.0 if declared.norm is not None else max(1.0, _LENGTH * math.sqrt(len(declared.features)))
+def choose_row_norm(declared: Declared) -> float:
+    """Return the norm that rows are clipped to, in halves of their bounds; public."""
+    return 1.0 if declared.norm is not None else max(1.0, _CLIP_SHARE * math.sqrt(len(declared.features)))

@@ -1,4 +1,4 @@
-"""Gradient boosting from noisy sums of gradients: splits are drawn without data, leaves are measured.
+"""Gradient boosting from noisy sums of gradients and Hessians: splits are random, leaves are measured.
 
 Because : docs/proofs/learners.md#boosting
 """
@@ -18,23 +18,24 @@ from sfumato.curator.plan.spend import GaussianSpend
 from sfumato.errors import UsageError
 from sfumato.learn.base import progress
 from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
-from sfumato.learn.trees.cells import clipped
-from sfumato.learn.trees.drawn import cell, drawn, in_turn, kept
+from sfumato.learn.cells import clip_value
+from sfumato.learn.convex.losses import sigmoid
+from sfumato.learn.trees.random_trees import cycle_features, draw_tree, find_leaves, store_tree
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
     Among,
-    Block,
+    CellKey,
     Choose,
     Constant,
     Divide,
-    Key,
     Lookup,
     Multiply,
+    SumBlock,
     share_of,
 )
-from sfumato.oracle.declared import Feature, Labels
-from sfumato.oracle.spread import spread
+from sfumato.oracle.declared import Feature, require_labels
+from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -42,31 +43,37 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.learn.trees.drawn import Part
+    from sfumato.learn.trees.random_trees import RandomTree
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
-    from sfumato.oracle.protocol import Oracle
-    from sfumato.oracle.spread import Spread
+    from sfumato.oracle.feature_spread import FeatureSpread
+    from sfumato.oracle.protocol import Oracle, SumAnswer
     from sfumato.viz import Chart
 
     Floats = NDArray[np.float64]
 
-_START = Fraction(8, 100)
-_SLOPES, _CURVES = Fraction(8, 10), Fraction(2, 10)
+# All chosen with benchmarks/learners.py. Privacy needs the two shares of a round to add up to at most 1; it
+# depends on nothing else here, as every sum is priced by its own bound.
+_SPREAD_SHARE = Fraction(8, 100)
+"""Share of the spend for where rows lie; the rounds have the rest."""
+_GRADIENT_SHARE, _HESSIAN_SHARE = Fraction(8, 10), Fraction(2, 10)
+"""Shares of a round. Gradients decide the sign of a leaf, Hessians only the size of its step."""
 _UNIT = 2**10
-"""Scores and gradients are kept in so many steps of one."""
+"""The whole number that stands for a score, a gradient or a Hessian of 1."""
 _LIMIT = 8 * _UNIT
-"""Scores are cut off at ± 8: odds of three thousand to one."""
-_SHARP = 10_000.0
-"""Trees there could be, were there no most of them, from which on a feature has sixteen cells."""
+"""Scores are clipped to ±8: odds of three thousand to one."""
 _COARSE = 16
-_WIDEST = 2.0
-_TOGETHER = 10
-"""So many trees share one scan and are fitted to the same gradients."""
+"""Width of a cell of the sigmoid's table, in whole numbers of a score."""
+_MANY_TREES = 10_000.0
+"""Number of trees that the signal would allow, from which on a feature has sixteen leaves."""
+_LARGEST_STEP = 2.0
+_TREES_PER_ROUND = 10
+"""Trees that share one scan and are fitted to the same gradients."""
+_DEEPEST = 6
 
 
 class Boosting:
-    """What both estimators share: parts are drawn, their leaves measured, and the scores move on."""
+    """What both estimators share: trees are drawn, their leaves are measured, and scores move by a step."""
 
     trees: Any
     depth: Any
@@ -75,68 +82,76 @@ class Boosting:
     random_state: Any
 
     parts_: list[dict[str, Any]]
+    """The trees, as saved models name them."""
     _signal: ClassVar[float] = 0.01
-    """How much of a row is seen in the slope of a leaf, as a rule: it says how many trees there can be."""
+    """Typical share of the rows that the gradient of a leaf stands for; decides how many trees there are."""
 
     def _learn(self, oracle: Oracle) -> None:
         rng = check_random_state(self.random_state)
-        known = spread(oracle, _START)
+        known = measure_spread(oracle, _SPREAD_SHARE)
         plan = self._plan(oracle, known)
-        scores: list[Value] = [Constant(each) for each in self._first(oracle)]
+        scores: list[Value] = [Constant(0) for _ in range(self._outputs(oracle.declared))]
         found: list[dict[str, Any]] = []
-        turns = in_turn(rng, len(known.mean)) if self.additive else None
-        for _ in progress.rounds(plan.rounds, "boosting"):
-            parts = [drawn(rng, known, plan.depth, turns) for _ in range(plan.together)]
-            leaves = self._leaves(oracle, parts, scores, plan)
-            found += [kept(each, leaf, oracle.declared) for each, leaf in zip(parts, leaves, strict=True)]
-            oracle, scores = oracle.remember(_moved(oracle.declared, parts, leaves, scores))
+        turns = cycle_features(rng, len(known.mean)) if self.additive else None
+        for _ in progress.show_rounds(plan.rounds, "boosting"):
+            trees = [draw_tree(rng, known, plan.depth, turns) for _ in range(plan.trees_per_round)]
+            leaves = self._measure_leaves(oracle, trees, scores, plan)
+            found += [
+                store_tree(each, leaf, oracle.declared) for each, leaf in zip(trees, leaves, strict=True)
+            ]
+            oracle, scores = oracle.with_columns(_move_scores(oracle.declared, trees, leaves, scores))
         self.parts_ = found
         self.rounds_, self.depth_ = plan.rounds, plan.depth
 
-    def _plan(self, oracle: Oracle, known: Spread) -> Plan:
-        """How many trees, and how deep: as the noisy number of rows allows, unless it is said."""
-        (noise,) = oracle.noise([Block((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _START))
+    def _plan(self, oracle: Oracle, known: FeatureSpread) -> BoostingPlan:
+        """Choose how many trees, and how deep: as the noisy number of rows allows, unless they were given."""
+        (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _SPREAD_SHARE))
         share = known.rows / noise.deviation * self._signal
         room = share**2 if isinstance(oracle.budget.main, GaussianSpend) else 2 * share
         trees = max(4, min(200, int(room))) if self.trees is None else whole(self.trees, "trees")
-        depth = _depth(trees, room, self.additive) if self.depth is None else whole(self.depth, "depth")
-        if depth > 6:
-            raise UsageError("SF-E114", "Trees are at most 6 levels deep.", try_="depth=4")
-        together = min(trees, _TOGETHER)
-        rounds = -(-trees // together)
-        rate = 1.5 / together if self.learning_rate is None else float(self.learning_rate)
-        return Plan(rounds, together, depth, rate, (1 - _START) / rounds)
+        depth = (
+            _choose_depth(trees, room, self.additive) if self.depth is None else whole(self.depth, "depth")
+        )
+        if depth > _DEEPEST:
+            raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="depth=4")
+        trees_per_round = min(trees, _TREES_PER_ROUND)
+        rounds = -(-trees // trees_per_round)
+        rate = 1.5 / trees_per_round if self.learning_rate is None else float(self.learning_rate)
+        return BoostingPlan(rounds, trees_per_round, depth, rate, (1 - _SPREAD_SHARE) / rounds)
 
-    def _leaves(
-        self, oracle: Oracle, parts: Sequence[Part], scores: Sequence[Value], plan: Plan
+    def _measure_leaves(
+        self, oracle: Oracle, trees: Sequence[RandomTree], scores: Sequence[Value], plan: BoostingPlan
     ) -> list[Floats]:
-        """The step of each leaf for each score: slopes over curvatures, held back as far as noise reaches."""
-        slopes, curves = self._gradients(oracle.declared, scores)
-        groupings = [[Key(each.value(oracle.declared), each.cells)] for each in parts]
-        kinds = len(slopes)
-        shares = [_SLOPES / kinds] * kinds + [_CURVES / kinds] * kinds
-        answers = oracle.histograms(groupings, [*slopes, *curves], share=plan.share, shares=shares)
+        """Return a Newton step of each leaf for each score, of all trees of a round in one scan."""
+        gradients, hessians = self._derivatives(oracle.declared, scores)
+        groupings = [[CellKey(each.locate_leaf(oracle.declared), each.leaves)] for each in trees]
+        outputs = len(gradients)
+        shares = [_GRADIENT_SHARE / outputs] * outputs + [_HESSIAN_SHARE / outputs] * outputs
+        answers = oracle.histograms(groupings, [*gradients, *hessians], share=plan.share, shares=shares)
         return [
-            np.column_stack([_step(each[k], each[kinds + k], plan.rate) for k in range(kinds)])
+            np.column_stack([_newton_step(each[k], each[outputs + k], plan.rate) for k in range(outputs)])
             for each in answers
         ]
 
     @abstractmethod
-    def _first(self, oracle: Oracle) -> list[int]:
-        """The scores before the first round."""
+    def _outputs(self, declared: Declared) -> int:
+        """Return the number of scores of a row."""
 
     @abstractmethod
-    def _gradients(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        """Slopes and curvatures of the loss, in steps."""
+    def _derivatives(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """Return negative gradients and Hessians of a row's loss by each score, in whole numbers."""
 
     def _scores(self, rows: Floats) -> Floats:
-        found = np.zeros((len(rows), self._width())) + self._start()
+        found = np.zeros((len(rows), int(self.parts_[0]["leaves"].shape[1])))
         for each in self.parts_:
-            found += each["leaves"][cell(rows, each)]
+            found += each["leaves"][find_leaves(rows, each)]
         return found
 
     def shape(self, feature: int, score: int = 0) -> tuple[Floats, Floats]:
-        """What one feature adds to a score, of an additive model: from each cut on, and below the first."""
+        """Return the cuts of one feature and what it adds to a score below, between and above them.
+
+        Only additive models have such a shape.
+        """
         mine = [each for each in self.parts_ if each["additive"] and each["features"][0] == feature]
         if not mine:
             raise UsageError(
@@ -144,58 +159,56 @@ class Boosting:
             )
         cuts = np.unique(np.concatenate([each["cuts"] for each in mine]))
         places = np.concatenate([[cuts[0] - 1.0], cuts])[:, None] * np.ones((1, feature + 1))
-        found = sum(each["leaves"][cell(places, each), score] for each in mine)
+        found = sum(each["leaves"][find_leaves(places, each), score] for each in mine)
         return cuts, np.asarray(found, dtype=np.float64)
 
     def plot(self, feature: int, score: int = 0) -> Chart:
-        """The shape of one feature, as steps."""
+        """Return a chart of what one feature adds to a score."""
         cuts, values = self.shape(feature, score)
         names = getattr(self, "feature_names_in_", None)
         name = f"feature {feature}" if names is None else str(names[feature])
-        return viz.steps(cuts.tolist(), values.tolist(), x=name, y="what it adds to the score")
-
-    def _width(self) -> int:
-        return int(self.parts_[0]["leaves"].shape[1])
-
-    def _start(self) -> float:
-        return 0.0
+        return viz.step_curve(cuts.tolist(), values.tolist(), x=name, y="what it adds to the score")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BoostingPlan:
+    """How many rounds of how many trees there are, and what one round may cost. All of it is public."""
+
     rounds: int
-    together: int
+    trees_per_round: int
     depth: int
     rate: float
     share: Fraction
-    """Of the spend, for one round."""
+    """Share of the spend for one round."""
 
 
-def _depth(trees: int, room: float, additive: bool) -> int:
-    """Cells of one feature lie side by side: more than eight only sharpen a shape that noise lets be seen."""
+def _choose_depth(trees: int, room: float, additive: bool) -> int:
+    """Return a depth: more than eight leaves of one feature only sharpen a shape that noise lets be seen."""
     if additive:
-        return 4 if room >= _SHARP else 3 if trees >= 16 else 2
+        return 4 if room >= _MANY_TREES else 3 if trees >= 16 else 2
     return 4 if trees >= 50 else 3 if trees >= 16 else 2
 
 
-def _step(slope: Any, curve: Any, rate: float) -> Floats:
-    steps = slope.values[:, 0] / (np.maximum(curve.values[:, 0], 0.0) + slope.deviation)
-    found: Floats = np.rint(np.clip(steps, -_WIDEST, _WIDEST) * rate * _UNIT) / _UNIT
+def _newton_step(gradient: SumAnswer, hessian: SumAnswer, rate: float) -> Floats:
+    """Return gradient over Hessian for each leaf; the noise of the gradient regularises it."""
+    steps = gradient.values[:, 0] / (np.maximum(hessian.values[:, 0], 0.0) + gradient.deviation)
+    # Rounded to whole numbers, so that scores of the next round are the same integers on every engine.
+    found: Floats = np.rint(np.clip(steps, -_LARGEST_STEP, _LARGEST_STEP) * rate * _UNIT) / _UNIT
     return found
 
 
-def _moved(
-    declared: Declared, parts: Sequence[Part], leaves: Sequence[Floats], scores: Sequence[Value]
+def _move_scores(
+    declared: Declared, trees: Sequence[RandomTree], leaves: Sequence[Floats], scores: Sequence[Value]
 ) -> list[Value]:
-    """Each score after the round, cut off at its limit."""
-    cells = [each.value(declared) for each in parts]
+    """Return each score after the round, clipped to its limit."""
+    cells = [each.locate_leaf(declared) for each in trees]
     found = []
     for place, score in enumerate(scores):
         moved = score
         for where, leaf in zip(cells, leaves, strict=True):
             steps = np.rint(leaf[:, place] * _UNIT).astype(int)
             moved = Add(moved, Lookup(where, tuple(steps.tolist())))
-        found.append(clipped(moved, _LIMIT))
+        found.append(clip_value(moved, _LIMIT))
     return found
 
 
@@ -203,7 +216,7 @@ def _moved(
 
 
 class GradientBoosting(Boosting, PrivateClassifier):
-    """Trees with drawn splits and measured leaves, for declared classes; each class against the others.
+    """Gradient boosting for declared classes, each against the others: random splits and measured leaves.
 
     `additive=True` gives one feature to each tree, so that `shape` shows what each feature does.
 
@@ -242,26 +255,25 @@ class GradientBoosting(Boosting, PrivateClassifier):
         self.random_state = random_state
         self.budget = budget
 
-    def _first(self, oracle: Oracle) -> list[int]:
-        return [0] * _scored(oracle.declared)
+    def _outputs(self, declared: Declared) -> int:
+        classes = len(require_labels(declared).classes)
+        return 1 if classes == 2 else classes
 
-    def _gradients(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        """Of the logistic loss: whether it is the class less its chance, and chance times its opposite."""
-        label = declared.target.value if isinstance(declared.target, Labels) else None
-        if label is None:
-            raise AssertionError(declared.target)
-        chances = 1 / (1 + np.exp(-(np.arange(2 * _LIMIT // _COARSE + 1) * _COARSE - _LIMIT) / _UNIT))
-        minus = tuple(np.rint(-chances * _UNIT).astype(int).tolist())
-        curve = tuple(np.rint(chances * (1 - chances) * _UNIT).astype(int).tolist())
-        slopes: list[Value] = []
-        curves: list[Value] = []
+    def _derivatives(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """Return y − p and p·(1 − p) of the logistic loss, p the sigmoid of a score, from public tables."""
+        label = require_labels(declared).value
+        p = sigmoid((np.arange(2 * _LIMIT // _COARSE + 1) * _COARSE - _LIMIT) / _UNIT)
+        minus_p = tuple(np.rint(-p * _UNIT).astype(int).tolist())
+        second = tuple(np.rint(p * (1 - p) * _UNIT).astype(int).tolist())
+        gradients: list[Value] = []
+        hessians: list[Value] = []
         for place, score in enumerate(scores):
             at = Divide(Add(score, Constant(_LIMIT)), Constant(_COARSE))
             wanted = 1 if len(scores) == 1 else place
             truth = Choose(Among(label, (wanted,)), Constant(_UNIT), Constant(0))
-            slopes.append(_known(label, declared, Add(truth, Lookup(at, minus))))
-            curves.append(_known(label, declared, Lookup(at, curve)))
-        return slopes, curves
+            gradients.append(_if_classed(declared, Add(truth, Lookup(at, minus_p))))
+            hessians.append(_if_classed(declared, Lookup(at, second)))
+        return gradients, hessians
 
     def _log_scores(self, rows: Floats) -> Floats:
         scores = self._scores(rows)
@@ -271,19 +283,14 @@ class GradientBoosting(Boosting, PrivateClassifier):
         return found
 
 
-def _known(label: Value, declared: Declared, value: Value) -> Value:
-    """Nothing for a row whose label is not declared."""
-    classes = len(declared.target.classes) if isinstance(declared.target, Labels) else 0
-    return Choose(Among(label, tuple(range(classes))), value, Constant(0))
-
-
-def _scored(declared: Declared) -> int:
-    classes = len(declared.target.classes) if isinstance(declared.target, Labels) else 0
-    return 1 if classes == 2 else classes
+def _if_classed(declared: Declared, value: Value) -> Value:
+    """Return the value, and 0 for a row whose label is not declared."""
+    target = require_labels(declared)
+    return Choose(Among(target.value, tuple(range(len(target.classes)))), value, Constant(0))
 
 
 class GradientBoostingRegressor(Boosting, PrivateRegressor):
-    """Trees with drawn splits and measured leaves, for a number; large residuals are cut off.
+    """Gradient boosting for a number: random splits and measured leaves; large residuals are clipped.
 
     Privacy
     -------
@@ -329,11 +336,14 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
         self.target_ = np.array([target.middle, target.half])
         super()._learn(oracle)
 
-    def _first(self, oracle: Oracle) -> list[int]:
-        return [0]
+    def _outputs(self, declared: Declared) -> int:
+        return 1
 
-    def _gradients(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        """Of half the square, less what is far off: the residual, and 1. A target's bound is one unit."""
+    def _derivatives(self, declared: Declared, scores: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """Return the residual, clipped, and 1: the derivatives of the Huber loss near 0.
+
+        Targets are scaled so that their bound is 1.
+        """
         target = declared.target
         if not isinstance(target, Feature):
             raise AssertionError(target)
@@ -341,7 +351,8 @@ class GradientBoostingRegressor(Boosting, PrivateRegressor):
             Multiply(Add(target.value, Constant(target.bound)), Constant(_UNIT)), Constant(target.bound)
         )
         residual = Add(Add(scaled, Constant(-_UNIT)), Multiply(scores[0], Constant(-1)))
-        return [clipped(residual, _UNIT // 4)], [Constant(_UNIT)]
+        # A quarter of a bound: noise is for what a residual can be, and few are larger.
+        return [clip_value(residual, _UNIT // 4)], [Constant(_UNIT)]
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
         scores = np.clip(self._scores(self._rows(X))[:, 0], -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""A decision tree in the manner of ID3: every level is one scan of noisy counts, and gains follow from those.
+"""A decision tree in the manner of ID3: every level is one scan of noisy counts, from which gains follow.
 
 Because : docs/proofs/learners.md#decision-tree
 """
@@ -14,10 +14,10 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateClassifier
-from sfumato.learn.trees.cells import bins
-from sfumato.oracle.blocks import COUNT, AtLeast, Block, Choose, Constant, Key, share_of
-from sfumato.oracle.declared import Labels
-from sfumato.oracle.spread import spread
+from sfumato.learn.cells import locate_bin
+from sfumato.oracle.blocks import COUNT, AtLeast, CellKey, Choose, Constant, SumBlock, share_of
+from sfumato.oracle.declared import require_labels
+from sfumato.oracle.feature_spread import measure_spread
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
@@ -25,21 +25,23 @@ if TYPE_CHECKING:
 
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.declared import Declared
+    from sfumato.oracle.feature_spread import FeatureSpread
     from sfumato.oracle.protocol import Oracle
-    from sfumato.oracle.spread import Spread
 
     Floats = NDArray[np.float64]
 
-_START = Fraction(8, 100)
+# Chosen with benchmarks/learners.py; privacy depends on none of these.
+_SPREAD_SHARE = Fraction(8, 100)
+"""Share of the spend for where rows lie; the levels have the rest, in equal parts."""
 _BINS = 12
 _DEEPEST = 10
-_SEEN = 0.045
-"""Nats a row that a good first split gains; a tree has no level more than lets it be seen."""
+_GOOD_GAIN = 0.045
+"""Nats a row that a good first split gains; there are only as many levels as let such a gain be seen."""
 
 
 @dataclass(slots=True)
-class Node:
-    """A leaf until it is split; children by their places among all nodes."""
+class TreeNode:
+    """A leaf until it is split; children are named by their places among all nodes."""
 
     counts: Floats
     feature: int = -1
@@ -49,7 +51,7 @@ class Node:
 
 
 class DecisionTree(PrivateClassifier):
-    """Splits by the gain of information that noisy counts of classes show, level by level.
+    """Splits by the information gain that noisy counts of classes show, level by level.
 
     Privacy
     -------
@@ -82,20 +84,20 @@ class DecisionTree(PrivateClassifier):
         depth = whole(self.max_depth, "max_depth")
         if depth > _DEEPEST:
             raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="max_depth=5")
-        known = spread(oracle, _START)
-        cuts = _cuts(oracle.declared, known)
-        depth = _levels(oracle, depth, known.rows)
-        nodes = [Node(np.ones(len(self.classes_)))]
+        known = measure_spread(oracle, _SPREAD_SHARE)
+        cuts = _place_cuts(oracle.declared, known)
+        depth = _choose_depth(oracle, depth, known.rows)
+        nodes = [TreeNode(np.ones(len(self.classes_)))]
         leaves = [0]
         for _ in range(depth):
             if not leaves:
                 break
-            counts, noise = _counted(oracle, nodes, leaves, cuts, (1 - _START) / depth)
-            leaves = _split(nodes, leaves, counts, noise, cuts)
+            counts, noise = _count_rows(oracle, nodes, leaves, cuts, (1 - _SPREAD_SHARE) / depth)
+            leaves = _split_leaves(nodes, leaves, counts, noise, cuts)
         self._keep(nodes, oracle.declared)
 
-    def _keep(self, nodes: list[Node], declared: Declared) -> None:
-        """In the features' own measure; cuts half a step lower, as rows are rounded."""
+    def _keep(self, nodes: list[TreeNode], declared: Declared) -> None:
+        """Store the tree in the features' own units; cuts lie half a step lower, as rows were rounded."""
         features = declared.features
         self.feature_ = np.array([node.feature for node in nodes])
         self.threshold_ = np.array(
@@ -121,19 +123,22 @@ class DecisionTree(PrivateClassifier):
         return found
 
 
-def _levels(oracle: Oracle, most: int, rows: float) -> int:
-    """As many levels as leave the first one clear of noise, by released numbers: each has its share."""
+def _choose_depth(oracle: Oracle, most: int, rows: float) -> int:
+    """Return how many levels there can be so that a good first split stands out of the noise.
+
+    Each level has an equal share of the spend. The choice is by released numbers alone.
+    """
     features = len(oracle.declared.features)
-    counted = Block((COUNT,), features, features)
+    counted = SumBlock((COUNT,), features, features)
     for depth in range(most, 1, -1):
-        (noise,) = oracle.noise([counted], share_of(oracle.budget.main, (1 - _START) / depth))
-        if _needed(noise.deviation, np.array([rows])) <= _SEEN * rows:
+        (noise,) = oracle.noise([counted], share_of(oracle.budget.main, (1 - _SPREAD_SHARE) / depth))
+        if _gain_needed(noise.deviation, np.array([rows])) <= _GOOD_GAIN * rows:
             return depth
     return 1
 
 
-def _cuts(declared: Declared, known: Spread) -> list[list[int]]:
-    """Where each feature may be split: evenly over where its rows lie."""
+def _place_cuts(declared: Declared, known: FeatureSpread) -> list[list[int]]:
+    """Return where each feature may be split: evenly over where its rows lie."""
     found = []
     for place, feature in enumerate(declared.features):
         wide = known.mean[place] + known.deviation[place] * np.linspace(-1.8, 1.8, _BINS - 1)
@@ -141,38 +146,36 @@ def _cuts(declared: Declared, known: Spread) -> list[list[int]]:
     return found
 
 
-def _leaf(declared: Declared, nodes: list[Node], at: int, order: dict[int, int]) -> Value:
-    """The place among the leaves of the one that a row falls into; −1 for one that is not asked about."""
+def _locate_leaf(declared: Declared, nodes: list[TreeNode], at: int, order: dict[int, int]) -> Value:
+    """Return the place among the leaves of the one that a row is in; −1 for one that is not asked about."""
     node = nodes[at]
     if node.feature < 0:
         return Constant(order.get(at, -1))
-    below, above = (_leaf(declared, nodes, each, order) for each in (node.below, node.above))
+    below, above = (_locate_leaf(declared, nodes, each, order) for each in (node.below, node.above))
     return Choose(AtLeast(declared.features[node.feature].value, node.cut), above, below)
 
 
-def _counted(
-    oracle: Oracle, nodes: list[Node], leaves: list[int], cuts: list[list[int]], share: Fraction
+def _count_rows(
+    oracle: Oracle, nodes: list[TreeNode], leaves: list[int], cuts: list[list[int]], share: Fraction
 ) -> tuple[list[Floats], float]:
-    """For each feature, rows by its bin, the leaf and the class."""
-    declared = oracle.declared
-    if not isinstance(declared.target, Labels):
-        raise AssertionError(declared.target)
+    """Count rows by bin, leaf and class, for each feature; return the deviation of the noise too."""
+    declared, target = oracle.declared, require_labels(oracle.declared)
     order = {at: place for place, at in enumerate(leaves)}
-    oracle, (leaf,) = oracle.remember([_leaf(declared, nodes, 0, order)])
-    classes = len(declared.target.classes)
-    keys = [Key(leaf, len(leaves)), Key(declared.target.value, classes)]
+    oracle, (leaf,) = oracle.with_columns([_locate_leaf(declared, nodes, 0, order)])
+    classes = len(target.classes)
+    keys = [CellKey(leaf, len(leaves)), CellKey(target.value, classes)]
     groupings = [
-        [Key(bins(feature.value, cut), len(cut) + 1)]
+        [CellKey(locate_bin(feature.value, cut), len(cut) + 1)]
         for feature, cut in zip(declared.features, cuts, strict=True)
     ]
     found = oracle.histograms(groupings, [COUNT], keys, share=share)
     return [each[0].values.reshape(-1, len(leaves), classes) for each in found], found[0][0].deviation
 
 
-def _split(
-    nodes: list[Node], leaves: list[int], counts: list[Floats], noise: float, cuts: list[list[int]]
+def _split_leaves(
+    nodes: list[TreeNode], leaves: list[int], counts: list[Floats], noise: float, cuts: list[list[int]]
 ) -> list[int]:
-    """Split every leaf that has a gain beyond what noise makes; the new leaves."""
+    """Split every leaf whose best gain is beyond what noise makes, and return the new leaves."""
     fresh = []
     for place, at in enumerate(leaves):
         tables = [np.maximum(each[:, place, :], 0.0) for each in counts]
@@ -180,32 +183,32 @@ def _split(
         gains = [_gains(table) for table in tables]
         feature = int(np.argmax([gain.max(initial=-math.inf) for gain in gains]))
         cut = int(gains[feature].argmax()) if len(gains[feature]) else -1
-        if cut < 0 or gains[feature][cut] < _needed(noise, nodes[at].counts):
+        if cut < 0 or gains[feature][cut] < _gain_needed(noise, nodes[at].counts):
             continue
         nodes[at].feature, nodes[at].cut = feature, cuts[feature][cut]
         table = counts[feature][:, place, :]
         for name, half in (("below", table[: cut + 1]), ("above", table[cut + 1 :])):
             setattr(nodes[at], name, len(nodes))
             fresh.append(len(nodes))
-            nodes.append(Node(half.sum(axis=0)))
+            nodes.append(TreeNode(half.sum(axis=0)))
     return fresh
 
 
-def _needed(noise: float, counts: Floats) -> float:
-    """More than the best of many cuts gains by noise alone, which goes by its square over the rows."""
+def _gain_needed(noise: float, counts: Floats) -> float:
+    """Return more than the best of many cuts gains by noise alone, which is about its variance a row."""
     return 2 * noise + 4 * _BINS * noise**2 / max(1.0, float(counts.sum()))
 
 
 def _gains(table: Floats) -> Floats:
-    """Of each cut between two bins: how many nats of class the rows lose, all together."""
+    """Return the information gain of each cut between two bins: nats of all rows together."""
     below = np.cumsum(table, axis=0)[:-1]
     above = table.sum(axis=0) - below
-    found: Floats = _surprise(table.sum(axis=0)[None, :]) - _surprise(below) - _surprise(above)
+    found: Floats = _total_entropy(table.sum(axis=0)[None, :]) - _total_entropy(below) - _total_entropy(above)
     return found
 
 
-def _surprise(counts: Floats) -> Floats:
-    """Rows times entropy."""
+def _total_entropy(counts: Floats) -> Floats:
+    """Return the number of rows times the entropy of their classes."""
     total = counts.sum(axis=1, keepdims=True)
     shares = np.where(counts > 0, counts / np.maximum(total, 1e-300), 1.0)
     found: Floats = -(counts * np.log(shares)).sum(axis=1)

@@ -1,8 +1,8 @@
 """The ledger in a PostgreSQL schema, shared by several machines.
 
-One row is locked by whoever writes, until its commit is on disk: the chain has one end, so it has one writer
-at a time. Threads of a process share a commit. Entries can only be added: a trigger refuses all else, and the
-role that `writer` names is not even allowed to try.
+A writer locks one row until its commit is on disk: the chain has one end, so it has one writer at a time. The
+threads of a process share a commit. Entries can only be added: a trigger refuses everything else, and the
+role that `writer` names lacks the rights even to try.
 """
 
 from __future__ import annotations
@@ -13,83 +13,85 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from sfumato.errors import UsageError
-from sfumato.ledger.postgres import schema as server_schema
-from sfumato.ledger.postgres.database import ServerDatabase
-from sfumato.ledger.receipts import Key
-from sfumato.ledger.store import PATIENCE, StoredLedger
+from sfumato.ledger.postgres import schema as schema_tables
+from sfumato.ledger.postgres.address import DEFAULT_SCHEMA
+from sfumato.ledger.postgres.database import PostgresDatabase
+from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.store import TIMEOUT, StoredLedger
 
 if TYPE_CHECKING:
     from sfumato.ledger.books import Books
-    from sfumato.ledger.tables import Connection
-
-SCHEMA = "sfumato_ledger"
-"""Unless another is named."""
+    from sfumato.ledger.tables import SqlConnection
 
 _NAME = re.compile("[a-z_][a-z0-9_]{0,62}")
 
 
 class PostgresLedger(StoredLedger):
-    """See `Ledger` for what each call promises. `address` is what psycopg connects to."""
+    """A ledger at `address`, which psycopg connects to. `Ledger` says what each call promises."""
 
-    def __init__(self, address: str, schema: str, key: str | Path | None, patience: float) -> None:
+    def __init__(self, address: str, schema: str, key: str | Path | None, timeout: float) -> None:
         _require_name(schema)
         self._address, self._schema = address, schema
         self._key_file = None if key is None else Path(key).absolute()
-        super().__init__(patience)
+        super().__init__(timeout)
 
     @classmethod
     def create(
         cls,
         address: str,
         *,
-        schema: str = SCHEMA,
+        schema: str = DEFAULT_SCHEMA,
         key: str | Path | None = None,
         writer: str | None = None,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
     ) -> Self:
-        """A new ledger in a new schema. `key` is a local file for signing, `writer` a role to charge."""
+        """Create a ledger in a new schema.
+
+        `key` is a local file for the signing key. `writer` is a role that gets the rights to charge, and no
+        others.
+        """
         for name in (schema, writer or "none"):
             _require_name(name)
-        database = ServerDatabase(address, schema, patience)
-        with closing(database), database.connected() as db:
-            server_schema.create(db, schema, writer)
+        database = PostgresDatabase(address, schema, timeout)
+        with closing(database), database.lend_connection() as db:
+            schema_tables.create_tables(db, schema, writer)
         if key is not None:
-            Key(Path(key).absolute()).make()
-        return cls.open(address, schema=schema, key=key, patience=patience)
+            SigningKey(Path(key).absolute()).create()
+        return cls.open(address, schema=schema, key=key, timeout=timeout)
 
     @classmethod
     def open(
         cls,
         address: str,
         *,
-        schema: str = SCHEMA,
+        schema: str = DEFAULT_SCHEMA,
         key: str | Path | None = None,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
     ) -> Self:
-        """An existing ledger, once all of it has been verified. Its owner brings an older one forward."""
-        return cls(address, schema, key, patience)._begun()
+        """Open a ledger and verify all of it. The schema's owner also brings an older one to this version."""
+        return cls(address, schema, key, timeout)._start()
+
+    def _make_database(self) -> PostgresDatabase:
+        return PostgresDatabase(self._address, self._schema, self._timeout)
 
     def _migrate(self) -> None:
         with self._connected() as db:
-            old = server_schema.is_old(db)
+            old = schema_tables.is_older(db)
         if old:
-            with self._well:
-                self._database.write(server_schema.migrate)
+            with self._guard:
+                self._database.write(schema_tables.migrate)
 
-    def _connection(self) -> ServerDatabase:
-        return ServerDatabase(self._address, self._schema, self._patience)
+    def _check(self, db: SqlConnection) -> Books:
+        return schema_tables.check(db)
 
-    def _check(self, db: Connection) -> Books:
-        return server_schema.check(db)
-
-    def _key(self) -> Key:
+    def _find_key(self) -> SigningKey:
         if self._key_file is None:
             raise UsageError(
                 "SF-L310",
                 "This ledger was opened without a key for receipts.",
                 try_="PostgresLedger.open(…, key=…)",
             )
-        return Key(self._key_file)
+        return SigningKey(self._key_file)
 
 
 def _require_name(name: str) -> None:

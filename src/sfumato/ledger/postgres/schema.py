@@ -1,4 +1,4 @@
-"""The tables of a PostgreSQL ledger, whether a schema has them, and how older ones become them."""
+"""The tables of a PostgreSQL ledger: how they are created, checked, and migrated from older versions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import secrets
 from typing import TYPE_CHECKING
 
 from sfumato.errors import LedgerError, UsageError
-from sfumato.ledger import former, tables
+from sfumato.ledger import tables
 from sfumato.ledger.chain import GENESIS
-from sfumato.ledger.sqlite.schema import VERSION, newer
+from sfumato.ledger.versions import VERSION, check_older_tables, newer_version_error
 
 if TYPE_CHECKING:
     from sfumato.ledger.books import Books
-    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.tables import SqlConnection
 
 # Texts are compared by their bytes, as in Python and in SQLite, whatever language the server speaks.
 _TABLES = (
@@ -21,7 +21,7 @@ _TABLES = (
         identity TEXT COLLATE "C" NOT NULL,
         entries BIGINT NOT NULL,
         head TEXT COLLATE "C" NOT NULL
-    ) WITH (fillfactor = 10)""",  # one row that is always written anew: its old versions have room
+    ) WITH (fillfactor = 10)""",  # one row, written at every commit: room for its old versions on one page
     """CREATE TABLE entries (
         seq BIGINT PRIMARY KEY,
         kind TEXT COLLATE "C" NOT NULL,
@@ -57,8 +57,8 @@ _RIGHTS = (
     "GRANT SELECT ON ledger, entries, answers TO {role}",
     "GRANT INSERT ON entries, answers TO {role}",
 )
-_RIGHT_TO_END = "GRANT UPDATE (entries, head) ON ledger TO {role}"
-_NO_OTHER = "REVOKE UPDATE ON ledger FROM {role}"
+_RIGHT_TO_MOVE_END = "GRANT UPDATE (entries, head) ON ledger TO {role}"
+_REVOKE_OTHERS = "REVOKE UPDATE ON ledger FROM {role}"
 _WRITERS = """
     SELECT DISTINCT quote_ident(grantee) FROM information_schema.role_table_grants
     WHERE table_schema = current_schema() AND table_name = 'answers' AND privilege_type = 'INSERT'
@@ -98,46 +98,46 @@ _THIRD = {
 _SHAPES = {1: _FIRST, 2: _SECOND, 3: _THIRD}
 
 
-def create(db: Connection, schema: str, writer: str | None) -> None:
-    """All at once, or nothing."""
+def create_tables(db: SqlConnection, schema: str, writer: str | None) -> None:
+    """Create the schema and all tables in one transaction."""
     db.execute("BEGIN")
     (there,) = db.execute("SELECT count(*) FROM pg_namespace WHERE nspname = ?", (schema,)).fetchone()
     if there:
         db.execute("ROLLBACK")
         raise UsageError(
-            "SF-L304", "There is a schema where the ledger should go.", try_="PostgresLedger.open"
+            "SF-L304", "There is already a schema where the ledger should go.", try_="PostgresLedger.open"
         )
     db.execute(f"CREATE SCHEMA {schema}")
     for statement in _TABLES:
         db.execute(statement)
     db.execute("INSERT INTO ledger VALUES (?, ?, 0, ?)", (VERSION, secrets.token_hex(16), GENESIS))
-    for right in (*_RIGHTS, _RIGHT_TO_END) if writer else ():
+    for right in (*_RIGHTS, _RIGHT_TO_MOVE_END) if writer else ():
         db.execute(right.format(schema=schema, role=writer))
     db.execute("COMMIT")
 
 
-def is_old(db: Connection) -> bool:
-    """Of a version that can be brought forward. A newer one is refused by that name."""
+def is_older(db: SqlConnection) -> bool:
+    """Return whether the tables are of an older version. A newer version is refused."""
     there = db.execute("SELECT to_regclass('ledger') IS NOT NULL").fetchone()[0]
-    version = _version(db) if there else 0
+    version = _read_version(db) if there else 0
     if version > VERSION:
-        raise newer(version)
+        raise newer_version_error(version)
     return 0 < version < VERSION
 
 
-def migrate(db: Connection) -> None:
-    """In one transaction. What the chain says is not touched, and all of it is verified."""
+def migrate(db: SqlConnection) -> None:
+    """Bring the tables to this version and commit. The chain stays as it is, and all of it is verified."""
     db.execute("BEGIN")
     db.execute("LOCK TABLE ledger IN ACCESS EXCLUSIVE MODE")
-    if is_old(db):
-        _bring_forward(db, _version(db))
+    if is_older(db):
+        _change_tables(db, _read_version(db))
         check(db)
     db.execute("COMMIT")
 
 
-def _bring_forward(db: Connection, version: int) -> None:
-    _require(db, version)
-    books = former.check(db, version)
+def _change_tables(db: SqlConnection, version: int) -> None:
+    _require_schema(db, version)
+    books = check_older_tables(db, version)
     for statement in (*(_TO_SECOND if version == 1 else ()), *_TO_THIRD):
         db.execute(statement)
     if version == 1:
@@ -145,31 +145,31 @@ def _bring_forward(db: Connection, version: int) -> None:
     end = (VERSION, books.seq, books.head)
     db.execute("UPDATE ledger SET version = ?, entries = ?, head = ?", end)
     for (role,) in db.execute(_WRITERS).fetchall():
-        for right in (_NO_OTHER, _RIGHT_TO_END):
+        for right in (_REVOKE_OTHERS, _RIGHT_TO_MOVE_END):
             db.execute(right.format(role=role))
 
 
-def check(db: Connection) -> Books:
-    """The tables are those of this version, entries are guarded, and everything agrees with the chain."""
-    is_old(db)
-    _require(db, VERSION)
-    return tables.check(db)
+def check(db: SqlConnection) -> Books:
+    """Check that tables and trigger are sound and agree with the chain. Returns the books."""
+    is_older(db)
+    _require_schema(db, VERSION)
+    return tables.check_tables(db)
 
 
-def _require(db: Connection, version: int) -> None:
-    """The columns are those of this version, and the trigger on the entries is on."""
+def _require_schema(db: SqlConnection, version: int) -> None:
+    """Refuse a schema whose columns are not those of this version, or whose entries are not guarded."""
     shape = _SHAPES[version].items()
     expected = [(table, *column.split()) for table, columns in shape for column in columns.split(", ")]
     same = db.execute(_COLUMNS).fetchall() == expected
     guarded = same and db.execute(_GUARDED).fetchone() == (1,)
-    if not (guarded and _version(db) == version):
+    if not (guarded and _read_version(db) == version):
         raise LedgerError(
             "SF-L103",
             "This schema is not a ledger of this version.",
-            try_="the schema of a ledger made with PostgresLedger.create",
+            try_="the schema of a ledger that PostgresLedger.create made",
         )
 
 
-def _version(db: Connection) -> int:
+def _read_version(db: SqlConnection) -> int:
     found = db.execute("SELECT version FROM ledger").fetchall()
     return int(found[0][0]) if len(found) == 1 else 0

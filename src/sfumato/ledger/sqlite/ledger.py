@@ -1,4 +1,4 @@
-"""The ledger in one SQLite file, shared by threads and processes of one machine."""
+"""The ledger in one SQLite file, shared by the threads and processes of one machine."""
 
 from __future__ import annotations
 
@@ -6,77 +6,78 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from sfumato.errors import LedgerError, UsageError
+from sfumato.errors import UsageError
 from sfumato.files.durable import create_private_file
-from sfumato.ledger.files import identity
-from sfumato.ledger.receipts import Key
+from sfumato.ledger.failures import unreadable_error
+from sfumato.ledger.signing import SigningKey
 from sfumato.ledger.sqlite import schema
-from sfumato.ledger.sqlite.database import Database
-from sfumato.ledger.store import PATIENCE, StoredLedger
+from sfumato.ledger.sqlite.database import SqliteDatabase
+from sfumato.ledger.sqlite.files import identify_file
+from sfumato.ledger.store import TIMEOUT, StoredLedger
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
     from sfumato.ledger.books import Books
-    from sfumato.ledger.tables import Connection
+    from sfumato.ledger.tables import SqlConnection
 
 
 class SqliteLedger(StoredLedger):
-    """See `Ledger` for what each call promises."""
+    """A ledger in a file. `Ledger` says what each call promises."""
 
-    def __init__(self, path: str | Path, patience: float) -> None:
+    def __init__(self, path: str | Path, timeout: float) -> None:
         self._path = str(Path(path).absolute())  # now, since the working directory may change
-        self._file = identity(self._path)
-        super().__init__(patience)
+        self._file = identify_file(self._path)
+        super().__init__(timeout)
 
     @classmethod
-    def create(cls, path: str | Path, *, patience: float = PATIENCE) -> Self:
-        """A new ledger, readable by its owner alone, where there is none yet."""
+    def create(cls, path: str | Path, *, timeout: float = TIMEOUT) -> Self:
+        """Create a ledger that its owner alone can read, where there is no file yet."""
         file = str(Path(path).absolute())
         create_file(file)
-        database = Database(file, patience, identity(file))
-        with closing(database), database.connected() as db:
-            schema.create(db)
-        Key.beside(file).make()
-        return cls.open(path, patience=patience)
+        database = SqliteDatabase(file, timeout, identify_file(file))
+        with closing(database), database.lend_connection() as db:
+            schema.create_tables(db)
+        SigningKey.beside_ledger(file).create()
+        return cls.open(path, timeout=timeout)
 
     @classmethod
-    def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Self:
-        """An existing ledger, once all of it has been verified. An older one is brought forward."""
-        return cls(path, patience)._begun()
+    def open(cls, path: str | Path, *, timeout: float = TIMEOUT) -> Self:
+        """Open a ledger, verify all of it, and bring it to this version if it is older."""
+        return cls(path, timeout)._start()
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own with one unchanging view, for copies."""
-        database = self._connection()
-        with self._well, closing(database), database.connected() as db:
+    def open_copy_source(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection of its own, from which a copy can be made."""
+        database = self._make_database()
+        with self._guard, closing(database), database.lend_connection() as db:
             yield db
+
+    def _make_database(self) -> SqliteDatabase:
+        return SqliteDatabase(self._path, self._timeout, self._file)
 
     def _migrate(self) -> None:
         with self._connected() as db:
-            old = schema.is_old(db)
+            old = schema.is_older(db)
         if old:
-            with self._well:
+            with self._guard:
                 self._database.write(schema.migrate)
 
-    def _connection(self) -> Database:
-        return Database(self._path, self._patience, self._file)
-
-    def _check(self, db: Connection) -> Books:
+    def _check(self, db: SqlConnection) -> Books:
         return schema.check(db)
 
-    def _key(self) -> Key:
-        return Key.beside(self._path)
+    def _find_key(self) -> SigningKey:
+        return SigningKey.beside_ledger(self._path)
 
 
 def create_file(path: str) -> None:
-    """Empty, its owner's alone, and only where nothing is yet."""
+    """Create an empty file that its owner alone can read, where there is none yet."""
     try:
         create_private_file(Path(path), b"")
     except FileExistsError:
         raise UsageError(
-            "SF-L304", "There is a file where the ledger should go.", try_="SqliteLedger.open"
+            "SF-L304", "There is already a file where the ledger should go.", try_="SqliteLedger.open"
         ) from None
     except OSError as error:
-        raise LedgerError("SF-L106", "The ledger cannot be read or written.") from error
+        raise unreadable_error() from error

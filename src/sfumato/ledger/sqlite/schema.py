@@ -1,4 +1,4 @@
-"""The tables of a SQLite ledger, whether a file has them, and how those of an older version become them."""
+"""The tables of a SQLite ledger: how they are created, checked, and migrated from older versions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError
-from sfumato.ledger import former, tables
+from sfumato.ledger import tables
 from sfumato.ledger.books import Books
+from sfumato.ledger.failures import require_agreement
+from sfumato.ledger.versions import VERSION, check_older_tables, newer_version_error
 
 if TYPE_CHECKING:
-    from sfumato.ledger.tables import Connection
-
-VERSION = 3
-"""Version 1 had no reservations, and its ledgers no identity. Version 2 kept totals and keys in tables."""
+    from sfumato.ledger.tables import SqlConnection
 
 _ENTRIES = (
     """CREATE TABLE entries (
@@ -30,7 +29,7 @@ _ENTRIES = (
     """CREATE TRIGGER entries_remain BEFORE DELETE ON entries
     BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END""",
 )
-_FORMER = (
+_DERIVED = (
     """CREATE TABLE accounts (
     account TEXT PRIMARY KEY,
     terms INTEGER NOT NULL REFERENCES entries,
@@ -75,93 +74,85 @@ _THIRD = (
 ) STRICT""",
 )
 _TABLES = {
-    1: (*_ENTRIES, *_FORMER, *_FIRST),
-    2: (*_ENTRIES, *_FORMER, *_SECOND),
+    1: (*_ENTRIES, *_DERIVED, *_FIRST),
+    2: (*_ENTRIES, *_DERIVED, *_SECOND),
     3: (*_ENTRIES, *_THIRD),
 }
-_GONE = {
+_DROPPED = {
     1: ("answers", "charges", "accounts", "ledger"),
     2: ("reservations", "answers", "charges", "accounts", "ledger"),
 }
-"""What is dropped or made anew."""
+"""Tables of each older version that are dropped, some to be created again in another form."""
 
 
-def create(db: sqlite3.Connection) -> None:
-    """All tables at once or, if the process dies here, none."""
+def create_tables(db: sqlite3.Connection) -> None:
+    """Create all tables in one transaction."""
     db.execute("BEGIN IMMEDIATE")
     for statement in _TABLES[VERSION]:
         db.execute(statement)
-    _sign(db, secrets.token_hex(16), Books())
+    _write_end(db, secrets.token_hex(16), Books())
     db.execute("COMMIT")
 
 
-def is_old(db: Connection) -> bool:
-    """Of a version that can be brought forward. A newer one is refused by that name."""
+def is_older(db: SqlConnection) -> bool:
+    """Return whether the tables are of an older version. A newer version is refused."""
     there = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'ledger'").fetchone() == (1,)
-    found = _version(db) if there else []
+    found = _read_version(db) if there else []
     if found and found[0][0] > VERSION:
-        raise newer(found[0][0])
+        raise newer_version_error(found[0][0])
     return len(found) == 1 and 0 < found[0][0] < VERSION
 
 
-def migrate(db: Connection) -> None:
-    """Ends a transaction. What the chain says is not touched, and all of it is verified."""
-    if not is_old(db):  # someone was faster
+def migrate(db: SqlConnection) -> None:
+    """Bring the tables to this version and commit. The chain stays as it is, and all of it is verified."""
+    if not is_older(db):  # another process was faster
         return
-    ((version,),) = _version(db)
+    ((version,),) = _read_version(db)
     _require_schema(db, version)
-    books = former.check(db, version)
-    identity = tables.identity(db) if version > 1 else secrets.token_hex(16)
+    books = check_older_tables(db, version)
+    identity = tables.read_identity(db) if version > 1 else secrets.token_hex(16)
     db.execute("CREATE TEMP TABLE kept AS SELECT charge, nonce, answer FROM answers")
-    for table in _GONE[version]:
+    for table in _DROPPED[version]:
         db.execute(f"DROP TABLE {table}")
     for statement in _THIRD:
         db.execute(statement)
     db.execute("INSERT INTO answers SELECT charge, nonce, answer FROM temp.kept")
     db.execute("DROP TABLE temp.kept")
-    _sign(db, identity, books)
+    _write_end(db, identity, books)
     check(db)
     db.execute("COMMIT")
 
 
-def check(db: Connection) -> Books:
-    """The tables are those of this version, the pages whole, and everything agrees with the chain."""
-    is_old(db)
+def check(db: SqlConnection) -> Books:
+    """Check that tables and pages are sound and agree with the chain. Returns the books."""
+    is_older(db)
     _require_schema(db, VERSION)
-    tables.require(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "the file's pages")
-    return tables.check(db)
+    sound = db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    require_agreement(sound, "the file's pages")
+    return tables.check_tables(db)
 
 
-def newer(version: int) -> LedgerError:
-    return LedgerError(
-        "SF-L103",
-        "This ledger was made by a newer version of sfumato.",
-        version=f"{version}; this sfumato knows up to {VERSION}",
-        try_="pip install --upgrade sfumato",
-    )
-
-
-def _sign(db: Connection, identity: str, books: Books) -> None:
+def _write_end(db: SqlConnection, identity: str, books: Books) -> None:
     db.execute("INSERT INTO ledger VALUES (?, ?, ?, ?)", (VERSION, identity, books.seq, books.head))
 
 
-def _require_schema(db: Connection, version: int) -> None:
-    """The tables and triggers are those of this version, to the letter."""
+def _require_schema(db: SqlConnection, version: int) -> None:
+    """Refuse a file whose tables and triggers are not, to the letter, those of this version."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         for statement in _TABLES[version]:
             fresh.execute(statement)
-        same = _schema(db) == _schema(fresh)
-    if not (same and _version(db) == [(version,)]):
+        same = _read_schema(db) == _read_schema(fresh)
+    if not (same and _read_version(db) == [(version,)]):
         raise LedgerError(
             "SF-L103",
             "This file is not a ledger of this version.",
-            try_="the path of a ledger made with SqliteLedger.create",
+            try_="the path of a ledger that SqliteLedger.create made",
         )
 
 
-def _schema(db: Connection) -> Any:
+def _read_schema(db: SqlConnection) -> Any:
     return db.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
 
 
-def _version(db: Connection) -> Any:
+def _read_version(db: SqlConnection) -> Any:
     return db.execute("SELECT version FROM ledger").fetchall()

@@ -1,4 +1,7 @@
-"""Random bits. The operating system gives them, nothing is kept, so forks and threads never share any."""
+"""Random bits and uniform integers from the operating system.
+
+No state is kept in this process, so forks and threads can never share or repeat bits.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,27 @@ if TYPE_CHECKING:
 
 
 class BitSource(Protocol):
-    """Independent, uniform 64-bit words."""
+    """A source of independent, uniform 64-bit words. Tests script one; production uses `OS`."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """This many fresh words."""
+        """Return `count` fresh words."""
 
 
 class SystemSource:
-    """The operating system's generator, asked anew each time. It has no state here and takes no seed."""
+    """The operating system's generator, called anew for every draw, without state or seed here."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
+        """Return `count` fresh words."""
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 OS = SystemSource()
 
 
-def below(bound: int, source: BitSource) -> int:
-    """A uniform whole number from 0 to bound − 1, for a bound up to 2^64.
-
-    Words in the last, incomplete stretch of length `bound` are drawn again, so every number is as likely.
-    """
+def draw_below(bound: int, source: BitSource) -> int:
+    """Return a uniform integer from 0 to bound − 1, by rejection, for a bound of at most 2^64."""
+    # Words beyond the last complete multiple of `bound` are drawn again: `word % bound` alone would favour
+    # small numbers.
     complete = 2**64 - 2**64 % bound
     while True:
         word = int(source.words(1)[0])
@@ -40,11 +43,9 @@ def below(bound: int, source: BitSource) -> int:
             return word % bound
 
 
-def below_each(bounds: NDArray[np.uint64], source: BitSource) -> NDArray[np.uint64]:
-    """For each bound a uniform whole number below it, by the same rule.
-
-    In 64 bits 2^64 mod b is (0 − b) mod b, and 2^64 − 1 minus that is its complement, the last word to keep.
-    """
+def draw_below_each(bounds: NDArray[np.uint64], source: BitSource) -> NDArray[np.uint64]:
+    """Return a uniform integer below each bound, by rejection as in `draw_below`."""
+    # In 64-bit arithmetic (0 − b) mod b is 2^64 mod b, and the complement of that is the last word to keep.
     last = ~((np.uint64(0) - bounds) % bounds)
     words = source.words(bounds.size).copy()
     refused = np.flatnonzero(words > last)
@@ -52,3 +53,8 @@ def below_each(bounds: NDArray[np.uint64], source: BitSource) -> NDArray[np.uint
         words[refused] = source.words(refused.size)
         refused = refused[words[refused] > last[refused]]
     return np.asarray(words % bounds, dtype=np.uint64)
+
+
+def draw_uniform(bound: int, count: int, source: BitSource) -> NDArray[np.int64]:
+    """Return `count` independent uniform integers from 0 to bound − 1, for a bound of at most 2^63."""
+    return draw_below_each(np.full(count, bound, dtype=np.uint64), source).astype(np.int64)

@@ -1,7 +1,8 @@
-"""Gaussian noise of large σ: |Z| as a cell of width 1/64 and a place in it, then σ · |Z| rounded.
+"""Rounded Gaussian noise of large σ, by rejection sampling (docs/proofs/gaussian.md).
 
-All in integers. A draw is answered from its first bits only when every continuation of them gives the same
-answer; the others are settled by exact arithmetic on as many bits as it takes (docs/proofs/gaussian.md).
+|Z| is drawn as a cell of width 1/64 and a place in that cell, and σ · |Z| is rounded, all in integers. A draw
+is decided by its first bits only when every continuation of them gives the same value; the others are decided
+by exact arithmetic on as many bits as it takes.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.noise.sampling.bounds import exp_minus
+from sfumato.noise.sampling.enclosure import exp_minus
 from sfumato.noise.sampling.inversion import UniformDraw
-from sfumato.noise.sampling.normal import CELLS, magnitudes
+from sfumato.noise.sampling.normal import CELLS, magnitude_table
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
@@ -24,41 +25,42 @@ if TYPE_CHECKING:
 
 _Ints = NDArray[np.int64]
 
-# A word holds a sign, fifteen bits of a coin and 48 of a place.
+# A 64-bit word holds a sign, fifteen bits of a coin and 48 bits of a place.
 _PLACE_BITS = 48
 _PLACE, _COIN = 2**_PLACE_BITS - 1, 2**15 - 1
 
 _LIMB_BITS = 29
 _LIMB = 2**_LIMB_BITS - 1
-_PRODUCT_DOUBT = 4
-_WEIGHT_DOUBT = 2**16
+_PRODUCT_ERROR = 4
+_WEIGHT_ERROR = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class WideGaussianSampler:
-    """Draws the whole number nearest to σ · Z, for σ from 2^10 to 2^40."""
+    """Draws the integer nearest to σ · Z for a standard normal Z, for σ from 2^10 to 2^40."""
 
     sigma: Fraction
 
     @property
     def shift(self) -> int:
-        """How many bits of a product stand behind the point."""
+        """Number of bits of a product behind the binary point."""
         return 53 - math.floor(self.sigma).bit_length()
 
     @property
     def factor(self) -> int:
-        """⌊2^(10 + shift) · σ / CELLS⌋, below 2^58."""
+        """The factor ⌊2^(10 + shift) · σ / CELLS⌋, below 2^58."""
         return math.floor(self.sigma * (1 << 10 + self.shift) / CELLS)
 
     def draw(self, count: int, source: BitSource) -> IntArray:
-        """This many independent draws; Python integers where one lies beyond the table of cells."""
-        cells = magnitudes().draw(count, source)
+        """Return `count` independent draws, as Python integers if one lies beyond the table of cells."""
+        cells = magnitude_table().draw(count, source)
         if cells.dtype == object:
-            return np.array([draw_in(cell, self.sigma, source) for cell in cells.tolist()], dtype=object)
+            return np.array([draw_in_cell(cell, self.sigma, source) for cell in cells.tolist()], dtype=object)
         return self._draw_in(cells.astype(np.int64, copy=False), source)
 
     def _draw_in(self, cells: _Ints, source: BitSource) -> _Ints:
-        """A draw in each cell, settled at once if its coin is below 1 − (2 · cell + 1) / 2^13 ≤ e^−z."""
+        """Return a draw in each cell."""
+        # A draw is accepted at once if its coin is below 1 − (2 · cell + 1) / 2^13, which is at most e^−z.
         words = source.words(len(cells)).view(np.int64)
         values, clear = self._nearest(cells, words)
         light = words >> _PLACE_BITS & _COIN < 32764 - 8 * cells
@@ -68,11 +70,11 @@ class WideGaussianSampler:
         return values
 
     def _weigh(self, cells: _Ints, words: _Ints, source: BitSource) -> _Ints:
-        """The draws left: by the weight at their place, which sends some back to be drawn again."""
+        """Return the other draws: the weight at its place decides if a draw is accepted or repeated."""
         further = (source.words(len(words)) >> np.uint64(48)).view(np.int64)
         coins = (words >> _PLACE_BITS & _COIN) << 16 | further
-        weights = weights31(cells, words & _PLACE)
-        taken, refused = coins < weights - _WEIGHT_DOUBT, coins >= weights + _WEIGHT_DOUBT
+        weights = approximate_weights(cells, words & _PLACE)
+        taken, refused = coins < weights - _WEIGHT_ERROR, coins >= weights + _WEIGHT_ERROR
         values, clear = self._nearest(cells, words)
         if refused.any():
             values[refused] = self._draw_in(cells[refused], source)
@@ -82,31 +84,30 @@ class WideGaussianSampler:
 
     def _settle(self, cell: int, word: int, coin: int, source: BitSource) -> int:
         place = UniformDraw(word & _PLACE, _PLACE_BITS, source)
-        if not accepts(cell, place, UniformDraw(coin, 31, source)):
-            return draw_in(cell, self.sigma, source)
-        magnitude = nearest(self.sigma, cell, place)
+        if not accepts_place(cell, place, UniformDraw(coin, 31, source)):
+            return draw_in_cell(cell, self.sigma, source)
+        magnitude = round_magnitude(self.sigma, cell, place)
         return -magnitude if word < 0 else magnitude
 
     def _nearest(self, cells: _Ints, words: _Ints) -> tuple[_Ints, NDArray[np.bool_]]:
-        """The values, and whether the bits at hand decide them.
-
-        The product of place and factor is taken in two limbs each, leaving out what is below the point of
-        the lowest; it falls short of the truth by less than _PRODUCT_DOUBT.
-        """
+        """Return the rounded values, and whether the bits at hand decide them."""
+        # The product of place and factor is taken in two limbs each. What lies below the binary point of the
+        # lowest is left out, so the product falls short of the exact one by less than _PRODUCT_ERROR.
         places, factor = cells << _PLACE_BITS | words & _PLACE, self.factor
         high, low = places >> _LIMB_BITS, places & _LIMB
         products = low * (factor >> _LIMB_BITS) + high * (factor & _LIMB) >> _LIMB_BITS
         products += high * (factor >> _LIMB_BITS) + (1 << self.shift - 1)
         values = products >> self.shift
-        clear = products + _PRODUCT_DOUBT >> self.shift == values
+        clear = products + _PRODUCT_ERROR >> self.shift == values
         signs = words >> 63
         return (values ^ signs) - signs, clear
 
 
-def weights31(cells: _Ints, places: _Ints) -> _Ints:
-    """2^31 · e^−z with z = v · (2 · cell + v) / 2^13 at a place v, to within _WEIGHT_DOUBT.
+def approximate_weights(cells: _Ints, places: _Ints) -> _Ints:
+    """Return 2^31 · e^−z with z = v · (2 · cell + v) / 2^13 at a place v, to within _WEIGHT_ERROR.
 
-    Four terms of the series. Names say how many bits stand behind the point.
+    Four terms of the series suffice. The number at the end of a name says how many of its bits are behind
+    the binary point.
     """
     v20 = places >> _PLACE_BITS - 20
     z31 = v20 * ((cells << 21) + v20) >> 22
@@ -115,17 +116,17 @@ def weights31(cells: _Ints, places: _Ints) -> _Ints:
     return weights
 
 
-def draw_in(cell: int, sigma: Fraction, source: BitSource) -> int:
-    """One draw in a cell, any cell, exactly."""
+def draw_in_cell(cell: int, sigma: Fraction, source: BitSource) -> int:
+    """Return one draw in any cell, by exact arithmetic."""
     while True:
         place, coin = UniformDraw(0, 0, source), UniformDraw(0, 0, source)
-        if accepts(cell, place, coin):
-            magnitude = nearest(sigma, cell, place)
+        if accepts_place(cell, place, coin):
+            magnitude = round_magnitude(sigma, cell, place)
             return -magnitude if int(source.words(1)[0]) & 1 else magnitude
 
 
-def accepts(cell: int, place: UniformDraw, coin: UniformDraw) -> bool:
-    """Whether the coin is below e^−z at this place, learning bits of both until they tell."""
+def accepts_place(cell: int, place: UniformDraw, coin: UniformDraw) -> bool:
+    """Return whether the coin is below e^−z at this place, learning bits of both until they decide."""
     while True:
         start, end = _ends(place)
         if coin.value < exp_minus(_z(cell, end), coin.bits).low:
@@ -136,8 +137,8 @@ def accepts(cell: int, place: UniformDraw, coin: UniformDraw) -> bool:
         coin.extend()
 
 
-def nearest(sigma: Fraction, cell: int, place: UniformDraw) -> int:
-    """The whole number nearest to σ · (cell + place) / CELLS, learning bits until they tell."""
+def round_magnitude(sigma: Fraction, cell: int, place: UniformDraw) -> int:
+    """Return the integer nearest to σ · (cell + place) / CELLS, learning bits until they decide."""
     while True:
         low, high = (math.floor(sigma * (cell + end) / CELLS + Fraction(1, 2)) for end in _ends(place))
         if low == high:

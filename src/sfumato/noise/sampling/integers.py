@@ -1,4 +1,4 @@
-"""Integer arrays in and out: nothing but whole numbers, and sums that never wrap."""
+"""Integer arrays in and out: nothing but integers is accepted, and sums never wrap around."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ IntArray = NDArray[np.int64] | NDArray[np.object_]
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
-def integers(values: Any) -> IntArray:
-    """The whole numbers given, in their shape; anything else is refused before a bit is drawn."""
+def parse_integers(values: Any) -> IntArray:
+    """Return the given integers as an array of their shape; refuse anything else before a bit is drawn."""
     array = np.asarray(values) if hasattr(values, "dtype") else _as_objects(values)
     if not array.size:
         raise UsageError("SF-N203", "There are no values to add noise to.", got=f"shape {array.shape}")
@@ -27,8 +27,8 @@ def integers(values: Any) -> IntArray:
     return _narrowed(array)
 
 
-def added(exact: IntArray, noise: IntArray) -> IntArray:
-    """The sum, as 64-bit integers if every one is sure to fit. The noise is used up."""
+def add_noise(exact: IntArray, noise: IntArray) -> IntArray:
+    """Return exact + noise, as 64-bit integers if all of them fit. The noise array may be overwritten."""
     if exact.dtype == np.int64 and noise.dtype == np.int64 and _fits(exact, noise):
         return np.add(exact, noise, out=noise)
     return np.asarray(exact.astype(object) + noise.astype(object), dtype=object)
@@ -42,7 +42,7 @@ def _fits(exact: IntArray, noise: IntArray) -> bool:
 
 
 def _as_objects(values: Any) -> NDArray[np.object_]:
-    """By way of objects, because NumPy would turn some lists of whole numbers into floats."""
+    # By way of objects, because NumPy turns a list that mixes small and large integers into floats.
     try:
         return np.array(values, dtype=object)
     except ValueError:

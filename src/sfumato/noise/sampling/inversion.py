@@ -1,19 +1,19 @@
-"""Exact sampling by inversion: draw U uniform in [0, 1), answer the k with P(X < k) ≤ U < P(X < k + 1).
+"""Exact inversion sampling: draw U uniform in [0, 1), return the k with P(X < k) ≤ U < P(X < k + 1).
 
 U is never rounded. Its bits are drawn as they are needed: sixteen, which settle almost every draw by one
-look into a table; then 64 in all; then as many as it takes. An answer is given only when the bits drawn so
-far decide it, so its law is exactly that of X, tails included.
+table lookup; then 64 in all; then as many as it takes. A value is returned only when the bits drawn so far
+decide it, so its law is exactly that of X, tails included.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.errors import UsageError
-from sfumato.privacy.exact import exact
+from sfumato.privacy.exact import parse_confidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,61 +25,71 @@ if TYPE_CHECKING:
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number as Confidence
 
-_BLOCK = 2**16  # so many draws at a time that their arrays stay in the processor's cache
+# Draws made at a time, so that their arrays stay in the processor's cache (see benchmarks/noise.py).
+# Privacy does not depend on it: draws are independent.
+_BLOCK = 2**16
 
 
 class IntegerLaw(Protocol):
-    """The law of an integer X."""
+    """The probability law of an integer X, known to any precision."""
 
-    def below(self, ks: range, bits: int) -> list[int]:
-        """For each k an integer t with t ≤ 2^bits · P(X < k) ≤ t + 2: so u < t tells that the number whose
-        first bits are u lies below the probability, u ≥ t + 2 that it does not, and else one cannot tell.
-        It is −2 where the probability is 0, and 2^bits where it is 1, which always tells."""
+    def bracket_cdf(self, ks: range, bits: int) -> list[int]:
+        """Return for each k an integer t with t ≤ 2^bits · P(X < k) ≤ t + 2.
+
+        A number whose first bits are u lies below the probability if u < t and above it if u ≥ t + 2;
+        in between more bits are needed. Where the probability is 0, t is −2, and where it is 1, t is 2^bits,
+        so that these always decide.
+        """
 
 
 class PartialNumber(Protocol):
     """A number in [0, 1) of which some bits are known: value ≤ number · 2^bits < value + 1."""
 
     @property
-    def value(self) -> int: ...
+    def value(self) -> int:
+        """The leading bits, as an integer."""
 
     @property
-    def bits(self) -> int: ...
+    def bits(self) -> int:
+        """The number of leading bits known."""
 
     def extend(self) -> None:
-        """Learn more bits."""
+        """Learn 64 more bits."""
 
 
 @dataclass(slots=True)
 class UniformDraw:
-    """A uniform number, drawn bit by bit."""
+    """A uniform number in [0, 1) whose bits are drawn as they are needed."""
 
     value: int
     bits: int
     source: BitSource
 
     def extend(self) -> None:
+        """Draw 64 more bits."""
         self.value = self.value << 64 | int(self.source.words(1)[0])
         self.bits += 64
 
 
 @dataclass(slots=True)
 class RationalNumber:
-    """A rational number."""
+    """A rational number in [0, 1), read bit by bit like a drawn one."""
 
     number: Fraction
     bits: int = 64
 
     @property
     def value(self) -> int:
+        """The leading bits, as an integer."""
         return (self.number.numerator << self.bits) // self.number.denominator
 
     def extend(self) -> None:
+        """Read 64 more bits."""
         self.bits += 64
 
 
 def invert(law: IntegerLaw, number: PartialNumber, near: int = 0) -> int:
-    """The k with P(X < k) ≤ number < P(X < k + 1), searched outwards from `near`."""
+    """Return the k with P(X < k) ≤ number < P(X < k + 1), searched outwards from `near`."""
     low, high, step = near, near + 1, 1
     while not _reaches(number, law, low):
         low, high, step = low - step, low, 2 * step
@@ -92,17 +102,23 @@ def invert(law: IntegerLaw, number: PartialNumber, near: int = 0) -> int:
 
 
 def half_width(law: IntegerLaw, confidence: Confidence) -> int:
-    """The smallest t with P(|X| ≤ t) ≥ confidence, for a symmetric law: −t is then a quantile of it."""
-    share = exact(confidence, "confidence")
-    if not 0 <= share < 1:
-        raise UsageError("SF-N204", "confidence must be at least 0 and below 1.", got=str(confidence)[:40])
-    return -invert(law, RationalNumber((1 - share) / 2))
+    """Return the smallest t with P(|X| ≤ t) ≥ confidence, for a symmetric law."""
+    return -invert(
+        law, RationalNumber((1 - parse_confidence(confidence)) / 2)
+    )  # by symmetry −t is a quantile
+
+
+@lru_cache(maxsize=64)
+def tail_quantile(law: IntegerLaw, probability: Fraction) -> int:
+    """Return the smallest t with P(X ≥ t) < probability, decided by certain bounds."""
+    # The k with P(X < k) ≤ 1 − probability < P(X < k + 1) is one below it.
+    return invert(law, RationalNumber(1 - probability)) + 1
 
 
 def _reaches(number: PartialNumber, law: IntegerLaw, k: int) -> bool:
-    """Whether P(X < k) ≤ number, learning bits until they tell."""
+    """Return whether P(X < k) ≤ number, learning bits until they decide it."""
     while True:
-        [threshold] = law.below(range(k, k + 1), number.bits)
+        [threshold] = law.bracket_cdf(range(k, k + 1), number.bits)
         if not 0 <= number.value - threshold < 2:
             return number.value > threshold
         number.extend()
@@ -110,37 +126,42 @@ def _reaches(number: PartialNumber, law: IntegerLaw, k: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class InversionTable:
-    """A law made ready for many draws at once."""
+    """A law prepared for many draws at once."""
 
     law: IntegerLaw
     first: int
-    """The integer that cell 0 stands for; cell i is taken when exactly i thresholds lie at or below U."""
+    """Integer that cell 0 stands for. Cell i is drawn when exactly i thresholds lie at or below U."""
     thresholds: NDArray[np.uint64]
-    """For each k a t with t ≤ 2^64 · P(X < k) ≤ t + doubt, ascending."""
-    doubt: int
+    """For each k, ascending, a t with t ≤ 2^64 · P(X < k) ≤ t + error."""
+    error: int
     cells: NDArray[np.int16]
-    """By the first sixteen bits of U: the cell, or −1 where they cannot tell."""
+    """Cell for each value of the first sixteen bits of U, or −1 where these do not decide."""
 
     @classmethod
-    def of(cls, law: IntegerLaw, ks: range) -> InversionTable:
-        """For these k. X lies outside them with probability 0 or below 2^−64."""
-        least = [max(threshold, 0) for threshold in law.below(ks, 64)]
-        return cls.roughly(law, ks, np.array(least, dtype=np.uint64), 2)
+    def build(cls, law: IntegerLaw, ks: range) -> InversionTable:
+        """Return a table for these k. X must lie outside them with a probability below 2^−64."""
+        least = [max(threshold, 0) for threshold in law.bracket_cdf(ks, 64)]
+        return cls.build_roughly(law, ks, np.array(least, dtype=np.uint64), 2)
 
     @classmethod
-    def roughly(cls, law: IntegerLaw, ks: range, least: NDArray[np.uint64], doubt: int) -> InversionTable:
-        """With thresholds known less closely, which sends more draws to the law itself."""
-        thresholds = np.maximum.accumulate(least)  # what bounds one from below bounds all above it
-        buckets = thresholds >> np.uint64(48), thresholds + np.uint64(doubt - 1) >> np.uint64(48)
+    def build_roughly(
+        cls, law: IntegerLaw, ks: range, least: NDArray[np.uint64], error: int
+    ) -> InversionTable:
+        """Return a table from less precise thresholds, which sends more draws to the law itself."""
+        # A lower bound on one threshold is a lower bound on all higher ones.
+        thresholds = np.maximum.accumulate(least)
+        buckets = thresholds >> np.uint64(48), thresholds + np.uint64(error - 1) >> np.uint64(48)
         starts = np.concatenate([[0], buckets[0].astype(np.int64), [2**16]])
         cells = np.repeat(np.arange(starts.size - 1, dtype=np.int16), starts[1:] - starts[:-1])
         cells[np.concatenate(buckets)] = -1
-        return cls(law, ks.start - 1, thresholds, doubt, cells)
+        return cls(law, ks.start - 1, thresholds, error, cells)
 
     def draw(self, count: int, source: BitSource) -> IntArray:
-        """This many independent draws; Python integers where one of them lies outside the table."""
+        """Return `count` independent draws, as Python integers if one of them lies outside the table."""
         leading = source.words(-(-count // 4)).view(np.uint16)[:count]
-        cells = self.cells.take(leading, mode="clip")  # sixteen bits cannot miss; "clip" skips the check
+        cells = self.cells.take(
+            leading, mode="clip"
+        )  # sixteen bits cannot be out of range; "clip" skips the check
         drawn = np.add(cells, self.first, dtype=np.int64)
         crossed = np.flatnonzero(cells < 0)
         return self._refine(drawn, crossed, leading[crossed], source) if crossed.size else drawn
@@ -157,7 +178,9 @@ class InversionTable:
         numbers = leading.astype(np.uint64) << np.uint64(48) | further
         cells = np.searchsorted(self.thresholds, numbers, side="right")
         drawn[crossed] = cells + self.first
-        tied = np.flatnonzero(numbers - self.thresholds[cells - 1] < self.doubt)  # cell 0 wraps: no harm
+        tied = np.flatnonzero(
+            numbers - self.thresholds[cells - 1] < self.error
+        )  # for cell 0 this wraps to a large number, which is no tie
         return self._settle(drawn, crossed[tied], numbers[tied], source) if tied.size else drawn
 
     def _settle(
@@ -175,7 +198,7 @@ class InversionTable:
         return result
 
 
-def in_blocks(draw: Callable[[int], IntArray], count: int) -> IntArray:
-    """As many draws as wanted, a block at a time."""
+def draw_in_blocks(draw: Callable[[int], IntArray], count: int) -> IntArray:
+    """Return `count` draws, made a block at a time."""
     sizes = [_BLOCK] * (count // _BLOCK) + [count % _BLOCK]
     return np.concatenate([draw(size) for size in sizes])

@@ -1,4 +1,4 @@
-"""The normal distribution, caught between integers as closely as one likes."""
+"""The normal distribution function, enclosed between integers to any precision."""
 
 from __future__ import annotations
 
@@ -7,68 +7,76 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from sfumato.noise.sampling.bounds import Enclosure, brackets, exp_minus
+from sfumato.noise.sampling.enclosure import Enclosure, bracket, exp_minus
 from sfumato.noise.sampling.inversion import InversionTable
 
 CELLS = 64
-"""How many cells a standard deviation is cut into."""
+"""Number of cells that a standard deviation is cut into. The law of the noise does not depend on it."""
 REACH = 592
-"""P(|Z| ≥ REACH / CELLS) < 2^−64."""
+"""Number of cells in the table: P(|Z| ≥ REACH / CELLS) < 2^−64, so a 64-bit draw seldom falls outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormalMagnitude:
-    """⌊|Z| · CELLS⌋ for a standard normal Z."""
+    """The law of ⌊|Z| · CELLS⌋ for a standard normal Z."""
 
-    def below(self, ks: range, bits: int) -> list[int]:
+    def bracket_cdf(self, ks: range, bits: int) -> list[int]:
+        """Return thresholds as `IntegerLaw.bracket_cdf` states."""
         return [self._below(k, bits) if k > 0 else -2 for k in ks]
 
     def _below(self, k: int, bits: int) -> int:
-        """P(|Z| < x) is twice P(0 < Z < x): one more bit doubles it."""
-        [threshold] = brackets(lambda precision: [central(Fraction(k, CELLS), precision)], bits + 1)
+        # P(|Z| < x) is twice P(0 < Z < x), and one more bit doubles it.
+        [threshold] = bracket(
+            lambda precision: [central_probability(Fraction(k, CELLS), precision)], bits + 1
+        )
         return threshold
 
 
 @dataclass(frozen=True, slots=True)
 class RoundedNormal:
-    """The whole number nearest to σ · Z."""
+    """The law of the integer nearest to σ · Z for a standard normal Z."""
 
     sigma: Fraction
 
-    def below(self, ks: range, bits: int) -> list[int]:
+    def bracket_cdf(self, ks: range, bits: int) -> list[int]:
+        """Return thresholds as `IntegerLaw.bracket_cdf` states."""
         return [self._below(Fraction(2 * k - 1, 2) / self.sigma, bits) for k in ks]
 
+    def tail_probability(self, t: int) -> float:
+        """Return P(X ≥ t), to the precision of doubles."""
+        return math.erfc((t - 0.5) / float(self.sigma) / math.sqrt(2)) / 2
+
     def _below(self, x: Fraction, bits: int) -> int:
-        [distance] = brackets(lambda precision: [central(abs(x), precision)], bits)
+        [distance] = bracket(lambda precision: [central_probability(abs(x), precision)], bits)
         return (1 << bits - 1) + (distance if x > 0 else -distance - 2)
 
 
 @lru_cache(maxsize=1)
-def magnitudes() -> InversionTable:
-    """The table of `Magnitude`; its thresholds serve every σ."""
-    return InversionTable.of(NormalMagnitude(), range(1, REACH + 1))
+def magnitude_table() -> InversionTable:
+    """Return the inversion table of `NormalMagnitude`, built once; its thresholds serve every σ."""
+    return InversionTable.build(NormalMagnitude(), range(1, REACH + 1))
 
 
-def density(x: Fraction, bits: int) -> Enclosure:
-    """e^(−x²/2) / √(2π)."""
+def normal_density(x: Fraction, bits: int) -> Enclosure:
+    """Return an enclosure of the normal density e^(−x²/2) / √(2π)."""
     return exp_minus(x * x / 2, bits) * _one_over_root_tau(bits)
 
 
-def central(x: Fraction, bits: int) -> Enclosure:
-    """P(0 < Z < x) = density(x) · (x + x³/3 + x⁵/(3·5) + …) for x ≥ 0.
-
-    Far out it is a half, less at most half of e^(−x²/2).
-    """
+def central_probability(x: Fraction, bits: int) -> Enclosure:
+    """Return an enclosure of P(0 < Z < x) = density(x) · (x + x³/3 + x⁵/(3·5) + …) for x ≥ 0."""
     square = x * x
+    # Far out it is 1/2 less at most e^(−x²/2) / 2, which is below one unit of the last bit.
     if square > 2 * bits:
         half = 1 << bits - 1
         return Enclosure(half - 1, half, bits)
     working = bits + 32 * math.ceil(square / 40 + 1)  # the series grows as e^(x²/2), by 0.73 x² bits
-    return (density(x, working) * Enclosure.of(x, working) * _odd_series(square, working)).rounded(bits)
+    return (
+        normal_density(x, working) * Enclosure.enclose(x, working) * _odd_series(square, working)
+    ).drop_bits(bits)
 
 
 def _odd_series(square: Fraction, bits: int) -> Enclosure:
-    """1 + x²/3 + x⁴/(3·5) + …, as g_0 with g_n = 1 + x²/(2n + 3) · g_{n+1}.
+    """Return 1 + x²/3 + x⁴/(3·5) + …, as g_0 with g_n = 1 + x²/(2n + 3) · g_{n+1}.
 
     From the first n with x² ≤ (2n + 3)/2 on, every g_n lies in [1, 2]; the innermost may be all of it.
     """
@@ -80,7 +88,8 @@ def _odd_series(square: Fraction, bits: int) -> Enclosure:
 
 
 def _terms(square: Fraction, bits: int) -> int:
-    """How many until their product is below 2^−bits: roughly, as the result shows its own width."""
+    """Return about how many terms it takes until their product is below 2^−bits."""
+    # Floating point may decide this: too few terms give a wider enclosure, never a wrong one.
     at, gained = float(square), 0.0
     n = max(0, math.ceil(square - Fraction(3, 2)))
     while gained < bits and at > 0:
@@ -91,15 +100,15 @@ def _terms(square: Fraction, bits: int) -> int:
 
 @lru_cache(maxsize=8)
 def _one_over_root_tau(bits: int) -> Enclosure:
-    """1/√(2π), with Machin's π = 16·arctan(1/5) − 4·arctan(1/239)."""
-    tau = Enclosure.of(32, bits) * _inverse_tangent(5, bits) - Enclosure.of(8, bits) * _inverse_tangent(
-        239, bits
-    )
-    return (Enclosure.of(1, bits) / tau).root()
+    """Return 1/√(2π), with Machin's π = 16·arctan(1/5) − 4·arctan(1/239)."""
+    tau = Enclosure.enclose(32, bits) * _inverse_tangent(5, bits) - Enclosure.enclose(
+        8, bits
+    ) * _inverse_tangent(239, bits)
+    return (Enclosure.enclose(1, bits) / tau).sqrt()
 
 
 def _inverse_tangent(n: int, bits: int) -> Enclosure:
-    """arctan(1/n) = g_0 / n with g_i = 1/(2i + 1) − g_{i+1}/n², where every g_i lies in [0, 1]."""
+    """Return arctan(1/n) = g_0 / n with g_i = 1/(2i + 1) − g_{i+1}/n², where every g_i lies in [0, 1]."""
     one = 1 << bits
     low, high = 0, one
     for odd in range(bits // 2 | 1, 0, -2):

@@ -1,4 +1,4 @@
-"""Events made of events: one after the other, side by side, again and again."""
+"""Composition of events: sequential, parallel, repeated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import NONE, Event
 from sfumato.privacy.exact import whole
-from sfumato.privacy.neighbours import Neighbours, common
+from sfumato.privacy.neighbours import Neighbours, common_relation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,7 @@ class Sequential(Event):
 
     def __init__(self, events: Iterable[Event]) -> None:
         object.__setattr__(self, "events", tuple(events))
-        common(event.neighbours for event in self.events)
+        common_relation(event.neighbours for event in self.events)
 
     def pure(self) -> Fraction | None:
         parts = _pure_parts(self.events)
@@ -43,7 +43,7 @@ class Sequential(Event):
 
     @property
     def neighbours(self) -> Neighbours | None:
-        return common(event.neighbours for event in self.events)
+        return common_relation(event.neighbours for event in self.events)
 
 
 @tagged("Parallel", "events")
@@ -62,7 +62,7 @@ class Parallel(Event):
 
     def __init__(self, events: Iterable[Event]) -> None:
         object.__setattr__(self, "events", tuple(events))
-        common([Neighbours.ADD_REMOVE, *(event.neighbours for event in self.events)])
+        common_relation([Neighbours.ADD_REMOVE, *(event.neighbours for event in self.events)])
 
     def pure(self) -> Fraction | None:
         parts = _pure_parts(self.events)

@@ -1,4 +1,4 @@
-"""Protecting several people at once: the same event, seen from a group of k units."""
+"""Group privacy: the price of an event for a group of k units."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import simple
 from sfumato.privacy.events.composite import Repeated, Sequential
 from sfumato.privacy.events.event import Event
-from sfumato.privacy.exact import raised, whole
+from sfumato.privacy.exact import round_up, whole
 
 if TYPE_CHECKING:
     from sfumato.privacy.divergences import Curve
@@ -35,20 +35,20 @@ class Grouped(Event):
     def __init__(self, event: Event, k: int) -> None:
         object.__setattr__(self, "event", event)
         object.__setattr__(self, "k", whole(k, "k"))
-        self.reduced()
+        self.reduce_group()
 
-    def reduced(self) -> Event:
-        """An event without groups that costs at least as much."""
+    def reduce_group(self) -> Event:
+        """Return an event without groups that costs at least as much."""
         return group(self.event, self.k)
 
     def pure(self) -> Fraction | None:
-        return self.reduced().pure()
+        return self.reduce_group().pure()
 
     def curve(self) -> Curve:
-        return self.reduced().curve()
+        return self.reduce_group().curve()
 
     def side_delta(self) -> Fraction:
-        return self.reduced().side_delta()
+        return self.reduce_group().side_delta()
 
     @property
     def neighbours(self) -> Neighbours | None:
@@ -56,14 +56,14 @@ class Grouped(Event):
 
 
 def group(event: Event, k: int) -> Event:
-    """What an event costs a group of `k` units, as an event for one."""
+    """Return the price of an event for a group of `k` units, as an event for one unit."""
     size = whole(k, "k")
     return event if size == 1 else _group(event, size)
 
 
 @singledispatch
 def _group(event: Event, k: int) -> Event:
-    """By pure ε alone, which adds over a chain of k neighbours."""
+    # By pure ε alone, which adds up along a chain of k neighbours.
     epsilon = event.pure()
     if epsilon is None or event.side_delta():
         raise UsageError(
@@ -128,9 +128,9 @@ def _(event: Grouped, k: int) -> Event:
 
 
 def _group_delta(epsilon: Fraction, delta: Fraction, k: int) -> Fraction:
-    """δ·(1 + e^ε + … + e^((k−1)ε)), rounded up; 1 where it is at least 1."""
+    """Return δ·(1 + e^ε + … + e^((k−1)ε)), rounded up and at most 1."""
     if not epsilon or not delta:
         return min(Fraction(1), delta * k)
     step = float(epsilon)
     log_sum = (k - 1) * step + math.log(math.expm1(-k * step) / math.expm1(-step))
-    return Fraction(1) if log_sum > 700 else min(Fraction(1), delta * raised(math.exp(log_sum)))
+    return Fraction(1) if log_sum > 700 else min(Fraction(1), delta * round_up(math.exp(log_sum)))

@@ -1,0 +1,221 @@
+"""How far off an answer is likely to be, from public facts, and the cheapest spend for a wished error."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.answers.answer import NoisyAnswer, noise_laws
+from sfumato.curator.answers.intervals import find_ranked
+from sfumato.curator.answers.post_processing import compute_interval, is_linear
+from sfumato.curator.answers.rank_error import rank_error
+from sfumato.curator.plan.plan import price_question
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.curator.plan.steps import Choices, DiscoveredKeys
+from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileOf, VarianceOf
+from sfumato.errors import PolicyError, UsageError
+from sfumato.noise import ExtremeMechanism, QuantilesMechanism, TruncatedGeometric
+from sfumato.noise.additive import LARGEST
+from sfumato.privacy.exact import positive, whole
+
+if TYPE_CHECKING:
+    from sfumato.curator.answers.noise_law import Floats
+    from sfumato.curator.plan.plan import QuestionPlan
+    from sfumato.curator.plan.resolved import ResolvedQuestion
+    from sfumato.curator.question.measurement import Figure
+
+_MILLION = 10**6
+_OF_ROWS = MeanOf | VarianceOf | CovarianceOf
+"""Aggregates whose error depends on how many rows there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceError:
+    """An expected error that is said in one sentence."""
+
+    sentence: str
+
+    def half_widths(self, confidence: float) -> dict[str, float | None]:
+        """Return nothing: the sentence says it all."""
+        return {}
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the lines of a quote, as names and texts."""
+        return [("expected error", self.sentence)]
+
+    def shared_by(self) -> str:
+        """Return nothing: the spend has one use."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionError:
+    """The expected error of each number of a question, as far as it is known before the answer."""
+
+    plan: QuestionPlan
+    given: dict[str, int]
+    """Public guesses: n, the rows of a group."""
+
+    def half_widths(self, confidence: float) -> dict[str, float | None]:
+        """Return half the width of each number's interval, None where that is known only with the answer."""
+        asked = self.plan.question.figures
+        return {name: self.half_width(figure, confidence) for name, figure in asked.items()}
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the lines of a quote, as names and texts."""
+        asked = self.plan.question.figures
+        return [
+            *((f"± {name} (95 %)", self._error_text(figure)) for name, figure in asked.items()),
+            *(("groups", text) for text in self._groups()),
+        ]
+
+    def shared_by(self) -> str:
+        """Return what the spend is split over, in words; nothing where it has one use."""
+        if self.plan.resolved.needs.items < 2:
+            return ""
+        sums = sum(1 for each in self.plan.measured if each.noise is not None)
+        choices = sum(1 for step in self.plan.steps if isinstance(step, Choices))
+        named = [
+            _counted(sums, "sum"),
+            _counted(choices, "choice"),
+            "the keys" if self.plan.resolved.discovers_keys else "",
+        ]
+        return " and ".join(each for each in named if each)
+
+    def _groups(self) -> list[str]:
+        """Say from how many units on a group is shown, where keys are discovered."""
+        return [_shown_from(step) for step in self.plan.steps if isinstance(step, DiscoveredKeys)]
+
+    def _error_text(self, figure: Figure) -> str:
+        half = self.half_width(figure, 0.95)
+        if isinstance(figure, QuantileOf):
+            return f"about {half:,.4g} rows in rank"
+        if half is not None:
+            return f"{half:,.4g}"
+        if isinstance(figure, MeanOf) or (isinstance(figure, VarianceOf) and not figure.root):
+            total = self.plan.measured[self.plan.sums(figure)[0]]
+            width = total.noise.half_width(0.95) if total.noise is not None else 0
+            return f"about {width * float(total.of.step):,.4g} / rows of the group"
+        if isinstance(figure, _OF_ROWS):
+            return 'depends on the rows of the group: given={"n": …}'
+        return "known only with the answer"
+
+    def half_width(self, figure: Figure, confidence: float) -> float | None:
+        """Return half the width of a number's interval; of a quantile, in rows off its rank."""
+        if isinstance(figure, QuantileOf):
+            return self._rank_error(figure, confidence)
+        if is_linear(figure):
+            return self._width(figure, np.zeros((len(self.plan.measured), 1)), confidence) / 2
+        if isinstance(figure, _OF_ROWS) and "n" in self.given:
+            return self._width(figure, self._typical(figure), confidence) / 2
+        return None
+
+    def _rank_error(self, quantile: QuantileOf, confidence: float) -> float:
+        choices = [step for step in self.plan.steps if isinstance(step, Choices)]
+        step = choices[find_ranked(self.plan.resolved, quantile)[0]]
+        return rank_error(step.mechanism, quantile, step.program.size, confidence)
+
+    def _width(self, figure: Figure, sums: Floats, confidence: float) -> float:
+        noisy = NoisyAnswer(sums, noise_laws(self.plan), (), None, 1)
+        low, high = compute_interval(self.plan, figure, noisy, confidence)
+        return float(high[0] - low[0])
+
+    def _typical(self, aggregate: MeanOf | VarianceOf | CovarianceOf) -> Floats:
+        """Return typical sums of a group of the given size.
+
+        The mean is halfway from the middle of the bounds to one of them, the variance half the largest around
+        the middle, and two numbers do not vary together.
+        """
+        at, rows = self.plan.sums(aggregate), self.given["n"]
+        typical = np.zeros((len(self.plan.measured), 1))
+        half = (3, 4) if isinstance(aggregate, CovarianceOf) and aggregate.scaled else (0,)
+        for place in () if isinstance(aggregate, CovarianceOf) and not aggregate.scaled else half:
+            typical[at[place]] = self.plan.measured[at[place]].of.bound * rows / 2
+        typical[at[-1]] = rows
+        return typical
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}{'' if count == 1 else 's'}" if count else ""
+
+
+def _shown_from(step: DiscoveredKeys) -> str:
+    if isinstance(step.keys, TruncatedGeometric):
+        always = step.keys.always
+        return f"shown from about {always // 2 + 1:,} units on, and always from {always:,}"
+    return f"shown from about {step.keys.threshold:,} units on"
+
+
+def find_cheapest_spend(resolved: ResolvedQuestion, error: Any, given: dict[str, int]) -> PureSpend:
+    """Return the smallest pure ε, in millionths, whose half-widths at 95 % are within the wished errors."""
+    figures = resolved.question.figures
+    halves = error if isinstance(error, dict) else {}
+    wanted = {name: float(positive(half, name)) for name, half in halves.items()}
+    if set(wanted) - set(figures) or not wanted:
+        raise UsageError(
+            "SF-N114", "error names numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
+        )
+    if resolved.discovers_keys:
+        raise PolicyError(
+            "SF-Q143",
+            "The groups of this question are not listed, and discovering which there are costs a delta.",
+            why="an error alone does not say how much delta to spend",
+            try_="release(epsilon=1, delta=1e-8)",
+        )
+
+    def meets(millionths: int) -> bool:
+        plan = price_question(resolved, PureSpend(Fraction(millionths, _MILLION)))
+        expected = QuestionError(plan, given)
+        return all(_known(name, figures[name], expected) <= half for name, half in wanted.items())
+
+    low, high = _millionths(resolved), 1000 * _MILLION
+    if not meets(high):
+        raise UsageError("SF-N115", "No ε up to 1000 gives an error as small as this.", try_="a larger error")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return PureSpend(Fraction(high, _MILLION))
+
+
+def _millionths(resolved: ResolvedQuestion) -> int:
+    """Return a number of millionths below the least ε whose noise can still be drawn.
+
+    Scales are in inverse proportion to ε, so one plan, at ε = 1000, tells all others.
+    """
+    plan = price_question(resolved, PureSpend(Fraction(1000)))
+    scales = [each.noise.spread for each in plan.measured if each.noise is not None]
+    for step in plan.steps:
+        if isinstance(step, Choices) and isinstance(step.mechanism, ExtremeMechanism):
+            scales.append(step.mechanism.scale)
+        elif isinstance(step, Choices) and isinstance(step.mechanism, QuantilesMechanism):
+            finest = math.lcm(*(share.denominator for share in step.mechanism.shares))
+            scales.append(2 * finest * step.mechanism.levels / step.mechanism.epsilon)
+    return math.ceil(max(scales, default=Fraction(0)) * 1000 * _MILLION / LARGEST)
+
+
+def _known(name: str, figure: Figure, expected: QuestionError) -> float:
+    half = expected.half_width(figure, 0.95)
+    if half is not None:
+        return half
+    if isinstance(figure, _OF_ROWS):
+        raise UsageError(
+            "SF-N116",
+            f"The error of '{name}' depends on how many rows it is of.",
+            try_='given={"n": 1000}, the rows of a group',
+        )
+    raise UsageError(
+        "SF-N116",
+        f"The error of '{name}' is known only with the answer.",
+        try_="an error for what it is made of",
+    )
+
+
+def check_given(given: Any) -> dict[str, int]:
+    """Return public guesses that only expected errors use, or refuse what is none."""
+    if given is not None and (not isinstance(given, dict) or set(given) - {"n"}):
+        raise UsageError("SF-N108", "given takes n, the rows of a group.", try_='given={"n": 1000}')
+    return {name: whole(value, name) for name, value in (given or {}).items()}

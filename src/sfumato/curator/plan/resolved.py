@@ -1,0 +1,213 @@
+"""A question whose names are looked up and whose contributions are bounded; its price is yet to be named.
+
+Only public facts come in: the catalog and the question. Nothing here can read a row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sfumato.curator.catalog.domains import MOST_CELLS, Domain, FreeTexts, Numbers, Periods, is_countable
+from sfumato.curator.lower.expressions import lower_expression
+from sfumato.curator.lower.lowered_value import (
+    MISSING,
+    LoweredValue,
+    add_integer,
+    coarsen_grid,
+    require_number,
+)
+from sfumato.curator.lower.relations import lower_relation
+from sfumato.curator.plan.sensitivity import ContributionBounds, SumSensitivity
+from sfumato.curator.plan.spend import Needs
+from sfumato.curator.plan.summands import Summand, list_summands, noise_weights
+from sfumato.curator.question.measurement import QuantileOf, Question, SummedAggregate
+from sfumato.engines import program as engine
+from sfumato.engines.rows import Bounded, Scan
+from sfumato.engines.values import Every
+from sfumato.errors import PolicyError
+from sfumato.privacy.canonical import canonical_json
+from sfumato.privacy.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.curator.catalog.catalog import Table
+    from sfumato.engines.rows import Rows
+    from sfumato.engines.values import Predicate
+
+    Tables = Callable[[str], Table]
+
+MOST_PLACES = 2**22
+"""Quantiles are chosen among at most so many places. It bounds memory; privacy does not depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A key of GROUP BY, and what its integers or texts stand for."""
+
+    part: LoweredValue
+
+    @property
+    def domain(self) -> Domain:
+        return self.part.domain
+
+    @property
+    def listed(self) -> bool:
+        """Whether every group is known beforehand."""
+        return is_countable(self.domain)
+
+    def engine_key(self) -> engine.CellKey:
+        """Return the key as engines group by it: places from 0 on."""
+        if isinstance(self.domain, FreeTexts):
+            raise AssertionError(self)
+        return engine.CellKey(add_integer(self.part.value, -self.domain.low), self.domain.size)
+
+
+class ResolvedQuestion:
+    """A question whose names are known and whose contributions are bounded."""
+
+    def __init__(self, tables: Tables, question: Question) -> None:
+        self.question = question
+        self.source = lower_relation(question.relation, tables)
+        if self.table.is_public:
+            raise PolicyError(
+                "SF-Q144",
+                f"'{self.table.name}' is public: there is no one to protect in it.",
+                try_="read it as it is, or join it with a table about people",
+            )
+        self.keys = tuple(Grouping(lower_expression(key, self.source.scope)) for key in question.keys)
+        self._check_keys()
+
+    @property
+    def table(self) -> Table:
+        return self.source.table
+
+    @property
+    def discovers_keys(self) -> bool:
+        """Whether some key is not listed, so that which groups exist is discovered, with a δ."""
+        return not all(key.listed for key in self.keys)
+
+    @property
+    def cells(self) -> int:
+        """The number of groups, where all keys are listed."""
+        return math.prod(key.domain.size for key in self.keys if not isinstance(key.domain, FreeTexts))
+
+    @cached_property
+    def rows(self) -> tuple[Rows, Predicate]:
+        """Where rows come from and which of them are used, with a unit's contribution bounded as asked."""
+        bounds = self.question.bounds
+        if bounds is None or self.source.max_rows == 1:
+            return self.source.rows, self.source.where
+        cell = tuple(key.part.value for key in self.keys)
+        return Bounded(self.source.rows, self.source.where, cell, bounds.groups, bounds.rows), Every()
+
+    @cached_property
+    def contribution(self) -> ContributionBounds:
+        """How many rows one unit can have, and in how many groups."""
+        rows, bounds = self.source.max_rows, self.question.bounds
+        constant = all(key.part.constant for key in self.keys)
+        cells = 1 if constant else rows if self.discovers_keys else min(rows, self.cells)
+        each = 1 if self._apart else rows
+        if bounds is not None:
+            cells, each = min(cells, bounds.groups), min(each, bounds.rows)
+        replaced = self.table.neighbours is Neighbours.REPLACE_ONE
+        return ContributionBounds(min(rows, cells * each), cells, each, replaced, not self.keys)
+
+    @property
+    def _apart(self) -> bool:
+        """Whether no two rows of a unit can be in one cell."""
+        apart = self.source.apart
+        return apart is not None and apart <= {key.part.value for key in self.keys}
+
+    @cached_property
+    def summands_of(self) -> dict[SummedAggregate, tuple[Summand, ...]]:
+        """The sums that each aggregate is computed from. Expressions are lowered here, once."""
+        asked = (each for each in self.question.aggregates if not isinstance(each, QuantileOf))
+        return {each: list_summands(each, self.source) for each in asked}
+
+    @cached_property
+    def summands(self) -> tuple[Summand, ...]:
+        """Every sum once, in the order of their canonical form, so that equal questions are equal.
+
+        The same integers may stand for different numbers, as those of x and x / 3 do: those are two sums.
+        """
+        wanted = {summand for parts in self.summands_of.values() for summand in parts}
+        return tuple(sorted(wanted, key=lambda each: (canonical_json(each.term), canonical_json(each))))
+
+    @cached_property
+    def quantiles(self) -> tuple[tuple[LoweredValue, tuple[QuantileOf, ...]], ...]:
+        """The quantiles that are chosen together, shares ascending, with their value; ends alone."""
+        found: dict[tuple[LoweredValue, Fraction | None], list[QuantileOf]] = {}
+        for aggregate in self.question.aggregates:
+            if isinstance(aggregate, QuantileOf):
+                part = _rankable(lower_expression(aggregate.of, self.source.scope))
+                alone = aggregate.share if aggregate.is_end else None
+                found.setdefault((part, alone), []).append(aggregate)
+        in_order = sorted(found, key=lambda each: canonical_json([each[0].value, each[1]]))
+        return tuple((key[0], tuple(sorted(found[key], key=lambda each: each.share))) for key in in_order)
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What the spend is split over: sums, choices and keys."""
+        sensitivities = tuple(map(self.sensitivity, self.summands))
+        return Needs(sensitivities, len(self.quantiles), self.discovers_keys, self._weights())
+
+    def require_answerable(self) -> None:
+        """Refuse what no spend could answer, before one is named."""
+        _ = self.needs
+
+    def _weights(self) -> tuple[Fraction, ...]:
+        """What each sum weighs in all numbers of the answer together."""
+        found = dict.fromkeys(self.summands, Fraction(0))
+        for aggregate, parts in self.summands_of.items():
+            for summand, weight in zip(parts, noise_weights(aggregate, len(parts)), strict=True):
+                found[summand] += weight
+        return tuple(found.values())
+
+    def sensitivity(self, summand: Summand) -> SumSensitivity:
+        """Return how far one unit can move a sum. Nothing moves the number of all rows where it is public."""
+        everyone = self.rows == (self.source.rows, Every()) and isinstance(self.source.rows, Scan)
+        whole = everyone and not self.keys and isinstance(summand.term, engine.Counted)
+        if whole and self.table.neighbours is Neighbours.REPLACE_ONE:
+            return SumSensitivity(0, 0)
+        return self.contribution.sensitivity(summand)
+
+    def _check_keys(self) -> None:
+        for key in self.keys:
+            if key.part is MISSING:
+                raise PolicyError("SF-Q134", "A group is NULL whatever happens.", try_="GROUP BY a column")
+            if isinstance(key.domain, Numbers) and not key.domain.known:
+                raise PolicyError(
+                    "SF-Q109",
+                    "A group cannot be named by a number whose values are not whole.",
+                    why="its values are not listed",
+                    try_="FLOOR(age / 10), or sf.between(…, step=1) when the table is registered",
+                )
+        if not self.discovers_keys and self.cells > MOST_CELLS:
+            raise PolicyError(
+                "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{self.cells:,}"
+            )
+        if self.discovers_keys and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
+            raise PolicyError(
+                "SF-Q145", "Quantiles are taken of listed groups.", try_="sf.one_of(…) for the key, or AVG"
+            )
+
+
+def _rankable(part: LoweredValue) -> LoweredValue:
+    """A value with an order and not too many places."""
+    domain = part.domain
+    if part is MISSING:
+        raise PolicyError("SF-Q134", "What a quantile takes is NULL whatever happens.", try_="a column")
+    if not isinstance(domain, Numbers | Periods):
+        part, domain = require_number(part, "What a quantile takes")
+    if domain.size > MOST_PLACES:
+        if isinstance(domain, Periods):
+            raise PolicyError(
+                "SF-Q146", "A quantile is chosen among at most 2^22 places.", try_="DATE_TRUNC('hour', …)"
+            )
+        part = coarsen_grid(part, domain, domain.size.bit_length() - 22)
+    return part

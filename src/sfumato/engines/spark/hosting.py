@@ -1,0 +1,53 @@
+"""Spark among the engines of a lab: which sources it prepares, and where their snapshots lie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.engines.spark import Folder, SparkEngine, Tables, find_session
+from sfumato.engines.spark.connection import read_setting
+from sfumato.engines.spark.sources import SCHEME, is_address, is_frame
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["LACKS", "NAME", "is_address", "is_source", "locate_snapshots", "name_home", "open_engine"]
+
+NAME = "Spark"
+LACKS = {"graphs": "SF-C213"}
+SETTING = "spark.sfumato.snapshots"
+"""The catalog and schema for snapshots, where workers cannot reach the lab's folder."""
+
+
+def is_source(source: object) -> bool:
+    """Return whether this is a frame of Spark's, or the address of a table in its catalogs."""
+    return is_frame(source) or is_address(source)
+
+
+def locate_snapshots(source: Any) -> str:
+    """Return the address of the schema that the source's session was set to, else of the lab's folder.
+
+    Only a Spark that runs on this machine reaches that folder.
+    """
+    session = find_session(source)
+    schema = read_setting(session, SETTING)
+    if schema is None and not str(read_setting(session, "spark.master")).startswith("local"):
+        raise UsageError(
+            "SF-C215",
+            "The workers of this cluster cannot reach the lab's folder.",
+            needed="a schema for the snapshots, in a catalog that the cluster knows",
+            try_=f'spark.conf.set("{SETTING}", "catalog.schema")',
+        )
+    return f"{SCHEME}{schema or ''}"
+
+
+def name_home(address: str) -> str:
+    """Return the address itself: it names a schema and holds no secret."""
+    return address
+
+
+def open_engine(address: str, folder: Path, schema: str) -> SparkEngine:
+    """Return the engine of a place for snapshots: a schema that the cluster knows, or the lab's folder."""
+    tables = address.removeprefix(SCHEME)
+    return SparkEngine(Tables(tables) if tables else Folder(folder))

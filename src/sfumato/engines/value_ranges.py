@@ -1,0 +1,141 @@
+"""Interval analysis: between which integers a value lies, whatever the row.
+
+Ranges follow from declared bounds and from public numbers, never from data. Two things rest on them: how far
+one row can move a sum, which privacy depends on (docs/proofs/statistics.md), and whether an engine may
+compute a value in 64 bits, which changes how long a question takes and not its answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from sfumato.engines.values import (
+    WIDEST,
+    Add,
+    Calendar,
+    Choose,
+    Column,
+    Constant,
+    Divide,
+    Either,
+    Folded,
+    Greatest,
+    Least,
+    Length,
+    Lookup,
+    Multiply,
+    UnitBlock,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Range = tuple[int, int]
+    """The least and the greatest integer; missing values lie in every range."""
+
+NARROW = 2**62
+"""Integers nearer to zero than this are computed in 64 bits, many times as fast as wider ones."""
+_SMALL = 2**32
+"""Years, months and lengths of texts are nearer to zero than this."""
+
+
+def value_range(value: Value, columns: Mapping[Column, Range]) -> Range:
+    """Return the range of one value over columns of these ranges."""
+    return ValueRanges(columns).find(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRanges:
+    """Finds the ranges of values over columns of known ranges, each shared part once."""
+
+    columns: Mapping[Column, Range]
+    unknown: Range | None = None
+    """The range of a column that is not among them; without one, such a column raises KeyError."""
+    _known: dict[int, tuple[Value, Range, int]] = field(default_factory=dict)
+    """By identity, because comparing large values is slow; each value is held, so no identity is reused."""
+
+    def find(self, value: Value) -> Range:
+        """Return the least and the greatest integer that the value can be."""
+        return (self._known.get(id(value)) or self._learn(value))[1]
+
+    def reach(self, value: Value) -> int:
+        """Return how far from zero the value can be."""
+        low, high = self.find(value)
+        return max(-low, high)
+
+    def is_narrow(self, value: Value) -> bool:
+        """Return whether 64 bits hold the value and every integer that it is computed from.
+
+        Where no column has a range nothing is narrow: engines that state none compute no faster in 64 bits.
+        """
+        return bool(self.columns) and (self._known.get(id(value)) or self._learn(value))[2] < NARROW
+
+    def _learn(self, value: Value) -> tuple[Value, Range, int]:
+        parts = [self._known.get(id(part)) or self._learn(part) for part in _parts(value)]
+        low, high = found = self._range(value, *(part[1] for part in parts))
+        known = self._known[id(value)] = (value, found, max(-low, high, *(part[2] for part in parts)))
+        return known
+
+    def _range(self, value: Value, *parts: Range) -> Range:
+        """Return the range of a value from those of its parts."""
+        match value:
+            case Column():
+                return self.columns[value] if self.unknown is None else self.columns.get(value, self.unknown)
+            case Constant(number):
+                return number or 0, number or 0
+            case Lookup(_, entries):
+                return _range_of_entries(entries)
+            case UnitBlock(_, count):
+                return 0, count
+            case Calendar() | Length():
+                return -_SMALL, _SMALL
+            case Folded():
+                return -WIDEST, WIDEST
+        return _range_of_two(value, *parts)
+
+
+def _parts(value: Value) -> tuple[Value, ...]:
+    """Return what is computed in the same type: not conditions, and not places in a lookup table."""
+    match value:
+        case (
+            Add(left, right)
+            | Multiply(left, right)
+            | Divide(left, right)
+            | Least(left, right)
+            | Greatest(left, right)
+            | Either(left, right)
+            | Choose(_, left, right)
+        ):
+            return left, right
+    return ()
+
+
+def _range_of_two(value: Value, left: Range, right: Range) -> Range:
+    (low, high), (least, most) = left, right
+    match value:
+        case Add():
+            return low + least, high + most
+        case Multiply(one, other):
+            corners = (low * least, low * most, high * least, high * most)
+            # A square is not negative, whatever the sign of its root.
+            return (max(0, min(corners)) if one is other else min(corners)), max(corners)
+        case Divide(_, Constant(int(number))) if number > 0:
+            return low // number, high // number
+        case Divide():
+            # The divisor is an integer and not 0, or the quotient is missing.
+            return -max(-low, high), max(-low, high)
+        case Least():
+            return min(low, least), min(high, most)
+        case Greatest():
+            return max(low, least), max(high, most)
+    return min(low, least), max(high, most)
+
+
+# The rounds of a fit ask about the same few tables, of thousands of entries each.
+@lru_cache(maxsize=32)
+def _range_of_entries(entries: tuple[int | None, ...]) -> Range:
+    listed = [entry for entry in entries if entry is not None]
+    return min(listed, default=0), max(listed, default=0)

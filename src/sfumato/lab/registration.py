@@ -1,0 +1,89 @@
+"""What must hold before a table is registered: one budget and one kind of neighbours for a population."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.curator.catalog.schema_file import Schema
+from sfumato.curator.payer import population_account
+from sfumato.errors import PolicyError, UsageError
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.neighbours import Neighbours
+from sfumato.privacy.units import Unit
+
+if TYPE_CHECKING:
+    from sfumato.curator.catalog.catalog import CatalogContents, Table
+    from sfumato.ledger import Ledger
+
+
+def require_nothing_else(said: Schema) -> None:
+    """Refuse anything said beside a schema file."""
+    if said != Schema(None, {}, None, Neighbours.ADD_REMOVE, None):
+        raise UsageError(
+            "SF-C129",
+            "A schema says everything about a table, so nothing is said beside it.",
+            try_='lab.register("visits", "visits.parquet", schema="visits.toml")',
+        )
+
+
+def require_one_relation(contents: CatalogContents, table: Table) -> None:
+    """Refuse other neighbours than the population's: a price for one relation is none for the other.
+
+    This holds for tables that were dropped too, because an account outlives its tables.
+    """
+    known = contents.relations.get(table.population, table.neighbours)
+    if known is not table.neighbours and not table.is_public:
+        raise PolicyError(
+            "SF-C128",
+            f"The tables of {table.population} do not have the same neighbours.",
+            known=known.value,
+            got=table.neighbours.value,
+            try_="the same neighbours, or another population",
+        )
+
+
+def agree_on_budget(ledger: Ledger, table: Table, budget: Budget | None) -> Budget | None:
+    """Return the budget of a table's population, or refuse another one than was agreed on; none if public."""
+    if table.is_public:
+        _require_no_budget(table, budget)
+        return None
+    account = population_account(table.population)
+    if account in ledger.list_accounts():
+        return _same_budget(ledger, account, budget)
+    if not isinstance(budget, Budget):
+        raise UsageError(
+            "SF-C103",
+            f"Say how much may ever be learnt about one {table.population}.",
+            try_="budget=sf.Budget(epsilon=4, delta=1e-7)",
+        )
+    return budget
+
+
+def _same_budget(ledger: Ledger, account: str, budget: Budget | None) -> Budget:
+    """A later table of a population shares its budget, whether or not it is named again."""
+    agreed = ledger.read_budget(account)
+    if budget not in (None, agreed):
+        raise PolicyError(
+            "SF-C120",
+            "These people have a budget already, and it is fixed.",
+            account=account,
+            budget=repr(agreed),
+            try_="leave budget out: the tables share it",
+        )
+    return agreed
+
+
+def _require_no_budget(table: Table, budget: Budget | None) -> None:
+    if budget is not None:
+        raise UsageError(
+            "SF-C130", f"'{table.name}' is public and has no budget.", try_="leave budget out, or name a unit"
+        )
+
+
+def with_max_rows(table: Table, max_rows: int) -> Unit:
+    """Return the table's unit with another bound on its rows."""
+    if table.unit.column is None:
+        raise UsageError(
+            "SF-C131", f"Each row of '{table.name}' stands for itself.", try_="leave max_rows out"
+        )
+    return Unit(table.unit.column, max_rows, table.unit.of)

@@ -1,0 +1,138 @@
+"""How estimators price and run output and objective perturbation, on own arrays and behind the curator."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.curator.plan.spend import GaussianSpend
+from sfumato.errors import PolicyError, UsageError
+from sfumato.learn.convex import perturbation
+from sfumato.learn.convex.convergence import ROW_NORM
+from sfumato.learn.convex.descent import CONSTANT, LearnedWeights
+from sfumato.learn.convex.objective_release import STEP, ObjectiveRelease, bound_count_error
+from sfumato.learn.convex.problems import ConvexProblem
+from sfumato.oracle.blocks import COUNT, SumBlock
+from sfumato.oracle.declared import require_labels
+from sfumato.oracle.fit_budget import FitBudget
+from sfumato.privacy.events import ApproxDP, Pure
+from sfumato.privacy.exact import exact, positive
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.learn.convex.problems import ScoreLoss
+    from sfumato.oracle.over_arrays import ArrayOracle
+    from sfumato.oracle.protocol import Oracle
+
+    Floats = NDArray[np.float64]
+
+# Privacy depends on neither; benchmarks/learners.py measures fits with both.
+_PENALTY = 1.0
+"""Penalty where none is given and the noise does not ask for more."""
+_COUNT_SHARE = Fraction(1, 50)
+"""Share of ε for the number of rows, behind the curator."""
+
+
+def price_method(budget: FitBudget, method: str) -> FitBudget:
+    """Return the budget with the price that the perturbation method is proven for."""
+    if method == "gaussian":
+        if budget.epsilon is None or not budget.delta:
+            raise UsageError(
+                "SF-E134", "This form has a delta.", try_='epsilon=1.0, delta=1e-6, or method="objective"'
+            )
+        counting = FitBudget.of({"epsilon": budget.epsilon, "delta": budget.delta}, _COUNT_SHARE)
+        return replace(counting, whole=ApproxDP(budget.epsilon, budget.delta), words=budget.words)
+    if method == "objective" and budget.delta:
+        raise UsageError(
+            "SF-E134", "Objective perturbation is of pure ε.", try_='no delta, or method="gaussian" with one'
+        )
+    if isinstance(budget.main, GaussianSpend) and method == "output":
+        return budget
+    return replace(budget, whole=Pure(budget.alone.epsilon))
+
+
+# ---- own arrays --------------------------------------------------------------------------------------------
+
+
+def fit_own_rows(oracle: ArrayOracle, loss: ScoreLoss, method: str, penalty: float | None) -> LearnedWeights:
+    """Learn weights by perturbation, from rows whose norm is clipped already and a constant beside them."""
+    norm = oracle.declared.norm
+    if norm is None:
+        raise AssertionError("rows are clipped before")
+    (event,) = oracle.budget.events
+    features, codes = oracle.read_rows(event)
+    rows = np.hstack([features / norm, np.full((len(features), 1), CONSTANT)])
+    strength = penalty or _choose_penalty(oracle.budget, loss, method, rows.shape[1])
+    problem = ConvexProblem(loss, rows, loss.encode_labels(codes), strength, ROW_NORM)
+    return LearnedWeights(_perturb(problem, oracle.budget, method), CONSTANT, norm, math.nan, 1)
+
+
+def _perturb(problem: ConvexProblem, budget: FitBudget, method: str) -> Floats:
+    if method == "gaussian" and budget.epsilon is not None:
+        epsilon, delta = float(budget.epsilon), float(budget.delta)
+        return perturbation.perturb_objective_gaussian(problem, epsilon, delta)
+    epsilon = float(budget.alone.epsilon)
+    if method == "objective":
+        return perturbation.perturb_objective(problem, epsilon)
+    if isinstance(budget.main, GaussianSpend):
+        return perturbation.perturb_output_gaussian(problem, float(budget.main.multiplier))
+    return perturbation.perturb_output(problem, epsilon)
+
+
+def _choose_penalty(budget: FitBudget, loss: ScoreLoss, method: str, size: int) -> float:
+    """Return a penalty at which noise on the minimiser is about 1 long; noise on the objective needs less."""
+    if method != "output":
+        return _PENALTY
+    numbers = loss.outputs * size
+    if isinstance(budget.main, GaussianSpend):
+        return max(_PENALTY, math.sqrt(numbers) * float(budget.main.multiplier))
+    return max(_PENALTY, numbers / float(budget.alone.epsilon))
+
+
+# ---- behind the curator ------------------------------------------------------------------------------------
+
+
+def plan_release(oracle: Oracle, loss: str, width: Any, penalty: float | None) -> ObjectiveRelease:
+    """Return what is to be released of rows whose norm is clipped already, for one row so far."""
+    declared, budget = oracle.declared, oracle.budget
+    if oracle.rows_per_unit > 1 or oracle.replaced:
+        raise PolicyError(
+            "SF-E142",
+            "This form is proven for units of one row that are added or removed.",
+            try_='rows_per_unit=1, or method="gradient"',
+        )
+    if declared.norm is None or budget.epsilon is None:
+        raise AssertionError("rows are clipped before, and there is an ε")
+    return ObjectiveRelease(
+        loss,
+        positive(width, "width"),
+        len(require_labels(declared).classes),
+        len(declared.features) + 1,
+        declared.norm,
+        exact(penalty or _PENALTY, "penalty"),
+        1,
+        budget.epsilon * (1 - _COUNT_SHARE),
+        budget.delta,
+    )
+
+
+def count_rows(oracle: Oracle, asked: ObjectiveRelease) -> tuple[ObjectiveRelease, float]:
+    """Return the release for as many rows as there almost surely are, and their noisy number."""
+    budget, block = oracle.budget, SumBlock((COUNT,), 1, 1)
+    if budget.aside is None:
+        raise AssertionError("rows are counted by a part of ε")
+    (answer,) = oracle.sums([block], out_of=budget.aside)
+    rows = float(answer.values[0, 0])
+    # Once for the noise of this count, once for that of the test, and once for the test's own margin.
+    most = math.ceil(rows) + 3 * bound_count_error(asked.epsilon, asked.delta)
+    return replace(asked, rows=max(1, most)), max(1.0, rows)
+
+
+def fit_release(oracle: Oracle, asked: ObjectiveRelease) -> LearnedWeights:
+    """Release the weights and return them."""
+    return LearnedWeights(oracle.release_objective(asked) * STEP, CONSTANT, asked.norm, math.nan, 1)

@@ -1,0 +1,12 @@
+"""Failpoints: named moments on the way of a question, where tests stop the clock, the process or the disk."""
+
+from __future__ import annotations
+
+
+def reach(name: str) -> None:
+    """Do nothing. Callers write `failpoints.reach(...)`, so that a test can put its own function here.
+
+    In the order of a question the names are charge:begun, charge:written, charge:durable, data:read,
+    noise:drawn, release:begun, release:written and release:durable. "Written" is before the commit, "durable"
+    after it.
+    """

@@ -1,0 +1,54 @@
+"""What people read when the ledger itself fails, whichever database keeps it."""
+
+from __future__ import annotations
+
+from sfumato.errors import LedgerError
+
+FATAL_CODES = ("SF-L101", "SF-L102", "SF-L103", "SF-L108", "SF-L112")
+"""After one of these errors the ledger refuses every call: it is damaged, exchanged or in doubt."""
+
+
+def busy_error() -> LedgerError:
+    return LedgerError(
+        "SF-L104", "The ledger is busy, so nothing was done.", try_="the same call again in a moment"
+    )
+
+
+def full_error() -> LedgerError:
+    return LedgerError("SF-L105", "The disk is too full to write to the ledger.", try_="free some disk space")
+
+
+def unreadable_error() -> LedgerError:
+    return LedgerError("SF-L106", "The ledger cannot be read or written.", try_="sfumato ledger verify")
+
+
+def unconfirmed_error() -> LedgerError:
+    """Return the error for a commit that may have happened. No answer may rest on it."""
+    return LedgerError(
+        "SF-L108",
+        "The disk did not confirm what was written to the ledger, so nothing is answered.",
+        spent="this question may have been charged",
+        try_="check the disk, then open the ledger again",
+    )
+
+
+def require_same_ledger(same: bool, why: str) -> None:
+    """Refuse to go on with files, or with a chain, other than the ones this process has used so far."""
+    if not same:
+        raise LedgerError(
+            "SF-L112",
+            "The ledger was replaced or removed while it was in use, so nothing is answered.",
+            why=why,
+            try_="end every process that uses it, open it again, and check it against a receipt",
+        )
+
+
+def require_agreement(agrees: bool, what: str) -> None:
+    """Refuse tables that say something else than the chain."""
+    if not agrees:
+        raise LedgerError(
+            "SF-L102",
+            "The ledger's tables do not agree with its chain, so nothing is answered.",
+            what=what,
+            try_="restore an untouched copy of the ledger, and check it against a receipt",
+        )

@@ -1,0 +1,109 @@
+"""Where a lab's ledger lies: in a file of its folder, or in a PostgreSQL database that the folder names.
+
+A database's address may hold a password, so it is in a file that its owner alone can read. The ledger's
+identity is noted with it. Another ledger at the same address is refused, since it would be a new budget.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import LedgerError, UsageError
+from sfumato.files.durable import replace_file
+from sfumato.ledger.postgres.address import PostgresAddress
+from sfumato.ledger.postgres.ledger import PostgresLedger
+from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.sqlite.ledger import SqliteLedger
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sfumato.ledger.api import Ledger
+
+_SQLITE_FILE = "ledger.sqlite"
+_NOTE_FILE = "ledger.json"
+_KEY_FILE = "ledger.key"
+
+
+def create_ledger(folder: Path, address: str | None) -> None:
+    """Create the ledger of a new lab, in its folder or, if an address is given, in a database.
+
+    In the database a schema is created. A schema whose ledger has no entries is accepted too: its owner has
+    created it for a lab whose role has few rights.
+    """
+    if address is None:
+        SqliteLedger.create(folder / _SQLITE_FILE).close()
+        return
+    location, key = PostgresAddress.parse(address), folder / _KEY_FILE
+    try:
+        ledger = PostgresLedger.create(location.address, schema=location.schema, key=key)
+    except UsageError as refusal:
+        if refusal.code != "SF-L304":
+            raise
+        ledger = _take_over(location, key)
+    write_note(folder, location, ledger.read_identity())
+    ledger.close()
+
+
+def open_ledger(folder: Path, address: str | None = None) -> Ledger:
+    """Open the ledger of a lab. A new address, or a new password in it, is noted for the next time."""
+    note = _read_note(folder)
+    if note is None:
+        if address is not None:
+            raise UsageError(
+                "SF-L313", "This lab keeps its ledger in its folder.", try_="open it without an address"
+            )
+        return SqliteLedger.open(folder / _SQLITE_FILE)
+    noted = PostgresAddress(note["address"], note["schema"])
+    location = noted if address is None else PostgresAddress.parse(address)
+    ledger = PostgresLedger.open(location.address, schema=location.schema, key=folder / _KEY_FILE)
+    if ledger.read_identity() != note["identity"]:
+        ledger.close()
+        raise LedgerError(
+            "SF-L121",
+            "The ledger at this address is not the one this lab was created with.",
+            try_="the address of the lab's own ledger; a new ledger would be a new budget",
+        )
+    if address is not None:
+        write_note(folder, location, note["identity"])
+    return ledger
+
+
+def find_sqlite_file(folder: Path) -> Path:
+    """Return the path of a lab's ledger, for copies of it. Refuses a ledger that is not a file."""
+    if _read_note(folder) is not None:
+        raise UsageError(
+            "SF-L314",
+            "A ledger in PostgreSQL is copied with the server's own tools.",
+            try_="pg_dump -n, and check-receipt after a restore",
+        )
+    return folder / _SQLITE_FILE
+
+
+def write_note(folder: Path, location: PostgresAddress, identity: str) -> None:
+    """Note where the ledger lies and which one it is."""
+    note = {"address": location.address, "schema": location.schema, "identity": identity}
+    replace_file(folder / _NOTE_FILE, json.dumps(note).encode(), private=True)
+
+
+def _read_note(folder: Path) -> dict[str, Any] | None:
+    with suppress(FileNotFoundError):
+        found: dict[str, Any] = json.loads((folder / _NOTE_FILE).read_text(encoding="utf-8"))
+        return found
+    return None
+
+
+def _take_over(location: PostgresAddress, key: Path) -> PostgresLedger:
+    """Open a ledger that someone else has created for this lab, which has no entries yet."""
+    ledger = PostgresLedger.open(location.address, schema=location.schema, key=key)
+    if ledger.verify().entries:
+        ledger.close()
+        raise UsageError(
+            "SF-L304",
+            "This schema holds the ledger of another lab.",
+            try_="another #schema; or a copy of that lab's folder, which shares its ledger",
+        )
+    SigningKey(key).create()
+    return ledger

@@ -1,0 +1,57 @@
+"""Turns every error of PostgreSQL into one of ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import LedgerError
+from sfumato.ledger.chain import invalid_unicode_error
+from sfumato.ledger.failures import busy_error, full_error, unreadable_error
+from sfumato.ledger.postgres.connection import import_psycopg
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_BUSY = ("55P03", "40P01", "57014")  # lock not available, deadlock, statement cancelled
+_FULL = ("53100",)
+_DAMAGED = ("XX001", "XX002")
+
+
+class ErrorTranslator:
+    """Raises our error in place of the driver's at the end of its `with` block."""
+
+    def __enter__(self) -> None:
+        import_psycopg()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            return
+        psycopg = import_psycopg()
+        if isinstance(error, psycopg.Error):
+            raise _translate(psycopg, error) from error
+        if isinstance(error, UnicodeEncodeError):
+            raise invalid_unicode_error() from None
+
+
+def is_busy(error: Any) -> bool:
+    """Return whether another session holds a lock that this one needs."""
+    return error.sqlstate in _BUSY
+
+
+def _translate(psycopg: ModuleType, error: Any) -> LedgerError:
+    if is_busy(error):
+        return busy_error()
+    if error.sqlstate in _FULL:
+        return full_error()
+    if error.sqlstate in _DAMAGED or isinstance(error, psycopg.IntegrityError):
+        return LedgerError("SF-L102", "The ledger's tables are damaged, so nothing is answered.")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return LedgerError(
+            "SF-L120",
+            "The server does not let this role do that to the ledger.",
+            why="the role lacks a right, or the server's disk is read-only",
+            try_="open an older ledger once as the owner of its schema",
+        )
+    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
+        return LedgerError("SF-L103", "This schema is not a ledger of this version.")
+    return unreadable_error()

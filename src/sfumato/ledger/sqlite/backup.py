@@ -1,0 +1,134 @@
+"""Copies of a SQLite ledger, and restores that never forget what was spent.
+
+A copy can be made while others write. It is restored only if something shows that no charge is lost by that:
+the present ledger, if it is sound and the copy holds its newest entry, or a receipt whose entry the copy
+holds.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sqlite3
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from sfumato.errors import LedgerError
+from sfumato.files.durable import rename_path, sync_path
+from sfumato.ledger.chain import GENESIS
+from sfumato.ledger.receipts import check_receipt
+from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.sqlite.errors import ErrorTranslator, is_busy
+from sfumato.ledger.sqlite.ledger import SqliteLedger, create_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sfumato.ledger.api import Verified
+
+
+def back_up_ledger(ledger: SqliteLedger, to: str | Path) -> Verified:
+    """Copy everything that is committed now to a new file, and verify the copy from its first entry."""
+    path = str(Path(to).absolute())
+    create_file(path)
+    with ledger.open_copy_source() as db, ErrorTranslator(), closing(sqlite3.connect(path)) as copy:
+        db.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")  # no log beside it: one file that can be carried away
+    with closing(SqliteLedger.open(path)) as copied:
+        return copied.verify()
+
+
+def restore_ledger(path: str | Path, copy: str | Path, receipts: Sequence[str] = ()) -> Verified:
+    """Put a copy in the ledger's place. The old files stay beside it, renamed.
+
+    `receipts` are texts of receipts that the copy has to hold. Nobody may have the ledger open: they would go
+    on with the old file and, when they end, delete the log of the new one by its name.
+    """
+    place = Path(path).absolute()
+    draft = place.with_name(f"{place.name}.{secrets.token_hex(4)}.new")
+    try:
+        _copy_file(Path(copy), draft)
+        with closing(SqliteLedger.open(draft)) as fresh:
+            verified, sound = fresh.verify(), _is_sound(place)
+            with _locking_out_others(place) as newest:
+                _require_newest(fresh, place, newest if sound else None, receipts)
+                fresh.close()
+                _put_in_place(draft, place)
+    finally:
+        for leftover in place.parent.glob(f"{draft.name}*"):
+            leftover.unlink()
+    return verified
+
+
+def _require_newest(fresh: SqliteLedger, place: Path, newest: str | None, receipts: Sequence[str]) -> None:
+    """Refuse a copy that may lack a charge. `newest` is the head of the present ledger, if it is sound."""
+    for text in receipts:
+        check_receipt(fresh, text, SigningKey.beside_ledger(str(place)))
+    if newest not in (None, GENESIS) and fresh.find_entry(str(newest)) is None:
+        raise LedgerError(
+            "SF-L116", "The present ledger holds entries that this copy lacks.", try_="a newer copy"
+        )
+    if newest is None and not receipts:
+        raise LedgerError(
+            "SF-L117",
+            "Nothing shows that this copy holds everything that was spent.",
+            try_="sfumato ledger restore COPY --receipt FILE, with the newest receipt that anyone has",
+        )
+
+
+def _is_sound(place: Path) -> bool:
+    with suppress(LedgerError), closing(SqliteLedger.open(place)) as ledger:
+        ledger.verify()
+        return True
+    return False
+
+
+@contextmanager
+def _locking_out_others(place: Path) -> Iterator[str | None]:
+    """Yield the head of the present ledger, or None if it is missing or damaged, while nobody can open it."""
+    try:
+        db = sqlite3.connect(f"file:{quote(str(place))}?mode=rw", 0, isolation_level=None, uri=True)
+    except sqlite3.Error:
+        yield None
+        return
+    with closing(db):
+        yield _lock_and_read_head(db)
+
+
+def _lock_and_read_head(db: sqlite3.Connection) -> str | None:
+    try:
+        # To leave the write-ahead log, SQLite needs the file to itself. In this locking mode it keeps it so.
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("PRAGMA journal_mode = DELETE").fetchone()
+        db.execute("BEGIN EXCLUSIVE")
+        row = db.execute("SELECT hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    except sqlite3.Error as error:
+        if is_busy(error):
+            raise LedgerError(
+                "SF-L122",
+                "The ledger is in use, so nothing was restored.",
+                try_="end every process of the lab",
+            ) from error
+        return None
+    return GENESIS if row is None else str(row[0])
+
+
+def _copy_file(copy: Path, draft: Path) -> None:
+    create_file(str(draft))
+    shutil.copyfile(copy, draft)
+    sync_path(draft)
+
+
+def _put_in_place(draft: Path, place: Path) -> None:
+    aside = f"{place}.{secrets.token_hex(4)}.old"
+    # A log that is still there belongs to a damaged ledger. It goes first, or SQLite would apply it to the
+    # copy.
+    for ending in ("-shm", "-wal"):
+        with suppress(FileNotFoundError):
+            os.rename(f"{place}{ending}", f"{aside}{ending}")
+    with suppress(FileNotFoundError):
+        os.link(place, aside)
+    rename_path(draft, place)

@@ -1,0 +1,57 @@
+"""The number of rows, and the mean and deviation of each feature: what several learners ask first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.oracle.blocks import COUNT, Add, Constant, Multiply, SumBlock
+from sfumato.oracle.moments import build_sum_block
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.oracle.protocol import Oracle
+
+    Floats = NDArray[np.float64]
+
+_USUAL = 0.35
+"""The deviation that is assumed where noise drowns what was measured. Learners that use it are compared in
+benchmarks/learners.py; privacy does not depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSpread:
+    """Moments of features from −1 to 1. Where noise drowns one, it is shrunk to what is usual."""
+
+    rows: float
+    mean: Floats
+    deviation: Floats
+
+
+def measure_spread(oracle: Oracle, share: Fraction) -> FeatureSpread:
+    """Ask for the number of rows, sums and squares of all features, for this share of the budget."""
+    declared = oracle.declared
+    squares = [
+        Add(Multiply(each.value, each.value), Constant(-(each.bound**2 // 2))) for each in declared.features
+    ]
+    blocks = [
+        SumBlock((COUNT,), 1, 1, Fraction(1, 10)),
+        build_sum_block(declared.features, declared.norm, Fraction(5, 10)),
+        SumBlock.within(squares, declared.spans, Fraction(4, 10)),
+    ]
+    counts, sums, second = oracle.sums(blocks, share=share)
+    rows = max(1.0, float(counts.values[0, 0]))
+    smallest = float(declared.bounds.min())
+    mean = sums.values[:, 0] / declared.bounds / rows
+    noise = sums.deviation / smallest / rows
+    # As James and Stein do: means that noise alone could have made are shrunk to the middle of the bounds.
+    mean = np.clip(mean * max(0.0, 1 - len(mean) * noise**2 / float(mean @ mean + 1e-300)), -0.9, 0.9)
+    square = second.values[:, 0] / declared.bounds**2 / rows + 0.5 - mean**2
+    # A weighted mean of what was measured and what is usual, by how sure either is.
+    unsure = (second.deviation / smallest**2 / rows) ** 2
+    square = (square * _USUAL**4 + _USUAL**2 * unsure) / (_USUAL**4 + unsure)
+    return FeatureSpread(rows, mean, np.sqrt(np.clip(square, 1e-4, 1.0)))

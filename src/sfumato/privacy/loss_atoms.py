@@ -1,0 +1,64 @@
+"""Privacy loss distributions with finitely many values: each loss and its probability under the first law.
+
+Each of these is the same in both directions of its pair of neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class LossAtoms:
+    """Losses in ascending order, their probabilities, and the probability of an infinite loss."""
+
+    losses: NDArray[np.floating[Any]]
+    masses: NDArray[np.floating[Any]]
+    infinite: float
+
+    def profile(self, at: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Return the hockey-stick divergence δ(ε), the sum of mass·(1 − e^(ε − loss)) over losses above ε."""
+        first = np.searchsorted(self.losses, at, side="right")
+        above = _sums_from(self.masses)[first]
+        scaled = _sums_from(self.masses * np.exp(-self.losses))[first]
+        return np.asarray(self.infinite + above - np.exp(at) * scaled)
+
+    def dots(self, step: float) -> NDArray[np.int64]:
+        """Return the grid points on either side of each loss."""
+        scaled = self.losses / step
+        return np.unique(np.concatenate([np.floor(scaled), np.ceil(scaled)]).astype(np.int64))
+
+
+def approximate_dp(epsilon: float, delta: float) -> LossAtoms:
+    """Return the pair that dominates all (ε, δ)-DP pairs: losses ±ε, and an infinite one with mass δ."""
+    share = (1 - delta) / (1 + math.exp(-epsilon))
+    return LossAtoms(np.array([-epsilon, epsilon]), np.array([1 - delta - share, share]), delta)
+
+
+def kary_randomized_response(epsilon: float, values: int) -> LossAtoms:
+    """Return the losses of randomized response among several values."""
+    # An answer is the truth of one table, the truth of the other, or any other value.
+    other = math.exp(-epsilon) / (1 + (values - 1) * math.exp(-epsilon))
+    masses = np.array([other, (values - 2) * other, 1 - (values - 1) * other])
+    return LossAtoms(np.array([-epsilon, 0.0, epsilon]), masses, 0.0)
+
+
+def discrete_laplace(rate: float, steps: int) -> LossAtoms:
+    """Return the losses (steps − 2x)·rate of integer Laplace noise for a sensitivity of `steps`."""
+    x = np.arange(steps, -1, -1)
+    r = math.exp(-rate)
+    masses = np.exp(-rate * x) * (-math.expm1(-rate) / (1 + r))
+    masses[0], masses[-1] = math.exp(-rate * steps) / (1 + r), 1 / (1 + r)
+    return LossAtoms((steps - 2 * x) * rate, masses, 0.0)
+
+
+def _sums_from(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return the sums of all values from each index on, and 0 after the last."""
+    return np.append(np.cumsum(values[::-1])[::-1], 0.0)
