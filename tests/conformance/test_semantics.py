@@ -24,7 +24,8 @@ import pytest
 from conformance.generate import Asked, ask, ask_sizes
 from conformance.reference import Reference
 from conformance.worlds import World, make, sizes, stored
-from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods, start_of_period
+from sfumato.curator.catalog.calendar import start_of_period
+from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.plan.plan import QuestionPlan
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 from sfumato.curator.question.measurement import (

@@ -99,8 +99,8 @@ budget = sfumato.oracle.fit_budget.FitBudget.of({{"epsilon": 1}}, Fraction(0))
 prices = []
 oracle = sfumato.oracle.over_arrays.ArrayOracle(given.declared, budget, given.arrays, prices.append)
 blocks = [
-    sfumato.oracle.moments.gram(given.declared.features, None, Fraction(1, 2)),
-    sfumato.oracle.blocks.Block((sfumato.oracle.blocks.COUNT,), 1, 1, Fraction(1, 2)),
+    sfumato.oracle.moments.build_gram_block(given.declared.features, None, Fraction(1, 2)),
+    sfumato.oracle.blocks.SumBlock((sfumato.oracle.blocks.COUNT,), 1, 1, Fraction(1, 2)),
 ]
 products, count = oracle.sums(blocks)
 assert abs(count.values[0, 0] - 1000) < 50 * count.deviation and len(prices) == 1

@@ -155,7 +155,7 @@ def test_secrets_and_uncoded_errors_are_seen(watch: Any, monkeypatch: pytest.Mon
     def shown(self: Listed) -> list[str]:
         return ["SESAME", "B", "C"]
 
-    monkeypatch.setattr(Listed, "shown", shown)
+    monkeypatch.setattr(Listed, "show_values", shown)
     assert _reason(watch, 40) == "the answer shows a secret"
     monkeypatch.undo()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from sfumato.curator.gate import answer_plan
 from sfumato.curator.plan.spend import Needs, Spend, parse_spend
-from sfumato.engines.rows import scans
+from sfumato.engines.rows import list_scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
@@ -118,7 +118,7 @@ class Payer:
 
     def _require_current(self, plan: Plan[Any, Any]) -> None:
         """A price is for one snapshot; if that is gone, the charge would buy nothing."""
-        asked = {scan.snapshot for step in plan.steps for scan in scans(step.program.rows)}
+        asked = {scan.snapshot for step in plan.steps for scan in list_scans(step.program.rows)}
         if not asked <= {table.snapshot_name for table in self.lab.tables()}:
             raise PolicyError(
                 "SF-C135",

@@ -17,7 +17,7 @@ _NAMES = {"date32[day]": "M8[D]", "timestamp[s]": "M8[s]", "double": "f8"}
 """What NumPy calls a type where Arrow calls it otherwise."""
 
 
-def array(cells: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Array[Any]:
+def build_array(cells: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Array[Any]:
     """Texts, numbers, booleans, dates or moments of this type; null where missing or not a number."""
     import pyarrow as pa
 

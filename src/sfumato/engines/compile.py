@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.expressions import BLOCK, joined
+from sfumato.engines.expressions import BLOCK, join_conditions
 from sfumato.engines.program import (
     CellHistogram,
     CellHistograms,
@@ -20,7 +20,7 @@ from sfumato.engines.program import (
     UnitFigures,
 )
 from sfumato.engines.relations import Layout, RelationWriter
-from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, scans
+from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, list_scans
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.engines.values import WIDEST, Add, Column, Constant, Lookup, UnitBlock
 
@@ -38,7 +38,7 @@ __all__ = ["Layout", "compile_program"]
 def compile_program(program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """Return one SELECT. `layouts` knows every snapshot that is read."""
     _require_distinct(program.rows)
-    stored = frozenset(scan.at for scan in scans(program.rows) if isinstance(scan, Scan))
+    stored = frozenset(scan.at for scan in list_scans(program.rows) if isinstance(scan, Scan))
     relations = RelationWriter(
         dialect, layouts, _used_columns(program), stored, _value_ranges(program.rows, layouts)
     )
@@ -74,7 +74,7 @@ def _value_ranges(rows: Rows, layouts: Mapping[str, Layout]) -> ValueRanges:
     """
     columns = {
         Column(scan.at, name): (-reach, reach)
-        for scan in scans(rows)
+        for scan in list_scans(rows)
         if isinstance(scan, Scan)
         for name, reach in layouts[scan.snapshot].reaches.items()
     }
@@ -144,7 +144,7 @@ class _ProgramWriter:
                     self._wide(self.relations.write_aggregate(each)) for each in program.figures
                 )
                 source = self.relations.write_source(program.rows)
-                where = self.relations.expressions.condition(program.where)
+                where = self.relations.expressions.write_condition(program.where)
                 return f"SELECT {figures} FROM {source} WHERE {where} GROUP BY unit"  # noqa: S608
         raise TypeError(type(program).__name__)
 
@@ -159,7 +159,7 @@ class _ProgramWriter:
         source, value = self.relations.write_source(program.rows), self._value(program.value)
         inside = self._inside(program, self._below(program.value, program.size))
         place = f"{self._cell(program.keys)} * {program.size} + {value}"
-        chosen, grouped = self.relations.dialect.tally(place, program.span)
+        chosen, grouped = self.relations.dialect.write_histogram(place, program.span)
         return f"SELECT {chosen} FROM {source} {inside} {grouped}".rstrip()  # noqa: S608
 
     def _write_tallies(self, program: CellHistograms) -> str:
@@ -171,15 +171,16 @@ class _ProgramWriter:
             f"CAST(({cell} * {many} + {at}) * {program.size} + {self._value(value)} AS BIGINT) END"
             for at, value in enumerate(program.values)
         ]
-        each = f"SELECT {self.relations.dialect.each(places)} AS place FROM {source} {self._inside(program)}"  # noqa: S608
+        place = self.relations.dialect.write_each(places)
+        each = f"SELECT {place} AS place FROM {source} {self._inside(program)}"  # noqa: S608
         return f"SELECT place, count(*) FROM ({each}) AS places WHERE place IS NOT NULL GROUP BY place"  # noqa: S608
 
     def _write_keyed(self, program: KeyedSums) -> str:
         """Select each combination of keys, its units, and the sum of each term as a wide integer."""
         source, keys = self.relations.write_source(program.rows), [self._value(key) for key in program.keys]
         sums = [self._wide(self._write_term(term)) for term in (CountedUnits(), *program.terms)]
-        where = self.relations.expressions.condition(program.where)
-        known = joined("AND", [where, *(f"{key} IS NOT NULL" for key in keys)])
+        where = self.relations.expressions.write_condition(program.where)
+        known = join_conditions("AND", [where, *(f"{key} IS NOT NULL" for key in keys)])
         group = ", ".join(str(i + 1) for i in range(len(keys)))
         return f"SELECT {', '.join([*keys, *sums])} FROM {source} WHERE {known} GROUP BY {group}"  # noqa: S608
 
@@ -192,9 +193,9 @@ class _ProgramWriter:
 
     def _inside(self, program: CellSums | CellHistogram | CellHistograms, *more: str) -> str:
         """Keep rows whose keys are neither missing nor outside: no stored code makes a cell of its own."""
-        where = self.relations.expressions.condition(program.where)
+        where = self.relations.expressions.write_condition(program.where)
         keys = [self._below(key.value, key.size) for key in program.keys]
-        return f"WHERE {joined('AND', [where, *keys, *more])}"
+        return f"WHERE {join_conditions('AND', [where, *keys, *more])}"
 
     def _below(self, value: Value, size: int) -> str:
         """From 0 to size − 1; engines know the ends of a column, and not those of a sum."""
@@ -222,7 +223,7 @@ class _ProgramWriter:
         return isinstance(key.value, Column) and key.value.at in self.relations.stored
 
     def _value(self, value: Value) -> str:
-        return self.relations.expressions.value(value)
+        return self.relations.expressions.write_value(value)
 
     def _wide(self, number: str) -> str:
         return f"CAST({number} AS {self.relations.dialect.wide})"

@@ -21,33 +21,33 @@ class Dialect(Protocol):
     fence: str
     """What keeps a subquery's values from being written out again wherever they are used."""
 
-    def tally(self, place: str, span: int) -> tuple[str, str]:
+    def write_histogram(self, place: str, span: int) -> tuple[str, str]:
         """What is selected of rows at a place below `span`, and how they are grouped: the place of every row,
         or each place that occurs and how often."""
 
-    def each(self, parts: Sequence[str]) -> str:
+    def write_each(self, parts: Sequence[str]) -> str:
         """So many rows for one, each with one of the parts."""
 
     escape: str
     """What stands behind a pattern in which a backslash makes the next character itself."""
 
-    def total(self, value: str, reach: int | None) -> str:
+    def write_total(self, value: str, reach: int | None) -> str:
         """A sum; missing where all are. `reach` is how far from zero a value of 64 bits can be; wider values
         have none."""
 
-    def divided(self, left: str, right: str, kind: str) -> str:
+    def write_quotient(self, left: str, right: str, kind: str) -> str:
         """A quotient without its fraction, of integers of this type; missing parts give a missing one."""
 
-    def entry(self, entries: tuple[int | None, ...], place: str) -> str:
+    def write_entry(self, entries: tuple[int | None, ...], place: str) -> str:
         """The entry of a list at a place from 0; missing outside."""
 
-    def one_of_many(self, part: str, values: tuple[int, ...]) -> str:
+    def write_membership(self, part: str, values: tuple[int, ...]) -> str:
         """Whether an integer is among many."""
 
-    def spelled(self, word: str) -> str | None:
+    def write_text(self, word: str) -> str | None:
         """A text as hexadecimal digits; nothing for one that no column of this engine can hold."""
 
-    def calendar(self, days: str, field: str) -> str:
+    def write_calendar(self, days: str, field: str) -> str:
         """The year, month, day or weekday of a number of days since 1970."""
 
 

@@ -75,7 +75,7 @@ class ReadingLayers(Generic[K]):
     kept: Callable[[str], str]
     """A text as it is stored."""
 
-    def parsed(self, column: StoredColumn, value: str, kind: K) -> str:
+    def parse_column(self, column: StoredColumn, value: str, kind: K) -> str:
         """First layer: a text, a number, whole seconds, or the parts of a text that is a moment."""
         match column:
             case StoredGrid():
@@ -88,7 +88,7 @@ class ReadingLayers(Generic[K]):
             case StoredText():
                 return f"left({self.as_text(value, kind)}, {LONGEST_TEXT})"
 
-    def understood(self, column: StoredColumn, value: str, kind: K) -> str:
+    def interpret_column(self, column: StoredColumn, value: str, kind: K) -> str:
         """Second layer: numbers become doubles, and parts of a text seconds."""
         if isinstance(column, StoredTime):
             return self.seconds_of_parts(value) if kind is self.text else value
@@ -96,7 +96,7 @@ class ReadingLayers(Generic[K]):
             return value
         return self.double(value, kind)
 
-    def stored(self, column: StoredColumn, value: str) -> str:
+    def store_column(self, column: StoredColumn, value: str) -> str:
         """Third layer: the integer or the text itself; of a listed value `value` is its place in the list."""
         match column:
             case StoredGrid():
@@ -109,7 +109,7 @@ class ReadingLayers(Generic[K]):
                 return self.kept(value)
 
 
-def time_on_grid(moments: StoredTime, seconds: str, div: str) -> str:
+def write_time_on_grid(moments: StoredTime, seconds: str, div: str) -> str:
     """Whole days or seconds since 1970, clipped. Counted from the year 1, so that division rounds down."""
     unit = 1 if moments.seconds else 86_400
     known = f"CASE WHEN {seconds} >= {YEAR_1} AND {seconds} < {YEAR_10000} THEN {seconds} END"
@@ -122,7 +122,7 @@ def are_texts(codes: StoredCodes) -> bool:
     return all(isinstance(value, str) for value in codes.values)
 
 
-def listed(codes: StoredCodes) -> dict[Any, int]:
+def list_codes(codes: StoredCodes) -> dict[Any, int]:
     """From value to code. A value listed twice has its first code: a join must not double a row."""
     texts, values = are_texts(codes), cast("tuple[Any, ...]", codes.values)
     first: dict[Any, int] = {}
@@ -131,7 +131,7 @@ def listed(codes: StoredCodes) -> dict[Any, int]:
     return first
 
 
-def key_for(preparation: Preparation, purpose: str) -> str:
+def derive_key(preparation: Preparation, purpose: str) -> str:
     """A key of its own for each purpose, so that no digest is used twice; short, as it is hashed often."""
     return hmac.new(preparation.key, purpose.encode(), "sha256").hexdigest()[:32]
 

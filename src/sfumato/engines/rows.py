@@ -135,12 +135,12 @@ ALL = Every()
 """The condition that every row satisfies."""
 
 
-def scans(rows: Rows) -> tuple[Scan | UnitSizes, ...]:
+def list_scans(rows: Rows) -> tuple[Scan | UnitSizes, ...]:
     """The snapshots that are read, from left to right."""
     match rows:
         case Scan() | UnitSizes():
             return (rows,)
         case Joined(left, right):
-            return (*scans(left), *scans(right))
+            return (*list_scans(left), *list_scans(right))
         case PerUnit(inner) | Bounded(inner) | Computed(inner):
-            return scans(inner)
+            return list_scans(inner)

@@ -49,7 +49,7 @@ class StoredText:
 StoredColumn = StoredGrid | StoredTime | StoredCodes | StoredText
 
 
-def reach(column: StoredColumn) -> int | None:
+def find_reach(column: StoredColumn) -> int | None:
     """How far from zero its integers can be, by the declaration alone; none for texts."""
     match column:
         case StoredGrid(low=low, high=high) | StoredTime(low=low, high=high):

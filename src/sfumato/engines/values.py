@@ -77,10 +77,12 @@ class Greatest:
     right: Value
 
 
-def compared(part: Least | Greatest) -> list[Value]:
+def flatten_extremes(part: Least | Greatest) -> list[Value]:
     """All that the smallest or the largest is taken of, where one is taken of another."""
     sides = (part.left, part.right)
-    return [each for side in sides for each in (compared(side) if type(side) is type(part) else [side])]
+    return [
+        each for side in sides for each in (flatten_extremes(side) if type(side) is type(part) else [side])
+    ]
 
 
 @tagged("Either", "first", "second")

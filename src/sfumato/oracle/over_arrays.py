@@ -94,7 +94,7 @@ class ArrayOracle(Oracle):
         self, values: tuple[Value, ...], keys: tuple[CellKey, ...], ranked: Ranked, spend: Spend
     ) -> list[list[list[int]]]:
         self._pay(ranked.event())
-        return ranked.release(self._arrays.tallied(keys, values, ranked.size))
+        return ranked.release(self._arrays.tally(keys, values, ranked.size))
 
     def _select(self, terms: tuple[Value, ...], mechanism: TopK, spend: Spend) -> list[int]:
         self._pay(mechanism.event())

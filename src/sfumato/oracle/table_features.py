@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, countable
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, is_countable
 from sfumato.curator.lower.computed import ComputedColumns, clip_to_norm, grid_factor
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import coarsen_grid, require_number
@@ -71,7 +71,7 @@ class CatalogFeatures:
         """Return a value by its place in the list; rows where it is missing count nowhere for it."""
         part = self._column(name)
         domain = part.domain
-        if isinstance(domain, FreeTexts) or not countable(domain) or domain.size > _MOST_LISTED:
+        if isinstance(domain, FreeTexts) or not is_countable(domain) or domain.size > _MOST_LISTED:
             raise PolicyError(
                 "SF-E112",
                 f"The values of '{name}' are not listed.",

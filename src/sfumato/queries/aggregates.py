@@ -1,7 +1,8 @@
-"""Functions of SQL into aggregates: a closed list."""
+"""Parsing of SQL's aggregate functions: a closed list."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -28,33 +29,34 @@ if TYPE_CHECKING:
 
 
 def parse_aggregate(item: exp.Expression) -> Aggregate:
-    """The aggregate that a function asks for, or a coded refusal."""
-    for kind, read in _AGGREGATES.items():
-        if type(item) is kind:
-            return read(item)
+    """Return the aggregate that a node asks for, or raise a coded refusal."""
+    read = _AGGREGATES.get(type(item))
+    if read is not None:
+        return read(item)
     raise PolicyError(
         "SF-Q104",
-        "An answer is made of COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV, COVAR, CORR, "
-        "arithmetic on them, and what is grouped by.",
-        got=describe_node(item),
+        f"{describe_node(item)} is not supported in an answer.",
+        known="COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV, COVAR, CORR, + - * / on them, "
+        "and the columns of GROUP BY",
         try_="SELECT ward, COUNT(*) AS n … GROUP BY ward",
     )
 
 
 def is_aggregate(item: exp.Expression) -> bool:
+    """Return whether a node is an aggregate of the list."""
     return type(item) in _AGGREGATES
 
 
 def default_name(shown: Aggregate) -> str:
-    """The name of a column of the answer that was given none."""
+    """Return the name of a column of the answer that was given none."""
     if shown == CountOf():
         return "count"
     if not isinstance(shown.of, Name):
         raise PolicyError("SF-Q118", "A computed number needs a name.", try_="SUM(cost * 2) AS double")
-    return f"{_kind(shown)}_{shown.of.column}"
+    return f"{_sql_name(shown)}_{shown.of.column}"
 
 
-def _kind(shown: Aggregate) -> str:
+def _sql_name(shown: Aggregate) -> str:
     match shown:
         case VarianceOf(root=root):
             return "stddev" if root else "variance"
@@ -70,41 +72,43 @@ _KINDS: dict[type[Any], str] = {CountOf: "count", DistinctUnits: "count", SumOf:
 _QUANTILES = {MINIMUM_SHARE: "min", Fraction(1, 2): "median", 1 - MINIMUM_SHARE: "max"}
 
 
-def _of_one(make: Callable[[Expression], Aggregate]) -> Callable[[exp.Expression], Aggregate]:
+def _unary_aggregate(make: Callable[[Expression], Aggregate]) -> Callable[[exp.Expression], Aggregate]:
     def read(item: exp.Expression) -> Aggregate:
         refuse_other_parts(item, "this")
-        return make(_argument(item.this))
+        return make(_parse_argument(item.this))
 
     return read
 
 
-def _of_two(make: Callable[[Expression, Expression], Aggregate]) -> Callable[[exp.Expression], Aggregate]:
+def _binary_aggregate(
+    make: Callable[[Expression, Expression], Aggregate],
+) -> Callable[[exp.Expression], Aggregate]:
     def read(item: exp.Expression) -> Aggregate:
         refuse_other_parts(item, "this", "expression")
-        return make(_argument(item.this), _argument(item.expression))
+        return make(_parse_argument(item.this), _parse_argument(item.expression))
 
     return read
 
 
-def _argument(node: Any) -> Expression:
+def _parse_argument(node: Any) -> Expression:
     if isinstance(node, exp.Distinct):
         raise PolicyError(
             "SF-Q149",
-            "Only units are taken once each.",
-            try_="COUNT(DISTINCT patient_id), or a subquery by unit",
+            "DISTINCT is only supported in COUNT, to count units.",
+            try_="COUNT(DISTINCT patient_id), or a subquery grouped by the unit",
         )
     return parse_expression(node)
 
 
-def _count(item: exp.Expression) -> CountOf | DistinctUnits:
+def _parse_count(item: exp.Expression) -> CountOf | DistinctUnits:
     refuse_other_parts(item, "this", "big_int")
     if isinstance(item.this, exp.Distinct):
-        return DistinctUnits(_unit(item.this))
+        return DistinctUnits(_parse_unit(item.this))
     return CountOf() if counts_rows(item.this) else CountOf(parse_expression(item.this))
 
 
-def _unit(distinct: exp.Distinct) -> Name:
-    """The one name after DISTINCT; whether it names the unit is for the catalog to say."""
+def _parse_unit(distinct: exp.Distinct) -> Name:
+    """Return the one name after DISTINCT; whether it names the unit is checked when it is lowered."""
     refuse_other_parts(distinct, "expressions")
     if len(distinct.expressions) == 1 and isinstance(distinct.expressions[0], exp.Column):
         name = parse_expression(distinct.expressions[0])
@@ -112,29 +116,31 @@ def _unit(distinct: exp.Distinct) -> Name:
             return name
     raise PolicyError(
         "SF-Q105",
-        "COUNT(DISTINCT …) takes the column that says whose row it is.",
+        "COUNT(DISTINCT …) counts units, so it takes the unit's column alone.",
         try_="COUNT(DISTINCT patient_id)",
     )
 
 
-def _count_if(item: exp.Expression) -> CountOf:
+def _parse_count_if(item: exp.Expression) -> CountOf:
     refuse_other_parts(item, "this")
     return CountOf(Case(((parse_condition(item.this), Literal(Fraction(1))),)))
 
 
-def _quantile(item: exp.Expression) -> QuantileOf:
+def _parse_quantile(item: exp.Expression) -> QuantileOf:
     refuse_other_parts(item, "this", "quantile", "expression")
     typed = item.args.get("quantile") or item.args.get("expression")
     return QuantileOf(parse_expression(item.this), parse_share(typed))
 
 
-def _within_group(item: exp.Expression) -> QuantileOf:
-    """PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost)"""
+def _parse_within_group(item: exp.Expression) -> QuantileOf:
+    """Return the quantile of PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY cost)."""
     refuse_other_parts(item, "this", "expression")
     order = item.expression
     ordered = order.expressions[0] if isinstance(order, exp.Order) and len(order.expressions) == 1 else None
     if ordered is None or not isinstance(item.this, exp.PercentileCont | exp.PercentileDisc):
-        raise PolicyError("SF-Q104", "WITHIN GROUP follows PERCENTILE_CONT.", try_="MEDIAN(cost)")
+        raise PolicyError(
+            "SF-Q104", "WITHIN GROUP is only supported after PERCENTILE_CONT.", try_="MEDIAN(cost)"
+        )
     refuse_other_parts(item.this, "this")
     refuse_other_parts(ordered, "this", "desc")
     wanted = parse_share(item.this.this)
@@ -142,56 +148,52 @@ def _within_group(item: exp.Expression) -> QuantileOf:
 
 
 def parse_share(node: Any) -> Fraction:
+    """Return the share of a quantile that was typed."""
     typed = parse_number(node) if isinstance(node, exp.Literal) and not node.is_string else Fraction(-1)
     return check_share(typed)
 
 
 def check_share(share: Fraction) -> Fraction:
-    """The ends mean the least and the largest value."""
+    """Return a share from 0 to 1, where the ends stand for the minimum and the maximum."""
     if not 0 <= share <= 1 or share.denominator > 2**20:
-        raise PolicyError("SF-Q150", "A quantile is of a share from 0 to 1.", try_="QUANTILE(cost, 0.9)")
+        raise PolicyError(
+            "SF-Q150", "The share of a quantile must be a constant from 0 to 1.", try_="QUANTILE(cost, 0.9)"
+        )
     return min(max(share, MINIMUM_SHARE), 1 - MINIMUM_SHARE)
 
 
-def _filtered(item: exp.Expression) -> Aggregate:
-    """FILTER (WHERE …): only rows for which the condition holds."""
+def _parse_filter(item: exp.Expression) -> Aggregate:
+    """Return an aggregate with FILTER (WHERE …), written as an aggregate of a CASE."""
     refuse_other_parts(item, "this", "expression")
     refuse_other_parts(item.expression, "this")
     holds = parse_condition(item.expression.this)
     inner = parse_aggregate(item.this)
     if isinstance(inner, DistinctUnits | CovarianceOf):
-        raise PolicyError("SF-Q103", "FILTER cannot be asked here.", try_="WHERE")
+        raise PolicyError("SF-Q103", "FILTER is not supported for this aggregate.", try_="WHERE")
     of = Literal(Fraction(1)) if inner.of is None else inner.of
-    return _with(inner, Case(((holds, of),)))
-
-
-def _with(inner: Any, of: Expression) -> Aggregate:
-    from dataclasses import replace
-
-    changed: Aggregate = replace(inner, of=of)
-    return changed
+    return replace(inner, of=Case(((holds, of),)))
 
 
 _AGGREGATES: dict[type[exp.Expression], Callable[[exp.Expression], Aggregate]] = {
-    exp.Count: _count,
-    exp.CountIf: _count_if,
-    exp.Sum: _of_one(SumOf),
-    exp.Avg: _of_one(MeanOf),
-    exp.Variance: _of_one(VarianceOf),
-    exp.VariancePop: _of_one(lambda of: VarianceOf(of, sample=False)),
-    exp.Stddev: _of_one(lambda of: VarianceOf(of, root=True)),
-    exp.StddevSamp: _of_one(lambda of: VarianceOf(of, root=True)),
-    exp.StddevPop: _of_one(lambda of: VarianceOf(of, sample=False, root=True)),
-    exp.CovarSamp: _of_two(CovarianceOf),
-    exp.CovarPop: _of_two(lambda of, other: CovarianceOf(of, other, sample=False)),
-    exp.Corr: _of_two(lambda of, other: CovarianceOf(of, other, scaled=True)),
-    exp.Median: _of_one(lambda of: QuantileOf(of, Fraction(1, 2))),
-    exp.Min: _of_one(lambda of: QuantileOf(of, MINIMUM_SHARE)),
-    exp.Max: _of_one(lambda of: QuantileOf(of, 1 - MINIMUM_SHARE)),
-    exp.Quantile: _quantile,
-    exp.ApproxQuantile: _quantile,
-    exp.PercentileCont: _quantile,
-    exp.PercentileDisc: _quantile,
-    exp.WithinGroup: _within_group,
-    exp.Filter: _filtered,
+    exp.Count: _parse_count,
+    exp.CountIf: _parse_count_if,
+    exp.Sum: _unary_aggregate(SumOf),
+    exp.Avg: _unary_aggregate(MeanOf),
+    exp.Variance: _unary_aggregate(VarianceOf),
+    exp.VariancePop: _unary_aggregate(lambda of: VarianceOf(of, sample=False)),
+    exp.Stddev: _unary_aggregate(lambda of: VarianceOf(of, root=True)),
+    exp.StddevSamp: _unary_aggregate(lambda of: VarianceOf(of, root=True)),
+    exp.StddevPop: _unary_aggregate(lambda of: VarianceOf(of, sample=False, root=True)),
+    exp.CovarSamp: _binary_aggregate(CovarianceOf),
+    exp.CovarPop: _binary_aggregate(lambda of, other: CovarianceOf(of, other, sample=False)),
+    exp.Corr: _binary_aggregate(lambda of, other: CovarianceOf(of, other, scaled=True)),
+    exp.Median: _unary_aggregate(lambda of: QuantileOf(of, Fraction(1, 2))),
+    exp.Min: _unary_aggregate(lambda of: QuantileOf(of, MINIMUM_SHARE)),
+    exp.Max: _unary_aggregate(lambda of: QuantileOf(of, 1 - MINIMUM_SHARE)),
+    exp.Quantile: _parse_quantile,
+    exp.ApproxQuantile: _parse_quantile,
+    exp.PercentileCont: _parse_quantile,
+    exp.PercentileDisc: _parse_quantile,
+    exp.WithinGroup: _parse_within_group,
+    exp.Filter: _parse_filter,
 }

@@ -1,4 +1,4 @@
-"""What people write instead of COUNT, SUM and AVG: sf.count(), sf.sum("cost"), sf.mean("cost * 2")."""
+"""The aggregates that people type without SQL: sf.count(), sf.sum("cost"), sf.mean("cost * 2")."""
 
 from __future__ import annotations
 
@@ -31,75 +31,80 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 
 def count(column: str | None = None) -> CountOf:
-    """How many rows; with a column or an expression, how many where it is not missing."""
+    """Count rows; with a column or an expression, only those where it is not missing."""
     return CountOf(None if column is None else parse_column(column))
 
 
 def units(column: str) -> DistinctUnits:
-    """How many different units of protection have a row; `column` says whose row it is."""
+    """Count the different units of protection that have a row; `column` is the unit's column."""
     return DistinctUnits(Name(require_name(column)))
 
 
 def sum(column: str) -> SumOf:
-    """The sum of a declared column or an expression of them."""
+    """Sum a declared column or an expression."""
     return SumOf(parse_column(column))
 
 
 def mean(column: str) -> MeanOf:
-    """The average over the rows where it is not missing."""
+    """Average a column or an expression over the rows where it is not missing."""
     return MeanOf(parse_column(column))
 
 
 def variance(column: str) -> VarianceOf:
-    """The sample variance."""
+    """Compute the sample variance of a column or an expression."""
     return VarianceOf(parse_column(column))
 
 
 def stddev(column: str) -> VarianceOf:
-    """The sample standard deviation."""
+    """Compute the sample standard deviation of a column or an expression."""
     return VarianceOf(parse_column(column), root=True)
 
 
 def covariance(column: str, other: str) -> CovarianceOf:
-    """The sample covariance of two columns."""
+    """Compute the sample covariance of two columns."""
     return CovarianceOf(parse_column(column), parse_column(other))
 
 
 def correlation(column: str, other: str) -> CovarianceOf:
-    """The correlation of two columns, between −1 and 1."""
+    """Compute the correlation of two columns, between −1 and 1."""
     return CovarianceOf(parse_column(column), parse_column(other), scaled=True)
 
 
 def quantile(column: str, share: Number) -> QuantileOf:
-    """A value that about this share of the rows lies below."""
+    """Find a value that about this share of the rows lies below."""
     wanted = exact(share, "share")
     if not 0 <= wanted <= 1 or wanted.denominator > 2**20:
-        raise UsageError("SF-Q150", "A quantile is of a share from 0 to 1.", try_='sf.quantile("cost", 0.9)')
+        raise UsageError(
+            "SF-Q150", "The share of a quantile must lie between 0 and 1.", try_='sf.quantile("cost", 0.9)'
+        )
     return QuantileOf(
         parse_column(column), builtins.min(builtins.max(wanted, MINIMUM_SHARE), 1 - MINIMUM_SHARE)
     )
 
 
 def median(column: str) -> QuantileOf:
-    """A value that about half of the rows lie below."""
+    """Find a value that about half of the rows lie below."""
     return quantile(column, Fraction(1, 2))
 
 
 def min(column: str) -> QuantileOf:
-    """About the least value: the lowest quantile."""
+    """Find about the smallest value: the lowest quantile."""
     return quantile(column, 0)
 
 
 def max(column: str) -> QuantileOf:
-    """About the largest value: the highest quantile."""
+    """Find about the largest value: the highest quantile."""
     return quantile(column, 1)
 
 
 def bins(column: str, edges: Sequence[Number]) -> Case:
-    """For group_by: the stretch between two edges that a number lies in. The last holds its upper edge."""
+    """Return a key for group_by: the bin between two edges that a number lies in.
+
+    A bin holds its lower edge; the last one holds its upper edge too.
+    """
     cuts = [exact(edge, "edge") for edge in edges]
     if len(cuts) < 2 or any(one >= other for one, other in itertools.pairwise(cuts)):
-        raise UsageError("SF-Q125", "Edges ascend, and there are at least two.", try_="[0, 18, 65, 110]")
+        raise UsageError("SF-Q125", "edges must be at least two ascending numbers.", try_="[0, 18, 65, 110]")
     part, last = parse_column(column), len(cuts) - 2
     return Case(
         tuple(
@@ -110,26 +115,26 @@ def bins(column: str, edges: Sequence[Number]) -> Case:
                         Comparison(part, "<=" if place == last else "<", Literal(high)),
                     )
                 ),
-                Literal(f"[{_shown(low)}, {_shown(high)}{']' if place == last else ')'}"),
+                Literal(f"[{_show_edge(low)}, {_show_edge(high)}{']' if place == last else ')'}"),
             )
             for place, (low, high) in enumerate(itertools.pairwise(cuts))
         )
     )
 
 
-def _shown(number: Fraction) -> str:
+def _show_edge(number: Fraction) -> str:
     return str(number.numerator) if number.denominator == 1 else f"{float(number):g}"
 
 
 def require_name(name: Any) -> str:
-    """The name of a table or column, if it is a text."""
+    """Return the name of a table or column; anything but a string is refused."""
     if isinstance(name, str):
         return name
-    raise UsageError("SF-Q124", "Tables and columns are named by texts.", try_='sf.mean("cost")')
+    raise UsageError("SF-Q124", "Names of tables and columns must be strings.", try_='sf.mean("cost")')
 
 
 def parse_column(text: str) -> Expression:
-    """A column's name, or an expression as SQL writes it."""
+    """Return a column by its name, or an expression that SQL writes."""
     if _PLAIN.match(require_name(text)):
         return Name(text)
     from sfumato.queries.sql import parse_expression_text  # sqlglot comes with the first expression

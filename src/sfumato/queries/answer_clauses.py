@@ -1,4 +1,4 @@
-"""What becomes of the answer: HAVING, ORDER BY, LIMIT and OFFSET. All of it is done after the noise."""
+"""Parsing of HAVING, ORDER BY, LIMIT and OFFSET: post-processing of the noisy answer, which costs nothing."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _SIGNS: dict[type[exp.Expression], str] = {
 
 @dataclass(frozen=True, slots=True)
 class GroupByKeys:
-    """What GROUP BY says."""
+    """The expressions after GROUP BY."""
 
     expressions: tuple[Expression, ...]
     merged: frozenset[str]
-    """Names that stand for two columns of a LEFT JOIN, of which one may be missing."""
+    """Names of USING in a LEFT JOIN: they stand for two columns, of which the right one may be missing."""
 
     def find_place(self, node: exp.Expression) -> int | None:
-        """Which key an expression says again, if one."""
+        """Return the index of the key that an expression repeats, or None."""
         if not self.expressions or is_aggregate(node):
             return None
         try:
@@ -66,29 +66,29 @@ class GroupByKeys:
         return next(alike, None)
 
     def _same(self, key: Expression, again: Expression) -> bool:
-        """Names are the same whatever their case, and with the table's name before them or without."""
+        """Return whether two names mean one key, in any case and with or without the table's name."""
         if not isinstance(key, Name) or not isinstance(again, Name):
             return False
-        name, tables = key.column.casefold(), {_folded(each.table) for each in (key, again)}
+        name, tables = key.column.casefold(), {_fold_name(each.table) for each in (key, again)}
         if name not in self.merged:
             tables.discard(None)
         return name == again.column.casefold() and len(tables) < 2
 
 
-def _folded(table: str | None) -> str | None:
+def _fold_name(table: str | None) -> str | None:
     return None if table is None else table.casefold()
 
 
 def name_numbers(outputs: Sequence[Output]) -> dict[str, Figure]:
-    """The numbers of the answer, by the names that HAVING and ORDER BY may use."""
+    """Return the numbers of the answer by the names that HAVING and ORDER BY may use."""
     return {each.name.casefold(): each.shows for each in outputs if not isinstance(each.shows, GroupKey)}
 
 
-# ---- which groups ------------------------------------------------------------------------------------------
+# ---- HAVING ------------------------------------------------------------------------------------------------
 
 
 def parse_having(node: exp.Expression, known: Mapping[str, Figure]) -> Having:
-    """A condition on the noisy numbers of a group."""
+    """Return the condition on the noisy numbers of a group that a node states."""
     if isinstance(node, exp.Paren):
         refuse_other_parts(node, "this")
         return parse_having(node.this, known)
@@ -99,50 +99,50 @@ def parse_having(node: exp.Expression, known: Mapping[str, Figure]) -> Having:
         left, right = (parse_having(part, known) for part in parse_sides(node))
         return HavingAnd(left, right) if isinstance(node, exp.And) else HavingOr(left, right)
     if type(node) in _SIGNS:
-        return _compares(node, known)
+        return _parse_comparison(node, known)
     raise PolicyError(
         "SF-Q120",
-        "HAVING takes comparisons of aggregates with numbers, AND, OR and NOT.",
+        "HAVING consists of comparisons of aggregates with numbers, AND, OR and NOT.",
         got=describe_node(node),
         try_="HAVING COUNT(*) >= 100",
     )
 
 
-def _compares(node: exp.Expression, known: Mapping[str, Figure]) -> HavingComparison:
-    left, right = (_side(part, known) for part in parse_sides(node))
+def _parse_comparison(node: exp.Expression, known: Mapping[str, Figure]) -> HavingComparison:
+    left, right = (_parse_side(part, known) for part in parse_sides(node))
     if isinstance(left, Fraction) and isinstance(right, Fraction):
-        raise PolicyError("SF-Q120", "HAVING compares two numbers typed in.", try_="HAVING COUNT(*) >= 100")
+        raise PolicyError("SF-Q120", "HAVING compares two constants.", try_="HAVING COUNT(*) >= 100")
     return HavingComparison(left, _SIGNS[type(node)], right)
 
 
-def _side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
+def _parse_side(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
     name = parse_column_name(node).column if isinstance(node, exp.Column) else None
     if name is not None and name.casefold() not in known:
         raise PolicyError(
             "SF-Q120",
-            f"HAVING is about the numbers of a group, and '{name[:80]}' is none of them.",
-            numbers=", ".join(known),
-            try_="WHERE, for a condition on a column",
+            f"HAVING compares aggregates, and '{name[:80]}' is not one.",
+            aggregates=", ".join(known),
+            try_="WHERE for a condition on a column",
         )
     return parse_figure(node, known)
 
 
-# ---- in which order, and how many --------------------------------------------------------------------------
+# ---- ORDER BY, LIMIT, OFFSET -------------------------------------------------------------------------------
 
 
 def parse_order_by(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> tuple[SortKey, ...]:
-    """What the groups are sorted by, the first before the next."""
+    """Return what the groups are sorted by, the most important first."""
     refuse_other_parts(node, "expressions")
-    return tuple(_order(item, keys, outputs) for item in node.expressions)
+    return tuple(_parse_sort_key(item, keys, outputs) for item in node.expressions)
 
 
-def _order(item: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> SortKey:
+def _parse_sort_key(item: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> SortKey:
     refuse_other_parts(item, "this", "desc")  # NULLS FIRST is one part more, and refused
-    return SortKey(_sorter(item.this, keys, outputs), bool(item.args.get("desc")))
+    return SortKey(_parse_sorter(item.this, keys, outputs), bool(item.args.get("desc")))
 
 
-def _sorter(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> GroupKey | Figure:
-    """A column of the answer by position or name, a key, or a number computed from aggregates."""
+def _parse_sorter(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) -> GroupKey | Figure:
+    """Return a column of the answer by position or name, a key, or a number computed from aggregates."""
     if isinstance(node, exp.Literal):
         return outputs[parse_position(node, len(outputs))].shows
     shown = {each.name.casefold(): each.shows for each in outputs}
@@ -159,16 +159,14 @@ def _sorter(node: exp.Expression, keys: GroupByKeys, outputs: Sequence[Output]) 
         )
     by = parse_figure(node, name_numbers(outputs))
     if isinstance(by, Fraction):
-        raise PolicyError(
-            "SF-Q121", "ORDER BY a number computed from numbers sorts nothing.", try_="ORDER BY n"
-        )
+        raise PolicyError("SF-Q121", "ORDER BY a constant sorts nothing.", try_="ORDER BY n")
     return by
 
 
 def parse_limit(node: exp.Expression) -> int:
-    """The number after LIMIT or OFFSET."""
+    """Return the number after LIMIT or OFFSET."""
     if not isinstance(node, exp.Limit | exp.Offset):
-        raise PolicyError("SF-Q103", f"{describe_node(node)} cannot be asked here.", try_="LIMIT 10")
+        raise PolicyError("SF-Q103", f"{describe_node(node)} is not supported.", try_="LIMIT 10")
     refuse_other_parts(node, "expression")
     text = str(node.expression.this) if isinstance(node.expression, exp.Literal) else ""
     if node.expression.is_string or not text.isdecimal() or len(text) > 15:
@@ -176,5 +174,5 @@ def parse_limit(node: exp.Expression) -> int:
             "SF-Q122", f"{describe_node(node)} takes a whole number.", try_="LIMIT 10 OFFSET 20"
         )
     if isinstance(node, exp.Limit) and int(text) == 0:
-        raise PolicyError("SF-Q122", "LIMIT 0 would pay for an empty answer.", try_="LIMIT 10")
+        raise PolicyError("SF-Q122", "LIMIT 0 would be charged for an empty answer.", try_="LIMIT 10")
     return int(text)

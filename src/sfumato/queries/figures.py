@@ -1,4 +1,4 @@
-"""The numbers of an answer: aggregates, and arithmetic on them that is done after the noise."""
+"""Parsing of the numbers of an answer: aggregates, and arithmetic that is done on them after the noise."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 LARGEST = Fraction(10) ** 40
+"""The largest computed constant, far beyond any answer; nested powers would otherwise grow without end."""
 
 _ARITHMETIC: dict[type[exp.Expression], tuple[str, Callable[[Fraction, Fraction], Fraction]]] = {
     exp.Add: ("+", operator.add),
@@ -27,48 +28,52 @@ _ARITHMETIC: dict[type[exp.Expression], tuple[str, Callable[[Fraction, Fraction]
 
 
 def parse_figure(node: exp.Expression, known: Mapping[str, Figure]) -> Figure:
-    """A number made of aggregates, literals and the numbers known by name."""
+    """Return a number computed from aggregates, constants and the numbers known by name."""
     if isinstance(node, exp.Paren):
         refuse_other_parts(node, "this")
         return parse_figure(node.this, known)
     if isinstance(node, exp.Column):
-        return _known(parse_column_name(node).column, known)
+        return _find_number(parse_column_name(node).column, known)
     if isinstance(node, exp.Literal) and not node.is_string:
         return parse_number(node)
     if isinstance(node, exp.Neg):
         refuse_other_parts(node, "this")
-        return _reckoned(exp.Sub, Fraction(0), parse_figure(node.this, known))
+        return _combine_figures(exp.Sub, Fraction(0), parse_figure(node.this, known))
     if type(node) in _ARITHMETIC:
         refuse_other_parts(node, "this", "expression", "typed", "safe")
-        return _reckoned(type(node), parse_figure(node.this, known), parse_figure(node.expression, known))
+        return _combine_figures(
+            type(node), parse_figure(node.this, known), parse_figure(node.expression, known)
+        )
     return aggregates.parse_aggregate(node)
 
 
 def default_name(shown: Figure) -> str:
+    """Return the name of a column of the answer that was given none."""
     if isinstance(shown, Arithmetic | Fraction):
         raise PolicyError("SF-Q118", "A computed number needs a name.", try_="SUM(cost) / COUNT(*) AS per")
     return aggregates.default_name(shown)
 
 
-def _known(name: str, known: Mapping[str, Figure]) -> Figure:
+def _find_number(name: str, known: Mapping[str, Figure]) -> Figure:
     if name.casefold() in known:
         return known[name.casefold()]
     raise PolicyError(
         "SF-Q108",
-        f"'{name[:80]}' would be read row by row, which nothing may be.",
-        numbers=", ".join(known) or "none is known by name here",
+        f"'{name[:80]}' is not an aggregate.",
+        why="single rows are never shown",
+        aggregates=", ".join(known) or "none has a name here",
         try_=f"an aggregate of it, such as COUNT({name[:80]})",
     )
 
 
-def _reckoned(kind: type[exp.Expression], left: Figure, right: Figure) -> Figure:
-    """Numbers alone are computed at once and exactly; what holds an aggregate waits for the noise."""
+def _combine_figures(kind: type[exp.Expression], left: Figure, right: Figure) -> Figure:
+    """Return the result of one operation: constants are computed exactly now, aggregates after the noise."""
     sign, compute = _ARITHMETIC[kind]
     if sign == "/" and right == 0:
-        raise PolicyError("SF-Q119", "A number is divided by zero.", try_="a divisor above zero")
+        raise PolicyError("SF-Q119", "The divisor is zero.", try_="a divisor other than zero")
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):
         return Arithmetic(sign, left, right)
     result = compute(left, right)
     if result and not 1 / LARGEST <= abs(result) <= LARGEST:
-        raise PolicyError("SF-Q111", "A computed number is too large or too small.", try_="100 or 0.5")
+        raise PolicyError("SF-Q111", "A computed constant is too large or too small.", try_="100 or 0.5")
     return result

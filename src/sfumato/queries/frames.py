@@ -1,4 +1,4 @@
-"""Questions without SQL: a table, narrowed and grouped step by step, gives the same question as its SELECT.
+"""Questions without SQL: a table that is filtered and grouped step by step asks what its SELECT would ask.
 
     s.table("visits").where("age >= 65").group_by("ward").agg(n=sf.count(), cost=sf.mean("cost"))
 
@@ -60,7 +60,7 @@ Parts = TypeVar("Parts")
 
 
 class QuestionMaker(Protocol[AskedQuestion, Parts]):
-    """What makes questions out of a frame."""
+    """Makes the questions that the last step of a frame asks."""
 
     def question(self, question: Question, text: str) -> AskedQuestion: ...
 
@@ -81,28 +81,30 @@ class QuestionMaker(Protocol[AskedQuestion, Parts]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Frame(Generic[AskedQuestion, Parts]):
-    """Rows, and the keys that split them into groups. Each step gives a new frame."""
+    """Rows, and the keys that split them into groups. Each step returns a new frame."""
 
     relation: Relation
     asks: QuestionMaker[AskedQuestion, Parts]
-    """Makes what the last step gives."""
     keys: tuple[tuple[str, Expression], ...] = ()
     limits: ContributionLimits | None = None
     steps: tuple[str, ...] = ()
 
     @classmethod
     def from_table(cls, table: str, asks: QuestionMaker[AskedQuestion, Parts]) -> Frame[AskedQuestion, Parts]:
+        """Return a frame of all rows of a table."""
         return cls(Alias(BaseTable(table), table), asks, steps=(f"table({table!r})",))
 
     def units(self) -> Frame[AskedQuestion, Parts]:
-        """One row for each unit instead, with the column `rows`: how many rows the source had of it."""
+        """Return one row for each unit, whose column `rows` says how many rows the source had of it."""
         table = self.relation.of if isinstance(self.relation, Alias) else None
         if not isinstance(table, BaseTable):
-            raise UsageError("SF-Q127", "units() comes first.", try_='s.table("visits").units()')
+            raise UsageError(
+                "SF-Q127", "units() must directly follow table().", try_='s.table("visits").units()'
+            )
         return self._then("units()", relation=UnitRowCounts(table.name))
 
     def where(self, condition: str) -> Frame[AskedQuestion, Parts]:
-        """Only rows for which the condition holds, written as after WHERE. Several must all hold."""
+        """Keep the rows for which a condition holds, written as after WHERE. Several must all hold."""
         from sfumato.queries.sql import (
             parse_condition_text as read_condition,
         )  # sqlglot comes with the first condition
@@ -111,7 +113,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         return self._then(f"where({condition!r})", relation=narrowed)
 
     def select(self, **columns: str) -> Frame[AskedQuestion, Parts]:
-        """The rows again, with only these columns, each computed from the row."""
+        """Replace the columns by these, each computed from the row."""
         chosen = tuple((name, parse_column(text)) for name, text in columns.items())
         shown = ", ".join(f"{name}={text!r}" for name, text in columns.items())
         return self._then(f"select({shown})", relation=Projection(self.relation, chosen))
@@ -119,100 +121,99 @@ class Frame(Generic[AskedQuestion, Parts]):
     def join(
         self, table: str, *, using: str | Sequence[str], optional: bool = False
     ) -> Frame[AskedQuestion, Parts]:
-        """Each row beside those of another table that agree in these columns."""
+        """Join each row with the rows of another table that agree in these columns."""
         names = (using,) if isinstance(using, str) else tuple(using)
         other = Alias(BaseTable(require_name(table)), require_name(table))
         joined = Join(self.relation, other, Conjunction(), tuple(map(require_name, names)), bool(optional))
         return self._then(f"join({table!r}, using={using!r})", relation=joined)
 
     def per_unit(self, unit: str, **figures: Aggregate) -> Frame[AskedQuestion, Parts]:
-        """One row for each unit, with figures of its rows: sf.count, sf.sum, sf.mean, sf.min, sf.max."""
-        columns = tuple((name, _of_unit(name, figure)) for name, figure in figures.items())
+        """Return one row for each unit, with sf.count, sf.sum, sf.mean, sf.min or sf.max of its rows."""
+        columns = tuple((name, _unit_aggregate(name, figure)) for name, figure in figures.items())
         key = Name(require_name(unit))
         relation = GroupByUnit(self.relation, (key,), ((unit, key), *columns))
-        shown = ", ".join(f"{name}={_text(figure)}" for name, figure in figures.items())
+        shown = ", ".join(f"{name}={_show_aggregate(figure)}" for name, figure in figures.items())
         return self._then(f"per_unit({unit!r}, {shown})", relation=relation)
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[AskedQuestion, Parts]:
-        """One unit counts in at most so many groups, with so many rows in each."""
+        """Bound the contribution of one unit: at most so many groups, and so many rows in each."""
         bounds = ContributionLimits(whole(groups, "groups"), whole(rows, "rows"))
         return self._then(f"bounded(groups={groups}, rows={rows})", limits=bounds)
 
     def group_by(self, *columns: str, **computed: str | Expression) -> Frame[AskedQuestion, Parts]:
-        """One group for each value of the columns; computed ones under a name of their own."""
+        """Group by columns, and by expressions under names of their own."""
         plain = tuple((require_name(each), parse_column(each)) for each in columns)
-        others = tuple((name, _expression(each)) for name, each in computed.items())
+        others = tuple((name, _key_expression(each)) for name, each in computed.items())
         shown = ", ".join([*map(repr, columns), *(f"{name}=…" for name in computed)])
         return self._then(f"group_by({shown})", keys=self.keys + plain + others)
 
     def agg(self, **aggregates: Aggregate) -> AskedQuestion:
-        """The question for these numbers of each group, under these names, after the keys."""
+        """Ask for these aggregates of each group, under these names, after the keys."""
         for name, aggregate in aggregates.items():
             _check_aggregate(name, aggregate)
-        shown = ", ".join(f"{name}={_text(aggregate)}" for name, aggregate in aggregates.items())
+        shown = ", ".join(f"{name}={_show_aggregate(aggregate)}" for name, aggregate in aggregates.items())
         return self.asks.question(self.question(aggregates), f"{self!r}.agg({shown})")
 
     def question(self, aggregates: dict[str, Aggregate]) -> Question:
+        """Return the question for these aggregates of each group."""
         keys = tuple(Output(name, GroupKey(place)) for place, (name, _) in enumerate(self.keys))
         numbers = tuple(Output(name, aggregate) for name, aggregate in aggregates.items())
         expressions = tuple(key for _, key in self.keys)
         return check_question(Question(self.relation, expressions, keys + numbers, bounds=self.limits))
 
     def count(self) -> AskedQuestion:
-        """The question for the number of rows of each group."""
+        """Ask for the number of rows of each group."""
         return self.agg(count=CountOf())
 
     def histogram(self, column: str, edges: Sequence[Number]) -> AskedQuestion:
-        """The question for how many rows lie between each two edges."""
+        """Ask how many rows lie between each two edges."""
         return self.group_by(**{column: bins(column, edges)}).agg(count=CountOf())
 
     def top(self, column: str, k: int = 1, *, by: str = "rows") -> Measure[ChosenValues]:
-        """The k most frequent values of a listed column, by rows or by units."""
+        """Ask for the k most frequent values of a listed column, counted by rows or by units."""
         if by not in ("rows", "units"):
-            raise UsageError(
-                "SF-Q128", "The most frequent are counted by rows or by units.", try_='by="units"'
-            )
+            raise UsageError("SF-Q128", 'by must be "rows" or "units".', try_='by="units"')
         self._require_plain("top")
         return self.asks.top(
             self.relation, parse_column(column), k, by == "units", f"{self!r}.top({column!r}, {k})"
         )
 
     def distance(self, wanted: str) -> Measure[NoisyFigure]:
-        """How few units must change until a property holds, such as "COUNT(*) >= 100"."""
+        """Ask how few units must change until a property holds, such as "COUNT(*) >= 100"."""
         from sfumato.queries.properties import parse_property as read_property
 
         self._require_plain("distance")
         return self.asks.distance(self.relation, read_property(wanted), f"{self!r}.distance({wanted!r})")
 
     def subsample(self, aggregate: Aggregate, *, blocks: int) -> Measure[NoisyFigure]:
-        """The private middle of a statistic of so many blocks of units."""
+        """Ask for the private median of a statistic over so many random blocks of units."""
         self._require_plain("subsample")
-        text = f"{self!r}.subsample({_text(aggregate)}, blocks={blocks})"
+        text = f"{self!r}.subsample({_show_aggregate(aggregate)}, blocks={blocks})"
         return self.asks.subsample(self.relation, aggregate, blocks, text)
 
     def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> Measure[ChosenRange]:
-        """Bounds that about this share of the rows lies within, to promise instead of wide ones."""
+        """Ask for bounds that hold about this share of the rows, to declare in place of wide ones."""
         self._require_plain("bounds")
         kept = exact(keep, "keep")
         if not 0 < kept < 1:
-            raise UsageError("SF-Q150", "The share to keep lies between 0 and 1.", try_="keep=0.99")
+            raise UsageError("SF-Q150", "keep must lie between 0 and 1.", try_="keep=0.99")
         outside = (1 - kept) / 2
         ends = {"low": quantile(column, outside), "high": quantile(column, 1 - outside)}
         return self.asks.bounds(self.question({**ends}), f"{self!r}.bounds({column!r}, keep={keep})")
 
     def partition(self, column: str) -> Parts:
-        """The rows by the value of a listed column: a frame for each, to be charged together."""
+        """Split the rows by a listed column into one frame for each value; all are charged together."""
         return self.asks.partition(self, require_name(column), parse_column(column))
 
     def __repr__(self) -> str:
         return ".".join(self.steps)
 
     def _require_plain(self, asked: str) -> None:
-        """Some questions are about rows as they are; a bound or a key would be ignored."""
+        """Refuse keys and contribution bounds before a question that would ignore them."""
         if self.keys or self.limits is not None:
             raise UsageError(
                 "SF-Q129",
-                f"{asked}() is asked of rows, not of groups and not within bounds.",
+                f"{asked}() cannot follow group_by() or bounded().",
                 try_=f'where(…).{asked}(…) for one group at a time, or partition("ward")',
             )
 
@@ -220,28 +221,28 @@ class Frame(Generic[AskedQuestion, Parts]):
         return replace(self, steps=(*self.steps, step), **changes)
 
 
-def _expression(given: str | Expression) -> Expression:
+def _key_expression(given: str | Expression) -> Expression:
     return parse_column(given) if isinstance(given, str) else given
 
 
 _OF_UNIT: dict[type[Any], str] = {CountOf: "count", SumOf: "sum", MeanOf: "avg"}
 
 
-def _of_unit(name: str, figure: Any) -> UnitAggregate:
+def _unit_aggregate(name: str, figure: Any) -> UnitAggregate:
     if isinstance(figure, QuantileOf) and figure.share in (MINIMUM_SHARE, 1 - MINIMUM_SHARE):
         return UnitAggregate("min" if figure.share == MINIMUM_SHARE else "max", figure.of)
     if type(figure) in _OF_UNIT:
         return UnitAggregate(_OF_UNIT[type(figure)], figure.of)
     raise UsageError(
         "SF-Q123",
-        f"'{name}' is not a figure of one unit's rows.",
+        f"'{name}' must be a count, sum, mean, min or max of one unit's rows.",
         try_=f'per_unit("patient_id", {name}=sf.sum("cost"))',
     )
 
 
 def _check_aggregate(name: str, aggregate: Any) -> None:
     if not isinstance(aggregate, Aggregate):
-        raise UsageError("SF-Q123", f"'{name}' is not given an aggregate.", try_=f"agg({name}=sf.count())")
+        raise UsageError("SF-Q123", f"'{name}' must be an aggregate.", try_=f"agg({name}=sf.count())")
 
 
 _NAMES: dict[type[Any], str] = {
@@ -255,6 +256,7 @@ _NAMES: dict[type[Any], str] = {
 }
 
 
-def _text(aggregate: Any) -> str:
-    of = "" if aggregate.of is None else str(aggregate.of)
+def _show_aggregate(aggregate: Any) -> str:
+    """Return a short text of an aggregate for people; nothing is read back from it."""
+    of = "" if aggregate.of is None else str(aggregate.of) if isinstance(aggregate.of, Name) else "…"
     return f"{_NAMES[type(aggregate)]}({of})"

@@ -1,4 +1,4 @@
-"""What every question must be, in whichever way it was asked."""
+"""Checks that every question passes, however it was asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check_question(question: Question) -> Question:
-    """The question itself, if its names are clear and it asks for a number."""
+    """Return the question if its names are unambiguous and it asks for a number; raise otherwise."""
     keys = [str(key).casefold() for key in question.keys]
     if len(set(keys)) < len(keys):
         raise PolicyError("SF-Q109", "GROUP BY names a column twice.")
@@ -21,7 +21,7 @@ def check_question(question: Question) -> Question:
     if not question.figures:
         raise PolicyError(
             "SF-Q116",
-            "A question asks for at least one number, such as a COUNT or an AVG.",
+            "The question asks for no aggregate.",
             try_="SELECT COUNT(*) FROM …",
         )
     return question

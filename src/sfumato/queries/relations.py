@@ -1,4 +1,4 @@
-"""FROM, JOIN, WHERE, subqueries and WITH: which rows a question is about."""
+"""Parsing of FROM, JOIN, WHERE, subqueries and WITH: the rows that a question is about."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     Known = Mapping[str, Relation]
-    """What WITH named before."""
+    """The relations that WITH named before."""
 
 
 MOST_TABLES = 16
+"""Limit on the work that one question may cause; no promise of privacy rests on it."""
 
 
 def parse_rows(select: exp.Select, known: Known) -> Relation:
-    """The rows that a SELECT is asked of: FROM, its joins, and WHERE."""
+    """Return the rows that a SELECT reads: FROM, its joins, and WHERE."""
     source = select.args.get("from_")
     if source is None:
-        raise PolicyError("SF-Q103", "A question is asked of a registered table.", try_="… FROM visits")
+        raise PolicyError("SF-Q103", "The question names no table.", try_="… FROM visits")
     refuse_other_parts(source, "this")
-    relation = _source(source.this, known)
+    relation = _parse_source(source.this, known)
     joins = select.args.get("joins") or ()
     if len(joins) >= MOST_TABLES:
         raise PolicyError(
-            "SF-Q113", f"A question joins at most {MOST_TABLES} tables.", got=f"{len(joins) + 1:,}"
+            "SF-Q113", f"A question may join at most {MOST_TABLES} tables.", got=f"{len(joins) + 1:,}"
         )
     for join in joins:
-        relation = _joined(relation, join, known)
+        relation = _parse_join(relation, join, known)
     where = select.args.get("where")
     if where is not None:
         refuse_other_parts(where, "this")
@@ -60,7 +61,7 @@ def parse_rows(select: exp.Select, known: Known) -> Relation:
 
 
 def parse_with(select: exp.Select, known: Known) -> Known:
-    """What is known by name inside a SELECT: what was before, and what its WITH adds."""
+    """Return the relations known by name inside a SELECT: those from outside and those of its WITH."""
     with_ = select.args.get("with_")
     if with_ is None:
         return known
@@ -76,21 +77,24 @@ def parse_with(select: exp.Select, known: Known) -> Known:
 # ---- sources -----------------------------------------------------------------------------------------------
 
 
-def _source(node: Any, known: Known) -> Relation:
+def _parse_source(node: Any, known: Known) -> Relation:
     if isinstance(node, exp.Table):
         refuse_other_parts(node, "this", "alias")
         name = parse_identifier(node.this)
-        return Alias(known.get(name.casefold(), BaseTable(name)), _alias(node) or name)
+        return Alias(known.get(name.casefold(), BaseTable(name)), _parse_alias(node) or name)
     if isinstance(node, exp.Subquery):
         refuse_other_parts(node, "this", "alias")
-        inner, alias = parse_subquery(node.this, known), _alias(node)
+        inner, alias = parse_subquery(node.this, known), _parse_alias(node)
         return inner if alias is None else Alias(inner, alias)
     raise PolicyError(
-        "SF-Q103", "A question is asked of a registered table.", got=describe_node(node), try_="… FROM visits"
+        "SF-Q103",
+        "Only registered tables and subqueries are supported after FROM and JOIN.",
+        got=describe_node(node),
+        try_="… FROM visits",
     )
 
 
-def _alias(node: exp.Expression) -> str | None:
+def _parse_alias(node: exp.Expression) -> str | None:
     alias = node.args.get("alias")
     if alias is None:
         return None
@@ -98,29 +102,29 @@ def _alias(node: exp.Expression) -> str | None:
     return parse_identifier(alias.this)
 
 
-def _joined(left: Relation, join: exp.Expression, known: Known) -> Relation:
+def _parse_join(left: Relation, join: exp.Expression, known: Known) -> Relation:
     refuse_other_parts(join, "this", "on", "using", "side", "kind")
     side, kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (kind == "OUTER" and side != "LEFT"):
         raise PolicyError(
             "SF-Q103",
-            f"A {side} {kind} JOIN cannot be asked here.".replace("  ", " "),
+            f"A {side} {kind} JOIN is not supported.".replace("  ", " "),
             try_="JOIN or LEFT JOIN",
         )
-    right = _source(join.this, known)
-    using = tuple(parse_identifier(_plain(each)) for each in join.args.get("using") or ())
+    right = _parse_source(join.this, known)
+    using = tuple(parse_identifier(_plain_name(each)) for each in join.args.get("using") or ())
     on = Conjunction() if join.args.get("on") is None else parse_condition(join.args["on"])
     return Join(left, right, on, using, optional=side == "LEFT")
 
 
 def optional_names(select: exp.Select) -> frozenset[str]:
-    """The columns that a LEFT JOIN takes for one, of which that on the right may be missing."""
+    """Return the names after USING in a LEFT JOIN, where the column of the right side may be missing."""
     sides = (join for join in select.args.get("joins") or () if join.args.get("side") == "LEFT")
-    named = (_plain(each) for join in sides for each in join.args.get("using") or ())
+    named = (_plain_name(each) for join in sides for each in join.args.get("using") or ())
     return frozenset(parse_identifier(each).casefold() for each in named)
 
 
-def _plain(node: Any) -> Any:
+def _plain_name(node: Any) -> Any:
     return node.this if isinstance(node, exp.Column) else node
 
 
@@ -128,33 +132,33 @@ def _plain(node: Any) -> Any:
 
 
 def parse_subquery(node: Any, known: Known) -> Relation:
-    """Rows again: as they are, computed one by one, or one for each unit."""
+    """Return the rows of a subquery: unchanged, projected, or one for each unit."""
     if not isinstance(node, exp.Select):
-        raise PolicyError("SF-Q102", "A subquery is one SELECT.", got=describe_node(node))
+        raise PolicyError("SF-Q102", "A subquery must be a single SELECT.", got=describe_node(node))
     refuse_other_parts(node, "with_", "expressions", "from_", "joins", "where", "group", "having")
     inner = parse_rows(node, parse_with(node, known))
     if node.args.get("group") is not None:
-        return _by_unit(inner, node)
+        return _parse_group_by_unit(inner, node)
     if node.args.get("having") is not None:
-        raise PolicyError("SF-Q120", "HAVING follows GROUP BY.", try_="WHERE")
+        raise PolicyError("SF-Q120", "HAVING needs a GROUP BY.", try_="WHERE")
     if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star):
         refuse_other_parts(node.expressions[0])
         return inner
-    return Projection(inner, _columns(node.expressions))
+    return Projection(inner, _parse_columns(node.expressions))
 
 
-def _by_unit(inner: Relation, node: exp.Select) -> Relation:
+def _parse_group_by_unit(inner: Relation, node: exp.Select) -> Relation:
     refuse_other_parts(node.args["group"], "expressions")
     keys = tuple(parse_group_key(item, node.expressions) for item in node.args["group"].expressions)
     having = None
     if node.args.get("having") is not None:
         refuse_other_parts(node.args["having"], "this")
-        having = parse_condition(_spelled_out(node.args["having"].this, node.expressions))
-    return GroupByUnit(inner, keys, _columns(node.expressions), having)
+        having = parse_condition(_expand_aliases(node.args["having"].this, node.expressions))
+    return GroupByUnit(inner, keys, _parse_columns(node.expressions), having)
 
 
-def _spelled_out(having: exp.Expression, shown: Sequence[exp.Expression]) -> exp.Expression:
-    """The same condition, with what is shown in the place of the names it is shown by."""
+def _expand_aliases(having: exp.Expression, shown: Sequence[exp.Expression]) -> exp.Expression:
+    """Return a HAVING condition with the aliases of the SELECT list replaced by what they stand for."""
     aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
 
     def spell(node: exp.Expression) -> exp.Expression:
@@ -166,15 +170,15 @@ def _spelled_out(having: exp.Expression, shown: Sequence[exp.Expression]) -> exp
     return spelled
 
 
-def _columns(items: Sequence[exp.Expression]) -> tuple[tuple[str, Expression], ...]:
-    columns = tuple(_column(item) for item in items)
+def _parse_columns(items: Sequence[exp.Expression]) -> tuple[tuple[str, Expression], ...]:
+    columns = tuple(_parse_output_column(item) for item in items)
     names = [name.casefold() for name, _ in columns]
     if len(set(names)) < len(names):
         raise PolicyError("SF-Q115", "Two columns of a subquery have the same name.", try_="AS another_name")
     return columns
 
 
-def _column(item: exp.Expression) -> tuple[str, Expression]:
+def _parse_output_column(item: exp.Expression) -> tuple[str, Expression]:
     if isinstance(item, exp.Alias):
         refuse_other_parts(item, "this", "alias")
         return parse_identifier(item.args["alias"]), parse_expression(item.this)
@@ -184,14 +188,14 @@ def _column(item: exp.Expression) -> tuple[str, Expression]:
     raise PolicyError("SF-Q118", "A computed column needs a name.", try_="cost * 2 AS double")
 
 
-def _unaliased(item: Any) -> Any:
+def _strip_alias(item: Any) -> Any:
     return item.unalias()
 
 
 def parse_group_key(item: exp.Expression, shown: Sequence[exp.Expression]) -> Expression:
-    """What GROUP BY names: an expression, the name one is shown by, or its position among what is shown."""
+    """Return a key of GROUP BY: an expression, an alias of the SELECT list, or a position in it."""
     if isinstance(item, exp.Literal):
-        return parse_expression(_unaliased(shown[parse_position(item, len(shown))]))
+        return parse_expression(_strip_alias(shown[parse_position(item, len(shown))]))
     aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
     if isinstance(item, exp.Column) and item.args.get("table") is None:
         return parse_expression(aliased.get(parse_column_name(item).column.casefold(), item))

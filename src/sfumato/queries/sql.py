@@ -1,4 +1,4 @@
-"""SQL into a question. sqlglot parses; a closed list of nodes is read; everything else is refused.
+"""Parsing of SQL into a question: sqlglot parses, a closed list of nodes is read, all else is refused.
 
 Nothing of the analyst's text goes further than the names and literals picked here: the curator looks the
 names up in the catalog and puts the literals on the catalog's grids.
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
     from sfumato.curator.question.relation import Condition, Expression
 
+# Limits on what one analyst's text may cost to parse; no promise of privacy rests on them.
 LONGEST = 20_000
 DEEPEST = 60
 
 
 def parse_question(text: str) -> Question:
-    """The question a SELECT asks, or a coded refusal."""
-    select = _only_select(text)
+    """Return the question that a SELECT asks, or raise a coded refusal."""
+    select = _parse_select(text)
     refuse_other_parts(
         select,
         "with_",
@@ -49,31 +50,33 @@ def parse_question(text: str) -> Question:
         "offset",
     )
     relation = parse_rows(select, parse_with(select, {}))
-    keys = _keys(select)
-    outputs = tuple(_output(item, keys) for item in select.expressions)
-    return check_question(Question(relation, keys.expressions, outputs, **_after(select, keys, outputs)))
+    keys = _parse_group_by(select)
+    outputs = tuple(_parse_output(item, keys) for item in select.expressions)
+    return check_question(
+        Question(relation, keys.expressions, outputs, **_parse_clauses(select, keys, outputs))
+    )
 
 
 def parse_condition_text(text: str) -> Condition:
-    """The condition that a text after WHERE would say, or a coded refusal."""
+    """Return the condition that a text after WHERE states, or raise a coded refusal."""
     return conditions.parse_condition(parse_condition_node(text))
 
 
 def parse_condition_node(text: str) -> exp.Expression:
-    """The node of a condition, yet to be read."""
-    return _one(text, "a condition", "age >= 65")
+    """Return sqlglot's node of a condition, of which nothing has been checked yet."""
+    return _parse_one(text, "a valid condition", "age >= 65")
 
 
 def parse_expression_text(text: str) -> Expression:
-    """The value that a text in a SELECT would compute, or a coded refusal."""
-    return conditions.parse_expression(_one(text, "an expression", "cost * 2"))
+    """Return the value that a text in a SELECT computes, or raise a coded refusal."""
+    return conditions.parse_expression(_parse_one(text, "a valid expression", "cost * 2"))
 
 
-def _one(text: str, what: str, example: str) -> exp.Expression:
+def _parse_one(text: str, what: str, example: str) -> exp.Expression:
     dialect = sqlglot.Dialect.get_or_raise("duckdb")
-    parsed = _parsed(text, lambda: dialect.parse_into(exp.Condition, text))
+    parsed = _parse_safely(text, lambda: dialect.parse_into(exp.Condition, text))
     if len(parsed) != 1 or parsed[0] is None:
-        raise PolicyError("SF-Q101", f"This is not {what} that can be read.", try_=f'"{example}"')
+        raise PolicyError("SF-Q101", f"This text is not {what}.", try_=f'"{example}"')
     node: exp.Expression = parsed[0]
     return node
 
@@ -81,33 +84,35 @@ def _one(text: str, what: str, example: str) -> exp.Expression:
 # ---- the statement -----------------------------------------------------------------------------------------
 
 
-def _only_select(text: str) -> exp.Select:
-    statements = _parsed(text, lambda: sqlglot.parse(text, dialect="duckdb"))
+def _parse_select(text: str) -> exp.Select:
+    statements = _parse_safely(text, lambda: sqlglot.parse(text, dialect="duckdb"))
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
-        raise PolicyError("SF-Q102", "A question is one SELECT statement.", try_="SELECT COUNT(*) FROM …")
+        raise PolicyError(
+            "SF-Q102", "A question must be a single SELECT statement.", try_="SELECT COUNT(*) FROM …"
+        )
     return statements[0]
 
 
-def _parsed(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+def _parse_safely(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any]:
     if not isinstance(text, str) or len(text) > LONGEST:
-        raise PolicyError("SF-Q113", f"A question is a text of at most {LONGEST:,} characters.")
+        raise PolicyError("SF-Q113", f"A question must be a text of at most {LONGEST:,} characters.")
     try:
         statements = parse()
-        deep = any(statement and _depth(statement) > DEEPEST for statement in statements)
+        deep = any(statement and _measure_depth(statement) > DEEPEST for statement in statements)
     except Exception as problem:  # some texts, such as {:1}, make sqlglot fail in ways of its own
-        raise PolicyError("SF-Q101", "This is not SQL that can be read.", **_place(problem)) from None
+        raise PolicyError("SF-Q101", "This text is not valid SQL.", **_error_place(problem)) from None
     if deep:
-        raise PolicyError("SF-Q113", f"A question is at most {DEEPEST} levels deep.")
+        raise PolicyError("SF-Q113", f"A question may be nested at most {DEEPEST} levels deep.")
     return statements
 
 
-def _place(problem: Exception) -> dict[str, str]:
+def _error_place(problem: Exception) -> dict[str, str]:
     details = getattr(problem, "errors", None) or [{}]
     line, place = details[0].get("line"), details[0].get("col")
     return {"where": f"line {line}, column {place}"} if line else {}
 
 
-def _depth(root: exp.Expr) -> int:
+def _measure_depth(root: exp.Expr) -> int:
     deepest, stack = 0, [(root, 1)]
     while stack:
         node, depth = stack.pop()
@@ -119,7 +124,7 @@ def _depth(root: exp.Expr) -> int:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-def _keys(select: exp.Select) -> GroupByKeys:
+def _parse_group_by(select: exp.Select) -> GroupByKeys:
     group = select.args.get("group")
     if group is None:
         return GroupByKeys((), frozenset())
@@ -128,10 +133,10 @@ def _keys(select: exp.Select) -> GroupByKeys:
     return GroupByKeys(said, optional_names(select))
 
 
-# ---- what is shown -----------------------------------------------------------------------------------------
+# ---- columns of the answer ---------------------------------------------------------------------------------
 
 
-def _output(item: exp.Expression, keys: GroupByKeys) -> Output:
+def _parse_output(item: exp.Expression, keys: GroupByKeys) -> Output:
     alias = None
     if isinstance(item, exp.Alias):
         refuse_other_parts(item, "this", "alias")
@@ -143,12 +148,13 @@ def _output(item: exp.Expression, keys: GroupByKeys) -> Output:
         name = str(parse_column_name(item))[:80]
         raise PolicyError(
             "SF-Q108",
-            f"'{name}' is shown row by row, which nothing may be.",
+            f"'{name}' is neither grouped by nor aggregated.",
+            why="single rows are never shown",
             try_=f"GROUP BY {name}, or an aggregate of it",
         )
     shown = parse_figure(item, {})
     if isinstance(shown, Fraction):
-        raise PolicyError("SF-Q104", "A number typed in is known already.", try_="COUNT(*)")
+        raise PolicyError("SF-Q104", "A column of the answer is a constant.", try_="COUNT(*)")
     return Output(alias or default_name(shown), shown)
 
 
@@ -158,8 +164,8 @@ def _key_name(key: Expression) -> str:
     raise PolicyError("SF-Q118", "A computed group needs a name.", try_="FLOOR(age / 10) AS decade")
 
 
-def _after(select: exp.Select, keys: GroupByKeys, outputs: tuple[Output, ...]) -> dict[str, Any]:
-    """The parts of a question that are done after the noise."""
+def _parse_clauses(select: exp.Select, keys: GroupByKeys, outputs: tuple[Output, ...]) -> dict[str, Any]:
+    """Return the parts of a question that are applied to the noisy answer."""
     clauses: dict[str, Any] = {name: clause for name, clause in select.args.items() if clause}
     after: dict[str, Any] = {
         name: answer_clauses.parse_limit(clauses[name]) for name in ("limit", "offset") if name in clauses

@@ -123,7 +123,7 @@ def test_only_stored_columns_are_summed_in_parts():
 )
 def test_no_more_limbs_are_summed_than_a_value_has(reach, shifts):
     """With 2^42 rows each of them still adds up to less than 2^63."""
-    sql = Spark().total("x", reach)
+    sql = Spark().write_total("x", reach)
     assert sql.count("sum(") == shifts + 1
     assert (f"shiftright(CAST(x AS BIGINT), {21 * shifts})" in sql) == bool(shifts)
 

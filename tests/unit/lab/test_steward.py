@@ -87,7 +87,7 @@ def test_under_replace_one_the_number_of_rows_is_said_and_checked(lab: sf.Lab) -
         lab.register("visits", VISITS, rows=rows, **said)  # type: ignore[arg-type]
 
     wrong = refused("SF-C133", lambda: register(5))
-    assert (wrong.facts["said"], wrong.facts["found"]) == ("5", "4")
+    assert (wrong.facts["declared"], wrong.facts["found"]) == ("5", "4")
     assert snapshots(lab) == set()
     refused("SF-C126", lambda: register(None))
     refused("SF-C126", lambda: register(4, unit=UNIT))

@@ -1,4 +1,4 @@
-"""Plans as readable texts: where rows come from, which count, what is summed, how far a unit moves it."""
+"""Plans as readable texts: where rows come from, which count, what is summed, and its sensitivity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def plan(plan: QuestionPlan) -> str:
 
 
 def _marks(part: Any) -> str:
-    return (", one a unit" if part.constant else "") + (", never missing" if part.present else "")
+    return (", constant per unit" if part.constant else "") + (", never missing" if part.present else "")
 
 
 def domain(meant: Domain) -> str:
@@ -46,22 +46,25 @@ def step(each: QuestionStep) -> str:
             lines += [f"by {value(key.value)} [{key.size}]" for key in program.keys]
             shares = getattr(each.mechanism, "shares", None)
             chosen = "an end" if shares is None else f"shares {', '.join(map(str, shares))}"
-            lines.append(f"choose {value(program.value)} [{program.size}]: {chosen}, {each.rows} rows a unit")
+            lines.append(
+                f"choose {value(program.value)} [{program.size}]: {chosen}, {each.rows} rows per unit"
+            )
         case DiscoveredKeys():
             lines += [f"by {value(key)}" for key in program.keys]
-            lines.append(f"buy keys, {each.keys.per_unit} a unit")
+            lines.append(f"discover keys, {each.keys.per_unit} per unit")
         case _:
             lines += [f"by {value(key.value)} [{key.size}]" for key in program.keys]
     return "\n  ".join([*lines, *(_measured(part) for part in getattr(each, "measured", ()))])
 
 
 def _measured(each: Any) -> str:
-    summand, moves = each.of, each.sensitivity
+    summand, sensitivity = each.of, each.sensitivity
     extra = [f"from {summand.centre}"] if summand.centre else []
     extra += [f"slack {summand.slack}"] if summand.slack else []
     extra += ["signed"] if summand.signed else []
     marks = f" ({', '.join(extra)})" if extra else ""
-    return f"{term(summand.term)}: moves {moves.l1}, {moves.l2_squared} in steps of {summand.step}{marks}"
+    norms = f"l1 {sensitivity.l1}, l2² {sensitivity.l2_squared}"
+    return f"{term(summand.term)}: {norms} in steps of {summand.step}{marks}"
 
 
 def term(each: Any) -> str:
@@ -136,7 +139,7 @@ def _of_one(part: Any) -> str:
         case of.Length(text):
             return f"length({value(text)})"
         case of.Folded(text, upper):
-            return f"{'large' if upper else 'small'}({value(text)})"
+            return f"{'upper' if upper else 'lower'}({value(text)})"
     raise TypeError(part)
 
 

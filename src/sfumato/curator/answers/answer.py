@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.curator.answers.noise_law import Floats, NoiseLaw
-from sfumato.curator.catalog.domains import MONTHS, SECONDS, Domain, FreeTexts, Listed, Numbers, Periods
+from sfumato.curator.catalog.calendar import MONTHS, SECONDS
+from sfumato.curator.catalog.domains import Domain, FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.plan.steps import Choices, DiscoveredKeys
 
@@ -26,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenQuantiles:
-    """The places chosen for the quantiles of one value: a row a share, a column a cell."""
+    """Places chosen for the quantiles of one value: one row a share, one column a cell."""
 
     places: NDArray[Any]
     rounds: tuple[QuantilesMechanism | ExtremeMechanism, ...]
-    """What chose them; where there are several, places are their mean."""
+    """Mechanisms that chose them; where there are several, places are weighted means of their choices."""
     size: int
-    """Out of how many places."""
+    """Number of places that were chosen among."""
 
     @property
     def sharpness(self) -> float:
-        """What a mean counts it with: the squares of ε add up."""
+        """Weight in a mean with other choices: the squares of ε add up."""
         return sum(float(each.epsilon) ** 2 for each in self.rounds)
 
 
@@ -45,22 +46,23 @@ class NoisyAnswer:
     """All that is known of the rows: everything people see is computed from this and from public facts."""
 
     sums: NDArray[Any]
-    """A row a measured sum, a column a cell; whole numbers unless several answers were combined."""
+    """One row a measured sum, one column a cell; whole numbers unless several answers were combined."""
     laws: tuple[NoiseLaw, ...]
     """The noise in each sum."""
     chosen: tuple[ChosenQuantiles, ...]
-    """For each value that quantiles were asked of, in the order of the plan."""
+    """Choices for each value that quantiles were asked of, in the order of the plan."""
     keys: tuple[Key, ...] | None
-    """The keys that were bought, raw; none where groups are listed."""
+    """Keys that were discovered, as engines name them; none where groups are listed."""
     cells: int
     rounds: int = 1
-    """How many answers were combined."""
+    """Number of answers that were combined."""
 
     def numbers(self, at: int) -> Floats:
+        """Return a sum in every cell, in doubles."""
         return np.asarray(self.sums[at], dtype=np.float64)
 
     def take(self, cells: Sequence[int]) -> NoisyAnswer:
-        """Some of the cells, in this order."""
+        """Return the answer for some of the cells, in this order."""
         at = np.array(cells, dtype=np.intp)
         chosen = tuple(ChosenQuantiles(each.places[:, at], each.rounds, each.size) for each in self.chosen)
         keys = None if self.keys is None else tuple(self.keys[i] for i in at)
@@ -73,7 +75,7 @@ class NoisyAnswer:
 
 
 def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
-    """What the ledger kept for this plan."""
+    """Return what the ledger kept for this plan."""
     sums: list[list[int]] = []
     chosen: list[ChosenQuantiles] = []
     keys: tuple[Key, ...] | None = None
@@ -91,11 +93,12 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
 
 
 def noise_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
+    """Return the law of the noise in each measured sum."""
     return tuple(NoiseLaw.of(each.noise) for each in plan.measured)
 
 
 def _whole(rows: list[list[int]], cells: int) -> NDArray[Any]:
-    """64-bit integers if all fit."""
+    """Return 64-bit integers if all fit, else Python's own."""
     try:
         return np.array(rows, dtype=np.int64).reshape(len(rows), cells)
     except OverflowError:
@@ -106,7 +109,7 @@ def _whole(rows: list[list[int]], cells: int) -> NDArray[Any]:
 
 
 def combine_answers(one: NoisyAnswer, other: NoisyAnswer) -> NoisyAnswer:
-    """Two answers to one question, with independent noise, as one that is nearer to the exact numbers.
+    """Return two answers to one question, with independent noise, as one that is nearer to the exact numbers.
 
     Sums are averaged with weights in inverse proportion to their variances, which are public. Places chosen
     for a quantile are averaged by the squares of ε: a place between two is no further off in rank than the
@@ -142,7 +145,7 @@ def _between(one: ChosenQuantiles, other: ChosenQuantiles) -> ChosenQuantiles:
 
 
 def _spread(noisy: NoisyAnswer, keys: tuple[Key, ...]) -> tuple[NoisyAnswer, NDArray[np.bool_]]:
-    """The same with a cell for each of these keys, and which of them it has."""
+    """Return an answer with a cell for each of these keys, and which of them it had."""
     known = {key: at for at, key in enumerate(noisy.keys or ())}
     has = np.array([key in known for key in keys], dtype=np.bool_)
     at = np.array([known[key] for key in keys if key in known], dtype=np.intp)
@@ -153,7 +156,7 @@ def _spread(noisy: NoisyAnswer, keys: tuple[Key, ...]) -> tuple[NoisyAnswer, NDA
 
 
 def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:
-    """Where a cell is not there, weights of nothing: 1, which is multiplied by 0 afterwards."""
+    """Return weights for all cells: 1 where there was no cell, which is multiplied by 0 afterwards."""
     found = np.ones((len(weights), has.size))
     found[:, has] = weights
     return found
@@ -163,23 +166,23 @@ def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:
 
 
 def key_columns(plan: QuestionPlan, noisy: NoisyAnswer) -> list[list[Any]]:
-    """For each key of the question, what it is in every cell."""
+    """Return what each key of the question is, in every cell."""
     domains = [key.domain for key in plan.resolved.keys]
     if noisy.keys is not None:
-        return [[_told(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
+        return [[_show_key(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
     shape = [each.size for each in domains if not isinstance(each, FreeTexts)]
     places = np.unravel_index(np.arange(noisy.cells), shape) if shape else ()
     shown = [each.show_values() for each in domains if not isinstance(each, FreeTexts)]
     return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
 
 
-def _told(domain: Domain, raw: Any) -> Any:
-    """What a bought key stands for, as people see it."""
+def _show_key(domain: Domain, raw: Any) -> Any:
+    """Return what a discovered key stands for, as people see it."""
     return raw if isinstance(domain, FreeTexts) else domain.show_value(raw)
 
 
 def decode_places(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:
-    """The numbers or dates at these places, counted from the domain's first; the nearest if between two."""
+    """Return the numbers or dates at these places of a domain; the nearest if between two."""
     found: Any = np.rint(places).astype(np.int64) + domain.low
     if isinstance(domain, Numbers):
         return np.asarray(found * (int(domain.step) if domain.whole else float(domain.step)))
@@ -191,7 +194,7 @@ def decode_places(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[An
 
 
 def arrow_type(domain: Domain) -> pa.DataType:
-    """Fixed by the domain, so that types say nothing about rows."""
+    """Return the type of a column. The domain alone decides it, so that types say nothing about rows."""
     import pyarrow as pa
 
     match domain:

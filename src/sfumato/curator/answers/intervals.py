@@ -1,7 +1,7 @@
 """From noisy sums to the numbers people asked for. Post-processing only.
 
-`shown` is the number in the answer. `possible` is the number together with what else it may be for reasons
-other than noise: values that were rounded down before they were summed, and groups of too few rows.
+`compute_shown` gives the number in the answer. `possible_range` gives what else it may be for reasons other
+than noise: values that were rounded down before they were summed, and groups of too few rows.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ if TYPE_CHECKING:
     Sums = Mapping[int, Floats]
 
 _HALVINGS = 60
+"""Bisections of an interval: beyond 53, doubles do not change any more."""
 
 
 def compute_shown(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> Floats:
-    """The number that the answer shows, from its sums in any cells."""
+    """Return the number that the answer shows, from its sums in any cells."""
     parts, of = _parts(plan, aggregate, sums)
     return compute_aggregate(aggregate, of, parts)
 
 
 def possible_range(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> Ends:
-    """Between which ends the number lies if these are its exact sums."""
+    """Return the ends between which the number lies if these are its exact sums."""
     parts, of = _parts(plan, aggregate, sums)
     match aggregate:
         case CountOf() | DistinctUnits() | SumOf():
@@ -79,7 +80,7 @@ def _parts(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> tuple[
 
 
 def _few(rows: Floats, least: float, ends: Ends, bounds: tuple[float, float]) -> Ends:
-    """Of fewer rows than there must be, nothing is known but the bounds."""
+    """Return the ends, or the bounds where there are fewer rows than there must be."""
     few = rows < least
     if not few.any():
         return ends
@@ -112,7 +113,7 @@ def _covariance_possible(aggregate: CovarianceOf, of: list[Summand], parts: list
 
 
 def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, high: Floats) -> Ends:
-    """Anything where one of the two may not vary at all."""
+    """Return the ends of a correlation, −1 and 1 where one of the two may not vary at all."""
     least = product_of_deviations(of, parts, (0, 0))
     most = (
         product_of_deviations(of, parts, (of[3].slack, of[4].slack)) if of[3].slack or of[4].slack else least
@@ -126,7 +127,7 @@ def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, h
 
 
 def find_ranked(resolved: ResolvedQuestion, quantile: QuantileOf) -> tuple[int, LoweredValue]:
-    """Which of the values that quantiles are asked of this one is of."""
+    """Return a quantile's value, and its place among those that quantiles are asked of."""
     for at, (part, asked) in enumerate(resolved.quantiles):
         if quantile in asked:
             return at, part
@@ -134,7 +135,7 @@ def find_ranked(resolved: ResolvedQuestion, quantile: QuantileOf) -> tuple[int, 
 
 
 def decode_quantiles(plan: QuestionPlan, quantile: QuantileOf, noisy: NoisyAnswer) -> NDArray[Any]:
-    """In every cell a number or a date, as the domain of the value says."""
+    """Return a number or a date in every cell, as the domain of the value says."""
     at, part = find_ranked(plan.resolved, quantile)
     chosen = noisy.chosen[at]
     domain = part.domain
@@ -149,8 +150,9 @@ def decode_quantiles(plan: QuestionPlan, quantile: QuantileOf, noisy: NoisyAnswe
 
 
 def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, confidence: float) -> Ends:
-    """Every mean θ that the noise would explain, where sum and count have one draw of noise of one kind each.
+    """Return the ends of all means θ that the noise would explain.
 
+    Sum and count have one draw of noise each, of one kind.
     Those are the θ for which |sum − θ·count| is not in the 1 − confidence tail of the noise of the sum
     less θ times the noise of the count. Where the noisy count is below one, nothing can be ruled out.
     """
@@ -171,6 +173,7 @@ def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, con
 
 
 def has_closed_form(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer) -> bool:
+    """Return whether a mean's interval can be computed without draws: see `mean_interval`."""
     first, second = (noisy.laws[each] for each in plan.sums(aggregate))
     return first.plain and (
         not second.draws or (second.plain and type(first.draws[0]) is type(second.draws[0]))
@@ -182,7 +185,7 @@ def _single(law: NoiseLaw) -> Noise | None:
 
 
 def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, far: Floats) -> Floats:
-    """The last point from near to far that is explained, by bisection in every cell at once."""
+    """Return the last point from near to far that is explained, by bisection in every cell at once."""
     inside, outside = near, far
     for _ in range(_HALVINGS):
         between = (inside + outside) / 2
@@ -192,7 +195,7 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
 
 
 def _tail(distance: Floats, first: Noise | None, second: Noise | None, weight: Floats) -> Floats:
-    """P(|X + weight·Y| > distance) for independent noise of one kind, Y none at all if need be."""
+    """Return P(|X + weight·Y| > distance) for independent noise of one kind; Y may be absent."""
     one, other = (0.0 if each is None else float(each.spread) for each in (first, second))
     if isinstance(first, LaplaceNoise):
         return _two_laplace_tail(distance, one, weight * other)
@@ -202,7 +205,8 @@ def _tail(distance: Floats, first: Noise | None, second: Noise | None, weight: F
 
 
 def _two_laplace_tail(distance: Floats, first: float, second: Floats) -> Floats:
-    """P(|X + Y| > distance) for independent Laplace X, Y of these scales."""
+    """Return P(|X + Y| > distance) for independent Laplace X, Y of these scales."""
+    # The formula divides by a difference of squares: scales that are equal or zero are moved apart a little.
     second = np.maximum(second, 1e-6 * first)
     second = np.where(np.abs(second - first) < 1e-6 * first, first * (1 + 1e-6), second)
     a, b = first**2, second**2

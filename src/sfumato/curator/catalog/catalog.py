@@ -1,7 +1,7 @@
-"""What the steward promised: tables, whose rows they hold, and what each column may contain.
+"""The catalog: the tables of a lab, whose rows they hold, and what each column may contain.
 
-The catalog is public. It is one JSON file, replaced whole, and it never holds anything learnt from protected
-data.
+The catalog is public. It is one JSON file, replaced as a whole, and never holds anything learnt from
+protected data.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A registered table. `snapshot` is the public counter of its prepared copy."""
+    """A registered table. `snapshot` numbers its prepared copies, and is public."""
 
     name: str
     protects: Protected
@@ -43,21 +43,21 @@ class Table:
     snapshot: int = 1
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     public_rows: int | None = None
-    """How many rows there are, where that is public."""
+    """The number of rows, where that is public."""
     multiplicity: Mapping[str, int] = field(default_factory=dict)
-    """Of a public table, the largest number of rows with one value, by column."""
+    """The largest number of rows with one value, by column of a public table."""
     home: str = "duckdb"
-    """Where its snapshot lies: in the lab's own folder, or in a database, told apart by a digest."""
+    """Where its snapshot lies: in the lab's own folder, or in a database, which a digest identifies."""
 
     @property
     def unit(self) -> Unit:
-        """Whose rows they are. A graph's edges are no one's alone, and questions about rows are refused."""
+        """The unit that owns the rows. No unit owns the edges of a graph, so it is refused there."""
         if isinstance(self.protects, Unit):
             return self.protects
         raise PolicyError(
             "SF-Q170",
-            f"'{self.name}' is a graph, whose edges belong to two nodes each.",
-            why="rows of such a table cannot be bounded by whose they are",
+            f"'{self.name}' is a graph, and cannot be asked about as rows.",
+            why="an edge belongs to two nodes, so no unit owns a row",
             try_=f's.graph("{self.name}").degrees(), or .edges()',
         )
 
@@ -74,14 +74,15 @@ class Table:
         return isinstance(self.protects, Unit) and self.protects.public
 
     def domain_of(self, name: str) -> Domain:
-        """What the integers of a declared column stand for."""
+        """Return the domain of a declared column."""
         return self.columns[name].domain
 
     def is_constant(self, name: str) -> bool:
-        """Whether all kept rows of a unit agree in a declared column."""
+        """Return whether all rows of a unit have one value in a declared column."""
         return not self.is_public and (self.unit.max_rows == 1 or self.columns[name].constant)
 
     def make_preparation(self, key: bytes) -> Preparation | GraphPreparation:
+        """Return how an engine prepares a snapshot; `key` orders the rows of a unit that are kept."""
         if not isinstance(self.protects, Unit):
             return prepare_graph(self.protects, key)
         stored = tuple(promise.make_stored_column(name) for name, promise in self.columns.items())
@@ -118,15 +119,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class CatalogContents:
-    """All that the file says."""
+    """The contents of the catalog file."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
-    """The last snapshot of every table there ever was: a new table of an old name has other answers."""
+    """The last snapshot of every table there ever was: a new table of an old name finds no old answers."""
     relations: Mapping[str, Neighbours] = field(default_factory=dict)
-    """Of every population there ever was, since its account stays."""
+    """The neighbouring relation of every population there ever was, since its account stays."""
     leftovers: tuple[str, ...] = ()
-    """Snapshots that are in no use and may still lie there: half registered, replaced or dropped."""
+    """Snapshots that are no longer used and may still exist: half registered, replaced or dropped."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -155,7 +156,7 @@ class CatalogContents:
 
 
 class Catalog:
-    """The tables of a lab, read afresh when the file changes, changed under a lock."""
+    """The tables of a lab: read again when the file changes, changed under a lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -177,6 +178,7 @@ class Catalog:
         return self.contents.tables
 
     def find_table(self, name: str) -> Table:
+        """Return a registered table, or refuse with the names that there are."""
         tables = self.tables
         if name in tables:
             return tables[name]
@@ -186,19 +188,19 @@ class Catalog:
 
     @contextmanager
     def lock_for_change(self) -> Iterator[None]:
-        """One change at a time, over all processes."""
+        """Allow one change at a time, over all processes."""
         with self._locked(".lock", fcntl.LOCK_EX):
             yield
 
     @contextmanager
     def lock_for_reading(self) -> Iterator[None]:
-        """No snapshot is erased meanwhile. Any number of questions may read."""
+        """Allow any number of readers, and let no snapshot be erased meanwhile."""
         with self._locked(".reading", fcntl.LOCK_SH):
             yield
 
     @contextmanager
     def lock_for_erasing(self) -> Iterator[None]:
-        """No snapshot is read meanwhile, in any process."""
+        """Let no snapshot be read meanwhile, in any process."""
         with self._locked(".reading", fcntl.LOCK_EX):
             yield
 
@@ -209,13 +211,13 @@ class Catalog:
             yield
 
     def begin_snapshot(self, table: Table) -> Table:
-        """Give the table its next snapshot, which is a leftover until the table is added."""
+        """Give a table its next snapshot, which counts as a leftover until the table is added."""
         numbered = replace(table, snapshot=self.contents.counters.get(table.name, 0) + 1)
         self._write(leftovers=(*self.contents.leftovers, numbered.snapshot_name))
         return numbered
 
     def add_table(self, table: Table) -> None:
-        """Put the table in, in place of one of its name, whose snapshot becomes a leftover."""
+        """Add a table, or replace one of its name, whose snapshot becomes a leftover."""
         now = self.contents
         relation = {} if table.is_public else {table.population: table.neighbours}
         self._write(
@@ -226,12 +228,12 @@ class Catalog:
         )
 
     def remove_table(self, name: str) -> None:
-        """Take a table out; its snapshot becomes a leftover."""
+        """Remove a table; its snapshot becomes a leftover."""
         tables = {other: table for other, table in self.tables.items() if other != name}
         self._write(tables=tables, leftovers=self._leftovers({name}))
 
     def forget_snapshot(self, snapshot: str) -> None:
-        """A leftover is gone."""
+        """Take an erased snapshot off the leftovers."""
         self._write(leftovers=tuple(left for left in self.contents.leftovers if left != snapshot))
 
     def _leftovers(self, gone: Collection[str], kept: Collection[str] = ()) -> tuple[str, ...]:
@@ -248,7 +250,7 @@ class Catalog:
             raise UsageError("SF-C112", "The catalog file cannot be read.", file=self._path.name) from problem
 
 
-# ---- what the steward typed --------------------------------------------------------------------------------
+# ---- declarations ------------------------------------------------------------------------------------------
 
 
 def declare_table(
@@ -258,9 +260,11 @@ def declare_table(
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     rows: int | None = None,
 ) -> Table:
-    """A table from what the steward typed; whatever is missing or unclear is refused."""
+    """Return a table from what the steward typed; refuse whatever is missing or unclear."""
     if not isinstance(name, str) or not _NAME.match(name):
-        raise UsageError("SF-C113", "A table's name is letters, digits and underscores.", try_='"visits"')
+        raise UsageError(
+            "SF-C113", "A table's name may have only letters, digits and underscores.", try_='"visits"'
+        )
     if isinstance(unit, Node | Edge):
         public_rows = _public_rows(name, unit, neighbours, rows)
         return Table(name, check_graph(name, unit, columns), {}, 1, neighbours, public_rows)
@@ -271,18 +275,18 @@ def declare_table(
             why="without a unit of protection nothing can be priced",
             try_='unit=sf.Unit("patient_id", max_rows=20), or unit=sf.ROW when each row is one person',
         )
-    promises = _promises(name, unit, columns or {})
+    promises = _check_columns(name, unit, columns or {})
     require_population(name, unit)
     return Table(name, unit, promises, 1, neighbours, _public_rows(name, unit, neighbours, rows))
 
 
-def _promises(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
+def _check_columns(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
     promises = dict(columns)
     for column, promise in promises.items():
         if not isinstance(column, str) or not isinstance(promise, DeclaredColumn):
             raise UsageError(
                 "SF-C114",
-                f"The promise about column '{column}' of '{name}' is not one sfumato knows.",
+                f"Column '{column}' of '{name}' must be declared by sf.between, sf.one_of or sf.text.",
                 try_='columns={"age": sf.between(0, 110), "ward": sf.one_of("A", "B")}',
             )
     if len({column.casefold() for column in promises}) < len(promises):
@@ -292,16 +296,18 @@ def _promises(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn]) -> d
     if unit.column in promises:
         raise UsageError(
             "SF-C115",
-            f"'{unit.column}' says who a row is about, so it cannot be a column to ask about as well.",
+            f"'{unit.column}' is the column of the unit, so it cannot be declared as well.",
         )
     return promises
 
 
 def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int | None) -> int | None:
-    """The number of rows where it is said; it is when, and only when, it is the same for all neighbours."""
+    """Return the declared number of rows: public if, and only if, all neighbours have that many."""
     if not isinstance(neighbours, Neighbours):
         raise UsageError(
-            "SF-C126", f"The neighbours of '{name}' are not ones sfumato knows.", try_="sf.REPLACE_ONE"
+            "SF-C126",
+            f"The neighbours of '{name}' must be sf.ADD_REMOVE or sf.REPLACE_ONE.",
+            try_="sf.REPLACE_ONE",
         )
     if neighbours is Neighbours.ADD_REMOVE and rows is None:
         return None
@@ -309,6 +315,6 @@ def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int |
         return whole(rows, "rows")
     raise UsageError(
         "SF-C126",
-        f"The number of rows of '{name}' is public only where each row is one person that is replaced.",
+        f"rows= of '{name}' goes with sf.ROW and sf.REPLACE_ONE, and they need it.",
         try_="unit=sf.ROW, neighbours=sf.REPLACE_ONE, rows=1000",
     )

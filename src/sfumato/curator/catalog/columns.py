@@ -1,4 +1,4 @@
-"""What the steward promises about a column, and what that makes of it: stored integers and their domain.
+"""Declared columns: what the steward promises about a column, how it is stored, and its domain.
 
 The grid, the codes and every bound come from the declaration alone, never from the data or its types.
 """
@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sfumato.curator.catalog import domains
-from sfumato.curator.catalog.domains import Listed, Numbers, Periods, count_periods
+from sfumato.curator.catalog.calendar import count_periods
+from sfumato.curator.catalog.domains import Listed, Numbers, Periods
 from sfumato.engines import snapshot as preparation
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import Number, exact, positive
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import StoredColumn
 
 STEPS = 20
-"""Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero."""
+"""Without a declared step, the largest magnitude of a column is about 2^STEPS steps from zero.
+
+Rounding is then far below any noise. Privacy does not depend on it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberColumn:
-    """A number within bounds, kept as a multiple of 2^exponent. Made by `sf.between`."""
+    """A column of numbers within bounds, kept as multiples of 2^exponent. Made by `sf.between`."""
 
     low: Fraction
     high: Fraction
@@ -44,10 +48,10 @@ class NumberColumn:
 
     @property
     def ends(self) -> tuple[int, int]:
-        return _nearest(self.low, self.step), _nearest(self.high, self.step)
+        return _nearest_step(self.low, self.step), _nearest_step(self.high, self.step)
 
     def make_stored_column(self, name: str) -> StoredColumn:
-        missing = None if self.missing is None else _nearest(self.missing, self.step)
+        missing = None if self.missing is None else _nearest_step(self.missing, self.step)
         return preparation.StoredGrid(name, *self.ends, self.exponent, missing)
 
     @property
@@ -56,14 +60,16 @@ class NumberColumn:
 
     def to_dict(self) -> dict[str, Any]:
         ends = [str(self.low), str(self.high)]
-        return {"between": ends, "exponent": self.exponent, "declared_step": self.declared_step} | _rules(
-            self
-        )
+        return {
+            "between": ends,
+            "exponent": self.exponent,
+            "declared_step": self.declared_step,
+        } | _write_rules(self)
 
 
 @dataclass(frozen=True, slots=True)
 class DateColumn:
-    """A date, or a moment to the second, within bounds. Made by `sf.between` of dates or moments."""
+    """A column of dates, or of timestamps to the second, within bounds. Made by `sf.between`."""
 
     low: date
     high: date
@@ -85,7 +91,7 @@ class DateColumn:
         return Periods(self._place(self.low), self._place(self.high), self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"during": [self.low.isoformat(), self.high.isoformat()]} | _rules(self)
+        return {"during": [self.low.isoformat(), self.high.isoformat()]} | _write_rules(self)
 
     def _place(self, moment: date) -> int:
         return math.floor(count_periods(moment, self.unit))
@@ -93,7 +99,7 @@ class DateColumn:
 
 @dataclass(frozen=True, slots=True)
 class ListedColumn:
-    """One of a public list of texts, of numbers or of booleans. Made by `sf.one_of`."""
+    """A column of values out of a public list of texts, numbers or booleans. Made by `sf.one_of`."""
 
     values: tuple[Scalar, ...]
     missing: Scalar | None = None
@@ -111,14 +117,14 @@ class ListedColumn:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "one_of": [_written(value) for value in self.values],
+            "one_of": [_write_value(value) for value in self.values],
             "kind": kind_of_value(self.values[0]),
-        } | _rules(self)
+        } | _write_rules(self)
 
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """Any text: countable, never shown unless bought as a key. Made by `sf.text`."""
+    """A column of any texts: counted, and never shown unless discovered as a key. Made by `sf.text`."""
 
     constant: bool = False
     missing: None = None
@@ -131,7 +137,7 @@ class TextColumn:
         return domains.FreeTexts()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"text": True} | _rules(self)
+        return {"text": True} | _write_rules(self)
 
 
 DeclaredColumn = NumberColumn | DateColumn | ListedColumn | TextColumn
@@ -148,20 +154,20 @@ def between(
     missing: Number | date | None = None,
     constant: bool = False,
 ) -> NumberColumn | DateColumn:
-    """Promise that a column holds numbers, dates or moments from `low` to `high`.
+    """Promise that a column holds numbers, dates or timestamps from `low` to `high`.
 
     Values outside are moved to the nearer bound.
 
     Numbers are kept as multiples of `step`, a power of two. Without one, the step is chosen from the bounds
-    so that rounding is far below any noise. Dates are kept to the day, moments to the second in UTC.
+    so that rounding is far below any noise. Dates are kept to the day, timestamps to the second in UTC.
     `missing` counts in place of a missing value. `constant` says that all rows of a unit have one value; the
     unit's first row decides.
     """
     if _is_time(low) or _is_time(high):
-        return _during(low, high, step, missing, constant)
+        return _between_dates(low, high, step, missing, constant)
     bottom, top = exact(low, "low"), exact(high, "high")
     if not bottom < top:
-        raise _crossed(low, high)
+        raise _crossed_bounds(low, high)
     exponent = choose_exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
     instead = None if missing is None else exact(missing, "missing")
     promise = NumberColumn(bottom, top, exponent, step is not None, instead, bool(constant))
@@ -187,29 +193,30 @@ def one_of(
     """
     if not values:
         raise UsageError("SF-C106", "one_of needs at least one value.", try_='sf.one_of("A", "B")')
-    scalars = tuple(_scalar(value) for value in values)
+    scalars = tuple(_require_scalar(value) for value in values)
     if len({kind_of_value(scalar) for scalar in scalars}) > 1:
         raise UsageError("SF-C107", "The values of one_of must all be texts, all numbers or all booleans.")
     if len(set(scalars)) < len(scalars):
         raise UsageError("SF-C108", "one_of lists a value twice.")
-    instead = None if missing is None else _scalar(missing)
+    instead = None if missing is None else _require_scalar(missing)
     _require_inside(instead is None or instead in scalars)
     return ListedColumn(scalars, instead, bool(constant))
 
 
 def text(*, constant: bool = False) -> TextColumn:
-    """Promise a text. It can be counted, tested with = and LIKE, and grouped by keys that are bought."""
+    """Promise a text. It can be counted, tested with = and LIKE, and grouped by keys that are discovered."""
     return TextColumn(bool(constant))
 
 
 def column_from_dict(fields: dict[str, Any]) -> DeclaredColumn:
+    """Return a column from the fields of the catalog file."""
     rules = {"constant": fields.get("constant", False)}
     missing = fields.get("missing")
     if "text" in fields:
         return TextColumn(**rules)
     if "during" in fields:
-        first, last = map(_moment, fields["during"])
-        return DateColumn(first, last, None if missing is None else _moment(missing), **rules)
+        first, last = map(_read_moment, fields["during"])
+        return DateColumn(first, last, None if missing is None else _read_moment(missing), **rules)
     if "between" in fields:
         low, high = map(Fraction, fields["between"])
         instead = None if missing is None else Fraction(missing)
@@ -221,7 +228,7 @@ def column_from_dict(fields: dict[str, Any]) -> DeclaredColumn:
 
 
 def kind_of_value(value: Any) -> str:
-    """What people call a value."""
+    """Return the word people use for a value's type."""
     if isinstance(value, str):
         return "text"
     if isinstance(value, bool):
@@ -232,19 +239,19 @@ def kind_of_value(value: Any) -> str:
 # ---- parts -------------------------------------------------------------------------------------------------
 
 
-def _rules(promise: DeclaredColumn) -> dict[str, Any]:
-    """What is said beyond the values, where anything is."""
-    missing = {} if promise.missing is None else {"missing": _written(promise.missing)}
+def _write_rules(promise: DeclaredColumn) -> dict[str, Any]:
+    """Return the fields for missing values and constant columns, where they are declared."""
+    missing = {} if promise.missing is None else {"missing": _write_value(promise.missing)}
     return missing | ({"constant": True} if promise.constant else {})
 
 
-def _written(value: Scalar) -> Any:
+def _write_value(value: Scalar) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     return str(value) if isinstance(value, Fraction) else value
 
 
-def _moment(text: str) -> date:
+def _read_moment(text: str) -> date:
     return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
 
 
@@ -252,65 +259,67 @@ def _is_time(value: Any) -> TypeGuard[date]:
     return isinstance(value, date)
 
 
-def _during(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> DateColumn:
+def _between_dates(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> DateColumn:
     given = [low, high] + ([] if missing is None else [missing])
     if step is not None or not all(map(_is_time, given)) or len({type(each) for each in given}) > 1:
         raise UsageError(
             "SF-C104",
-            "between takes two dates or two moments, and no step with them.",
+            "between takes two dates or two timestamps, and no step with them.",
             got=f"between({low}, {high})",
             try_="sf.between(date(2020, 1, 1), date(2024, 12, 31))",
         )
     bottom, top = _in_utc(low), _in_utc(high)
     instead = None if missing is None else _in_utc(missing)
     if not bottom < top:
-        raise _crossed(low, high)
+        raise _crossed_bounds(low, high)
     _require_inside(instead is None or bottom <= instead <= top)
     return DateColumn(bottom, top, instead, bool(constant))
 
 
 def _in_utc(moment: date) -> date:
-    """To the second, without a zone; a moment that has none is one in UTC already."""
+    """Return a timestamp in UTC, to the second and without a zone; one without a zone is in UTC already."""
     if not isinstance(moment, datetime):
         return moment
     naive = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
     return naive.replace(microsecond=0)
 
 
-def _crossed(low: object, high: object) -> UsageError:
+def _crossed_bounds(low: object, high: object) -> UsageError:
     return UsageError(
-        "SF-C104", "between needs a lower bound below its upper bound.", got=f"between({low}, {high})"
+        "SF-C104", "The lower bound of between must be below its upper bound.", got=f"between({low}, {high})"
     )
 
 
 def _require_inside(inside: bool) -> None:
     if not inside:
-        raise UsageError("SF-C125", "missing must be a value that the column may have.", try_="missing=0")
+        raise UsageError(
+            "SF-C125", "missing must be one of the values that the column may have.", try_="missing=0"
+        )
 
 
-def _scalar(value: Any) -> Scalar:
+def _require_scalar(value: Any) -> Scalar:
     if isinstance(value, str | bool):
         return value
     if isinstance(value, Collection):
         raise UsageError(
             "SF-C122",
-            "one_of takes the values themselves.",
+            "one_of takes the values one by one, not as a list.",
             try_='sf.one_of("A", "B"), or sf.one_of(*values)',
         )
     number = exact(value, "a value of one_of")
     if abs(number) > 2**53 or exact(float(number), "a value of one_of") != number:
         raise UsageError(
-            "SF-C109", "A number of one_of cannot be told apart from its neighbours.", got=str(value)
+            "SF-C109", "A number of one_of has more digits than a double can hold.", got=str(value)
         )
     return number
 
 
-def _nearest(value: Fraction, step: Fraction) -> int:
+def _nearest_step(value: Fraction, step: Fraction) -> int:
     return math.floor(value / step + Fraction(1, 2))
 
 
 def choose_exponent(magnitude: Fraction) -> int:
-    """The exponent of the smallest step that keeps this magnitude within 2^STEPS steps."""
+    """Return the exponent of the smallest step that keeps this magnitude within 2^STEPS steps."""
     whole = max(magnitude.numerator, 1)
     exponent = whole.bit_length() - magnitude.denominator.bit_length() + 1
     while magnitude <= Fraction(2) ** (exponent - 1):

@@ -1,4 +1,4 @@
-"""What the steward says of a list of edges, and how it is prepared."""
+"""Graphs: what the steward declares about a list of edges, and how it is prepared."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def prepare_graph(ends: Node | Edge, key: bytes) -> GraphPreparation:
-    """A node's edges are bounded when the graph is prepared; single edges need no bound."""
+    """Return how an engine prepares a graph: the degree is bounded if nodes are protected, not for edges."""
     bound = ends.max_degree if isinstance(ends, Node) else None
     return GraphPreparation(ends.left, ends.right, bound, key)
 
 
 def check_graph(name: str, ends: Node | Edge, columns: Mapping[str, DeclaredColumn] | None) -> Node | Edge:
-    """What the steward said of a graph; what does not fit one is refused."""
+    """Return the declared ends of a graph's edges; refuse what does not fit a graph."""
     if columns:
         raise UsageError(
             "SF-C143",
-            f"'{name}' is a graph: its edges have no columns to ask about.",
+            f"'{name}' is a graph, whose edges have no columns.",
             try_="leave columns out",
         )
     require_population(name, ends)
@@ -34,18 +34,18 @@ def check_graph(name: str, ends: Node | Edge, columns: Mapping[str, DeclaredColu
 
 
 def require_population(name: str, unit: Protected) -> None:
-    """A name that the ledger can keep, and that says what is protected."""
+    """Refuse the name of a population that the ledger could not keep or would take for edges."""
     population = unit.population(name)
     if ":" in population:
         raise UsageError(
             "SF-C124",
-            f"The name of the people in '{name}' has a colon in it.",
+            f"The name of the population of '{name}' has a colon in it.",
             try_='sf.Unit(…, of="patients") names them',
         )
     if names_edges(population) and not isinstance(unit, Edge):
         raise UsageError(
             "SF-C144",
-            f"The people in '{name}' have the name of edges.",
-            why="what is paid for an edge promises nothing about a person",
+            f"The population of '{name}' has a name that is kept for edges.",
+            why="a price paid for an edge promises nothing about a person",
             try_='of="patients"',
         )

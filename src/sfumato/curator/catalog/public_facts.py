@@ -1,4 +1,4 @@
-"""What is counted at registration: of public tables only, and where the steward said the number already."""
+"""Counts that are made at registration, of public tables and of numbers that the steward declared public."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 
 def count_public_facts(engine: Engine, table: Table) -> Table:
-    """A public table with its number of rows, and the largest number of rows with one value of a column."""
-    rows = _rows(engine, table)
+    """Return a public table with its number of rows, and how often each column repeats a value at most."""
+    rows = _count_rows(engine, table)
     if not rows:
         raise UsageError(
             "SF-C132", f"'{table.name}' has no rows.", why="a public table is there to be joined with"
         )
-    most = {name: _most(engine, table, name) for name in table.columns}
+    most = {name: _count_repetitions(engine, table, name) for name in table.columns}
     return replace(table, public_rows=rows, multiplicity=most)
 
 
 def require_rows(engine: Engine, table: Table) -> None:
-    """Under replace-one the number of rows is public, so it can be compared and told."""
-    found = _rows(engine, table)
+    """Refuse a table with another number of rows than declared; under replace-one that number is public."""
+    found = _count_rows(engine, table)
     if found != table.public_rows:
         raise UsageError(
             "SF-C133",
-            f"'{table.name}' has another number of rows than was said.",
-            said=str(table.public_rows),
+            f"'{table.name}' does not have the declared number of rows.",
+            declared=str(table.public_rows),
             found=str(found),
         )
 
 
-def _rows(engine: Engine, table: Table) -> int:
+def _count_rows(engine: Engine, table: Table) -> int:
     return int(engine.run(CellSums(Scan(table.snapshot_name), ALL, (), (Counted(),)))[0, 0])
 
 
-def _most(engine: Engine, table: Table, name: str) -> int:
-    """Missing values equal nothing, so they are in no join; a column of them counts as one."""
+def _count_repetitions(engine: Engine, table: Table, name: str) -> int:
+    """Return how often a column repeats a value at most. Missing values never join, and count as one."""
     found = engine.run(KeyedSums(Scan(table.snapshot_name), ALL, (Column(0, name),), (Counted(),)))
     return max(1, *map(int, found.sums[0])) if found.keys else 1

@@ -1,4 +1,4 @@
-"""Questions whose answers the steward published: what was asked and for how much, kept in a public file."""
+"""Published questions: what the steward asked for everyone and for how much, kept in a public file."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A question and its spend, by which anyone finds the answer again; `request` is their hash."""
+    """A question and its spend, by which anyone finds the answer again. `request` is the hash of both."""
 
     text: str
     spend: Mapping[str, Any]
     request: str
 
     def to_dict(self) -> dict[str, Any]:
-        return {"text": self.text, "spend": _written(self.spend), "request": self.request}
+        return {"text": self.text, "spend": _write_spend(self.spend), "request": self.request}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Publication:
-        return cls(fields["text"], _read(fields["spend"]), fields["request"])
+        return cls(fields["text"], _read_spend(fields["spend"]), fields["request"])
 
 
 class Publications:
@@ -41,6 +41,7 @@ class Publications:
         self._path = path
 
     def read_all(self) -> tuple[Publication, ...]:
+        """Return the publications in the file, oldest first."""
         if not self._path.exists():
             return ()
         try:
@@ -52,21 +53,23 @@ class Publications:
             ) from problem
 
     def add_publication(self, publication: Publication) -> None:
+        """Append a publication, unless it is there already."""
         known = self.read_all()
         if publication.request not in {each.request for each in known}:
             published = [each.to_dict() for each in (*known, publication)]
             replace_json(self._path, {"version": VERSION, "published": published})
 
 
-def _written(spend: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers as exact texts."""
+def _write_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spend with its numbers as exact texts."""
     return {
-        name: _written(value) if isinstance(value, dict) else str(exact(value, name))
+        name: _write_spend(value) if isinstance(value, dict) else str(exact(value, name))
         for name, value in spend.items()
     }
 
 
-def _read(spend: Mapping[str, Any]) -> dict[str, Any]:
+def _read_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: _read(value) if isinstance(value, dict) else Fraction(value) for name, value in spend.items()
+        name: _read_spend(value) if isinstance(value, dict) else Fraction(value)
+        for name, value in spend.items()
     }

@@ -1,4 +1,4 @@
-"""What a steward declares about a table, read from a TOML file.
+"""A steward's declaration of a table, read from a TOML file.
 
     neighbours = "replace-one"        # left out: "add-remove"
     rows = 1000                       # with "replace-one" only
@@ -9,7 +9,7 @@
     of = "patients"
 
     [columns.age]
-    between = [0, 110]                # numbers, dates or moments; step = 1, missing = 40, constant = true
+    between = [0, 110]                # numbers, dates or timestamps; step = 1, missing = 40, constant = true
     [columns.ward]
     one_of = ["A", "B"]
     [columns.note]
@@ -50,7 +50,7 @@ _KINDS = ("between", "one_of", "text")
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a file says, as the arguments of `lab.register`; None where it says nothing."""
+    """The arguments of `lab.register` that a file gives; None where it gives none."""
 
     unit: Protected | None
     columns: dict[str, DeclaredColumn]
@@ -60,7 +60,7 @@ class Schema:
 
 
 def read_schema(path: str | Path) -> Schema:
-    """The schema of a file, or an error that says where in it something is wrong."""
+    """Return the schema in a file, or raise an error that says where in it something is wrong."""
     file = Path(path)
     try:
         body = tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
@@ -97,9 +97,9 @@ class _Reader:
         self._known(path, fields, (*_KINDS, "step", "missing", "constant"))
         kinds = [kind for kind in _KINDS if kind in fields]
         if len(kinds) != 1:
-            raise self._wrong(path, "says what it holds in one way", "between, one_of or text")
+            raise self._wrong(path, "must have exactly one kind", "between, one_of or text")
         if not isinstance(fields.get("constant", False), bool):
-            raise self._wrong(f"{path}.constant", "is true or false", "constant = true")
+            raise self._wrong(f"{path}.constant", "must be true or false", "constant = true")
         rules = {name: value for name, value in fields.items() if name not in _KINDS}
         readers = {"between": self._between, "one_of": self._listed, "text": self._text}
         with self._at(f"{path}.{kinds[0]}"):
@@ -107,18 +107,18 @@ class _Reader:
 
     def _between(self, path: str, ends: Any, rules: dict[str, Any]) -> DeclaredColumn:
         if not isinstance(ends, list) or len(ends) != 2:
-            raise self._wrong(f"{path}.between", "is a list of two bounds", "between = [0, 110]")
+            raise self._wrong(f"{path}.between", "must be a list of two bounds", "between = [0, 110]")
         return between(*ends, **rules)
 
     def _listed(self, path: str, values: Any, rules: dict[str, Any]) -> DeclaredColumn:
         if not isinstance(values, list):
-            raise self._wrong(f"{path}.one_of", "is a list of values", 'one_of = ["A", "B"]')
+            raise self._wrong(f"{path}.one_of", "must be a list of values", 'one_of = ["A", "B"]')
         self._known(path, rules, ("missing", "constant"))
         return one_of(*values, **rules)
 
     def _text(self, path: str, true: Any, rules: dict[str, Any]) -> DeclaredColumn:
         if true is not True:
-            raise self._wrong(f"{path}.text", "is true", "text = true")
+            raise self._wrong(f"{path}.text", "must be true", "text = true")
         self._known(path, rules, ("constant",))
         return text(**rules)
 
@@ -126,18 +126,18 @@ class _Reader:
         self._known("budget", fields, ("epsilon", "delta"))
         numbers = {name: self._number(f"budget.{name}", value) for name, value in fields.items()}
         if "epsilon" not in numbers:
-            raise self._wrong("budget", "has an epsilon", "epsilon = 4")
+            raise self._wrong("budget", "needs an epsilon", "epsilon = 4")
         with self._at("budget"):
             return Budget(**numbers)
 
     def _number(self, path: str, value: Any) -> Any:
-        """Texts too, which are exact: "1e-7"."""
+        """Return a number; a text such as "1e-7" is read exactly."""
         if not isinstance(value, str):
             return value
         try:
             return Decimal(value)
         except InvalidOperation:
-            raise self._wrong(path, "is a number", "1e-7") from None
+            raise self._wrong(path, "must be a number", "1e-7") from None
 
     def _neighbours(self, word: Any) -> Neighbours:
         return self._word("neighbours", word, {each.value: each for each in Neighbours})
@@ -146,22 +146,22 @@ class _Reader:
 
     def _word(self, path: str, word: Any, words: dict[str, _Word]) -> _Word:
         if not isinstance(word, str) or word not in words:
-            raise self._wrong(path, "is one of a few words", " or ".join(f'"{each}"' for each in words))
+            raise self._wrong(path, "is not a known word", " or ".join(f'"{each}"' for each in words))
         return words[word]
 
     def _table(self, path: str, fields: Any) -> dict[str, Any]:
         if not isinstance(fields, dict):
-            raise self._wrong(path, "is a table", f"[{path}]")
+            raise self._wrong(path, "must be a table", f"[{path}]")
         return fields
 
     def _known(self, path: str, fields: Any, names: tuple[str, ...]) -> None:
         for name in self._table(path, fields):
             if name not in names:
-                raise self._wrong(f"{path}.{name}".lstrip("."), "has no meaning here", ", ".join(names))
+                raise self._wrong(f"{path}.{name}".lstrip("."), "is not a known key", ", ".join(names))
 
     @contextmanager
     def _at(self, path: str) -> Iterator[None]:
-        """Errors about a value say where it stands."""
+        """Put the place of a value before the errors about it."""
         try:
             yield
         except UsageError as problem:

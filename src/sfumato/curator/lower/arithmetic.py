@@ -1,4 +1,4 @@
-"""Arithmetic of lowered values that keeps bounds: sums, products, quotients, rounding, the smaller of two.
+"""Interval arithmetic on lowered values: sums, products, quotients, rounding, minimum and maximum.
 
 Every integer lies within its domain's bounds and within ±2^62: where a product or a quotient would not, it is
 put on a coarser grid, rounded down. So nothing an analyst can write overflows, and every sum has a price.
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 
 def add_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
+    """Return left + right."""
     (one, other), step = align_steps([left, right], "One side of +")
     first, second = number_domain(one), number_domain(other)
     domain = Numbers(first.low + second.low, first.high + second.high, step)
@@ -57,22 +58,25 @@ def add_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
 
 
 def negate_number(part: LoweredValue) -> LoweredValue:
-    part, domain = require_number(part, "What follows the minus sign")
+    """Return a number with its sign changed."""
+    part, domain = require_number(part, "The operand of the minus sign")
     return part.derive_value(
         multiply_by_integer(part.value, -1), Numbers(-domain.high, -domain.low, domain.step)
     )
 
 
 def subtract_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
+    """Return left − right; for two dates, the time between them."""
     if isinstance(left.domain, Periods) and isinstance(right.domain, Periods):
         return subtract_dates(left, right)
     return add_numbers(left, negate_number(right))
 
 
 def multiply_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
+    """Return left · right; a constant factor changes only the step, so that no integer grows."""
     one, first = require_number(left, "One side of *")
     other, second = require_number(right, "One side of *")
-    for part, domain, factor in ((one, first, _typed(other)), (other, second, _typed(one))):
+    for part, domain, factor in ((one, first, _constant_value(other)), (other, second, _constant_value(one))):
         if factor:
             return scale_number(part, domain, factor)
     corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
@@ -81,27 +85,27 @@ def multiply_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
 
 
 def scale_number(part: LoweredValue, domain: Numbers, factor: Fraction) -> LoweredValue:
-    """Times a number that is not zero: the same integers, of another step."""
+    """Return a number times a constant other than zero: unchanged integers on another step."""
     if factor < 0:
         return negate_number(scale_number(part, domain, -factor))
     return part.derive_value(part.value, replace(domain, step=domain.step * factor))
 
 
-def _typed(part: LoweredValue) -> Fraction | None:
-    """The number that was typed in, if one was."""
+def _constant_value(part: LoweredValue) -> Fraction | None:
+    """Return the number if it is a constant."""
     if isinstance(part.value, Constant) and part.value.value is not None:
         return part.value.value * number_domain(part).step
     return None
 
 
 def divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    """left / right; exact if right was typed in, else rounded down on a grid chosen from the bounds.
+    """Return left / right: exact if right is a constant, else rounded down on a grid chosen from the bounds.
 
-    Missing where right is 0.
+    The quotient is missing where right is 0.
     """
     one, first = require_number(left, "One side of /")
     other, second = require_number(right, "One side of /")
-    divisor = _typed(other)
+    divisor = _constant_value(other)
     if divisor:
         return scale_number(one, first, 1 / divisor)
     nearest = max(1, second.low, -second.high)
@@ -118,7 +122,7 @@ def divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
 def average_numbers(
     total: LoweredValue, there: LoweredValue, low: LoweredValue, high: LoweredValue
 ) -> LoweredValue:
-    """A sum by how many numbers it is of, rounded down; all of them, and so it, between two given."""
+    """Return a sum divided by its number of summands, rounded down; all of them lie from low to high."""
     sums, counts = number_domain(total), number_domain(there)
     ends = [number_domain(end).low * number_domain(end).step for end in (low, high)]
     step = Fraction(2) ** choose_exponent(max(Fraction(1, 2**STEPS), *map(abs, ends)))
@@ -130,7 +134,10 @@ def average_numbers(
 def _quotient(
     one: LoweredValue, first: Numbers, other: LoweredValue, second: Numbers, ratio: Fraction
 ) -> Value:
-    """⌊one · ratio / other⌋ with a numerator that is not negative and a divisor that is not negative."""
+    """Return ⌊one · ratio / other⌋.
+
+    Engines round quotients towards zero, so numerator and divisor are made non-negative first.
+    """
     above, below = (
         multiply_by_integer(one.value, ratio.numerator),
         multiply_by_integer(other.value, ratio.denominator),
@@ -151,31 +158,33 @@ def _quotient(
 
 
 def floor_number(part: LoweredValue) -> LoweredValue:
-    part, domain = require_number(part, "What FLOOR takes")
+    """Return FLOOR of a number."""
+    part, domain = require_number(part, "The argument of FLOOR")
     above, below = domain.step.numerator, domain.step.denominator
     scaled = Numbers(domain.low * above, domain.high * above)
     if max(scaled.bound, above, below) > WIDEST:
-        raise grid_too_fine("What FLOOR takes")
+        raise grid_too_fine("The argument of FLOOR")
     value = divide_by_integer(multiply_by_integer(part.value, above), scaled, below)
     return limit_magnitude(part.derive_value(value, Numbers(scaled.low // below, scaled.high // below)))
 
 
 def ceil_number(part: LoweredValue) -> LoweredValue:
+    """Return CEIL of a number."""
     return negate_number(floor_number(negate_number(part)))
 
 
 def round_number(part: LoweredValue, digits: int) -> LoweredValue:
-    """To so many digits after the point, halves upwards."""
+    """Return a number rounded to so many digits after the point, halves upwards."""
     power = literal_number(Fraction(10) ** digits)
     up = floor_number(add_numbers(multiply_numbers(part, power), literal_number(Fraction(1, 2))))
     return multiply_numbers(up, literal_number(1 / Fraction(10) ** digits))
 
 
 def floor_divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    """The whole part of left / right, rounded down; exact, and missing where right is 0."""
+    """Return ⌊left / right⌋, which is exact, and missing where right is 0."""
     one, first = require_number(left, "One side of //")
     other, second = require_number(right, "One side of //")
-    divisor = _typed(other)
+    divisor = _constant_value(other)
     if divisor:
         return floor_number(scale_number(one, first, 1 / divisor))
     quotient = _quotient(one, first, other, second, first.step / second.step)
@@ -186,8 +195,8 @@ def floor_divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValu
 
 
 def take_modulo(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    """left less the largest whole multiple of right that is not above it; from 0 to right, without right."""
-    (one, other), step = align_steps([left, right], "What MOD takes")
+    """Return left − right · ⌊left / right⌋, which lies between 0 and right."""
+    (one, other), step = align_steps([left, right], "An operand of %")
     if MISSING in (one, other):
         return MISSING
     times_right = Multiply(floor_divide_numbers(one, other).value, other.value)
@@ -199,7 +208,7 @@ def take_modulo(left: LoweredValue, right: LoweredValue) -> LoweredValue:
 
 
 def clip_number(part: LoweredValue, domain: Numbers, low: int, high: int) -> LoweredValue:
-    """Kept between two integers of its own step."""
+    """Return a number clipped to two integers of its own step."""
     value = part.value
     if domain.low < low:
         value = Greatest(value, Constant(low))
@@ -210,14 +219,16 @@ def clip_number(part: LoweredValue, domain: Numbers, low: int, high: int) -> Low
 
 
 def take_smaller(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    return _one_of(left, right, Least, min)
+    """Return the smaller of two numbers or dates."""
+    return _take_extreme(left, right, Least, min)
 
 
 def take_larger(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    return _one_of(left, right, Greatest, max)
+    """Return the larger of two numbers or dates."""
+    return _take_extreme(left, right, Greatest, max)
 
 
-def _one_of(
+def _take_extreme(
     left: LoweredValue,
     right: LoweredValue,
     kind: Callable[[Value, Value], Least | Greatest],
@@ -228,7 +239,7 @@ def _one_of(
         first, second = require_periods(one), require_periods(other)
         period = Periods(end(first.low, second.low), end(first.high, second.high), first.unit)
         return one.derive_value(kind(one.value, other.value), period, other)
-    (one, other), step = align_steps([left, right], "What LEAST and GREATEST take")
+    (one, other), step = align_steps([left, right], "An argument of LEAST or GREATEST")
     low, high = number_domain(one), number_domain(other)
     domain = Numbers(end(low.low, high.low), end(low.high, high.high), step)
     return one.derive_value(kind(one.value, other.value), domain, other)

@@ -1,4 +1,4 @@
-"""Rows with columns that are computed from them, layer upon layer, so that no part is computed twice."""
+"""Rows with computed columns, layer upon layer: a value that several columns use is computed once."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from sfumato.engines.values import Value
 
 _FINE = 2**16
-"""The grid on which features of different bounds are made alike."""
+"""Steps from zero to a feature's bound on the grid that all features share. Privacy does not depend on it."""
 _LENGTHS = 1024
-"""How many lengths of rows are told apart."""
+"""How many lengths of rows clipping tells apart: more lose less. Privacy does not depend on it."""
 
 
 class ColumnBuilder(Protocol):
-    """Rows that grow columns."""
+    """Rows to which columns can be added."""
 
     def add_columns(self, values: Sequence[Value]) -> list[Column]:
-        """These values as columns, to be used by further ones."""
+        """Add values as columns and return those, for use in further values."""
 
 
 class ComputedColumns:
-    """A source of rows that grows columns."""
+    """Rows of an engine to which computed columns are added."""
 
     def __init__(self, source: RowSource) -> None:
         self.source = source
 
     def add_columns(self, values: Sequence[Value]) -> list[Column]:
-        """These values as columns, to be used by further ones."""
+        """Add values as columns and return those, for use in further values."""
         at = self.source.next_at
         rows = Computed(self.source.rows, tuple(values), at)
         self.source = replace(self.source, rows=rows, next_at=at + 1)
@@ -43,7 +43,7 @@ class ComputedColumns:
 
 
 def grid_factor(bound: int) -> int:
-    """What an integer from −bound to bound is multiplied by on the fine grid."""
+    """Return the factor that puts an integer from −bound to bound on the shared grid."""
     return max(1, _FINE // bound)
 
 
@@ -55,12 +55,12 @@ def clip_to_norm(
     one: int,
     beside: int = 0,
 ) -> list[Column]:
-    """A row's integers on a common grid, where `one` stands for 1, as a vector no longer than `norm`.
+    """Return a row's integers on a common grid, where `one` stands for 1, clipped to an l2 norm of `norm`.
 
-    A value v within ±bound becomes v·fineness(bound)·one / 2¹⁶. Rows are told apart by their squared length
-    in 1,024 steps, and multiplied by what makes the longest of their step as long as `norm`. Rounding is
-    towards nothing, so it lengthens none. The last values, as many as are `beside` the vector, are multiplied
-    with it and do not count in its length.
+    A value v within ±bound becomes v·grid_factor(bound)·one / 2¹⁶. Rows are told apart by squared length
+    in 1,024 steps, and multiplied by what makes the longest row of a step as long as `norm`. Rounding is
+    towards zero, so it lengthens no row. The last `beside` values are scaled with the vector and do not count
+    in its length.
     """
     fine = layers.add_columns(
         [Multiply(v, Constant(grid_factor(bound))) for v, bound in zip(values, bounds, strict=True)]
@@ -69,24 +69,24 @@ def clip_to_norm(
     reach = sum((grid_factor(bound) * bound) ** 2 for bound in bounds[:inner])
     step = reach // _LENGTHS + 1
     (length,) = layers.add_columns([sum_values([Multiply(each, each) for each in fine[:inner]])])
-    entries = tuple(_factor((place + 1) * step, norm, one) for place in range(_LENGTHS))
+    entries = tuple(_clipping_factor((place + 1) * step, norm, one) for place in range(_LENGTHS))
     (factor,) = layers.add_columns([Lookup(Divide(length, Constant(step)), entries)])
     return layers.add_columns([divide_toward_zero(Multiply(each, factor), _FINE * _FINE) for each in fine])
 
 
-def _factor(squared: int, norm: int, one: int) -> int:
-    """So that a vector of at most this squared length is, divided by 2³², at most as long as the norm."""
+def _clipping_factor(squared: int, norm: int, one: int) -> int:
+    """Return the factor after which a vector of this squared length, divided by 2³², is within the norm."""
     return min(one * _FINE, math.isqrt(norm * norm * _FINE**4 // squared))
 
 
 def divide_toward_zero(value: Value, by: int) -> Value:
-    """Divided by a positive number, without the fraction."""
+    """Return the quotient by a positive number, rounded towards zero."""
     negative = Multiply(Divide(Multiply(value, Constant(-1)), Constant(by)), Constant(-1))
     return Choose(AtLeast(value, 0), Divide(value, Constant(by)), negative)
 
 
 def sum_values(values: Sequence[Value]) -> Value:
-    """The sum, added up in halves: engines refuse what is nested a thousand deep."""
+    """Return the sum of values, added in halves: engines refuse what is nested a thousand deep."""
     if len(values) == 1:
         return values[0]
     middle = len(values) // 2

@@ -1,15 +1,16 @@
-"""Conditions of a question on the integers of a row. Bounds and grids come from domains, never from data."""
+"""Lowering of conditions: predicates on the integers of a row. Bounds and steps never come from data."""
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import date, datetime
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato.curator.catalog.calendar import count_periods, parse_moment
 from sfumato.curator.catalog.columns import kind_of_value
-from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods, count_periods
+from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.lower.lowered_value import LoweredValue, align_periods, align_steps
 from sfumato.curator.question import relation as asked
 from sfumato.engines.values import (
@@ -41,17 +42,17 @@ if TYPE_CHECKING:
     Lower = Callable[[Expression], LoweredValue]
 
 _QUOTE = "'"
-"""Around a name in a sentence, and not in SQL, where it would make a text of it."""
+"""Names are quoted in sentences and not in SQL to paste, where quotes would make a text of them."""
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def build_predicate(node: Condition, lower: Lower) -> Predicate:
-    """A condition, given how to lower the expressions in it."""
+    """Return the predicate of a condition, given how to lower the expressions in it."""
     match node:
         case asked.Comparison(left, operator, asked.Literal(value)) if not isinstance(left, asked.Literal):
-            return _with_literal(lower(left), operator, value, _words(left))
+            return _compare_with_literal(lower(left), operator, value, _quote_name(left))
         case asked.Comparison(asked.Literal(value), operator, right) if not isinstance(right, asked.Literal):
-            return _with_literal(lower(right), _TURNED[operator], value, _words(right))
+            return _compare_with_literal(lower(right), _TURNED[operator], value, _quote_name(right))
         case asked.Comparison(left, operator, right):
             return compare_values(lower(left), operator, lower(right))
         case asked.Like(text, pattern):
@@ -59,7 +60,7 @@ def build_predicate(node: Condition, lower: Lower) -> Predicate:
         case asked.IsNull(part):
             return Missing(lower(part).value)
         case asked.IsTrue(part):
-            return _holds(lower(part), _words(part))
+            return _is_true(lower(part), _quote_name(part))
         case asked.Negation(part):
             return Not(build_predicate(part, lower))
         case asked.Conjunction(parts):
@@ -68,28 +69,30 @@ def build_predicate(node: Condition, lower: Lower) -> Predicate:
             return Some(tuple(build_predicate(part, lower) for part in parts))
 
 
-# ---- with a literal ----------------------------------------------------------------------------------------
+# ---- comparison with a constant ----------------------------------------------------------------------------
 
 
-def _with_literal(part: LoweredValue, operator: str, value: Scalar | None, words: str) -> Predicate:
+def _compare_with_literal(part: LoweredValue, operator: str, value: Scalar | None, words: str) -> Predicate:
     if value is None:
-        raise PolicyError("SF-Q134", "Nothing is equal to NULL, nor larger or smaller.", try_="IS NULL")
+        raise PolicyError("SF-Q134", "A comparison with NULL is never true.", try_="IS NULL")
     match part.domain:
         case Numbers() as domain:
-            place = _number(words, value) / domain.step
+            place = _require_number(words, value) / domain.step
             return compare_with_constant(
-                part, operator, Fraction(_nearest(place)) if domain.rounded else place
+                part, operator, Fraction(_nearest_integer(place)) if domain.rounded else place
             )
         case Periods() as domain:
-            return compare_with_constant(part, operator, count_periods(_moment(words, value), domain.unit))
+            return compare_with_constant(
+                part, operator, count_periods(_require_moment(words, value), domain.unit)
+            )
         case Listed() as domain:
-            return _with_listed(part, domain, operator, value, words)
+            return _compare_listed(part, domain, operator, value, words)
         case FreeTexts():
-            return _spelled(part, operator, value, words)
+            return _compare_free_text(part, operator, value, words)
 
 
 def compare_with_constant(part: LoweredValue, operator: str, place: Fraction) -> Predicate:
-    """Against an exact place on the grid of the part's integers."""
+    """Return a comparison with a constant that may lie between two integers of the value's grid."""
     value = part.value
     match operator:
         case ">=":
@@ -104,83 +107,80 @@ def compare_with_constant(part: LoweredValue, operator: str, place: Fraction) ->
             return Among(value, (int(place),) if place.denominator == 1 else ())
 
 
-def _with_listed(part: LoweredValue, domain: Listed, operator: str, value: Scalar, words: str) -> Predicate:
+def _compare_listed(
+    part: LoweredValue, domain: Listed, operator: str, value: Scalar, words: str
+) -> Predicate:
     if operator == "=":
-        return Among(part.value, (_code(domain, value, words),))
+        return Among(part.value, (_find_code(domain, value, words),))
     if not domain.numbers:
         raise PolicyError(
             "SF-Q110",
-            f"{words} has no order, so {operator} cannot be asked of it.",
+            f"{words} has no order, so it cannot be compared with {operator}.",
             try_=f"{words.strip(_QUOTE)} IN (…)",
         )
-    bound = _number(words, value)
+    bound = _require_number(words, value)
     holds = {">=": bound.__le__, ">": bound.__lt__, "<=": bound.__ge__, "<": bound.__gt__}[operator]
     return Among(part.value, tuple(code for code, number in enumerate(domain.numbers) if holds(number)))
 
 
-def _code(domain: Listed, value: Scalar, words: str) -> int:
-    """By kind and value, since to Python True is 1."""
+def _find_code(domain: Listed, value: Scalar, words: str) -> int:
+    """Return the place of a value in a list, by type and value, since to Python True equals 1."""
     for code, listed in enumerate(domain.values):
         if kind_of_value(listed) == kind_of_value(value) and listed == value:
             return code
     raise PolicyError(
-        "SF-Q112", f"{value} is not one of the declared values of {words}.", declared=_some(domain)
+        "SF-Q112", f"{value} is not one of the declared values of {words}.", declared=_show_some(domain)
     )
 
 
-def _spelled(part: LoweredValue, operator: str, value: Scalar, words: str) -> Predicate:
+def _compare_free_text(part: LoweredValue, operator: str, value: Scalar, words: str) -> Predicate:
     if operator != "=":
-        raise PolicyError("SF-Q110", f"{words} has no order.", try_=f"{words.strip(_QUOTE)} = '…', or LIKE")
+        raise PolicyError(
+            "SF-Q110",
+            f"{words} has no order, so it cannot be compared with {operator}.",
+            try_=f"{words.strip(_QUOTE)} = '…', or LIKE",
+        )
     if not isinstance(value, str):
         raise PolicyError(
-            "SF-Q111", f"{words} is a text and is compared with a {kind_of_value(value)}.", try_="'…'"
+            "SF-Q111", f"{words} is a text and cannot be compared with a {kind_of_value(value)}.", try_="'…'"
         )
     return Spelled(require_text(part), (value,))
 
 
-def _number(words: str, value: Scalar) -> Fraction:
+def _require_number(words: str, value: Scalar) -> Fraction:
     if isinstance(value, Fraction):
         return value
     raise PolicyError(
         "SF-Q111",
-        f"{words} is a number and is compared with a {kind_of_value(value)}.",
+        f"{words} is a number and cannot be compared with a {kind_of_value(value)}.",
         try_=f"{words.strip(_QUOTE)} >= 10",
     )
 
 
-def _moment(words: str, value: Scalar) -> date:
+def _require_moment(words: str, value: Scalar) -> date:
     if isinstance(value, date):
         return value
     moment = parse_moment(value) if isinstance(value, str) else None
     if moment is None:
         raise PolicyError(
-            "SF-Q131", f"{words} is compared with dates.", try_=f"{words.strip(_QUOTE)} >= DATE '2024-01-31'"
+            "SF-Q131",
+            f"{words} is a date and can only be compared with dates.",
+            try_=f"{words.strip(_QUOTE)} >= DATE '2024-01-31'",
         )
     return moment
 
 
-def parse_moment(text: str) -> date | None:
-    """A date or a moment as people write it, or none."""
-    try:
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII):
-            return date.fromisoformat(text)
-        if re.fullmatch(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?", text, re.ASCII):
-            return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return None
-
-
-def _holds(part: LoweredValue, words: str) -> Predicate:
+def _is_true(part: LoweredValue, words: str) -> Predicate:
     if isinstance(part.domain, Listed) and part.domain.values and isinstance(part.domain.values[0], bool):
-        return Among(part.value, (_code(part.domain, True, words),))
-    raise PolicyError("SF-Q105", f"{words} is not a condition.", try_="age >= 65")
+        return Among(part.value, (_find_code(part.domain, True, words),))
+    raise PolicyError("SF-Q105", f"{words} is not true or false.", try_="age >= 65")
 
 
-# ---- with another column -----------------------------------------------------------------------------------
+# ---- comparison of two values ------------------------------------------------------------------------------
 
 
 def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Predicate:
+    """Return left operator right, for an operator out of = < <= > >=."""
     one, other = make_comparable(left, right, ordered=operator != "=")
     match operator:
         case "=":
@@ -198,7 +198,7 @@ def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Pr
 def make_comparable(
     left: LoweredValue, right: LoweredValue, *, ordered: bool = False
 ) -> tuple[LoweredValue, LoweredValue]:
-    """Both as integers of one meaning, or both as texts."""
+    """Return two values as integers on one step, as places in one list, or as free texts."""
     if isinstance(left.domain, Periods) and isinstance(right.domain, Periods):
         return align_periods(left, right)
     words = [each for each in (left, right) if _is_text(each)]
@@ -206,18 +206,22 @@ def make_comparable(
         one, other = align_steps([left, right], "One side of a comparison")[0]
         return one, other
     if ordered or len(words) == 1:
-        raise PolicyError("SF-Q110", "Texts are compared with texts, by = alone.", try_="ward = 'A'")
+        raise PolicyError(
+            "SF-Q110", "Texts can only be compared with texts, and only with =.", try_="ward = 'A'"
+        )
     if isinstance(left.domain, Listed) and isinstance(right.domain, Listed):
-        return _recoded(left, right.domain), right
+        return _recode_list(left, right.domain), right
     if isinstance(left.domain, Listed) or isinstance(right.domain, Listed):
         raise PolicyError(
-            "SF-Q110", "A listed text is not compared with a free one.", try_="declare both with one_of"
+            "SF-Q110",
+            "A listed text cannot be compared with a free text.",
+            try_="sf.one_of(…) for both columns",
         )
     return left, right
 
 
-def _recoded(part: LoweredValue, as_in: Listed) -> LoweredValue:
-    """Texts of one list by their places in another; missing where they are not in it."""
+def _recode_list(part: LoweredValue, as_in: Listed) -> LoweredValue:
+    """Return texts of one list by their places in another; missing where they are not in it."""
     if part.domain == as_in or not isinstance(part.domain, Listed):
         return part
     places = {value: place for place, value in enumerate(as_in.values)}
@@ -231,41 +235,46 @@ def _is_text(part: LoweredValue) -> bool:
     return isinstance(part.domain, FreeTexts)
 
 
-# ---- texts -------------------------------------------------------------------------------------------------
+# ---- patterns ----------------------------------------------------------------------------------------------
 
 
 def match_pattern(part: LoweredValue, pattern: str) -> Predicate:
-    """Of a public list the places that match; of free texts the engine's own LIKE."""
+    """Return a LIKE: for listed texts the places that match, for free texts the engine's own LIKE."""
     if isinstance(part.domain, FreeTexts):
         return Matches(require_text(part), pattern)
     if isinstance(part.domain, Listed) and _is_text(part):
-        matches = re.compile(_expression(pattern), re.DOTALL)
+        matches = re.compile(_regular_expression(pattern), re.DOTALL)
         places = [code for code, value in enumerate(part.domain.values) if matches.fullmatch(str(value))]
         return Among(part.value, tuple(places))
-    raise PolicyError("SF-Q110", "LIKE is asked of texts.", try_="ward LIKE 'A%'")
+    raise PolicyError(
+        "SF-Q110",
+        "Only texts can be matched with LIKE, STARTS_WITH, ENDS_WITH and CONTAINS.",
+        try_="ward LIKE 'A%'",
+    )
 
 
-def _expression(pattern: str) -> str:
+def _regular_expression(pattern: str) -> str:
     pieces = re.findall(r"\\[\s\S]|[\s\S]", pattern)
     wild = {"%": ".*", "_": "."}
     return "".join(wild.get(piece) or re.escape(piece[-1]) for piece in pieces)
 
 
 def require_text(part: LoweredValue) -> Text:
+    """Return the engine's text of a value in the domain of free texts."""
     if isinstance(part.value, Column | Folded):
         return part.value
     raise AssertionError(part)
 
 
-def _words(node: Expression) -> str:
+def _quote_name(node: Expression) -> str:
     return f"'{str(node)[:80]}'" if isinstance(node, asked.Name) else "This value"
 
 
-def _nearest(place: Fraction) -> int:
+def _nearest_integer(place: Fraction) -> int:
     return math.floor(place + Fraction(1, 2))
 
 
-def _some(domain: Listed) -> str:
+def _show_some(domain: Listed) -> str:
     shown = domain.show_values()
     listed = ", ".join(map(str, shown[:8]))
     return listed if len(shown) <= 8 else f"{listed}, … ({len(shown)} values)"

@@ -1,4 +1,4 @@
-"""What is computed of a row, as an engine computes it: names looked up, functions applied, bounds kept."""
+"""Lowering of expressions: names are looked up, functions applied, and bounds follow from bounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.curator.catalog.domains import TRUTH, Listed, Numbers, Periods, count_periods
+from sfumato.curator.catalog.calendar import count_periods
+from sfumato.curator.catalog.domains import TRUTH, Listed, Numbers, Periods
 from sfumato.curator.lower.conditions import build_predicate
 from sfumato.curator.lower.functions import apply_function, unify_domains
 from sfumato.curator.lower.lowered_value import LARGEST, MISSING, LoweredValue, grid_too_fine, literal_number
@@ -24,7 +25,7 @@ from sfumato.engines.values import (
     Lookup,
     Not,
     Predicate,
-    compared,
+    flatten_extremes,
 )
 from sfumato.errors import PolicyError
 
@@ -34,24 +35,25 @@ if TYPE_CHECKING:
     from sfumato.curator.question.relation import Condition, Expression
 
 FARTHEST = 2**400
-"""No number is further from zero, so that squares and their sums still are doubles."""
+"""The largest magnitude of a number: squares of such numbers and their sums still fit a double."""
 MOST_PARTS = 5_000
-"""Of one value: functions repeat their arguments, so a short text can mean a very long computation."""
+"""The largest number of parts of one value. Functions repeat their arguments, so a short text can mean a very
+long computation; no promise of privacy rests on the limit."""
 
 
 def lower_expression(node: Expression, scope: Scope) -> LoweredValue:
-    """What an expression computes of a row."""
-    return _small(_lowered(node, scope))
+    """Return what an expression computes from a row."""
+    return _limit_size(_lower_node(node, scope))
 
 
 def lower_condition(node: Condition, scope: Scope) -> Predicate:
-    """What a condition asks of a row, in one form for all that mean the same."""
+    """Return the predicate of a condition, in one form for all conditions that mean the same."""
     found = build_predicate(node, lambda part: lower_expression(part, scope))
     _require_small(found)
     return simplify_predicate(found)
 
 
-def _lowered(node: Expression, scope: Scope) -> LoweredValue:
+def _lower_node(node: Expression, scope: Scope) -> LoweredValue:
     match node:
         case asked.Name():
             return scope.find_column(node)
@@ -60,18 +62,19 @@ def _lowered(node: Expression, scope: Scope) -> LoweredValue:
         case asked.FunctionCall(function, arguments):
             return apply_function(function, tuple(lower_expression(each, scope) for each in arguments))
         case asked.Case():
-            return _case(node, scope)
+            return _lower_case(node, scope)
         case asked.Truth(of):
-            return _truth(lower_condition(of, scope))
+            return _lower_truth(lower_condition(of, scope))
         case asked.UnitAggregate():
             raise PolicyError(
                 "SF-Q136",
-                "An aggregate stands where a value of one row is expected.",
+                "An aggregate is not allowed where a value of one row is expected.",
                 try_="HAVING, or SELECT AVG(x) FROM (SELECT patient_id, SUM(y) AS x … GROUP BY patient_id)",
             )
 
 
 def lower_literal(value: Scalar | None) -> LoweredValue:
+    """Return a constant with the domain that holds it alone."""
     if value is None:
         return MISSING
     if isinstance(value, Fraction):
@@ -85,7 +88,7 @@ def lower_literal(value: Scalar | None) -> LoweredValue:
     return LoweredValue(Constant(0), Listed((value,)), True, True)
 
 
-def _case(node: asked.Case, scope: Scope) -> LoweredValue:
+def _lower_case(node: asked.Case, scope: Scope) -> LoweredValue:
     conditions = [lower_condition(when, scope) for when, _ in node.branches]
     every, like_all = unify_domains(
         [lower_expression(then, scope) for _, then in node.branches]
@@ -98,33 +101,33 @@ def _case(node: asked.Case, scope: Scope) -> LoweredValue:
     return LoweredValue(value, like_all.domain, False, all(part.present for part in every))
 
 
-def _truth(holds: Predicate) -> LoweredValue:
-    """1 where true, 0 where false, missing where neither."""
+def _lower_truth(holds: Predicate) -> LoweredValue:
+    """Return 1 where a condition is true, 0 where it is false, missing where it is unknown."""
     return LoweredValue(Choose(holds, Constant(1), Choose(Not(holds), Constant(0), Constant(None))), TRUTH)
 
 
-def _small(part: LoweredValue) -> LoweredValue:
+def _limit_size(part: LoweredValue) -> LoweredValue:
     _require_small(part.value)
     if isinstance(part.domain, Numbers) and part.domain.bound * part.domain.step > FARTHEST:
-        raise PolicyError("SF-Q132", "This number could be too large to be shown.", try_="a smaller factor")
+        raise PolicyError("SF-Q132", "This number could be too large to show.", try_="a smaller factor")
     return part
 
 
 def _require_small(part: Any) -> None:
-    if _parts(part) > MOST_PARTS:
+    if _count_parts(part) > MOST_PARTS:
         raise PolicyError("SF-Q113", "This computation is too long.", try_="fewer steps, or ROUND in between")
 
 
-def _require_drawable(value: Any) -> None:
-    """Every constant is one that an engine can be given."""
+def _require_representable(value: Any) -> None:
+    """Refuse constants that no engine could be given."""
     if isinstance(value, Constant) and value.value is not None and abs(value.value) > WIDEST:
         raise grid_too_fine("This computation")
     if isinstance(value, Lookup) and any(abs(entry or 0) > LARGEST for entry in value.entries):
         raise grid_too_fine("This computation")
 
 
-def _parts(node: Any) -> int:
-    """How many values it is made of, counted as often as they stand there; a list counts by its length."""
+def _count_parts(node: Any) -> int:
+    """Return how many parts a value is written with; a part that is repeated counts each time."""
     total, stack = 0, [node]
     while stack and total <= MOST_PARTS:
         each = stack.pop()
@@ -132,22 +135,22 @@ def _parts(node: Any) -> int:
             stack.extend(part for part in each if is_dataclass(part))
         else:
             total += 1
-            _require_drawable(each)
-            parts = _written(each)
+            _require_representable(each)
+            parts = _written_parts(each)
             stack.extend(part for part in parts if is_dataclass(part) or isinstance(part, tuple))
     return total
 
 
-def _written(node: Any) -> list[Any]:
-    """The parts of a value as often as an engine is told them: the smallest is tested, then chosen."""
+def _written_parts(node: Any) -> list[Any]:
+    """Return the parts of a value as often as SQL writes them: a minimum is tested, then chosen."""
     if isinstance(node, Least | Greatest):
-        return 2 * compared(node)
+        return 2 * flatten_extremes(node)
     parts = [getattr(node, field.name) for field in fields(node)]
     return 2 * parts if isinstance(node, Among) and not node.values else parts
 
 
 def lower_output_column(name: str, each: Expression, scope: Scope) -> Field:
-    """A column of a subquery: the unit itself, or what is computed."""
+    """Return a column of a subquery: the unit itself, or what is computed."""
     if isinstance(each, asked.Name) and scope.is_unit(each):
         return Field(name, (), None)
     return Field(name, (), lower_expression(each, scope))

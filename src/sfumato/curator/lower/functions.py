@@ -1,18 +1,28 @@
 """The closed list of functions of a row. Each is total: it has one stated meaning for every input.
 
-A function of a public list is computed here, entry by entry; of anything else the engine computes it.
+To add a function, write how it is lowered and put it on the list at the end, with the name that SQL spells
+it by; record a plan that uses it (tests/unit/queries/plans) and name it in docs/questions.md.
+
+Values of a public list are computed here, entry by entry; all others are computed by the engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
-from sfumato.curator.lower import arithmetic, dates, lowered_value, texts
-from sfumato.curator.lower.lowered_value import LoweredValue
+from sfumato.curator.lower import arithmetic, dates, texts
+from sfumato.curator.lower.conditions import compare_values
+from sfumato.curator.lower.lowered_value import (
+    MISSING,
+    LoweredValue,
+    align_steps,
+    convert_to_seconds,
+    require_number,
+    subtract_dates,
+)
 from sfumato.curator.lower.typed_arguments import require_typed_integer
 from sfumato.engines.values import (
     AtLeast,
@@ -26,10 +36,11 @@ from sfumato.engines.values import (
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.curator.catalog.domains import Scalar
 
-Function = Callable[..., LoweredValue]
-
+MOST_ARGUMENTS = 20
 
 # ---- numbers -----------------------------------------------------------------------------------------------
 
@@ -42,8 +53,8 @@ def _absolute(part: LoweredValue) -> LoweredValue:
 
 
 def _sign(part: LoweredValue) -> LoweredValue:
-    """−1, 0 or 1."""
-    part, _ = lowered_value.require_number(part, "What SIGN takes")
+    """Return −1, 0 or 1."""
+    part, _ = require_number(part, "The argument of SIGN")
     positive, negative = AtLeast(part.value, 1), AtMost(part.value, -1)
     zero = Choose(Missing(part.value), Constant(None), Constant(0))
     return part.derive_value(
@@ -52,7 +63,7 @@ def _sign(part: LoweredValue) -> LoweredValue:
 
 
 def _power(part: LoweredValue, exponent: LoweredValue) -> LoweredValue:
-    times = require_typed_integer(exponent, "The exponent of POWER", range(1, 5))
+    times = require_typed_integer(exponent, "The second argument of POWER", range(1, 5))
     product = part
     for _ in range(times - 1):
         product = arithmetic.multiply_numbers(product, part)
@@ -60,7 +71,9 @@ def _power(part: LoweredValue, exponent: LoweredValue) -> LoweredValue:
 
 
 def _round(part: LoweredValue, digits: LoweredValue | None = None) -> LoweredValue:
-    places = 0 if digits is None else require_typed_integer(digits, "ROUND's number of digits", range(-9, 10))
+    places = (
+        0 if digits is None else require_typed_integer(digits, "The second argument of ROUND", range(-9, 10))
+    )
     return arithmetic.round_number(part, places)
 
 
@@ -68,36 +81,38 @@ def _round(part: LoweredValue, digits: LoweredValue | None = None) -> LoweredVal
 
 
 def unify_domains(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], LoweredValue]:
-    """Values in one domain that holds them all, and what any of them is like."""
-    known = [part for part in parts if part is not lowered_value.MISSING]
+    """Return the values in one domain that holds them all, and a value that stands for any of them."""
+    known = [part for part in parts if part is not MISSING]
     if not known:
-        raise PolicyError("SF-Q134", f"{what} is NULL whatever happens.", try_="a value")
+        raise PolicyError("SF-Q134", f"{what} is always NULL.", try_="a value other than NULL")
     if all(isinstance(part.domain, Listed) for part in known):
-        return _listed_together(parts, known)
+        return _unify_lists(parts, known)
     if all(isinstance(part.domain, Periods) for part in known):
-        return _periods_together(parts, known)
+        return _unify_periods(parts, known)
     if any(isinstance(part.domain, FreeTexts) for part in known):
-        raise PolicyError("SF-Q110", f"{what} cannot be a free text.", try_="numbers, dates or listed texts")
-    same, step = lowered_value.align_steps(parts, what)
+        raise PolicyError(
+            "SF-Q110", f"{what} cannot return a free text.", try_="numbers, dates or listed texts"
+        )
+    same, step = align_steps(parts, f"A value of {what}")
     domains = [part.domain for part in same if isinstance(part.domain, Numbers)]
     hull = Numbers(min(each.low for each in domains), max(each.high for each in domains), step)
     return same, LoweredValue(Constant(0), hull)
 
 
-def _listed_together(
+def _unify_lists(
     parts: list[LoweredValue], known: list[LoweredValue]
 ) -> tuple[list[LoweredValue], LoweredValue]:
     lists = [part.domain.values for part in known if isinstance(part.domain, Listed)]
     values: tuple[Scalar, ...] = tuple(dict.fromkeys(value for each in lists for value in each))
     if len({type(value) for value in values}) > 1:
         raise PolicyError(
-            "SF-Q110", "Texts, numbers and booleans do not mix in one column.", try_="CASE … one kind"
+            "SF-Q110", "Texts, numbers and booleans cannot be mixed in one column.", try_="values of one type"
         )
-    return [_placed(part, values) for part in parts], LoweredValue(Constant(0), Listed(values))
+    return [_recode_list(part, values) for part in parts], LoweredValue(Constant(0), Listed(values))
 
 
-def _placed(part: LoweredValue, values: tuple[Scalar, ...]) -> LoweredValue:
-    if part is lowered_value.MISSING or not isinstance(part.domain, Listed):
+def _recode_list(part: LoweredValue, values: tuple[Scalar, ...]) -> LoweredValue:
+    if part is MISSING or not isinstance(part.domain, Listed):
         return part
     places = tuple(values.index(value) for value in part.domain.values)
     if places == tuple(range(len(places))):
@@ -107,19 +122,20 @@ def _placed(part: LoweredValue, values: tuple[Scalar, ...]) -> LoweredValue:
     return part.derive_value(Lookup(part.value, places), Listed(values))
 
 
-def _periods_together(
+def _unify_periods(
     parts: list[LoweredValue], known: list[LoweredValue]
 ) -> tuple[list[LoweredValue], LoweredValue]:
     units = {part.domain.unit for part in known if isinstance(part.domain, Periods)}
     if units == {"day", "second"}:
-        known = [lowered_value.convert_to_seconds(part) for part in known]
-        parts = [
-            part if part is lowered_value.MISSING else lowered_value.convert_to_seconds(part)
-            for part in parts
-        ]
+        known = [convert_to_seconds(part) for part in known]
+        parts = [part if part is MISSING else convert_to_seconds(part) for part in parts]
     domains = [part.domain for part in known if isinstance(part.domain, Periods)]
     if len({domain.unit for domain in domains}) > 1:
-        raise PolicyError("SF-Q131", "Stretches of different length do not mix.", try_="DATE_TRUNC both")
+        raise PolicyError(
+            "SF-Q131",
+            "Dates truncated to different units cannot be mixed.",
+            try_="DATE_TRUNC all to one unit",
+        )
     ends = min(each.low for each in domains), max(each.high for each in domains)
     return parts, LoweredValue(Constant(0), Periods(*ends, domains[0].unit))
 
@@ -134,10 +150,10 @@ def _coalesce(*parts: LoweredValue) -> LoweredValue:
 
 
 def _nullif(part: LoweredValue, unwanted: LoweredValue) -> LoweredValue:
-    from sfumato.curator.lower.conditions import compare_values
-
     if isinstance(part.domain, FreeTexts):
-        raise PolicyError("SF-Q110", "NULLIF cannot be a free text.", try_="numbers, dates or listed texts")
+        raise PolicyError(
+            "SF-Q110", "NULLIF cannot return a free text.", try_="numbers, dates or listed texts"
+        )
     same = compare_values(part, "=", unwanted)
     return part.derive_value(Choose(same, Constant(None), part.value), part.domain, unwanted, total=False)
 
@@ -152,80 +168,103 @@ def _minus(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     return dates.subtract_days(left, right) if dated else arithmetic.subtract_numbers(left, right)
 
 
+def _days_between(left: LoweredValue, right: LoweredValue) -> LoweredValue:
+    return subtract_dates(dates.truncate_date(left, "day"), dates.truncate_date(right, "day"))
+
+
+def _reduce_pairs(
+    function: Callable[[LoweredValue, LoweredValue], LoweredValue],
+) -> Callable[..., LoweredValue]:
+    """Return a function of many values from one of two values."""
+
+    def apply(*parts: LoweredValue) -> LoweredValue:
+        # All numbers are put on one step first: pair by pair, the first would be rewritten again and again.
+        dated = any(isinstance(part.domain, Periods) for part in parts)
+        every = list(parts) if dated else align_steps(list(parts), "An argument of LEAST or GREATEST")[0]
+        return reduce(function, every)
+
+    return apply
+
+
 # ---- the list ----------------------------------------------------------------------------------------------
 
-FUNCTIONS: dict[str, tuple[Function, int, int]] = {
-    "add": (_plus, 2, 2),
-    "subtract": (_minus, 2, 2),
-    "multiply": (arithmetic.multiply_numbers, 2, 2),
-    "divide": (arithmetic.divide_numbers, 2, 2),
-    "integer_divide": (arithmetic.floor_divide_numbers, 2, 2),
-    "modulo": (arithmetic.take_modulo, 2, 2),
-    "negate": (arithmetic.negate_number, 1, 1),
-    "abs": (_absolute, 1, 1),
-    "sign": (_sign, 1, 1),
-    "floor": (arithmetic.floor_number, 1, 1),
-    "ceil": (arithmetic.ceil_number, 1, 1),
-    "round": (_round, 1, 2),
-    "power": (_power, 2, 2),
-    "coalesce": (_coalesce, 1, 20),
-    "nullif": (_nullif, 2, 2),
-    "year": (dates.make_field_function("year", 0, 0), 1, 1),
-    "month": (dates.make_field_function("month", 1, 12), 1, 1),
-    "day": (dates.make_field_function("day", 1, 31), 1, 1),
-    "weekday": (dates.make_field_function("weekday", 1, 7), 1, 1),
-    "quarter": (dates.extract_quarter, 1, 1),
-    "hour": (dates.make_clock_function("hour", 24), 1, 1),
-    "minute": (dates.make_clock_function("minute", 60), 1, 1),
-    "second": (dates.make_clock_function("second", 60), 1, 1),
-    "days_between": (
-        lambda a, b: lowered_value.subtract_dates(
-            dates.truncate_date(a, "day"), dates.truncate_date(b, "day")
-        ),
-        2,
-        2,
-    ),
-    "length": (texts.measure_text, 1, 1),
-    "lower": (texts.make_case_function(upper=False), 1, 1),
-    "upper": (texts.make_case_function(upper=True), 1, 1),
-    "substring": (texts.take_substring, 2, 3),
-    "left": (texts.take_left, 2, 2),
-    "starts_with": (texts.make_text_test("", "%"), 2, 2),
-    "ends_with": (texts.make_text_test("%", ""), 2, 2),
-    "contains": (texts.make_text_test("%", "%"), 2, 2),
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of a row: how it is lowered, how many arguments it takes, and how SQL spells it."""
+
+    lower: Callable[..., LoweredValue]
+    fewest: int
+    most: int
+    sql: str | None = None
+    """The name that people type; None where SQL has an operator or a syntax of its own."""
+
+
+def _unary(lower: Callable[..., LoweredValue], sql: str | None = None) -> Function:
+    return Function(lower, 1, 1, sql)
+
+
+def _binary(lower: Callable[..., LoweredValue], sql: str | None = None) -> Function:
+    return Function(lower, 2, 2, sql)
+
+
+# The keys stand in request hashes, so they are never renamed.
+FUNCTIONS: dict[str, Function] = {
+    "add": _binary(_plus),
+    "subtract": _binary(_minus),
+    "multiply": _binary(arithmetic.multiply_numbers),
+    "divide": _binary(arithmetic.divide_numbers),
+    "integer_divide": _binary(arithmetic.floor_divide_numbers),
+    "modulo": _binary(arithmetic.take_modulo),
+    "negate": _unary(arithmetic.negate_number),
+    "abs": _unary(_absolute, "ABS"),
+    "sign": _unary(_sign, "SIGN"),
+    "floor": _unary(arithmetic.floor_number, "FLOOR"),
+    "ceil": _unary(arithmetic.ceil_number, "CEIL"),
+    "round": Function(_round, 1, 2, "ROUND"),
+    "power": _binary(_power, "POWER"),
+    "least": Function(_reduce_pairs(arithmetic.take_smaller), 1, MOST_ARGUMENTS, "LEAST"),
+    "greatest": Function(_reduce_pairs(arithmetic.take_larger), 1, MOST_ARGUMENTS, "GREATEST"),
+    "coalesce": Function(_coalesce, 1, MOST_ARGUMENTS, "COALESCE"),
+    "nullif": _binary(_nullif, "NULLIF"),
+    "year": _unary(dates.make_field_function("year", 0, 0), "YEAR"),
+    "quarter": _unary(dates.extract_quarter, "QUARTER"),
+    "month": _unary(dates.make_field_function("month", 1, 12), "MONTH"),
+    "day": _unary(dates.make_field_function("day", 1, 31), "DAY"),
+    "weekday": _unary(dates.make_field_function("weekday", 1, 7), "ISODOW"),
+    "hour": _unary(dates.make_clock_function("hour", 24), "HOUR"),
+    "minute": _unary(dates.make_clock_function("minute", 60), "MINUTE"),
+    "second": _unary(dates.make_clock_function("second", 60), "SECOND"),
+    "days_between": _binary(_days_between),
     **{
-        f"truncate_{unit}": (lambda part, unit=unit: dates.truncate_date(part, unit), 1, 1)
+        f"truncate_{unit}": _unary(lambda part, unit=unit: dates.truncate_date(part, unit))
         for unit in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
     },
+    "lower": _unary(texts.make_case_function("LOWER", upper=False), "LOWER"),
+    "upper": _unary(texts.make_case_function("UPPER", upper=True), "UPPER"),
+    "length": _unary(texts.measure_text, "LENGTH"),
+    "starts_with": _binary(texts.make_text_test("", "%"), "STARTS_WITH"),
+    "ends_with": _binary(texts.make_text_test("%", ""), "ENDS_WITH"),
+    "contains": _binary(texts.make_text_test("%", "%"), "CONTAINS"),
+    "substring": Function(texts.take_substring, 2, 3, "SUBSTRING"),
+    "left": _binary(texts.take_left, "LEFT"),
 }
-"""Each function, with the fewest and the most arguments that it takes."""
+"""The closed list, by the names that questions and request hashes use."""
 
 
-def _chain(two: Callable[[LoweredValue, LoweredValue], LoweredValue]) -> Function:
-    """Of all at once: numbers are put on one step first, so that none is rewritten again and again."""
-
-    def of(*parts: LoweredValue) -> LoweredValue:
-        dates = any(isinstance(part.domain, Periods) for part in parts)
-        every = (
-            list(parts)
-            if dates
-            else lowered_value.align_steps(list(parts), "What LEAST and GREATEST take")[0]
-        )
-        return reduce(two, every)
-
-    return of
-
-
-FUNCTIONS["least"] = (_chain(arithmetic.take_smaller), 1, 20)
-FUNCTIONS["greatest"] = (_chain(arithmetic.take_larger), 1, 20)
-
-
-def apply_function(name: str, parts: tuple[LoweredValue, ...]) -> LoweredValue:
-    function, fewest, most = FUNCTIONS[name]
-    if not fewest <= len(parts) <= most:
+def apply_function(name: str, arguments: tuple[LoweredValue, ...]) -> LoweredValue:
+    """Return what a function of the list makes of its arguments."""
+    function = FUNCTIONS[name]
+    if not function.fewest <= len(arguments) <= function.most:
         raise PolicyError(
             "SF-Q135",
-            f"{name.upper()} takes {fewest if fewest == most else f'{fewest} to {most}'} arguments.",
-            got=str(len(parts)),
+            f"{function.sql or name.upper()} takes {_describe_arity(function)}.",
+            got=str(len(arguments)),
         )
-    return function(*parts)
+    return function.lower(*arguments)
+
+
+def _describe_arity(function: Function) -> str:
+    if function.fewest == function.most:
+        return "1 argument" if function.most == 1 else f"{function.most} arguments"
+    return f"{function.fewest} to {function.most} arguments"

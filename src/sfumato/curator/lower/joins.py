@@ -1,4 +1,4 @@
-"""Joins: with public tables on equal values, between tables of the same people on the unit.
+"""Lowering of joins: with public tables on equal values, between tables of the same people on the unit.
 
 A join multiplies how many rows one unit can have: by the rows that a unit has on the other side, or by how
 often the public table repeats a value.
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
     from sfumato.engines.values import Value
 
 MOST_ROWS = 10**6
-"""Of one unit, after joins: so few that one unit's rows never decide whether memory runs out."""
+"""The largest number of rows of one unit after joins: one unit must never decide whether memory runs out,
+since a crash would give it away."""
 
 
 def lower_join(relation: asked.Join, left: RowSource, right: RowSource) -> RowSource:
-    """Each row beside those that it meets; of two tables about people, only rows of the same person meet."""
+    """Return the joined rows; between two tables about people, only rows of one unit meet."""
     if left.table.is_public and not right.table.is_public and not relation.optional:
         left, right = right, left
     if left.table.is_public:
         raise PolicyError(
-            "SF-Q138", "A join starts from a table about people.", try_="visits LEFT JOIN regions ON …"
+            "SF-Q138", "A join must start from a table about people.", try_="visits LEFT JOIN regions ON …"
         )
     _require_one_home(left.tables + right.tables)
     if not right.table.is_public:
         _require_one_population(left.table, right.table)
-    terms = _terms(relation.on)
-    return _paired(left, right, relation.using, terms, relation.optional)
+    terms = _split_conjunction(relation.on)
+    return _pair_rows(left, right, relation.using, terms, relation.optional)
 
 
 def _require_one_home(tables: tuple[Table, ...]) -> None:
@@ -65,16 +66,21 @@ def _require_one_population(left: Table, right: Table) -> None:
         )
 
 
-def _paired(
+def _pair_rows(
     left: RowSource, right: RowSource, using: tuple[str, ...], terms: tuple[Condition, ...], optional: bool
 ) -> RowSource:
-    """Equal units where both are about people, else equal values; what else is asked filters the pairs."""
-    same_unit, match = not right.table.is_public, _Match.of(left.scope, right.scope, using, terms)
-    match.check(same_unit, optional, right.where == Every(), left.table)
+    """Return pairs with equal units or equal values; the other conditions of the join filter the pairs."""
+    same_unit, match = not right.table.is_public, _Match.from_terms(left.scope, right.scope, using, terms)
+    match.require_supported(same_unit, optional, right.where == Every(), left.table)
     each = right.max_rows if same_unit else _multiplicity(match.pairs, right)
     most = left.max_rows * max(each, 1)
     if most > MOST_ROWS:
-        raise PolicyError("SF-Q142", "One unit could have too many rows after this join.", rows=f"{most:,}")
+        raise PolicyError(
+            "SF-Q142",
+            "One unit could have too many rows after this join.",
+            rows=f"{most:,}",
+            most=f"{MOST_ROWS:,}",
+        )
     values = tuple((one.value, other.value) for one, other in match.pairs)
     rows = engine.Joined(left.rows, right.rows, values, same_unit, optional)
     after = _after_join(right.scope, same_unit, match.pairs, each, optional)
@@ -87,14 +93,16 @@ def _paired(
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """What a join asks of a pair: the same unit, equal values, and the rest."""
+    """The conditions of a join on a pair of rows: the same unit, equal values, and others."""
 
     units: bool
     pairs: tuple[tuple[LoweredValue, LoweredValue], ...]
     rest: tuple[Condition, ...]
 
     @classmethod
-    def of(cls, left: Scope, right: Scope, using: tuple[str, ...], terms: tuple[Condition, ...]) -> _Match:
+    def from_terms(
+        cls, left: Scope, right: Scope, using: tuple[str, ...], terms: tuple[Condition, ...]
+    ) -> _Match:
         units, pairs, rest = False, [], []
         for name in map(asked.Name, using):
             if left.is_unit(name) and right.is_unit(name):
@@ -102,7 +110,7 @@ class _Match:
             else:
                 pairs.append(make_comparable(left.find_column(name), right.find_column(name)))
         for term in terms:
-            pair = _equal(term, left, right)
+            pair = _find_equated(term, left, right)
             if _equates_units(term, left, right):
                 units = True
             elif pair is not None:
@@ -111,29 +119,31 @@ class _Match:
                 rest.append(term)
         return cls(units, tuple(pairs), tuple(rest))
 
-    def check(self, same_unit: bool, optional: bool, whole: bool, table: Table) -> None:
+    def require_supported(self, same_unit: bool, optional: bool, whole: bool, table: Table) -> None:
         if same_unit and not self.units:
             raise PolicyError(
                 "SF-Q140",
-                "Tables about people are joined on the unit of protection.",
+                "Tables about people must be joined on the unit of protection.",
                 try_=f"USING ({table.unit.column})",
             )
         if not same_unit and not self.pairs:
             raise PolicyError(
-                "SF-Q140", "A public table is joined on equal columns.", try_="ON visits.ward = wards.ward"
+                "SF-Q140",
+                "A public table must be joined on equal columns.",
+                try_="ON visits.ward = wards.ward",
             )
         if optional and (self.rest or not whole):
             raise PolicyError(
                 "SF-Q141",
-                "A LEFT JOIN takes equal columns alone, and all rows of its right side.",
+                "A LEFT JOIN supports only equal columns, and a right side without conditions.",
                 try_="an inner JOIN, or a condition in WHERE",
             )
 
 
-def _terms(condition: Condition) -> tuple[Condition, ...]:
-    """What is joined by AND."""
+def _split_conjunction(condition: Condition) -> tuple[Condition, ...]:
+    """Return the terms of a conjunction."""
     if isinstance(condition, asked.Conjunction):
-        return tuple(term for part in condition.parts for term in _terms(part))
+        return tuple(term for part in condition.parts for term in _split_conjunction(part))
     return (condition,)
 
 
@@ -145,21 +155,21 @@ def _equates_units(term: Condition, left: Scope, right: Scope) -> bool:
     return False
 
 
-def _equal(term: Condition, left: Scope, right: Scope) -> tuple[LoweredValue, LoweredValue] | None:
-    """Two values, one of each side, that must be equal; none where the term says something else."""
+def _find_equated(term: Condition, left: Scope, right: Scope) -> tuple[LoweredValue, LoweredValue] | None:
+    """Return two values, one of each side, that a term equates, or None."""
     match term:
         case asked.Comparison(one, "=", other):
             for first, second in ((one, other), (other, one)):
-                if _is_of(first, left) and _is_of(second, right):
+                if _names_column(first, left) and _names_column(second, right):
                     return make_comparable(lower_expression(first, left), lower_expression(second, right))
     return None
 
 
-def _is_of(node: Expression, scope: Scope) -> bool:
-    return isinstance(node, asked.Name) and _known(node, scope)
+def _names_column(node: Expression, scope: Scope) -> bool:
+    return isinstance(node, asked.Name) and _has_column(node, scope)
 
 
-def _known(name: Name, scope: Scope) -> bool:
+def _has_column(name: Name, scope: Scope) -> bool:
     try:
         scope.find_column(name)
     except PolicyError:
@@ -168,23 +178,23 @@ def _known(name: Name, scope: Scope) -> bool:
 
 
 def _multiplicity(pairs: tuple[tuple[LoweredValue, LoweredValue], ...], right: RowSource) -> int:
-    """How many rows of a public table one row can meet: by the column whose values are repeated least."""
+    """Return how many rows of a public table one row can meet, by the column with the fewest repetitions."""
     if right.table.public_rows is None:
         raise AssertionError(right.table)
-    columns = [_told_apart_by(other.value) for _, other in pairs]
+    columns = [_determining_column(other.value) for _, other in pairs]
     known = [right.table.multiplicity[column.name] for column in columns if column is not None]
     return min([*known, right.table.public_rows])
 
 
-def _told_apart_by(value: Value) -> Column | None:
-    """The column that has different values wherever this has, if that is plain."""
+def _determining_column(value: Value) -> Column | None:
+    """Return the column that determines a value and is determined by it, if that is plain to see."""
     match value:
         case Column():
             return value
         case Add(inner, Constant(int())):
-            return _told_apart_by(inner)
+            return _determining_column(inner)
         case Multiply(inner, Constant(int(factor))) if factor:
-            return _told_apart_by(inner)
+            return _determining_column(inner)
     return None
 
 
@@ -195,7 +205,7 @@ def _after_join(
     each: int,
     optional: bool,
 ) -> Scope:
-    """Which columns of the right side one unit still has one value of."""
+    """Return the right side's columns, with what is still constant for a unit and never missing."""
     looked_up = each <= 1 and all(one.constant for one, _ in pairs)
 
     def change(part: LoweredValue) -> LoweredValue:

@@ -1,4 +1,4 @@
-"""A value of a row as an engine computes it, with what it stands for; and the grids numbers are put on."""
+"""A value of a row as an engine computes it, with the domain its integers stand for, and steps put alike."""
 
 from __future__ import annotations
 
@@ -20,21 +20,27 @@ from sfumato.engines.values import (
 from sfumato.errors import PolicyError
 
 LARGEST = 2**62
+"""The largest magnitude of an integer that arithmetic keeps; it fits 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoweredValue:
+    """An integer that an engine computes from a row, and the domain that says what it stands for."""
+
     value: Value
     domain: Domain
     constant: bool = False
-    """Whether all rows of a unit have the same."""
+    """Whether all rows of a unit have one value."""
     present: bool = False
     """Whether it is never missing."""
 
     def derive_value(
         self, value: Value, domain: Domain, *others: LoweredValue, total: bool = True
     ) -> LoweredValue:
-        """Computed from this and others: constant if all are; present if all are, for a total function."""
+        """Return a value computed from this and others: constant if all are, and present if all are.
+
+        Where the function is not `total`, the result may be missing for arguments that are present.
+        """
         every = (self, *others)
         return LoweredValue(
             value,
@@ -45,6 +51,7 @@ class LoweredValue:
 
 
 def literal_number(number: Fraction) -> LoweredValue:
+    """Return a constant on the step that makes it an integer."""
     step = Fraction(1, number.denominator)
     return LoweredValue(
         Constant(number.numerator), Numbers(number.numerator, number.numerator, step), True, True
@@ -59,12 +66,12 @@ MISSING = LoweredValue(Constant(None), Listed(()), True, False)
 
 
 def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers]:
-    """The value as a number; a listed number by a list of its integers, true and false as 1 and 0."""
+    """Return the value as a number and its domain: listed numbers by a lookup, true and false as 1 and 0."""
     domain = part.domain
     if isinstance(domain, Numbers):
         return part, domain
     if isinstance(domain, Listed) and domain.values and not isinstance(domain.values[0], str):
-        weights, step = _weights(domain)
+        weights, step = _listed_integers(domain)
         listed = Numbers(min(weights), max(weights), step)
         return part.derive_value(Lookup(part.value, weights), listed), listed
     if part is MISSING:
@@ -76,24 +83,24 @@ def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers
     )
 
 
-def _weights(domain: Listed) -> tuple[tuple[int, ...], Fraction]:
-    """The listed numbers on their common grid, if it is not too fine, else on one like that of `between`."""
+def _listed_integers(domain: Listed) -> tuple[tuple[int, ...], Fraction]:
+    """Return the listed numbers on their common step, or on one like that of `between` if it is too fine."""
     numbers = [Fraction(value) for value in domain.values]  # type: ignore[arg-type]
-    step = _common(numbers)
+    step = _common_step(numbers)
     if max(abs(each / step) for each in numbers) > 2**STEPS:
         step = Fraction(2) ** choose_exponent(max(map(abs, numbers)))
     return tuple(math.floor(each / step + Fraction(1, 2)) for each in numbers), step
 
 
-def _common(numbers: list[Fraction]) -> Fraction:
+def _common_step(numbers: list[Fraction]) -> Fraction:
     common = Fraction(0)
     for each in numbers:
-        common = _divisor(common, each)
+        common = _common_divisor(common, each)
     return common or Fraction(1)
 
 
-def _divisor(one: Fraction, other: Fraction) -> Fraction:
-    """The largest step that both are multiples of."""
+def _common_divisor(one: Fraction, other: Fraction) -> Fraction:
+    """Return the largest step that both are multiples of."""
     return Fraction(
         math.gcd(one.numerator * other.denominator, other.numerator * one.denominator),
         one.denominator * other.denominator,
@@ -101,10 +108,10 @@ def _divisor(one: Fraction, other: Fraction) -> Fraction:
 
 
 def align_steps(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], Fraction]:
-    """The same numbers as integers of one step: exact, unless that would be too fine."""
+    """Return the numbers on one step: exact, unless that would need too large integers."""
     numbers = [require_number(part, what) for part in parts]
     known = [domain for part, domain in numbers if part is not MISSING]
-    step = _common([domain.step for domain in known])
+    step = _common_step([domain.step for domain in known])
     largest = max((domain.bound * int(domain.step / step) for domain in known), default=0)
     bits = max(0, largest.bit_length() - 60)
     every = [part if part is MISSING else _on_step(part, domain, step, bits) for part, domain in numbers]
@@ -112,10 +119,10 @@ def align_steps(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue
 
 
 def _on_step(part: LoweredValue, domain: Numbers, step: Fraction, bits: int) -> LoweredValue:
-    """As integers of `step`, then on a grid 2^bits times as coarse."""
+    """Return a number as integers of `step`, then on a grid 2^bits times as coarse."""
     factor = int(domain.step / step)
     if max(1, domain.bound) * factor > WIDEST:
-        raise grid_too_fine("A sum or a comparison")
+        raise grid_too_fine("This sum or comparison")
     scaled = Numbers(domain.low * factor, domain.high * factor, step)
     return coarsen_grid(
         replace(part, value=multiply_by_integer(part.value, factor), domain=scaled), scaled, bits
@@ -123,7 +130,7 @@ def _on_step(part: LoweredValue, domain: Numbers, step: Fraction, bits: int) -> 
 
 
 def limit_magnitude(part: LoweredValue) -> LoweredValue:
-    """The number itself if its integers are small enough, else on a coarser grid."""
+    """Return the number itself if its integers are small enough, else on a coarser grid."""
     domain = part.domain
     if isinstance(domain, Numbers) and domain.bound > LARGEST // 2:
         return coarsen_grid(part, domain, domain.bound.bit_length() - 2 * STEPS)
@@ -131,7 +138,7 @@ def limit_magnitude(part: LoweredValue) -> LoweredValue:
 
 
 def coarsen_grid(part: LoweredValue, domain: Numbers, bits: int) -> LoweredValue:
-    """On a grid 2^bits times as coarse, rounded down."""
+    """Return a number on a grid 2^bits times as coarse, rounded down."""
     if bits <= 0:
         return part
     low, high = domain.low >> bits, domain.high >> bits
@@ -140,6 +147,7 @@ def coarsen_grid(part: LoweredValue, domain: Numbers, bits: int) -> LoweredValue
 
 
 def multiply_by_integer(value: Value, factor: int) -> Value:
+    """Return a value times an integer; constants and lookups are multiplied here, not by the engine."""
     if factor == 1:
         return value
     if isinstance(value, Constant):
@@ -150,7 +158,7 @@ def multiply_by_integer(value: Value, factor: int) -> Value:
 
 
 def add_integer(value: Value, by: int) -> Value:
-    """The value plus an integer."""
+    """Return a value plus an integer; constants and lookups are added here, not by the engine."""
     if by == 0:
         return value
     if isinstance(value, Constant):
@@ -163,7 +171,10 @@ def add_integer(value: Value, by: int) -> Value:
 
 
 def divide_by_integer(value: Value, domain: Numbers, divisor: int) -> Value:
-    """⌊value / divisor⌋, divisor positive. Engines round towards zero, so nothing negative is divided."""
+    """Return ⌊value / divisor⌋ for a positive divisor.
+
+    Engines round towards zero, so a multiple of the divisor is added first and nothing negative is divided.
+    """
     if divisor == 1:
         return value
     up = -(domain.low // divisor) if domain.low < 0 else 0
@@ -174,7 +185,7 @@ def divide_by_integer(value: Value, domain: Numbers, divisor: int) -> Value:
 
 
 def subtract_dates(left: LoweredValue, right: LoweredValue) -> LoweredValue:
-    """How many days, or seconds where one side is a moment, left is after right."""
+    """Return left − right in days, or in seconds where one side is a timestamp."""
     one, other = align_periods(left, right)
     first, second = require_periods(one), require_periods(other)
     domain = Numbers(first.low - second.high, first.high - second.low)
@@ -182,16 +193,21 @@ def subtract_dates(left: LoweredValue, right: LoweredValue) -> LoweredValue:
 
 
 def align_periods(left: LoweredValue, right: LoweredValue) -> tuple[LoweredValue, LoweredValue]:
-    """Both to the day, or both to the second."""
+    """Return two dates in one unit: both in days, or both in seconds."""
     units = require_periods(left).unit, require_periods(right).unit
     if units[0] == units[1]:
         return left, right
     if set(units) == {"day", "second"}:
         return convert_to_seconds(left), convert_to_seconds(right)
-    raise PolicyError("SF-Q131", f"A {units[0]} and a {units[1]} cannot be compared.", try_="DATE_TRUNC both")
+    raise PolicyError(
+        "SF-Q131",
+        f"A {units[0]} and a {units[1]} cannot be compared.",
+        try_="DATE_TRUNC both sides to one unit",
+    )
 
 
 def convert_to_seconds(part: LoweredValue) -> LoweredValue:
+    """Return a date as the timestamp at its start."""
     domain = require_periods(part)
     if domain.unit == "second":
         return part
@@ -200,16 +216,19 @@ def convert_to_seconds(part: LoweredValue) -> LoweredValue:
 
 
 def grid_too_fine(what: str) -> PolicyError:
+    """Return the refusal of a computation whose integers no engine could hold."""
     return PolicyError(
-        "SF-Q132", f"{what} would need a grid that is too fine.", try_="ROUND one side, or a smaller range"
+        "SF-Q132", f"{what} would need more than 128 bits.", try_="ROUND one side, or a smaller range"
     )
 
 
 def number_domain(part: LoweredValue) -> Numbers:
+    """Return the bounds of a number; NULL stands for any number and counts as 0."""
     return part.domain if isinstance(part.domain, Numbers) else Numbers(0, 0)
 
 
 def require_periods(part: LoweredValue) -> Periods:
+    """Return the domain of a date or timestamp; refuse anything else."""
     if not isinstance(part.domain, Periods):
         raise PolicyError("SF-Q131", "A date is expected here.", try_="DATE '2024-01-31'")
     return part.domain

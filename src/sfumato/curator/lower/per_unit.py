@@ -1,4 +1,4 @@
-"""Subqueries by unit: figures of a unit's rows become columns of its one row, or of one row a key."""
+"""Lowering of GROUP BY unit: aggregates of a unit's rows become columns of its row, or of one row per key."""
 
 from __future__ import annotations
 
@@ -31,19 +31,23 @@ if TYPE_CHECKING:
 
 
 def lower_group_by_unit(relation: asked.GroupByUnit, inner: RowSource) -> RowSource:
-    """Figures of a unit's rows become columns of its one row; then the rest is computed from those."""
-    at, keys = inner.next_at, _Keys.of(relation.keys, inner)
-    figures = _Figures(inner, alone=not keys.values)
-    columns = tuple((name, figures.read(keys.read(each))) for name, each in relation.columns)
-    having = None if relation.having is None else figures.read(keys.read(relation.having))
-    scope = Scope((*keys.fields(at), *figures.fields()), "this subquery")
+    """Return one row for each unit and key: aggregates become columns, the rest is computed from them."""
+    at, keys = inner.next_at, _Keys.from_expressions(relation.keys, inner)
+    aggregates = _Aggregates(inner, alone=not keys.values)
+    columns = tuple(
+        (name, aggregates.replace_aggregates(keys.replace_keys(each))) for name, each in relation.columns
+    )
+    having = (
+        None if relation.having is None else aggregates.replace_aggregates(keys.replace_keys(relation.having))
+    )
+    scope = Scope((*keys.make_fields(at), *aggregates.make_fields()), "this subquery")
     shown = tuple(lower_output_column(name, each, scope) for name, each in columns)
     where = Every() if having is None else lower_condition(having, scope)
     rows = engine.PerUnit(
-        inner.rows, inner.where, tuple(key.value for key in keys.values), tuple(figures.known), at
+        inner.rows, inner.where, tuple(key.value for key in keys.values), tuple(aggregates.known), at
     )
     apart = {place: key for place, key in enumerate(keys.values) if not key.constant}
-    cells = math.prod(_size(key) + 1 for key in apart.values())
+    cells = math.prod(_domain_size(key) + 1 for key in apart.values())
     return replace(
         inner,
         rows=rows,
@@ -57,16 +61,17 @@ def lower_group_by_unit(relation: asked.GroupByUnit, inner: RowSource) -> RowSou
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """What a subquery by unit is grouped by, besides the unit."""
+    """The keys of a subquery by unit."""
 
     asked_for: tuple[Expression, ...]
     scope: Scope
     units: frozenset[int]
-    """The places where the unit stands."""
+    """The places where the unit stands among the keys."""
     values: tuple[LoweredValue, ...]
+    """The other keys."""
 
     @classmethod
-    def of(cls, keys: tuple[Expression, ...], inner: RowSource) -> _Keys:
+    def from_expressions(cls, keys: tuple[Expression, ...], inner: RowSource) -> _Keys:
         units = frozenset(
             place
             for place, key in enumerate(keys)
@@ -76,28 +81,31 @@ class _Keys:
             unit = next((each.name for each in inner.scope.fields if each.holds is None), "patient_id")
             raise PolicyError(
                 "SF-Q151",
-                "The groups of a subquery are units of protection.",
-                why="what is computed of many people together is only known with noise",
+                "A subquery with GROUP BY must group by the unit of protection.",
+                why="an aggregate over several people is only available with noise",
                 try_=f"GROUP BY {unit}",
             )
         others = [key for place, key in enumerate(keys) if place not in units]
         return cls(
-            keys, inner.scope, units, tuple(_key(lower_expression(key, inner.scope)) for key in others)
+            keys,
+            inner.scope,
+            units,
+            tuple(_require_listed_key(lower_expression(key, inner.scope)) for key in others),
         )
 
-    def fields(self, at: int) -> list[Field]:
+    def make_fields(self, at: int) -> list[Field]:
         others = iter(enumerate(self.values))
         return [
-            Field(_hidden(f"k{place}"), (), None if place in self.units else _as_key(*next(others), at))
+            Field(_hidden_name(f"k{place}"), (), None if place in self.units else _as_key(*next(others), at))
             for place in range(len(self.asked_for))
         ]
 
-    def read(self, node: Any) -> Any:
-        """The same expression, with what says a key again replaced by that key."""
+    def replace_keys(self, node: Any) -> Any:
+        """Return an expression with repetitions of a key replaced by that key's column."""
         for place, key in enumerate(self.asked_for):
             if node == key or self._same(node, key):
-                return asked.Name(_hidden(f"k{place}"))
-        return _rebuilt(node, self.read, stop=asked.UnitAggregate)
+                return asked.Name(_hidden_name(f"k{place}"))
+        return _rebuild_node(node, self.replace_keys, stop=asked.UnitAggregate)
 
     def _same(self, node: Any, key: Expression) -> bool:
         return (
@@ -111,8 +119,8 @@ def _as_key(place: int, key: LoweredValue, at: int) -> LoweredValue:
     return LoweredValue(Column(at, f"k{place}"), key.domain, key.constant, key.present)
 
 
-def _rebuilt(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = None) -> Any:
-    """The same value with its parts changed."""
+def _rebuild_node(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = None) -> Any:
+    """Return a value with its parts changed."""
     if isinstance(node, tuple):
         return tuple(change(part) for part in node)
     leaf = isinstance(node, asked.Name | asked.Literal | type) or (
@@ -124,42 +132,42 @@ def _rebuilt(node: Any, change: Callable[[Any], Any], stop: type[Any] | None = N
     return replace(rebuilt, **{each.name: change(getattr(node, each.name)) for each in fields(node)})
 
 
-def _key(part: LoweredValue) -> LoweredValue:
+def _require_listed_key(part: LoweredValue) -> LoweredValue:
     if isinstance(part.domain, FreeTexts):
         raise PolicyError(
-            "SF-Q109", "A subquery is grouped by listed values.", try_="GROUP BY the unit alone"
+            "SF-Q109", "A subquery cannot group by a free text.", try_="GROUP BY the unit alone"
         )
     return part
 
 
-def _size(part: LoweredValue) -> int:
+def _domain_size(part: LoweredValue) -> int:
     if isinstance(part.domain, FreeTexts):
         raise AssertionError("keys are listed values")
     return part.domain.size
 
 
 @dataclass(slots=True)
-class _Figures:
-    """What a subquery by unit computes of a unit's rows, under names that no one can type."""
+class _Aggregates:
+    """The aggregates of a unit's rows, as columns under names that no one can type."""
 
     inner: RowSource
     alone: bool
     known: dict[engine.Figure, Column] = field(default_factory=dict)
-    """The columns of the unit's one row, each once: the same integers may stand for different numbers."""
+    """The columns of the unit's row, each once: one column may serve several aggregates."""
     computed: list[LoweredValue] = field(default_factory=list)
 
-    def fields(self) -> list[Field]:
-        return [Field(_hidden(f"f{i}"), (), part) for i, part in enumerate(self.computed)]
+    def make_fields(self) -> list[Field]:
+        return [Field(_hidden_name(f"f{i}"), (), part) for i, part in enumerate(self.computed)]
 
-    def read(self, node: Any) -> Any:
-        """The same expression, with figures of the unit's rows replaced by names."""
+    def replace_aggregates(self, node: Any) -> Any:
+        """Return an expression with aggregates of the unit's rows replaced by names of columns."""
         if not isinstance(node, asked.UnitAggregate):
-            return _rebuilt(node, self.read)
-        self.computed.append(self._figure(node))
-        return asked.Name(_hidden(f"f{len(self.computed) - 1}"))
+            return _rebuild_node(node, self.replace_aggregates)
+        self.computed.append(self._aggregate(node))
+        return asked.Name(_hidden_name(f"f{len(self.computed) - 1}"))
 
-    def _figure(self, node: asked.UnitAggregate) -> LoweredValue:
-        """A figure, computed from the columns."""
+    def _aggregate(self, node: asked.UnitAggregate) -> LoweredValue:
+        """Return an aggregate, computed from the columns."""
         if node.of is None:
             return self._column(engine.Counted(), Numbers(1, self.inner.max_rows))
         part = lower_expression(node.of, self.inner.scope)
@@ -180,16 +188,18 @@ class _Figures:
 
     def _end(self, figure: str, part: LoweredValue) -> LoweredValue:
         if isinstance(part.domain, FreeTexts):
-            raise PolicyError("SF-Q114", "Texts have no least and no largest.", try_="a number or a date")
+            raise PolicyError(
+                "SF-Q114", "MIN and MAX are not supported for texts.", try_="a number or a date"
+            )
         kind = engine.Smallest if figure == "min" else engine.Largest
         return self._column(kind(part.value), part.domain, part.present)
 
     def _sum(self, part: LoweredValue) -> tuple[LoweredValue, Numbers]:
-        """The sum, and the bounds of each summand; coarser where rows could add up to too much."""
-        part, domain = require_number(part, "What SUM takes")
+        """Return the sum and the bounds of each summand, on a coarser grid where the rows could overflow."""
+        part, domain = require_number(part, "The argument of SUM")
         most = self.inner.max_rows
         part = coarsen_grid(part, domain, (domain.bound * most).bit_length() - LARGEST.bit_length() + 1)
-        part, domain = require_number(part, "What SUM takes")
+        part, domain = require_number(part, "The argument of SUM")
         total = Numbers(min(0, domain.low) * most, max(0, domain.high) * most, domain.step)
         return self._column(engine.Total(part.value), total), domain
 
@@ -199,10 +209,10 @@ class _Figures:
 
 
 def _unless_none(total: LoweredValue, there: LoweredValue) -> LoweredValue:
-    """A sum, missing where all that was summed is."""
+    """Return a sum that is missing where every summand is."""
     value = Choose(AtLeast(there.value, 1), total.value, Constant(None))
     return total.derive_value(value, total.domain, there, total=False)
 
 
-def _hidden(name: str) -> str:
+def _hidden_name(name: str) -> str:
     return f"\0{name}"

@@ -1,4 +1,4 @@
-"""From relations in the analyst's names to sources of rows that an engine can read, with the unit followed.
+"""Lowering of relations: from the analyst's names to rows that an engine can read, with the unit followed.
 
 At every step it is known whose row a row is and how many rows one unit can have: a filter keeps that bound, a
 join multiplies it, a subquery by unit makes it one.
@@ -30,41 +30,41 @@ if TYPE_CHECKING:
 
 
 def lower_relation(relation: Relation, tables: Callable[[str], Table]) -> RowSource:
-    """The rows that a relation means. `tables` knows the catalog."""
-    return _lowered(relation, tables, 0)
+    """Return the rows that a relation means. `tables` finds a table in the catalog."""
+    return _lower_node(relation, tables, 0)
 
 
-def _lowered(relation: Relation, tables: Callable[[str], Table], at: int) -> RowSource:
+def _lower_node(relation: Relation, tables: Callable[[str], Table], at: int) -> RowSource:
     match relation:
         case asked.BaseTable(name):
-            return _table(tables(name), at)
+            return _lower_table(tables(name), at)
         case asked.UnitRowCounts(name):
-            return _sizes(tables(name), at)
+            return _lower_unit_row_counts(tables(name), at)
         case asked.Alias(of, name):
-            inner = _lowered(of, tables, at)
+            inner = _lower_node(of, tables, at)
             return replace(inner, scope=inner.scope.with_table_name(name))
         case asked.Filter(of, where):
-            inner = _lowered(of, tables, at)
-            return replace(inner, where=_both(inner.where, lower_condition(where, inner.scope)))
+            inner = _lower_node(of, tables, at)
+            return replace(inner, where=_conjoin(inner.where, lower_condition(where, inner.scope)))
         case asked.Projection(of, columns):
-            inner = _lowered(of, tables, at)
+            inner = _lower_node(of, tables, at)
             chosen = tuple(lower_output_column(name, each, inner.scope) for name, each in columns)
             return replace(inner, scope=Scope(chosen, "this subquery"))
         case asked.Join():
-            left = _lowered(relation.left, tables, at)
-            return lower_join(relation, left, _lowered(relation.right, tables, left.next_at))
+            left = _lower_node(relation.left, tables, at)
+            return lower_join(relation, left, _lower_node(relation.right, tables, left.next_at))
         case asked.GroupByUnit():
-            return lower_group_by_unit(relation, _lowered(relation.of, tables, at))
+            return lower_group_by_unit(relation, _lower_node(relation.of, tables, at))
 
 
-def _both(one: Predicate, other: Predicate) -> Predicate:
+def _conjoin(one: Predicate, other: Predicate) -> Predicate:
     return simplify_predicate(Every((one, other)))
 
 
 # ---- tables ------------------------------------------------------------------------------------------------
 
 
-def _table(table: Table, at: int) -> RowSource:
+def _lower_table(table: Table, at: int) -> RowSource:
     columns = [
         Field(
             name,
@@ -82,9 +82,9 @@ def _table(table: Table, at: int) -> RowSource:
     )
 
 
-def _sizes(table: Table, at: int) -> RowSource:
+def _lower_unit_row_counts(table: Table, at: int) -> RowSource:
     if table.unit.column is None:
-        raise PolicyError("SF-Q137", f"Each row of '{table.name}' is one person.", try_="COUNT(*)")
+        raise PolicyError("SF-Q137", f"Each row of '{table.name}' is a unit of its own.", try_="COUNT(*)")
     rows = LoweredValue(Column(at, "rows"), Numbers(1, engine.MOST_COUNTED), True, True)
     scope = Scope((Field("rows", (table.name,), rows),), f"the units of '{table.name}'")
     return RowSource(engine.UnitSizes(table.snapshot_name, at), Every(), scope, table, 1, (table,), at + 1)

@@ -1,4 +1,4 @@
-"""Rows to ask about, with the unit followed: whose they are, and how many one unit can have."""
+"""Lowered rows with the unit followed: whose they are, and how many one unit can have."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """Rows, what their columns are called, whose they are, and how many one unit can have."""
+    """Rows, the names of their columns, whose they are, and how many one unit can have."""
 
     rows: engine.Rows
     where: Predicate
     scope: Scope
     table: Table
-    """The table whose units the rows are of; a public one where they are no one's."""
+    """The table whose units own the rows; a public table where no one does."""
     max_rows: int
     tables: tuple[Table, ...]
     next_at: int
     apart: frozenset[Value] | None = None
-    """Values that no two rows of a unit agree in, where some are known."""
+    """Values in which no two rows of a unit agree, where such are known."""

@@ -1,4 +1,4 @@
-"""Which names mean what: the columns of a relation, and the column that says whose row it is."""
+"""Name resolution: the columns of a relation, and the column that holds the unit."""
 
 from __future__ import annotations
 
@@ -21,55 +21,59 @@ class Field:
     name: str
     tables: tuple[str, ...]
     holds: LoweredValue | None
-    """None for the unit's identifier, which can be counted and grouped by, and never be read."""
+    """The column's value; None for the unit, which can be counted and grouped by, and never be read."""
     hidden: bool = False
-    """Whether only its table's name before it finds it, where a join made it one with another column."""
+    """Whether it is found only with its table's name, since USING merged it with another column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
+    """The columns that names can mean at one place of a question."""
+
     fields: tuple[Field, ...]
     about: str = "this question"
 
     def find_column(self, name: Name) -> LoweredValue:
-        """What a name means, or a refusal that says which names there are."""
+        """Return the column that a name means, or refuse with the names that there are."""
         found = self._field(name)
         if found is None:
             raise self._unknown(name, "a column that the steward did not declare cannot be used")
         if found.holds is None:
-            raise self._unknown(name, "it says who is protected and is never shown")
+            raise self._unknown(name, "it identifies the unit of protection and is never shown")
         return found.holds
 
     def is_unit(self, name: Name) -> bool:
+        """Return whether a name means the unit."""
         found = self._field(name)
         return found is not None and found.holds is None
 
     def name_same_column(self, one: Name, other: Name) -> bool:
-        """Whether two names mean one column."""
+        """Return whether two names mean one column."""
         first, second = self._field(one), self._field(other)
         return first is not None and second is not None and first.holds is second.holds
 
     def require_unit(self, name: Name) -> None:
-        """Refuse a name that is not the unit's."""
+        """Refuse a name that does not mean the unit."""
         if self.is_unit(name):
             return
         units = [each.name for each in self.fields if each.holds is None]
         raise PolicyError(
             "SF-Q130",
-            f"Different values of '{name.column[:80]}' cannot be counted.",
-            why="only the units of protection are counted once each",
+            f"COUNT(DISTINCT {str(name)[:80]}) is not supported.",
+            why="only units of protection can be counted with DISTINCT",
             try_=f"COUNT(DISTINCT {units[0]})" if units else "COUNT(*)",
         )
 
     def with_table_name(self, table: str) -> Scope:
-        """The same columns, which this table's name alone may stand before."""
+        """Return the columns under an alias of their table."""
         return Scope(tuple(replace(each, tables=(table,)) for each in self.fields), f"'{table[:80]}'")
 
     def join_scope(self, other: Scope) -> Scope:
+        """Return the columns of two joined relations."""
         return Scope(self.fields + other.fields, "these tables")
 
     def hide_columns(self, names: tuple[str, ...]) -> Scope:
-        """The same, in which these names are found only with their table's name before them."""
+        """Return the scope in which these names are found only with their table's name before them."""
         hidden = {name.casefold() for name in names}
         changed = (
             replace(each, hidden=each.hidden or each.name.casefold() in hidden) for each in self.fields
@@ -77,18 +81,24 @@ class Scope:
         return Scope(tuple(changed), self.about)
 
     def without_unit(self) -> Scope:
-        """The same, in which no name says whose row it is: where there may be no such row."""
+        """Return the scope without the unit: the right side of a LEFT JOIN may have no row."""
         return Scope(tuple(each for each in self.fields if each.holds is not None), self.about)
 
     def map_columns(self, change: Callable[[LoweredValue], LoweredValue]) -> Scope:
+        """Return the scope with every column but the unit changed."""
         changed = (
             each if each.holds is None else replace(each, holds=change(each.holds)) for each in self.fields
         )
         return Scope(tuple(changed), self.about)
 
     def _field(self, name: Name) -> Field | None:
-        """The very name, or the only one that differs in case. Declared columns come before the unit."""
-        near = [each for each in self.fields if _alike(each.name, name.column) and self._under(each, name)]
+        """Return the field of this very name, or the only one that differs in case, or None.
+
+        A declared column hides a unit of the same name.
+        """
+        near = [
+            each for each in self.fields if _same_name(each.name, name.column) and self._under(each, name)
+        ]
         for found in (
             [each for each in near if each.name == name.column and each.holds is not None],
             [each for each in near if each.holds is not None],
@@ -97,7 +107,7 @@ class Scope:
             if len({id(each.holds) for each in found}) > 1:
                 raise PolicyError(
                     "SF-Q133",
-                    f"'{name.column[:80]}' could mean two columns.",
+                    f"Column '{name.column[:80]}' is ambiguous.",
                     try_=" or ".join(f"{each.tables[0]}.{each.name}" for each in found if each.tables),
                 )
             if found:
@@ -107,7 +117,7 @@ class Scope:
     def _under(self, field: Field, name: Name) -> bool:
         if name.table is None:
             return not field.hidden
-        return any(_alike(table, name.table) for table in field.tables)
+        return any(_same_name(table, name.table) for table in field.tables)
 
     def _unknown(self, name: Name, why: str) -> PolicyError:
         named = [each for each in self.fields if not each.name.startswith("\0")]
@@ -120,5 +130,5 @@ class Scope:
         )
 
 
-def _alike(one: str, other: str) -> bool:
+def _same_name(one: str, other: str) -> bool:
     return one.casefold() == other.casefold()

@@ -1,4 +1,4 @@
-"""One form for conditions that mean the same, so that equal questions have equal programs."""
+"""Normal form of predicates: equal questions get equal programs, so that paid answers are found again."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 def simplify_predicate(predicate: Predicate) -> Predicate:
-    """One form for conditions that differ only in order, nesting, repetition or where NOT stands.
+    """Return one form for predicates that differ only in order, nesting, repetition or where NOT stands.
 
     Each rule keeps SQL's three-valued meaning: both sides are unknown for the same rows.
     """
     match predicate:
         case Not(part):
-            return _negated(part)
+            return _negate_predicate(part)
         case Every(parts):
-            return _flat(parts, Every)
+            return _flatten_parts(parts, Every)
         case Some(parts):
-            return _flat(parts, Some)
+            return _flatten_parts(parts, Some)
         case _:
             return predicate
 
 
-def _negated(predicate: Predicate) -> Predicate:
+def _negate_predicate(predicate: Predicate) -> Predicate:
     match predicate:
         case Not(part):
             return simplify_predicate(part)
@@ -36,23 +36,25 @@ def _negated(predicate: Predicate) -> Predicate:
         case AtMost(column, value):
             return AtLeast(column, value + 1)
         case Every(parts):
-            return _flat(tuple(Not(part) for part in parts), Some)
+            return _flatten_parts(tuple(Not(part) for part in parts), Some)
         case Some(parts):
-            return _flat(tuple(Not(part) for part in parts), Every)
+            return _flatten_parts(tuple(Not(part) for part in parts), Every)
         case _:
             return Not(predicate)
 
 
-def _flat(parts: tuple[Predicate, ...], kind: Callable[[tuple[Predicate, ...]], Every | Some]) -> Predicate:
+def _flatten_parts(
+    parts: tuple[Predicate, ...], kind: Callable[[tuple[Predicate, ...]], Every | Some]
+) -> Predicate:
     flat: list[Predicate] = []
     for part in map(simplify_predicate, parts):
         flat += part.parts if isinstance(part, Every | Some) and type(part) is kind else [part]
-    unique = sorted(dict.fromkeys(_together(flat, kind is Some)), key=canonical_json)
+    unique = sorted(dict.fromkeys(_merge_lists(flat, kind is Some)), key=canonical_json)
     return unique[0] if len(unique) == 1 else kind(tuple(unique))
 
 
-def _together(parts: list[Predicate], some: bool) -> list[Predicate]:
-    """x = 1 OR x = 2 as one list of values, and x <> 1 AND x <> 2 as what is not in one."""
+def _merge_lists(parts: list[Predicate], some: bool) -> list[Predicate]:
+    """Merge x = 1 OR x = 2 into one list of values, and x <> 1 AND x <> 2 into the negation of one."""
     lists: dict[Value, set[int]] = {}
     others = []
     for part in parts:

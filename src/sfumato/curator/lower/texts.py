@@ -1,4 +1,7 @@
-"""Functions of texts: of a public list entry by entry, of free texts what all engines compute alike."""
+"""Functions of texts. Listed texts are computed here, entry by entry; free texts by the engine.
+
+Of free texts only what all engines compute alike is on the list.
+"""
 
 from __future__ import annotations
 
@@ -25,41 +28,54 @@ if TYPE_CHECKING:
 
 
 def measure_text(part: LoweredValue) -> LoweredValue:
+    """Return LENGTH of a text, in characters."""
     if isinstance(part.domain, FreeTexts):
         return part.derive_value(Length(require_text(part)), Numbers(0, LONGEST_TEXT))
-    lengths = [len(word) for word in _words(part)]
+    lengths = [len(word) for word in _listed_texts(part, "LENGTH needs a text.")]
     return part.derive_value(Lookup(part.value, tuple(lengths)), Numbers(min(lengths), max(lengths)))
 
 
-def make_case_function(upper: bool) -> Callable[[LoweredValue], LoweredValue]:
-    def of(part: LoweredValue) -> LoweredValue:
+def make_case_function(name: str, *, upper: bool) -> Callable[[LoweredValue], LoweredValue]:
+    """Return the function UPPER or LOWER."""
+
+    def change_case(part: LoweredValue) -> LoweredValue:
         if isinstance(part.domain, FreeTexts):
             return LoweredValue(Folded(require_text(part), upper), part.domain, part.constant, part.present)
-        return _rewritten(part, [fold_ascii(word, upper=upper) for word in _words(part)])
+        return _rewrite_list(
+            part, [fold_ascii(word, upper=upper) for word in _listed_texts(part, f"{name} needs a text.")]
+        )
 
-    return of
+    return change_case
 
 
 def fold_ascii(word: str, *, upper: bool) -> str:
-    """The letters of ASCII alone, as every engine can."""
+    """Return a text with its ASCII letters in one case: engines disagree about all other letters."""
     return "".join((each.upper() if upper else each.lower()) if each.isascii() else each for each in word)
 
 
 def take_substring(part: LoweredValue, start: LoweredValue, size: LoweredValue | None = None) -> LoweredValue:
-    first = require_typed_integer(start, "Where SUBSTRING starts", range(1, LONGEST_TEXT + 1)) - 1
+    """Return SUBSTRING of a listed text; the start counts from 1."""
+    first = require_typed_integer(start, "The start of SUBSTRING", range(1, LONGEST_TEXT + 1)) - 1
     last = (
         LONGEST_TEXT
         if size is None
-        else first + require_typed_integer(size, "How long it is", range(LONGEST_TEXT + 1))
+        else first + require_typed_integer(size, "The length of SUBSTRING and LEFT", range(LONGEST_TEXT + 1))
     )
-    return _rewritten(part, [word[first:last] for word in _words(part)])
+    return _rewrite_list(
+        part,
+        [
+            word[first:last]
+            for word in _listed_texts(part, "SUBSTRING and LEFT need a column of listed texts.")
+        ],
+    )
 
 
 def take_left(part: LoweredValue, size: LoweredValue) -> LoweredValue:
+    """Return LEFT of a listed text."""
     return take_substring(part, literal_number(Fraction(1)), size)
 
 
-def _rewritten(part: LoweredValue, words: list[str]) -> LoweredValue:
+def _rewrite_list(part: LoweredValue, words: list[str]) -> LoweredValue:
     different = tuple(dict.fromkeys(words))
     places = tuple(different.index(word) for word in words)
     if places == tuple(range(len(places))):
@@ -67,19 +83,17 @@ def _rewritten(part: LoweredValue, words: list[str]) -> LoweredValue:
     return part.derive_value(Lookup(part.value, places), Listed(different))
 
 
-def _words(part: LoweredValue) -> list[str]:
-    """The texts of a public list."""
+def _listed_texts(part: LoweredValue, refusal: str) -> list[str]:
+    """Return the texts of a public list."""
     if isinstance(part.domain, Listed) and part.domain.values and isinstance(part.domain.values[0], str):
         return [str(value) for value in part.domain.values]
-    raise PolicyError(
-        "SF-Q110", "This is asked of texts that are listed.", try_="sf.one_of(…) for the column, or LIKE"
-    )
+    raise PolicyError("SF-Q110", refusal, try_="sf.one_of(…) for the column, or LIKE")
 
 
 def make_text_test(before: str, after: str) -> Callable[[LoweredValue, LoweredValue], LoweredValue]:
-    """STARTS_WITH, ENDS_WITH and CONTAINS, as LIKE of a text typed in."""
+    """Return STARTS_WITH, ENDS_WITH or CONTAINS: LIKE of a constant text between two pieces of pattern."""
 
-    def of(part: LoweredValue, piece: LoweredValue) -> LoweredValue:
+    def test_text(part: LoweredValue, piece: LoweredValue) -> LoweredValue:
         word = require_typed_text(piece)
         pattern = before + "".join(f"\\{each}" if each in "%_\\" else each for each in word) + after
         matches = match_pattern(part, pattern)
@@ -87,4 +101,4 @@ def make_text_test(before: str, after: str) -> Callable[[LoweredValue, LoweredVa
             Choose(matches, Constant(1), Choose(Missing(part.value), Constant(None), Constant(0))), TRUTH
         )
 
-    return of
+    return test_text

@@ -1,4 +1,4 @@
-"""What a function takes only where it is typed in, and never computed."""
+"""Arguments that must be constants: they decide the shape of a computation, so a row may not decide them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def require_typed_integer(part: LoweredValue, what: str, allowed: range) -> int:
-    """A whole number that was typed in."""
+    """Return an argument that is a constant whole number within a range."""
     domain = part.domain
     if (
         isinstance(part.value, Constant)
@@ -23,11 +23,12 @@ def require_typed_integer(part: LoweredValue, what: str, allowed: range) -> int:
     ):
         return domain.low
     raise PolicyError(
-        "SF-Q135", f"{what} is a whole number typed in.", allowed=f"{allowed[0]} to {allowed[-1]}"
+        "SF-Q135", f"{what} must be a constant whole number.", allowed=f"{allowed[0]} to {allowed[-1]}"
     )
 
 
 def require_typed_text(part: LoweredValue) -> str:
+    """Return an argument that is a constant text."""
     if (
         isinstance(part.value, Constant)
         and isinstance(part.domain, Listed)
@@ -35,4 +36,4 @@ def require_typed_text(part: LoweredValue) -> str:
         and isinstance(part.domain.values[0], str)
     ):
         return part.domain.values[0]
-    raise PolicyError("SF-Q135", "A text typed in is expected here.", try_="CONTAINS(note, 'pain')")
+    raise PolicyError("SF-Q135", "A constant text is expected here.", try_="CONTAINS(note, 'pain')")

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfumato.curator.catalog.domains import MOST_CELLS, Domain, FreeTexts, Numbers, Periods, countable
+from sfumato.curator.catalog.domains import MOST_CELLS, Domain, FreeTexts, Numbers, Periods, is_countable
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import (
     MISSING,
@@ -58,7 +58,7 @@ class Grouping:
     @property
     def listed(self) -> bool:
         """Whether every group is known beforehand."""
-        return countable(self.domain)
+        return is_countable(self.domain)
 
     def engine_key(self) -> engine.CellKey:
         """Return the key as engines group by it: places from 0 on."""

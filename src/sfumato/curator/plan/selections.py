@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.curator.catalog.domains import Listed, Numbers, Periods, countable
+from sfumato.curator.catalog.domains import Listed, Numbers, Periods, is_countable
 from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import LoweredValue, add_integer, coarsen_grid, require_number
 from sfumato.curator.plan.aggregates import aggregate_range, compute_aggregate
@@ -79,7 +79,7 @@ def require_listed(source: RowSource, column: Expression) -> tuple[LoweredValue,
     """Return a column and its values, which must be known beforehand."""
     part = lower_expression(column, source.scope)
     domain = part.domain
-    if not countable(domain):
+    if not is_countable(domain):
         raise PolicyError(
             "SF-Q109",
             "These values are not listed.",

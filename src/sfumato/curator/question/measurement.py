@@ -1,4 +1,4 @@
-"""What is asked of the rows: plain frozen values, never a function of the analyst's."""
+"""Aggregates and questions: what is asked of the rows, as frozen values and never as the analyst's code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @tagged("Count", "of")
 @dataclass(frozen=True, slots=True)
 class CountOf:
-    """How many rows; of an expression, how many where it is not missing."""
+    """The number of rows, or of rows where an expression is not missing."""
 
     of: Expression | None = None
 
@@ -28,7 +28,7 @@ class CountOf:
 @tagged("Units", "of")
 @dataclass(frozen=True, slots=True)
 class DistinctUnits:
-    """How many different units have a row. The name is that of the column that says whose row it is."""
+    """The number of different units that have a row; the expression names the unit's column."""
 
     of: Expression
 
@@ -56,15 +56,15 @@ class VarianceOf:
 
     of: Expression
     sample: bool = True
-    """Whether the squares are shared by one row less than there are."""
+    """Whether the squares are divided by one less than the number of rows."""
     root: bool = False
-    """Whether its root is shown, the standard deviation."""
+    """Whether the square root is shown, the standard deviation."""
 
 
 @tagged("Covariance", "of", "other", "sample", "scaled")
 @dataclass(frozen=True, slots=True)
 class CovarianceOf:
-    """How two numbers vary together, over the rows where neither is missing."""
+    """The covariance of two numbers over the rows where neither is missing."""
 
     of: Expression
     other: Expression
@@ -74,20 +74,20 @@ class CovarianceOf:
 
 
 MINIMUM_SHARE = Fraction(1, 2**20)
-"""Below this share of the rows there is none: the minimum. Above one less it, the maximum."""
+"""The share that stands for the minimum; one less it stands for the maximum."""
 
 
 @tagged("Quantile", "of", "share")
 @dataclass(frozen=True, slots=True)
 class QuantileOf:
-    """A value that about this share of the rows lies below, over the rows where it is not missing."""
+    """A value that about this share of the rows lies below, of the rows where it is not missing."""
 
     of: Expression
     share: Fraction
 
     @property
     def is_end(self) -> bool:
-        """Whether the least or the largest value is meant."""
+        """Whether the minimum or the maximum is meant."""
         return self.share in (MINIMUM_SHARE, 1 - MINIMUM_SHARE)
 
 
@@ -97,7 +97,7 @@ Aggregate = SummedAggregate | QuantileOf
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """left operator right, with an operator out of + - * /, computed from noisy numbers."""
+    """left operator right, with an operator out of + - * /, computed after the noise."""
 
     operator: str
     left: Figure
@@ -105,12 +105,12 @@ class Arithmetic:
 
 
 Figure = Aggregate | Arithmetic | Fraction
-"""A number of the answer, or one typed in."""
+"""A number that is computed from noisy aggregates and constants."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """The groups' names: the key at this place of the question."""
+    """The key at this place of the question, which names the groups."""
 
     place: int
 
@@ -123,7 +123,7 @@ class Output:
     shows: GroupKey | Figure
 
 
-# ---- after the noise ---------------------------------------------------------------------------------------
+# ---- post-processing ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +137,23 @@ class HavingComparison:
 
 @dataclass(frozen=True, slots=True)
 class HavingNot:
+    """The condition is false; unknown stays unknown."""
+
     part: Having
 
 
 @dataclass(frozen=True, slots=True)
 class HavingAnd:
+    """Both conditions hold."""
+
     left: Having
     right: Having
 
 
 @dataclass(frozen=True, slots=True)
 class HavingOr:
+    """At least one condition holds."""
+
     left: Having
     right: Having
 
@@ -157,7 +163,7 @@ Having = HavingComparison | HavingNot | HavingAnd | HavingOr
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """What the groups are sorted by; groups where it is null come last either way."""
+    """A key or number that the groups are sorted by; groups where it is null come last either way."""
 
     by: GroupKey | Figure
     descending: bool = False
@@ -168,7 +174,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class ContributionLimits:
-    """How much of a unit counts: at most so many groups, and so many rows in each of them."""
+    """Contribution bounds that were asked for: at most so many groups of a unit, and so many rows in each."""
 
     groups: int
     rows: int
@@ -176,7 +182,7 @@ class ContributionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Rows, the keys that split them into groups, and what is shown of each group.
+    """Rows, the keys that split them into groups, and the columns of the answer.
 
     `having`, `order`, `limit` and `offset` choose and sort the groups by their noisy numbers.
     """
@@ -197,9 +203,11 @@ class Question:
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """Every aggregate that the answer needs, each once: what is shown, chosen by or sorted by."""
+        """Every aggregate that the answer needs, each once: shown, compared in HAVING or sorted by."""
         used = [each.shows for each in self.outputs] + [each.by for each in self.order]
-        figures = [each for each in used if not isinstance(each, GroupKey)] + list(_compared(self.having))
+        figures = [each for each in used if not isinstance(each, GroupKey)] + list(
+            _compared_figures(self.having)
+        )
         return tuple(dict.fromkeys(part for each in figures for part in list_aggregates(each)))
 
     @property
@@ -209,13 +217,13 @@ class Question:
 
     @property
     def chooses_groups(self) -> bool:
-        """Whether noise has a say in which groups are shown."""
+        """Whether noise influences which groups are shown."""
         sorts = any(not isinstance(each.by, GroupKey) for each in self.order)
         return self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
 
 
 def list_aggregates(figure: Figure) -> tuple[Aggregate, ...]:
-    """The aggregates that a number is computed from, each once."""
+    """Return the aggregates that a number is computed from, each once."""
     match figure:
         case Fraction():
             return ()
@@ -225,12 +233,12 @@ def list_aggregates(figure: Figure) -> tuple[Aggregate, ...]:
             return (figure,)
 
 
-def _compared(having: Having | None) -> Iterator[Figure]:
+def _compared_figures(having: Having | None) -> Iterator[Figure]:
     match having:
         case HavingComparison(left, _, right):
             yield from (left, right)
         case HavingNot(part):
-            yield from _compared(part)
+            yield from _compared_figures(part)
         case HavingAnd(left, right) | HavingOr(left, right):
-            yield from _compared(left)
-            yield from _compared(right)
+            yield from _compared_figures(left)
+            yield from _compared_figures(right)

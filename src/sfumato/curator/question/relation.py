@@ -1,4 +1,7 @@
-"""Which rows a question is about, and what is computed of each: frozen values in the analyst's own names."""
+"""Relations, expressions and conditions: which rows a question is about, in the analyst's own names.
+
+All are frozen values. Those that are hashed carry tags, which never change: see privacy/canonical.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from sfumato.privacy.canonical import tagged
 if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Scalar
 
-# ---- what is computed of a row -----------------------------------------------------------------------------
+# ---- expressions of a row ----------------------------------------------------------------------------------
 
 
 @tagged("Name", "column", "table")
@@ -28,7 +31,7 @@ class Name:
 @tagged("Literal", "value")
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value typed in; None is NULL."""
+    """A constant; None is NULL."""
 
     value: Scalar | None
 
@@ -36,7 +39,7 @@ class Literal:
 @tagged("Call", "function", "arguments")
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A function of the closed list in curator/functions.py, by its name there."""
+    """A call of a function on the closed list in curator/lower/functions.py, by its name there."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -62,7 +65,7 @@ class Truth:
 @tagged("OfUnit", "figure", "of")
 @dataclass(frozen=True, slots=True)
 class UnitAggregate:
-    """A figure of the rows of one unit: count, present, sum, min, max or avg. Only in `PerUnit`."""
+    """An aggregate of the rows of one unit: count, sum, min, max or avg. Only in `GroupByUnit`."""
 
     figure: str
     of: Expression | None = None
@@ -96,13 +99,15 @@ class Like:
 @tagged("IsMissing", "part")
 @dataclass(frozen=True, slots=True)
 class IsNull:
+    """The expression is missing."""
+
     part: Expression
 
 
 @tagged("Holds", "part")
 @dataclass(frozen=True, slots=True)
 class IsTrue:
-    """A column of booleans, as a condition."""
+    """The expression, a boolean, is true."""
 
     part: Expression
 
@@ -110,6 +115,8 @@ class IsTrue:
 @tagged("Negation", "part")
 @dataclass(frozen=True, slots=True)
 class Negation:
+    """The condition is false."""
+
     part: Condition
 
 
@@ -124,6 +131,8 @@ class Conjunction:
 @tagged("AnyOf", "parts")
 @dataclass(frozen=True, slots=True)
 class Disjunction:
+    """At least one part holds."""
+
     parts: tuple[Condition, ...]
 
 
@@ -149,13 +158,15 @@ class UnitRowCounts:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
+    """The rows for which a condition holds."""
+
     of: Relation
     where: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The rows again, with only these columns, each computed from the row."""
+    """The rows with only these columns, each computed from the row."""
 
     of: Relation
     columns: tuple[tuple[str, Expression], ...]
@@ -178,7 +189,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class GroupByUnit:
-    """One row for each unit and each combination of keys, with figures of the rows that it has there.
+    """One row for each unit and each combination of keys, with aggregates of the unit's rows there.
 
     The unit itself is one of the keys. `having` says which of these rows are kept.
     """

@@ -32,7 +32,7 @@ def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConne
     """Snapshots by these names, read-only, with no way to a file, an extension, a variable or a setting."""
     connection = _connect({"temp_directory": ""}, threads)  # nothing read from a snapshot reaches a disk
     for name, path in paths.items():
-        connection.execute(f"ATTACH {literal(str(path))} AS {name} (READ_ONLY)")
+        connection.execute(f"ATTACH {quote_text(str(path))} AS {name} (READ_ONLY)")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -47,12 +47,12 @@ def open_writer(path: Path, spill: Path, threads: int | None) -> DuckDBPyConnect
     connection = _connect({"temp_directory": str(spill)}, threads)
     connection.execute("SET TimeZone = 'UTC'")
     optimizers = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
-    connection.execute(f"SET disabled_optimizers = {literal(','.join(sorted({*optimizers} - _BLIND)))}")
-    connection.execute(f"ATTACH {literal(str(path))} AS snapshot")
+    connection.execute(f"SET disabled_optimizers = {quote_text(','.join(sorted({*optimizers} - _BLIND)))}")
+    connection.execute(f"ATTACH {quote_text(str(path))} AS snapshot")
     return connection
 
 
-def literal(text: str) -> str:
+def quote_text(text: str) -> str:
     """The SQL literal of a text."""
     return "'" + text.replace("'", "''") + "'"
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.stored import as_text
+from sfumato.engines.duckdb.sources import Kind, scan_source, unreadable_source
+from sfumato.engines.duckdb.stored import write_as_text
 from sfumato.engines.ingest import EXACT_BELOW
 from sfumato.engines.snapshot import DEGREE
 from sfumato.errors import UsageError
@@ -32,7 +32,7 @@ def write_degrees(connection: DuckDBPyConnection, source: Any, preparation: Grap
     """The stored tables of a graph's snapshot."""
     _read(connection, source, preparation)
     left, right, nodes = _in_order(connection, preparation)
-    degrees = kept_degrees(left, right, nodes, preparation.max_degree)
+    degrees = count_kept_degrees(left, right, nodes, preparation.max_degree)
     _store(connection, degrees[degrees > 0])
 
 
@@ -44,15 +44,15 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: GraphPrepara
     import duckdb
 
     names = (preparation.left, preparation.right)
-    with scan(connection, source, names) as rows:
-        first, second = (as_text(f"s{i}", kind) for i, kind in enumerate(rows.kinds))
+    with scan_source(connection, source, names) as rows:
+        first, second = (write_as_text(f"s{i}", kind) for i, kind in enumerate(rows.kinds))
         sql = f"CREATE TEMP TABLE ends AS SELECT {first} AS a, {second} AS b FROM {rows.relation}"  # noqa: S608
         try:
             connection.execute(sql)
         except duckdb.OperationalError:
             raise  # the machine's disk or memory, not the source
         except duckdb.Error:
-            raise unreadable("it is damaged, or has rows that do not fit its header") from None
+            raise unreadable_source("it is damaged, or has rows that do not fit its header") from None
     for end, name, kind in zip("ab", names, rows.kinds, strict=True):
         if kind is Kind.FLOAT:
             _refuse_rounded(connection, end, name)
@@ -104,7 +104,7 @@ def _key(preparation: GraphPreparation) -> str:
 # ---- which edges are kept ----------------------------------------------------------------------------------
 
 
-def kept_degrees(left: Codes, right: Codes, nodes: int, most: int | None) -> Codes:
+def count_kept_degrees(left: Codes, right: Codes, nodes: int, most: int | None) -> Codes:
     """The degree of every node, by edges that are kept: in their order, one is if both ends have room."""
     degrees = _degrees(left, right, nodes)
     if most is None or degrees.max(initial=0) <= most:

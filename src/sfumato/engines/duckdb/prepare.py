@@ -20,13 +20,19 @@ import shutil
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.arrow import array
+from sfumato.engines.arrow import build_array
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
-from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
-from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
-from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, reach
+from sfumato.engines.duckdb.sources import Kind, scan_source, unreadable_source
+from sfumato.engines.duckdb.stored import (
+    choose_type,
+    interpret_column,
+    parse_column,
+    store_column,
+    write_as_text,
+)
+from sfumato.engines.ingest import EXACT_BELOW, are_texts, derive_key, list_codes, rounded_identifiers
+from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, find_reach
 from sfumato.files.durable import rename_path, sync_path
 
 if TYPE_CHECKING:
@@ -38,7 +44,9 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import Preparation, StoredColumn
 
 
-def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None) -> None:
+def build_snapshot(
+    source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None
+) -> None:
     """Write the snapshot of a source to `path`: whole and durable, or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
@@ -56,7 +64,7 @@ def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, 
         _settle(built, path)
 
 
-def remove(path: Path) -> None:
+def remove_snapshot(path: Path) -> None:
     """Durably; a snapshot that is not there is no error."""
     if path.exists():
         path.unlink()
@@ -77,7 +85,7 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
         connection.register(f"list{i}", _list(column))
     unit = [] if preparation.unit is None else [preparation.unit]
     wanted = [*unit, *(column.name for column in preparation.columns)]
-    with scan(connection, source, wanted) as rows:
+    with scan_source(connection, source, wanted) as rows:
         gridded = _gridded(preparation, rows.relation, rows.kinds)
         try:
             connection.execute(
@@ -87,7 +95,7 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
             raise  # the machine's disk or memory, not the source
         except duckdb.Error:
             # DuckDB's own words quote the line, which is data.
-            raise unreadable(
+            raise unreadable_source(
                 "it is damaged, has rows that do not fit its header, or is large with line breaks in texts"
             ) from None
     if unit and rows.kinds[0] is Kind.FLOAT:
@@ -105,12 +113,12 @@ def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -
     """In layers, so that what is used several times is computed once."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
-    unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
+    unit = "'every row'" if preparation.unit is None else write_as_text("s0", kinds[0])
     of = kinds[first : first + len(columns)]
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, of, strict=True))]
-    parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
-    understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{stored(column, _place(i, column), kind)} AS c{i}" for i, column, kind in fields]
+    parse = [f"{parse_column(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    understand = [f"{interpret_column(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    store = [f"{store_column(column, _place(i, column), kind)} AS c{i}" for i, column, kind in fields]
     lists = [f"LEFT JOIN list{i} ON read.c{i} = list{i}.value" for i, _ in _listed_columns(preparation)]
     return f"""
         SELECT {", ".join(["unit", *store])}
@@ -133,9 +141,11 @@ def _list(codes: StoredCodes) -> Any:
     import pyarrow
 
     types = {"UTINYINT": pyarrow.uint8(), "USMALLINT": pyarrow.uint16(), "UINTEGER": pyarrow.uint32()}
-    first = listed(codes)
-    values = array(list(first), pyarrow.string() if are_texts(codes) else pyarrow.float64())
-    return pyarrow.table({"value": values, "code": array(list(first.values()), types[sql_type(codes)])})
+    first = list_codes(codes)
+    values = build_array(list(first), pyarrow.string() if are_texts(codes) else pyarrow.float64())
+    return pyarrow.table(
+        {"value": values, "code": build_array(list(first.values()), types[choose_type(codes)])}
+    )
 
 
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
@@ -172,7 +182,7 @@ def _every_row(preparation: Preparation, gridded: str) -> str:
 
 def _units(preparation: Preparation) -> str:
     """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
-    person, secret = key_for(preparation, "person"), key_for(preparation, "unit")
+    person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
     return f"""
         CREATE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY person, unit) - 1 AS code
         FROM (
@@ -247,7 +257,7 @@ def _names(preparation: Preparation) -> list[str]:
 def _describe(connection: DuckDBPyConnection, preparation: Preparation) -> None:
     connection.execute("CREATE TABLE snapshot.columns (declared VARCHAR, stored VARCHAR, reach BIGINT)")
     for i, column in enumerate(preparation.columns):
-        described = [column.name, f"c{i}", reach(column)]
+        described = [column.name, f"c{i}", find_reach(column)]
         connection.execute("INSERT INTO snapshot.columns VALUES (?, ?, ?)", described)
 
 

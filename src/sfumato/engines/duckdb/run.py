@@ -60,7 +60,7 @@ class Snapshots:
         )
 
     @contextmanager
-    def reading(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[OpenSnapshots]:
+    def open_cursor(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[OpenSnapshots]:
         """A cursor of one's own on the files that are there now, which may have taken older ones' places."""
         with self._turn:
             self._under_way += 1
@@ -71,7 +71,8 @@ class Snapshots:
                 self._under_way -= 1
                 self._turn.notify_all()
 
-    def let_go(self, path: Path) -> None:
+    def forget_file(self, path: Path) -> None:
+        """Close what has this file open, once the questions under way are answered."""
         with self._turn:
             for key in [key for key in self._open if path in key[0]]:
                 del self._open[key]
@@ -94,7 +95,7 @@ class Snapshots:
 SNAPSHOTS = Snapshots()
 
 
-def answer(program: EngineProgram[Answer], opened: OpenSnapshots) -> Answer:
+def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor:
         table = cursor.sql(compile_program(program, opened.layouts, DuckDB())).to_arrow_table()

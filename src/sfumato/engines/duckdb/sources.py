@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sfumato.engines.duckdb.texts import text
+from sfumato.engines.duckdb.texts import write_object
 from sfumato.engines.ingest import not_a_column_type
 from sfumato.errors import UsageError
 
@@ -67,7 +67,7 @@ class _Source(Protocol):
     ) -> AbstractContextManager[SourceScan]: ...
 
 
-def scan(
+def scan_source(
     connection: DuckDBPyConnection, source: Any, wanted: Sequence[str]
 ) -> AbstractContextManager[SourceScan]:
     """The columns of these names, or an error that names the one that cannot be had.
@@ -79,7 +79,7 @@ def scan(
     return found.scan(connection, positions or [0])  # rows can only be counted by reading some column
 
 
-def unreadable(reason: str) -> UsageError:
+def unreadable_source(reason: str) -> UsageError:
     return UsageError(
         "SF-C204",
         "The source cannot be read.",
@@ -139,7 +139,7 @@ def _csv(path: Path) -> _Csv:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             return _Csv(path, next(csv.reader(lines, strict=True)))
     except (StopIteration, UnicodeDecodeError, csv.Error):
-        raise unreadable("its first line is not a CSV header") from None
+        raise unreadable_source("its first line is not a CSV header") from None
 
 
 def _parquet(path: Path) -> _Parquet:
@@ -149,7 +149,7 @@ def _parquet(path: Path) -> _Parquet:
     try:
         schema = pyarrow.parquet.read_schema(path)
     except pyarrow.ArrowInvalid:
-        raise unreadable("it is not a Parquet file") from None
+        raise unreadable_source("it is not a Parquet file") from None
     return _Parquet(path, schema.names, schema.types)
 
 
@@ -200,7 +200,7 @@ def _from_pandas(series: Any) -> Any:
     import pyarrow
 
     if series.dtype == object:
-        texts = [None if no else text(value) for value, no in zip(series, series.isna(), strict=True)]
+        texts = [None if no else write_object(value) for value, no in zip(series, series.isna(), strict=True)]
         return pyarrow.array(texts, pyarrow.large_string())
     if series.dtype.name == "category":
         codes = series.cat.codes.to_numpy()

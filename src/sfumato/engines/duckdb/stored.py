@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import StoredColumn
 
 
-def parsed(column: StoredColumn, value: str, kind: Kind) -> str:
+def parse_column(column: StoredColumn, value: str, kind: Kind) -> str:
     """First layer: a text, a double, whole seconds or days, or the parts of a text that is a moment."""
     match column:
         case StoredGrid():
@@ -35,17 +35,17 @@ def parsed(column: StoredColumn, value: str, kind: Kind) -> str:
                 return _days(value)
             return _parts(value) if kind is Kind.TEXT else _as_seconds(column.name, value, kind)
         case StoredCodes():
-            return as_text(value, kind) if are_texts(column) else _as_number(column.name, value, kind)
+            return write_as_text(value, kind) if are_texts(column) else _as_number(column.name, value, kind)
         case StoredText():
-            return f"left({as_text(value, kind)}, {LONGEST_TEXT})"
+            return f"left({write_as_text(value, kind)}, {LONGEST_TEXT})"
 
 
-def understood(column: StoredColumn, value: str, kind: Kind) -> str:
+def interpret_column(column: StoredColumn, value: str, kind: Kind) -> str:
     """Second layer: parts of a text become seconds."""
     return _seconds_of_parts(value) if isinstance(column, StoredTime) and kind is Kind.TEXT else value
 
 
-def stored(column: StoredColumn, value: str, kind: Kind) -> str:
+def store_column(column: StoredColumn, value: str, kind: Kind) -> str:
     """Third layer: the integer or the text itself. Of a listed value, `value` is its place in the list."""
     match column:
         case StoredGrid():
@@ -59,7 +59,7 @@ def stored(column: StoredColumn, value: str, kind: Kind) -> str:
             return value
 
 
-def sql_type(column: StoredGrid | StoredTime | StoredCodes) -> str:
+def choose_type(column: StoredGrid | StoredTime | StoredCodes) -> str:
     """Wide enough for what the declaration allows."""
     if isinstance(column, StoredCodes):
         size = len(column.values)
@@ -70,13 +70,13 @@ def sql_type(column: StoredGrid | StoredTime | StoredCodes) -> str:
 def _or_missing(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
     if column.missing is None:
         return stored
-    return f"COALESCE({stored}, CAST({int(column.missing)} AS {sql_type(column)}))"
+    return f"COALESCE({stored}, CAST({int(column.missing)} AS {choose_type(column)}))"
 
 
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
-def as_text(value: str, kind: Kind) -> str:
+def write_as_text(value: str, kind: Kind) -> str:
     """One text for one value, whichever type its column has: texts.py has the same rule for objects."""
     if kind is Kind.FLOAT:
         return _double_as_text(f"CAST({value} AS DOUBLE)")
@@ -119,7 +119,7 @@ def _on_grid(grid: StoredGrid, number: str) -> str:
     steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
     nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5 THEN 1 ELSE 0 END"
     low, high = f"CAST({grid.low} AS DOUBLE)", f"CAST({grid.high} AS DOUBLE)"
-    return f"CAST({_clipped(steps, low, high, nearest)} AS {sql_type(grid)})"
+    return f"CAST({_clipped(steps, low, high, nearest)} AS {choose_type(grid)})"
 
 
 def _clipped(value: str, low: str, high: str, inside: str) -> str:
@@ -131,7 +131,7 @@ def _clipped(value: str, low: str, high: str, inside: str) -> str:
 
 
 def _in_time(moments: StoredTime, place: str) -> str:
-    return f"CAST({_clipped(place, str(moments.low), str(moments.high), place)} AS {sql_type(moments)})"
+    return f"CAST({_clipped(place, str(moments.low), str(moments.high), place)} AS {choose_type(moments)})"
 
 
 def _in_days(moments: StoredTime, kind: Kind) -> bool:

@@ -32,7 +32,7 @@ _OLDEST = 14
 
 
 @contextmanager
-def reading(dsn: str) -> Iterator[Connection[Any]]:
+def open_reader(dsn: str) -> Iterator[Connection[Any]]:
     """One transaction that cannot write and sees one state of the data."""
     settings = {"statement_timeout": f"'{_LONGEST}'", "default_transaction_read_only": "on"}
     with _opened(dsn, settings) as connection, connection.transaction():
@@ -41,7 +41,7 @@ def reading(dsn: str) -> Iterator[Connection[Any]]:
 
 
 @contextmanager
-def writing(dsn: str) -> Iterator[Connection[Any]]:
+def open_writer(dsn: str) -> Iterator[Connection[Any]]:
     """One transaction: all that is made in it is there afterwards, durably, or none of it."""
     with _opened(dsn, {}) as connection, connection.transaction():
         yield connection
@@ -56,7 +56,7 @@ def _opened(dsn: str, settings: dict[str, str]) -> Iterator[Connection[Any]]:
         yield connection
 
 
-def identity(dsn: str) -> tuple[str, ...]:
+def identify_database(dsn: str) -> tuple[str, ...]:
     """Which database an address is of, whoever opens it."""
     psycopg = _library()
     try:

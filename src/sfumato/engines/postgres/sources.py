@@ -59,7 +59,7 @@ class Address:
 
     @property
     def quoted(self) -> str:
-        return f"{quoted(self.schema)}.{quoted(self.table)}"
+        return f"{quote_name(self.schema)}.{quote_name(self.table)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def is_address(source: object) -> bool:
     return isinstance(source, str) and source.startswith(_SCHEMES)
 
 
-def parse(source: str) -> Address:
+def parse_address(source: str) -> Address:
     """Behind # stand schema and table, with %2E for a point within a name; public is the usual schema."""
     dsn, place = urldefrag(source)
     schema, _, table = place.rpartition(".")
@@ -84,15 +84,15 @@ def parse(source: str) -> Address:
     return Address(dsn, unquote(schema) or "public", unquote(table))
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def scan(connection: Connection[Any], address: Address, wanted: Sequence[str]) -> SourceScan:
+def scan_source(connection: Connection[Any], address: Address, wanted: Sequence[str]) -> SourceScan:
     """The columns of these names, or an error that names the one that cannot be had."""
     types = _types(connection, address)
     kinds = tuple(_kind(name, types) for name in wanted)
-    chosen = ", ".join(f"{quoted(name)} AS s{i}" for i, name in enumerate(wanted)) or "1 AS s0"
+    chosen = ", ".join(f"{quote_name(name)} AS s{i}" for i, name in enumerate(wanted)) or "1 AS s0"
     return SourceScan(f"(SELECT {chosen} FROM {address.quoted}) AS source", kinds)  # noqa: S608  names are quoted
 
 

@@ -20,7 +20,7 @@ from sfumato.engines.ingest import (
     ReadingLayers,
     not_dates,
     not_numbers,
-    time_on_grid,
+    write_time_on_grid,
 )
 from sfumato.engines.postgres.sources import Kind
 
@@ -41,7 +41,7 @@ def _whole(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
-def as_text(value: str, kind: Kind) -> str:
+def write_as_text(value: str, kind: Kind) -> str:
     """The text that DuckDB gives the same value: engines/duckdb/texts.py has the rule."""
     match kind:
         case Kind.FLOAT:
@@ -171,7 +171,7 @@ def _double(number: float) -> str:
 
 
 def _in_time(moments: StoredTime, seconds: str) -> str:
-    return time_on_grid(moments, seconds, "/")
+    return write_time_on_grid(moments, seconds, "/")
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
@@ -212,7 +212,7 @@ def _number(parts: str, part: int, start: int, length: int) -> str:
 
 LAYERS = ReadingLayers(
     text=Kind.TEXT,
-    as_text=as_text,
+    as_text=write_as_text,
     as_number=_as_number,
     as_seconds=_as_seconds,
     parts=_parts,

@@ -42,7 +42,7 @@ _turn = Lock()
 _sessions: dict[str, SparkSession] = {}
 
 
-def steward_session() -> SparkSession:
+def find_steward_session() -> SparkSession:
     """The one that is there, or a new one as Spark's own settings say."""
     builder = _library().builder
     if "SPARK_REMOTE" not in os.environ and not _is_connected():
@@ -65,7 +65,7 @@ def _connected_builder() -> Any:
     return SparkSession.builder
 
 
-def own_session(base: SparkSession) -> SparkSession:
+def open_own_session(base: SparkSession) -> SparkSession:
     """One for each application of Spark, kept while it runs."""
     key = _application(base)
     with _turn:
@@ -85,7 +85,7 @@ def _close() -> None:
 
 
 @contextmanager
-def limited(session: SparkSession) -> Iterator[None]:
+def limit_time(session: SparkSession) -> Iterator[None]:
     """What this thread asks inside is ended, with an error of Spark's, when its time is over."""
     tag, done = f"sfumato-{secrets.token_hex(8)}", Event()
     with _marked(session, tag) as end:
@@ -129,7 +129,7 @@ def _marked(session: SparkSession, tag: str) -> Iterator[Callable[[str], object]
         context.setLocalProperty(_INTERRUPTS, before)
 
 
-def setting(session: SparkSession, name: str) -> str | None:
+def read_setting(session: SparkSession, name: str) -> str | None:
     """One that the steward made, if it was made."""
     found: Any = session.conf.get(name, None)
     return found or None

@@ -26,13 +26,13 @@ class Spark:
     escape = ""
     fence = ""
 
-    def tally(self, place: str, span: int) -> tuple[str, str]:
+    def write_histogram(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
 
-    def each(self, parts: Sequence[str]) -> str:
+    def write_each(self, parts: Sequence[str]) -> str:
         return f"explode(array({', '.join(parts)}))"
 
-    def divided(self, left: str, right: str, kind: str) -> str:
+    def write_quotient(self, left: str, right: str, kind: str) -> str:
         """By div in 64 bits, where it is exact.
 
         Quotients of decimals have six digits after the point, rounded, and 32 before it. So only multiples
@@ -48,7 +48,7 @@ class Spark:
         pair = f"array_repeat({_named(a=left, b=right)}, 1)"
         return f"get(transform(transform(transform({pair}, {split}), {again}), {joined}), 0)"
 
-    def total(self, value: str, reach: int | None) -> str:
+    def write_total(self, value: str, reach: int | None) -> str:
         """In as few sums of 64 bits as the reach needs, at most three; sums of decimals take several times
         as long."""
         if reach is None:
@@ -59,21 +59,21 @@ class Spark:
         shifted = [f"{part} * {2 ** (_LIMB * at)}" if at else part for at, part in enumerate(sums)]
         return f"({' + '.join(reversed(shifted))})"
 
-    def entry(self, entries: tuple[int | None, ...], place: str) -> str:
+    def write_entry(self, entries: tuple[int | None, ...], place: str) -> str:
         """Places far outside are brought near, where there is nothing either, so that they fit an index."""
         near = f"CAST(greatest(least({place}, {len(entries)}), -1) AS INT)"
         return f"CASE WHEN {place} IS NOT NULL THEN get({_listed(entries)}, {near}) END"
 
-    def one_of_many(self, part: str, values: tuple[int, ...]) -> str:
+    def write_membership(self, part: str, values: tuple[int, ...]) -> str:
         return f"{part} IN ({write_list(values)})"
 
-    def spelled(self, word: str) -> str | None:
+    def write_text(self, word: str) -> str | None:
         """No text here has half of a pair."""
         if any("\ud800" <= each <= "\udfff" for each in word):
             return None
         return f"CAST(X'{word.encode().hex()}' AS STRING)"
 
-    def calendar(self, days: str, field: str) -> str:
+    def write_calendar(self, days: str, field: str) -> str:
         return _DAYS[field].format(f"date_from_unix_date(CAST({days} AS INT))")
 
 

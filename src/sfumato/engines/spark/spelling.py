@@ -22,7 +22,7 @@ _WORD = re.compile(r"'[^']*'|`[^`]*`|\w+|\s+|.", re.DOTALL)
 _NO_FUNCTIONS = frozenset({"AND", "BETWEEN", "BY", "HAVING", "NOT", "ON", "OR", "SELECT", "WHERE", "div"})
 
 
-def quick(sql: str) -> str:
+def respell_query(sql: str) -> str:
     """The same question. It is one of ours: no comment, no quote inside a quote, CASE always with WHEN."""
     return _written(_nested(_WORD.findall(sql)))
 

@@ -20,7 +20,7 @@ from sfumato.engines.ingest import (
     ReadingLayers,
     not_dates,
     not_numbers,
-    time_on_grid,
+    write_time_on_grid,
 )
 from sfumato.engines.snapshot import StoredCodes
 from sfumato.engines.spark.sources import Kind
@@ -45,16 +45,16 @@ def _sql_type(column: StoredGrid | StoredTime | StoredCodes) -> str:
     return "INT" if column.low >= -(2**31) and column.high < 2**31 else "BIGINT"
 
 
-def literal(text: str) -> str:
+def quote_text(text: str) -> str:
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
-_ESCAPED = literal("\\x")
+_ESCAPED = quote_text("\\x")
 
 # ---- texts -------------------------------------------------------------------------------------------------
 
 
-def as_text(value: str, kind: Kind) -> str:
+def write_as_text(value: str, kind: Kind) -> str:
     """The text that DuckDB gives the same value: engines/duckdb/texts.py has the rule."""
     match kind:
         case Kind.FLOAT:
@@ -189,7 +189,7 @@ def _as_number(name: str, value: str, kind: Kind) -> str:
 
 def _number_of_text(text: str) -> str:
     """Digits with an exponent, infinite ones, and words for true and false."""
-    clean = f"regexp_replace({text}, {literal(_NOT_READ)}, '')"
+    clean = f"regexp_replace({text}, {quote_text(_NOT_READ)}, '')"
     infinite = f"CASE WHEN contains({text}, '-') THEN -{_INFINITY} ELSE {_INFINITY} END"
     return (
         f"CASE WHEN length({text}) > {LONGEST_NUMBER} THEN NULL "
@@ -205,7 +205,7 @@ def _matches(text: str, pattern: str) -> str:
 
 def _whole_text(pattern: str) -> str:
     """From end to end: to Java $ is also before the last line break."""
-    return literal(rf"\A{pattern}\z")
+    return quote_text(rf"\A{pattern}\z")
 
 
 def _on_grid(grid: StoredGrid, number: str) -> str:
@@ -223,7 +223,7 @@ def _on_grid(grid: StoredGrid, number: str) -> str:
 
 
 def _in_time(moments: StoredTime, seconds: str) -> str:
-    return time_on_grid(moments, seconds, "div")
+    return write_time_on_grid(moments, seconds, "div")
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
@@ -237,7 +237,7 @@ def _as_seconds(name: str, value: str, kind: Kind) -> str:
 
 def _parts(value: str) -> str:
     """Of a date, or a date and a time of day, with an offset or in UTC; missing for any other text."""
-    text = f"trim(BOTH {literal(SPACES)} FROM {value})"
+    text = f"trim(BOTH {quote_text(SPACES)} FROM {value})"
     names = ("day", "clock", "second", "sign", "hours", "minutes")
     pattern = _whole_text(ISO)
     parts = ", ".join(f"regexp_extract({text}, {pattern}, {i + 1}) AS {name}" for i, name in enumerate(names))
@@ -262,7 +262,7 @@ def _or_zero(digits: str) -> str:
 
 LAYERS = ReadingLayers(
     text=Kind.TEXT,
-    as_text=as_text,
+    as_text=write_as_text,
     as_number=_as_number,
     as_seconds=_as_seconds,
     parts=_parts,

@@ -1,4 +1,4 @@
-"""Events made of events: one after the other, side by side, again and again."""
+"""Composition of events: sequential, parallel, repeated."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_histograms_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
 def test_tallies_agree(lab: sf.Lab, arrays: ArrayTable) -> None:
     values, keys = [Add(A, Constant(4)), Multiply(C, C), Add(B, Constant(9))], [CellKey(C, 2)]
     program = CellHistograms(table(lab, "all").rows, ALL, tuple(keys), tuple(values), 12)
-    found, wanted = lab.engine.run(program), arrays.tallied(keys, values, 12)
+    found, wanted = lab.engine.run(program), arrays.tally(keys, values, 12)
     assert np.array_equal(found.triplets(), wanted.triplets())
     assert found.counts.sum() > 500
 
