@@ -138,7 +138,7 @@ class ConvexClassifier(LinearClassifier):
         return self._descend(clipped, rows)
 
     def _descend(self, clipped: Oracle, rows: float | None) -> LearnedWeights:
-        return NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps()).run(clipped)
+        return NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps()).learn_weights(clipped)
 
     def _penalty(self) -> float:
         found = 0.0 if self.penalty is None else float(exact(self.penalty, "penalty"))
