@@ -171,7 +171,7 @@ def test_subsets_are_numbered_by_their_binary_digits() -> None:
 def test_no_transaction_adds_more_than_its_cap(spend: Any, most: int) -> None:
     size = TransactionSize(None, tuple(range(500)))  # type: ignore[arg-type]
     seen = SizeHistogram(np.ones(14), np.arange(14.0), CountEstimate(14.0, 1.0, 1.0))
-    block = _make_cap(size, seen, most, spend).block(())
+    block = _make_cap(size, seen, most, spend).build_block(())
     if isinstance(spend, PureSpend):
         assert block.l1 <= most * ONE
     assert block.l2_squared <= most * ONE**2
