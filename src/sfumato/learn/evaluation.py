@@ -130,10 +130,10 @@ class EvaluationPlan:
         """Return the plan for a fitted classifier."""
         if not hasattr(model, "classes_"):
             raise UsageError(
-                "SF-E138", "Only fitted classifiers are evaluated.", try_="model.fit(X, y) first"
+                "SF-E138", "Only fitted classifiers can be evaluated.", try_="model.fit(X, y) first"
             )
         if not 0 < confidence < 1:
-            raise UsageError("SF-E139", "confidence lies between 0 and 1.", try_="confidence=0.95")
+            raise UsageError("SF-E139", "confidence must lie between 0 and 1.", try_="confidence=0.95")
         z = float(ndtri(0.5 + confidence / 2))
         return cls(tuple(model.classes_.tolist()), whole(bins, "bins"), z)
 

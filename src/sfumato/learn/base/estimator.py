@@ -201,8 +201,8 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
     if classes is None:
         raise UsageError(
             "SF-E104",
-            "Say which classes there are before labels are read.",
-            why="which labels occur would give away a row that is alone with its own",
+            "Declare the classes before labels are read.",
+            why="the labels that occur would reveal a row that is the only one with its label",
             try_="classes=[0, 1]",
         )
     listed = np.unique(np.asarray(classes))

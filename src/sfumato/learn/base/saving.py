@@ -53,11 +53,13 @@ def load(path: str | Path) -> BaseEstimator:
         body = json.loads(arrays.pop(_MODEL).tobytes())
         kind, version = body["kind"], body["version"]
     except (OSError, ValueError, KeyError) as problem:
-        raise UsageError("SF-E108", "This file holds no model.", path=Path(path).name) from problem
+        raise UsageError("SF-E108", "This file contains no model.", path=Path(path).name) from problem
     # Imported by name, because `sfumato.learn` imports this module.
     room = import_module("sfumato.learn")
     if version != VERSION or kind not in room.ESTIMATORS:
-        raise UsageError("SF-E108", "This file holds no model that this version knows.", kind=str(kind)[:40])
+        raise UsageError(
+            "SF-E108", "This file contains no model that this version can load.", kind=str(kind)[:40]
+        )
     given = {name: _read(value, arrays) for name, value in body["given"].items()}
     estimator = getattr(room, kind)(**given)
     for name, value in body["learned"].items():
@@ -123,7 +125,7 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
             return {"fraction": str(value)}
         case None | bool() | int() | float() | str():
             return value
-    raise UsageError("SF-E109", "A model holds something that cannot be saved.", type=type(value).__name__)
+    raise UsageError("SF-E109", "This model holds a value that cannot be saved.", type=type(value).__name__)
 
 
 def _read(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
