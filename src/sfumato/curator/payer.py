@@ -92,6 +92,7 @@ class Payer:
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
+        # The ledger is read for a share alone.
         return parse_spend(amounts, needs, lambda: self._smallest_budget(table))
 
     def standing(self, plan: Plan[Any, Any]) -> Standing:
@@ -119,6 +120,7 @@ class Payer:
             about=self._about(plan, text),
             key=key,
         )
+        # No snapshot may be replaced between this check and the end of the scan.
         with self.lab.reading():
             self._require_current(plan)
             return answer_plan(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
@@ -140,6 +142,7 @@ class Payer:
     def _standing(self, table: Table, cost: Cost | None) -> Standing:
         states = self._states(table)
         after = states if cost is None else [(cap, spent + cost) for cap, spent in states]
+        # Every account that pays must admit the cost; the tightest of them is shown.
         admitted = all(cap.holds(total) for cap, total in after)
         before_left, after_left = _least(states), _least(after)
         share = before_left.share - after_left.share

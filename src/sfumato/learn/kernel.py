@@ -103,8 +103,8 @@ class KernelSVC(LinearSVC):
     def begin_fit(self, features: Any, declared: Declared) -> None:
         raise PolicyError(
             "SF-E140",
-            "Kernels are learnt on own arrays only.",
-            why="engines compute no waves that are the same everywhere",
+            "KernelSVC learns from own arrays only.",
+            why="engines do not compute cosines to the same last digit",
             try_="sf.learn.LinearSVC",
         )
 

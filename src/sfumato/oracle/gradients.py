@@ -50,12 +50,12 @@ class ScoreGradient(Protocol):
         """The number of scores a row has."""
 
     def encode_labels(self, codes: NDArray[np.int64]) -> Floats:
-        """Return the labels as `compute` wants them, one column a score."""
+        """Return the labels as `compute_gradients` wants them, one column a score."""
 
-    def compute(self, scores: Floats, labels: Floats) -> Floats:
+    def compute_gradients(self, scores: Floats, labels: Floats) -> Floats:
         """Return the gradients of rows with these whole scores, one column a score."""
 
-    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
+    def lower_gradients(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
         """Return the same gradients as values for an engine, one a score."""
 
 
@@ -93,7 +93,9 @@ class GradientQuestion:
         found = np.zeros(self.weights.shape)
         for at in range(0, len(rows.matrix), _ROWS):
             part = rows.matrix[at : at + _ROWS]
-            found += self.score_gradient.compute(part @ weights, rows.labels[at : at + _ROWS]).T @ part
+            found += (
+                self.score_gradient.compute_gradients(part @ weights, rows.labels[at : at + _ROWS]).T @ part
+            )
         return found.astype(np.int64)
 
     # ---- engines ----
@@ -108,7 +110,7 @@ class GradientQuestion:
                 for row in self.weights.tolist()
             ]
         )
-        gradients = self.score_gradient.lower(scores, label, add_columns)
+        gradients = self.score_gradient.lower_gradients(scores, label, add_columns)
         return [Multiply(gradient, v) for gradient in gradients for v in vector]
 
 

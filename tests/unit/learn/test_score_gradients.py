@@ -106,7 +106,7 @@ def test_no_row_adds_more_than_priced(gradient: Any) -> None:
         question = asked(gradient, seed)
         for label in range(-1, gradient.classes):
             rows = FeatureMatrix.of(known, arrays(corners, np.full(len(corners), label)), question)
-            found = gradient.compute(rows.matrix @ question.weights.T.astype(float), rows.labels)
+            found = gradient.compute_gradients(rows.matrix @ question.weights.T.astype(float), rows.labels)
             parts = np.linalg.norm(found, axis=1) * np.linalg.norm(rows.matrix, axis=1)
             longest = max(longest, float(parts.max()))
             assert label >= 0 or not found.any()

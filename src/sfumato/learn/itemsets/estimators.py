@@ -84,7 +84,10 @@ class FrequentItemsets(PrivateEstimator):
         names = check_items(self.items)
         if len(names) != columns:
             raise UsageError(
-                "SF-E120", "There is one column for each item.", items=str(len(names)), columns=str(columns)
+                "SF-E120",
+                "The matrix must have one column for each item.",
+                items=str(len(names)),
+                columns=str(columns),
             )
         return names
 

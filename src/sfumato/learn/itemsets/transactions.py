@@ -28,7 +28,7 @@ def check_items(items: Any) -> list[Any]:
     if not names or len(set(names)) < len(names):
         raise UsageError(
             "SF-E120",
-            "items are the names of all items there can be, each once.",
+            "items must name every possible item, each once.",
             try_='items=["tea", "jam"]',
         )
     return names
@@ -45,7 +45,7 @@ def encode_transactions(transactions: Iterable[Iterable[Any]], items: Sequence[A
     if given and all(isinstance(each, str | bytes) for each in given):
         raise UsageError(
             "SF-E121",
-            "A transaction is a list of items, and a text is none.",
+            "A transaction is a list of items, not a text.",
             try_='fit([["tea", "jam"], ["tea"]])',
         )
     rows = [_find_items(each, places) for each in given]
