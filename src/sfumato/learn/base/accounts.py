@@ -72,6 +72,8 @@ class Account:
         """The largest pure ε that a fit may still cost."""
         return left(caps(self.budget), self._ledger.read_spent(_NAME)).epsilon
 
+    # Copies of every kind are the same account: `clone` and `joblib` must not create budget.
+
     def __copy__(self) -> Account:
         return self
 

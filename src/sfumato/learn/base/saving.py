@@ -42,7 +42,8 @@ def save(estimator: Any, path: str | Path) -> None:
     text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
     file = BytesIO()
     np.savez_compressed(file, allow_pickle=False, **{_MODEL: text}, **arrays)
-    replace_file(Path(path).resolve(), file.getvalue())  # what a link leads to is replaced, not the link
+    # What a link leads to is replaced, not the link.
+    replace_file(Path(path).resolve(), file.getvalue())
 
 
 def load(path: str | Path) -> BaseEstimator:
@@ -107,6 +108,7 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     match value:
         case np.ndarray():
             name = f"a{len(arrays)}"
+            # Arrays of objects would need pickle; those of estimators hold names.
             arrays[name] = value if value.dtype != object else value.astype(str)
             return {"array": name}
         case Guarantee():
@@ -116,9 +118,11 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         case list():
             return [_plain(each, arrays) for each in value]
         case dict():
+            # Keys of JSON are texts, and those of a dictionary need not be.
             return {"pairs": [[_plain(key, arrays), _plain(each, arrays)] for key, each in value.items()]}
         case np.generic():
             return _plain(value.item(), arrays)
+        # JSON has neither infinities nor NaN.
         case float() if not math.isfinite(value):
             return {"float": str(value)}
         case Fraction():
