@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.events import Event
 
-# How far floating point can weaken the promise: not at all; not at all, if doubles are as IEEE 754 says; or in
-# ways that were not proven.
+# How far floating point can weaken the promise: not at all; not at all, if doubles are as IEEE 754 says; or
+# in ways that were not proven.
 EXACT = "exact: integers on a public grid, noise drawn exactly"
 COVERED = "exact noise on a public grid, which covers what a solver and doubles leave"
 IDEALISED = "idealised arithmetic: proven for real numbers, computed with doubles"
