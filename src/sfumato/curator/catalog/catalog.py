@@ -63,14 +63,17 @@ class Table:
 
     @property
     def population(self) -> str:
+        """The name of the people or edges whose account pays."""
         return self.protects.population(self.name)
 
     @property
     def snapshot_name(self) -> str:
+        """The name of the prepared copy in its engine."""
         return f"{self.name}-{self.snapshot}"
 
     @property
     def is_public(self) -> bool:
+        """Whether the table protects no one."""
         return isinstance(self.protects, Unit) and self.protects.public
 
     def domain_of(self, name: str) -> Domain:
@@ -166,6 +169,7 @@ class Catalog:
 
     @property
     def contents(self) -> CatalogContents:
+        """What the file says now."""
         if not self._path.exists():
             return CatalogContents()
         stat = self._path.stat()
@@ -177,6 +181,7 @@ class Catalog:
 
     @property
     def tables(self) -> Mapping[str, Table]:
+        """The registered tables by name."""
         return self.contents.tables
 
     def find_table(self, name: str) -> Table:
@@ -319,6 +324,6 @@ def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int |
         return whole(rows, "rows")
     raise UsageError(
         "SF-C126",
-        f"rows= of '{name}' goes with sf.ROW and sf.REPLACE_ONE, and they need it.",
+        f"rows= must be given for '{name}' with sf.ROW and sf.REPLACE_ONE, and only then.",
         try_="unit=sf.ROW, neighbours=sf.REPLACE_ONE, rows=1000",
     )

@@ -44,18 +44,22 @@ class NumberColumn:
 
     @property
     def step(self) -> Fraction:
+        """The distance between two values that are kept apart."""
         return Fraction(2) ** self.exponent
 
     @property
     def ends(self) -> tuple[int, int]:
+        """The bounds in steps."""
         return _nearest_step(self.low, self.step), _nearest_step(self.high, self.step)
 
     def make_stored_column(self, name: str) -> StoredColumn:
+        """Return how an engine stores the column."""
         missing = None if self.missing is None else _nearest_step(self.missing, self.step)
         return preparation.StoredGrid(name, *self.ends, self.exponent, missing)
 
     @property
     def domain(self) -> Domain:
+        """What the stored integers stand for."""
         return Numbers(*self.ends, self.step, rounded=not self.declared_step)
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,9 +82,11 @@ class DateColumn:
 
     @property
     def unit(self) -> str:
+        """The unit of the stored integers: second for timestamps, day for dates."""
         return "second" if isinstance(self.low, datetime) else "day"
 
     def make_stored_column(self, name: str) -> StoredColumn:
+        """Return how an engine stores the column."""
         missing = None if self.missing is None else self._place(self.missing)
         return preparation.StoredTime(
             name, self._place(self.low), self._place(self.high), self.unit == "second", missing
@@ -88,6 +94,7 @@ class DateColumn:
 
     @property
     def domain(self) -> Domain:
+        """What the stored integers stand for."""
         return Periods(self._place(self.low), self._place(self.high), self.unit)
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,6 +113,7 @@ class ListedColumn:
     constant: bool = False
 
     def make_stored_column(self, name: str) -> StoredColumn:
+        """Return how an engine stores the column."""
         values: tuple[Any, ...] = tuple(float(number) for number in self.domain.numbers) or self.values
         return preparation.StoredCodes(
             name, values, None if self.missing is None else self.values.index(self.missing)
@@ -113,6 +121,7 @@ class ListedColumn:
 
     @property
     def domain(self) -> Listed:
+        """What the stored integers stand for."""
         return Listed(self.values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,10 +139,12 @@ class TextColumn:
     missing: None = None
 
     def make_stored_column(self, name: str) -> StoredColumn:
+        """Return how an engine stores the column."""
         return preparation.StoredText(name)
 
     @property
     def domain(self) -> Domain:
+        """What the stored integers stand for."""
         return domains.FreeTexts()
 
     def to_dict(self) -> dict[str, Any]:
