@@ -28,7 +28,7 @@ from parts.scale import page
 from parts.spark import java_seconds, session
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.engines.spark.connection import own_session
+from sfumato.engines.spark.connection import open_own_session
 from sfumato.engines.spark.run import written
 from sfumato.queries.sql import parse_question
 
@@ -110,7 +110,7 @@ def measured(spark: Any, rows: int, folder: Path, turns: int) -> Measured:
 
 def exchanges(spark: Any, lab: sf.Lab, sql: str) -> tuple[int, int]:
     """Of the plain plan and of ours."""
-    own, place = own_session(spark), lab.engine._engine("spark:").place  # type: ignore[attr-defined]
+    own, place = open_own_session(spark), lab.engine._engine("spark:").place  # type: ignore[attr-defined]
     (step,) = plan_question(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps
     return _exchanges(spark, sql), _exchanges(own, written(step.program, own, place))
 

@@ -1,7 +1,7 @@
 """Checks an exported ledger with Python alone: verify_ledger.py EXPORT [RECEIPT ...] [--key PUBLIC_KEY]
 
-Decides every link, admission and release again. A receipt holds when its hash is an entry's: an old backup
-lacks newer ones. Signatures are checked if the `cryptography` package is there. Ends with 1 if any fails.
+Every link, admission and release is decided again. A receipt holds if its hash is that of an entry, which an
+old backup lacks. Signatures are checked if the `cryptography` package is installed. Exits with 1 on failure.
 """
 
 import argparse
@@ -12,73 +12,73 @@ from typing import Any, TextIO
 
 DIGEST, FIELDS = re.compile("[0-9a-f]{64}"), {"seq", "kind", "body", "prev", "hash"}
 ACCOUNT = re.compile("population:[^:]+|quota:[^:]+:[^:]+", re.DOTALL)
-FILTERS = 12  # Rényi orders, beside pure ε and side δ
+ORDERS = 12  # Rényi orders that are filtered, beside pure ε and side δ
 
 
-def need(holds: object, why: str) -> None:
+def require(holds: object, why: str) -> None:
     if not holds:
         raise AssertionError(why)
 
 
-def read(text: str) -> dict[str, Any]:
+def read_object(text: str) -> dict[str, Any]:
     fields = json.loads(text, parse_float=str.encode, parse_constant=str.encode)
-    json.dumps(fields)  # refuses bytes, and so every float: no two readers need agree on one
-    need(isinstance(fields, dict), "it cannot be read")
+    json.dumps(fields)  # refuses bytes, and so every float, which two readers could round differently
+    require(isinstance(fields, dict), "it cannot be read")
     return fields  # type: ignore[no-any-return]
 
 
-def amounts(cost: dict[str, Any], least: int) -> tuple[Any, list[int], int]:
+def read_amounts(cost: dict[str, Any], least: int) -> tuple[Any, list[int], int]:
     pure, renyi, side = cost["pure"], cost["renyi"], cost["side"]
     whole = all(type(n) is int and n >= least for n in [*renyi, side, 0 if pure is None else pure])
-    need(whole and len(renyi) == FILTERS, "its numbers are malformed")
+    require(whole and len(renyi) == ORDERS, "its numbers are malformed")
     return pure, renyi, side
 
 
-class Books:
+class Books:  # what the entries so far say
     def __init__(self) -> None:
         self.seq, self.head, self.signed, self.keys = 0, "0" * 64, False, set[tuple[str, ...]]()
         self.terms, self.spent, self.runs = dict[str, Any](), dict[str, Any](), dict[int, Any]()
         self.hashes, self.answered = set[str](), set[int]()
 
     def add(self, entry: dict[str, Any]) -> None:
-        need(set(entry) == FIELDS and not self.signed, "it is not an entry, or comes after the signed head")
-        need(type(entry["seq"]) is int and entry["seq"] == self.seq + 1, "its number does not follow")
-        need(entry["prev"] == self.head, "it does not name the entry before it")
+        require(set(entry) == FIELDS and not self.signed, "it is not an entry, or follows the signed head")
+        require(type(entry["seq"]) is int and entry["seq"] == self.seq + 1, "its number does not follow")
+        require(entry["prev"] == self.head, "it does not name the entry before it")
         text = f"sfumato ledger 1\n{self.seq + 1}\n{entry['kind']}\n{self.head}\n{entry['body']}"
         self.seq, self.head = self.seq + 1, hashlib.sha256(text.encode()).hexdigest()
-        need(entry["hash"] == self.head, "its hash is not that of its content")
+        require(entry["hash"] == self.head, "its hash is not that of its content")
         self.hashes.add(self.head)
-        kinds = {"account": self.set, "grant": self.set, "charge": self.charge, "release": self.release}
-        kinds |= {"reserve": self.charge, "draw": self.move, "return": self.move}
-        need(entry["kind"] in kinds, "its kind is not known")
-        kinds[entry["kind"]](entry["kind"], read(entry["body"]))
+        kinds = {"account": self.cap, "grant": self.cap, "charge": self.charge, "reserve": self.charge}
+        kinds |= {"release": self.release, "draw": self.move_steps, "return": self.move_steps}
+        require(entry["kind"] in kinds, "its kind is not known")
+        kinds[entry["kind"]](entry["kind"], read_object(entry["body"]))
 
-    def set(self, kind: str, body: dict[str, Any]) -> None:
+    def cap(self, kind: str, body: dict[str, Any]) -> None:
         name, old = body["account"], self.terms.get(body["account"])
-        need(ACCOUNT.fullmatch(name) and len(name) <= 200, "its account has no proper name")
-        need(old is None or kind == old[0] == "grant", "it changes a budget that was fixed")
-        self.terms[name] = kind, *amounts(body["caps"], -1)
-        self.spent.setdefault(name, (0, [0] * FILTERS, 0))
+        require(ACCOUNT.fullmatch(name) and len(name) <= 200, "its account has no proper name")
+        require(old is None or kind == old[0] == "grant", "it changes a budget that was fixed")
+        self.terms[name] = kind, *read_amounts(body["caps"], -1)
+        self.spent.setdefault(name, (0, [0] * ORDERS, 0))
 
     def charge(self, kind: str, body: dict[str, Any]) -> None:
-        names, key, cost = body["accounts"], body["key"], amounts(body["cost"], 0)
-        need(names == sorted(set(names)) != [], "its accounts are not in order")
-        need(all(name in self.terms for name in names), "it charges an account that was never opened")
-        need(key is None or (*names, key) not in self.keys, "its key was used before")
+        names, key, cost = body["accounts"], body["key"], read_amounts(body["cost"], 0)
+        require(names == sorted(set(names)) != [], "its accounts are not in order")
+        require(all(name in self.terms for name in names), "it charges an account that was never opened")
+        require(key is None or (*names, key) not in self.keys, "its key was used before")
         steps = body["steps"] if kind == "reserve" else 1
         sound = type(steps) is int and 0 < steps <= 10**9 and DIGEST.fullmatch(body["request"])
-        need(sound, "its request is malformed")
+        require(sound, "its request is malformed")
         for name in names:
             self.pay(name, steps, *cost)
         self.keys.add((*names, key))
         self.runs[self.seq] = names, cost, *((steps, 0) if kind == "reserve" else (0, 1))
 
-    def move(self, kind: str, body: dict[str, Any]) -> None:  # steps begin, or the rest is given back
+    def move_steps(self, kind: str, body: dict[str, Any]) -> None:  # begins steps, or gives the rest back
         charge, steps = body["charge"], body["steps"]
-        need(charge in self.runs and charge not in self.answered, "it is of no open reservation")
+        require(charge in self.runs and charge not in self.answered, "it is of no open reservation")
         names, cost, rest, drawn = self.runs[charge]
         exact = type(steps) is int and (kind == "draw" or steps == rest)
-        need(exact and 0 < steps <= rest, "it takes other steps than are left")
+        require(exact and 0 < steps <= rest, "it takes other steps than are left")
         self.runs[charge] = names, cost, rest - steps, drawn + steps * (kind == "draw")
         for name in names if kind == "return" else ():
             self.pay(name, -steps, *cost)
@@ -88,19 +88,19 @@ class Books:
         pure = None if pure is None or spent[0] is None else pure * times + spent[0]
         renyi, side = [a * times + b for a, b in zip(renyi, spent[1], strict=True)], side * times + spent[2]
         under = any(a <= b for a, b in zip(renyi, tops, strict=True)) or (pure is not None and pure <= top)
-        need(times < 0 or (side <= most and under), "it spends more than was left")
+        require(times < 0 or (side <= most and under), "it spends more than was left")
         self.spent[name] = pure, renyi, side
 
     def release(self, kind: str, body: dict[str, Any]) -> None:
         charge = body["charge"]
-        need(type(charge) is int and charge in self.runs, "it answers what was never charged")
-        need(self.runs[charge][3] and charge not in self.answered, "nothing drawn, or for the second time")
-        need(DIGEST.fullmatch(body["commitment"]), "its commitment is malformed")
+        require(type(charge) is int and charge in self.runs, "it answers what was never charged")
+        require(self.runs[charge][3] and charge not in self.answered, "nothing drawn, or for the second time")
+        require(DIGEST.fullmatch(body["commitment"]), "its commitment is malformed")
         self.answered.add(charge)
 
 
-def signature(signed: dict[str, Any], trusted: str | None) -> str:
-    need(trusted in (None, signed.get("public_key")), "it is not signed with this key")
+def describe_signature(signed: dict[str, Any], trusted: str | None) -> str:
+    require(trusted in (None, signed.get("public_key")), "it is not signed with this key")
     if "signature" not in signed:
         return "not signed"
     try:
@@ -116,23 +116,23 @@ def signature(signed: dict[str, Any], trusted: str | None) -> str:
     return f"signed with {signed['public_key']}"
 
 
-def check(lines: TextIO, receipts: list[str], trusted: str | None) -> str:
+def check_export(lines: TextIO, receipts: list[str], trusted: str | None) -> str:
     books, where = Books(), "line 1"
     try:
         for number, line in enumerate(lines, start=1):
             where = f"line {number}"
-            if "signature" not in (fields := read(line)):
+            if "signature" not in (fields := read_object(line)):
                 books.add(fields)
                 continue
             books.signed = (fields["entry"], fields["head"]) == (books.seq, books.head)
-            need(books.signed, "it signs another head")
-            print(f"head {books.head}: {signature(fields, trusted)}")
+            require(books.signed, "it signs another head")
+            print(f"head {books.head}: {describe_signature(fields, trusted)}")
         for where in receipts:
             with open(where, encoding="utf-8") as file:
-                fields = (found := read(file.read())).get("receipt", found)
+                fields = (found := read_object(file.read())).get("receipt", found)
             fields = fields.get("signed", fields)
-            need(fields["head"] in books.hashes, "its entry is not here: this is an old or another ledger")
-            print(f"{where}: holds, {signature(fields, trusted)}")
+            require(fields["head"] in books.hashes, "its entry is not here: this is an old or another ledger")
+            print(f"{where}: holds, {describe_signature(fields, trusted)}")
     except (AssertionError, KeyError, TypeError, ValueError, RecursionError) as error:
         return f"BROKEN at {where}: {error if type(error) is AssertionError else 'it cannot be read'}"
     of = f"{len(books.answered)} of {len(books.runs)}"
@@ -145,5 +145,5 @@ if __name__ == "__main__":
     parser.add_argument("--key", help="the ledger's public key, as you know it from elsewhere")
     asked = parser.parse_args()
     with open(asked.files[0], encoding="utf-8") as exported:
-        print(verdict := check(exported, asked.files[1:], asked.key))
+        print(verdict := check_export(exported, asked.files[1:], asked.key))
     raise SystemExit(verdict.startswith("BROKEN"))

@@ -13,7 +13,7 @@ from pyarrow import types
 
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.postgres import PostgresEngine
-from sfumato.engines.postgres.prepare import table
+from sfumato.engines.postgres.prepare import name_table
 from sfumato.engines.program import CellHistogram, CellHistograms, KeyedSums, UnitFigures
 from sfumato.engines.snapshot import Preparation
 
@@ -53,7 +53,7 @@ class Both:
     def _in_postgres(self, snapshot: str) -> Any:
         import psycopg
 
-        rows, units = (table(self.postgres.schema, snapshot, name) for name in ("rows", "units"))
+        rows, units = (name_table(self.postgres.schema, snapshot, name) for name in ("rows", "units"))
         with psycopg.connect(self.postgres.dsn) as connection:
             there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [units]).fetchone()
             return _content(lambda sql: connection.execute(sql).fetchall(), rows, units, there == (True,))

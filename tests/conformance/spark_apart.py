@@ -70,9 +70,9 @@ def compared(session: Any, folder: Path) -> int:
 def ended(session: Any) -> str:
     """What becomes of months of work in a second."""
     connection.LONGEST = 1.0
-    own = connection.own_session(session)
+    own = connection.open_own_session(session)
     try:
-        with connection.limited(own):
+        with connection.limit_time(own):
             own.sql(f"SELECT id % 2 AS k, sum(id % 7) AS n FROM range({10**15}) GROUP BY 1").toArrow()
     except Exception as error:
         return type(error).__name__

@@ -155,7 +155,7 @@ def test_steps_are_whole_numbers(ledger: Ledger, number: int) -> None:
 
 
 def test_the_verifier_that_is_not_ours_agrees(ledger: Ledger) -> None:
-    check = runpy.run_path(str(VERIFIER))["check"]
+    check = runpy.run_path(str(VERIFIER))["check_export"]
     first, second = reserve(ledger, 20), reserve(ledger, 30, "second")
     ledger.draw(first, 7)
     ledger.draw(second)

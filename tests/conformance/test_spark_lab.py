@@ -22,8 +22,8 @@ from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.spark import SparkEngine, connection, hosting
-from sfumato.engines.spark.connection import own_session
-from sfumato.engines.spark.java import shimmed
+from sfumato.engines.spark.connection import open_own_session
+from sfumato.engines.spark.java import make_shim
 from sfumato.engines.spark.run import write_sql
 from sfumato.errors import PolicyError, SfumatoError
 from sfumato.queries.sql import parse_question
@@ -166,7 +166,7 @@ def test_a_cluster_needs_a_schema_for_snapshots(
     lab: sf.Lab, frame: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = {"spark.master": "k8s://https://cluster", hosting.SETTING: None}
-    monkeypatch.setattr(hosting, "setting", lambda session, name: away[name])
+    monkeypatch.setattr(hosting, "read_setting", lambda session, name: away[name])
     refusal = _refusal(lab, frame)
     assert refusal.code == "SF-C215"
     assert hosting.SETTING in refusal.facts["try"]
@@ -225,7 +225,7 @@ def _exchanges(session: Any, sql: str) -> int:
 def test_the_plan_has_no_exchange_that_the_plain_question_lacks(lab: sf.Lab, frame: Any, spark: Any) -> None:
     frame.createOrReplaceTempView("visits")
     lab.register("visits", frame, **SAID)
-    own = own_session(spark)
+    own = open_own_session(spark)
     spark_engine = lab.engine._engine("spark:")
     assert isinstance(spark_engine, SparkEngine)
     for sql in PLAIN:
@@ -242,7 +242,9 @@ def test_the_shim_leaves_one_module_out_and_nothing_else(tmp_path: Path) -> None
     java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     java.chmod(0o700)
     told = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "--add-modules=java.sql", "", "*"]
-    ran = subprocess.run([shimmed(java) / "bin" / "java", *told], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [make_shim(java) / "bin" / "java", *told], capture_output=True, text=True, check=True
+    )
     assert ran.stdout.splitlines() == ["-Xmx1g", "a b", "--add-modules=java.sql", "", "*"]
 
 

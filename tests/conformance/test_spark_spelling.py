@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.engines.spark.spelling import quick
+from sfumato.engines.spark.spelling import respell_query
 
 PAIRS = [
     ("SELECT 1 FROM t", "SELECT 1 FROM t"),
@@ -35,7 +35,7 @@ PAIRS = [
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
 def test_brackets_casts_and_cases_are_calls(ours: str, theirs: str | None) -> None:
     known = "SELECT x FROM (SELECT coalesce(1)) AS q JOIN (SELECT 2) ON coalesce(a = b)"
-    assert quick(ours) == (known if theirs is None else theirs)
+    assert respell_query(ours) == (known if theirs is None else theirs)
 
 
 def _nested(depth: int) -> str:
@@ -48,7 +48,7 @@ SHALLOW, DEEP = _nested(0), _nested(40)
 
 def test_what_is_deep_means_the_same(spark: Any) -> None:
     asked = f"SELECT sum({DEEP}) AS n FROM (SELECT id AS c FROM range(9))"
-    assert spark.sql(quick(asked)).toArrow() == spark.sql(asked).toArrow()
+    assert spark.sql(respell_query(asked)).toArrow() == spark.sql(asked).toArrow()
 
 
 def _remembered(spark: Any, sql: str) -> int:
@@ -65,6 +65,6 @@ def _remembered(spark: Any, sql: str) -> int:
 
 
 def test_the_parser_need_not_remember_how_a_question_ends(spark: Any) -> None:
-    shallow = _remembered(spark, f"SELECT {quick(SHALLOW)}")
-    assert _remembered(spark, f"SELECT {quick(DEEP)}") < 2 * shallow
+    shallow = _remembered(spark, f"SELECT {respell_query(SHALLOW)}")
+    assert _remembered(spark, f"SELECT {respell_query(DEEP)}") < 2 * shallow
     assert _remembered(spark, f"SELECT {DEEP}") > 10 * shallow

@@ -92,15 +92,15 @@ for name in ("sklearn", "threadpoolctl"):
     sys.modules[name] = None
 {imports}
 import numpy as np
-given = sfumato.oracle.array_features.read_arrays(
-    np.tile([[0.5, -0.5, 0.25]], (1000, 1)), sfumato.oracle.integer_rows.ArrayBounds.of(3, (-1, 1))
+given = sfumato.oracle.arrays.features.read_arrays(
+    np.tile([[0.5, -0.5, 0.25]], (1000, 1)), sfumato.oracle.arrays.integer_rows.ArrayBounds.of(3, (-1, 1))
 )
 budget = sfumato.oracle.fit_budget.FitBudget.of({{"epsilon": 1}}, Fraction(0))
 prices = []
 oracle = sfumato.oracle.over_arrays.ArrayOracle(given.declared, budget, given.arrays, prices.append)
 blocks = [
-    sfumato.oracle.moments.gram(given.declared.features, None, Fraction(1, 2)),
-    sfumato.oracle.blocks.Block((sfumato.oracle.blocks.COUNT,), 1, 1, Fraction(1, 2)),
+    sfumato.oracle.moments.build_gram_block(given.declared.features, None, Fraction(1, 2)),
+    sfumato.oracle.blocks.SumBlock((sfumato.oracle.blocks.COUNT,), 1, 1, Fraction(1, 2)),
 ]
 products, count = oracle.sums(blocks)
 assert abs(count.values[0, 0] - 1000) < 50 * count.deviation and len(prices) == 1

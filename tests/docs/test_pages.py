@@ -30,3 +30,17 @@ def test_fragments_have_a_number_a_title_and_a_kind() -> None:
 def test_no_two_fragments_have_the_same_number() -> None:
     numbers = [file.name[:4] for file in (ROOT / "changelog.d").glob("[0-9]*.md")]
     assert sorted(numbers) == sorted(set(numbers))
+
+
+NAMED = re.compile(r"`([a-z_]+(?:/[a-z_0-9]+)+\.(?:py|md|txt))`(?: \(`(\w+)`\))?")
+
+
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"], ids=str)
+def test_files_and_functions_that_a_page_names_exist(page: Path) -> None:
+    """Paths are those of the repository, or of the package."""
+    missing = []
+    for path, function in NAMED.findall(page.read_text(encoding="utf-8")):
+        places = [place / path for place in (ROOT, ROOT / "src" / "sfumato") if (place / path).exists()]
+        if not places or (function and f"def {function}(" not in places[0].read_text(encoding="utf-8")):
+            missing.append((path, function))
+    assert missing == []

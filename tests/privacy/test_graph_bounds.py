@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import sfumato as sf
 from sfumato.curator.plan.graphs import degree_sensitivity, edge_sensitivity
-from sfumato.engines.duckdb.graphs import kept_degrees
+from sfumato.engines.duckdb.graphs import count_kept_degrees
 
 Vector = NDArray[np.int64]
 Edges = list[tuple[int, int]]
@@ -29,7 +29,7 @@ def projected(edges: Edges, nodes: int, most: int) -> Vector:
 
 def by_code(edges: Edges, nodes: int, most: int | None) -> Vector:
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    return kept_degrees(ends[:, 0], ends[:, 1], nodes, most)
+    return count_kept_degrees(ends[:, 0], ends[:, 1], nodes, most)
 
 
 def tails(degrees: Vector, most: int) -> Vector:

@@ -141,7 +141,7 @@ def test_components_of_many_rows_keep_their_price(
     spend: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sfumato.learn.decomposition._CLEAR", 1e300)
-    monkeypatch.setattr("sfumato.oracle.protocol.ArrayOracle.scans", True)
+    monkeypatch.setattr("sfumato.oracle.over_arrays.ArrayOracle.scans", True)
     found = audited(
         lambda **spend: PCA(2, bounds=BOUNDS, **spend), spend, PCA(**spend).fit_budget().events, [0.0]
     )

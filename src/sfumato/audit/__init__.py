@@ -1,9 +1,9 @@
-"""Tries to break our own claims. It may look at every room, and no room looks at it.
+"""Audits: attempts to break our own privacy claims. They may look at every room, and no room looks at them.
 
-`run` samples a mechanism on two neighbouring inputs and looks for an event that is more likely on one than
-its price allows. `replay` runs a whole program twice with the same noisy answers and looks at what the
-mechanisms were given. `question` does the latter to a lab's own door. None of them proves anything: a proof
-says that there is no leak, an audit only that none was found, and how large a one it would have found.
+`run` samples a mechanism on two neighbouring inputs and searches for an output set that is more likely on one
+than its price allows. `replay` runs a whole program twice with the same noisy answers and compares what the
+mechanisms were given. `question` does that to a question of a lab. None of them proves privacy: an audit says
+that no violation was found, and how large a violation it would have found.
 """
 
 from sfumato.audit.blackbox import pair, run

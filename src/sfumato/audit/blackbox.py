@@ -1,7 +1,7 @@
-"""The black-box audit: sample a mechanism on two neighbouring inputs and compare how likely events are.
+"""The black-box audit: sample a mechanism on two neighbouring inputs and compare how likely output sets are.
 
-Half of the samples choose an event and a direction. The other half measures it, by Clopper and Pearson's
-bounds, so the choice costs nothing and the verdict is wrong with chance at most `alpha`
+Half of the samples choose an output set and a direction. The other half measures it, by Clopper and Pearson's
+bounds, so the choice does not bias the result and the verdict is wrong with probability at most `alpha`
 (docs/proofs/audit.md).
 """
 
@@ -32,21 +32,23 @@ if TYPE_CHECKING:
     Samples = tuple[Columns, Columns]
 
 ALPHA = 1e-4
+"""Default probability of a false alarm."""
 FEWEST = 1000
+"""Fewest samples of an audit."""
 
-_SURE = 1.2816  # standard deviations: nine times in ten
+_SURE = 1.2816  # standard deviations that a normal number stays below nine times in ten
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """How often the event was seen among so many fresh outputs of either input."""
+    """How often the output set was hit among so many fresh outputs of either input."""
 
     likely: float
     unlikely: float
     trials: int
 
     def bounds(self, alpha: float) -> tuple[float, float]:
-        """A bound from below on the first probability and from above on the second, both at once."""
+        """Return a lower bound on the first probability and an upper bound on the second, both at once."""
         return (
             float(lower_bound(self.likely, self.trials, alpha / 2)),
             float(upper_bound(self.unlikely, self.trials, alpha / 2)),
@@ -61,10 +63,10 @@ def run(
     samples: int = 200_000,
     alpha: float = ALPHA,
 ) -> Verdict:
-    """Try to break a claim about a mechanism from the outside.
+    """Try to break a claim about a mechanism from the outside, and return the verdict.
 
     `target` is two samplers, the mechanism on one input and on a neighbouring one: each takes a number n
-    and gives n independent outputs, as an array or a list. `claim` is an event or an ε (with `delta`).
+    and returns n independent outputs, as an array or a list. `claim` is an event or an ε (with `delta`).
     """
     stated, count = parse_claim(claim, delta), _count(samples)
     _require_rare(alpha)
@@ -72,14 +74,14 @@ def run(
     first, second = output_columns(draw_outputs(one, count), draw_outputs(other, count))
     half = count // 2
     training = _part(first, 0, half), _part(second, 0, half)
-    flipped, test = _chosen(training, Goal(stated, alpha / 2))
+    flipped, test = _choose_set(training, Goal(stated, alpha / 2))
     fresh = _part(first, half, count), _part(second, half, count)
-    hits = _measured(test, fresh[::-1] if flipped else fresh)
+    hits = _measure(test, fresh[::-1] if flipped else fresh)
     return _verdict(stated, hits, f"{test}, likelier on the {'second' if flipped else 'first'}", count, alpha)
 
 
 def pair(release: Callable[[Any], Any], first: Any, second: Any) -> tuple[Sampler, Sampler]:
-    """Two samplers from a function that adds noise to every entry of an array, and two inputs for it."""
+    """Return two samplers, from a function that adds noise to an array, entry by entry, and two inputs."""
     return _repeated(release, np.asarray(first)), _repeated(release, np.asarray(second))
 
 
@@ -97,7 +99,7 @@ def _count(samples: int) -> int:
 def _require_rare(alpha: float) -> None:
     if not 0 < alpha <= 0.5:
         raise UsageError(
-            "SF-A107", "alpha lies above 0 and is at most 1/2.", got=str(alpha)[:40], try_="1e-4"
+            "SF-A107", "alpha must be above 0 and at most 1/2.", got=str(alpha)[:40], try_="1e-4"
         )
 
 
@@ -106,7 +108,7 @@ def _samplers(target: Any) -> tuple[Sampler, Sampler]:
         return target
     raise UsageError(
         "SF-A101",
-        "The target is two samplers: the mechanism on an input and on a neighbouring one.",
+        "The target must be two samplers: the mechanism on one input and on a neighbouring one.",
         got=type(target).__name__,
         try_="(lambda n: noisy(count, n), lambda n: noisy(count + 1, n))",
     )
@@ -116,14 +118,14 @@ def _part(sample: Columns, start: int, stop: int) -> Columns:
     return {name: values[start:stop] for name, values in sample.items()}
 
 
-def _chosen(training: Samples, goal: Goal) -> tuple[bool, OutputSet]:
-    """The event that serves best, and whether it is the second input that it is likelier on."""
+def _choose_set(training: Samples, goal: Goal) -> tuple[bool, OutputSet]:
+    """Return whether the best output set is likelier on the second input, and that set."""
     ahead, test = find_best_set(training[0], training[1], goal)
     back, opposite = find_best_set(training[1], training[0], goal)
     return (True, opposite) if back > ahead else (False, test)
 
 
-def _measured(test: OutputSet, fresh: Samples) -> Hits:
+def _measure(test: OutputSet, fresh: Samples) -> Hits:
     likely, unlikely = (test.holds(sample) for sample in fresh)
     return Hits(int(likely.sum()), int(unlikely.sum()), len(likely))
 
@@ -149,7 +151,7 @@ def _used(claim: Claim, hits: Hits, alpha: float) -> float:
 
 
 def _shortfall(claim: Claim, hits: Hits, alpha: float) -> float | None:
-    """The least share of missing noise that this event would have shown, by bisection."""
+    """Return the least share of missing noise that this output set would have revealed, by bisection."""
     caught, missed = 0.99, 0.0
     if _used(claim, _with_less_noise(hits, caught, claim), alpha) <= 1:
         return None
@@ -161,11 +163,9 @@ def _shortfall(claim: Claim, hits: Hits, alpha: float) -> float | None:
 
 
 def _with_less_noise(hits: Hits, missing: float, claim: Claim) -> Hits:
-    """What would be seen, with nine tenths' chance, if the noise were smaller by this share.
-
-    The loss of the event grows as much as the noise shrinks: its log ratio where a pure ε is claimed, and
-    the distance between the normal scores of its two probabilities where not.
-    """
+    """Return the hits expected, nine times in ten, if the noise were smaller by this share."""
+    # The privacy loss grows as the noise shrinks: the log ratio of the two probabilities where a pure ε is
+    # claimed, and else the distance between their normal scores.
     p, q = (min(max(k, 0.5), hits.trials - 0.5) / hits.trials for k in (hits.likely, hits.unlikely))
     q = min(p, q)
     p, q = (
@@ -179,7 +179,7 @@ def _with_less_noise(hits: Hits, missing: float, claim: Claim) -> Hits:
 
 
 def _steeper(p: float, q: float, factor: float) -> tuple[float, float]:
-    """Both normal scores moved away from their middle."""
+    """Return both probabilities with their normal scores moved apart by this factor."""
     normal = NormalDist()
     scores = normal.inv_cdf(p), normal.inv_cdf(q)
     middle, half = sum(scores) / 2, (scores[0] - scores[1]) / 2 * factor

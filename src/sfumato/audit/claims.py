@@ -1,4 +1,4 @@
-"""What is claimed, in the form that an audit can break: how likely an event may be on two neighbours."""
+"""Privacy claims in a form that an audit can break: how likely an output set may be on two neighbours."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ _TINY = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A price, and how much of it an event uses up that has probability p on one table and q on the other.
+    """A claimed price, and the share of it that an output set of probabilities p and q on two tables uses.
 
-    Any event is a yes-or-no answer computed from the release, so its two probabilities are bound by whatever
-    binds the release: ln((p − δ)/q) ≤ ε, at every order the Rényi divergence between the two coins, and for
+    Being in an output set is a post-processing of the release, so its two probabilities keep the bounds of
+    the release: ln((p − δ)/q) ≤ ε, the Rényi divergence between the two coins at every order, and for
     Gaussian noise the distance 1/σ between their normal scores.
     """
 
     event: Event
     curve: bool
-    """Whether the Rényi curve is claimed too, or ε and δ alone."""
+    """True where the Rényi curve is claimed too, and not only ε and δ."""
 
     @property
     def epsilon(self) -> Fraction | None:
+        """Pure ε that is claimed, or None."""
         return self.event.pure()
 
     @property
     def delta(self) -> float:
+        """Side δ that is claimed."""
         return float(self.event.side_delta())
 
     def used(self, p: Floats, q: Floats) -> Floats:
-        """The share of the claim that these probabilities need; above 1 the claim is false."""
+        """Return the share of the claim that these probabilities use; above 1 the claim is false."""
         shares = [np.zeros_like(p)]
         if self.epsilon is not None:
             shares.append(log_ratio(p, q, self.delta) / max(float(self.epsilon), 1e-12))
@@ -66,20 +68,20 @@ class Claim:
 
 
 def parse_claim(claim: Any, delta: Number) -> Claim:
-    """The claim that people type: an event, or ε and perhaps δ."""
+    """Return the claim that people type: an event, or ε and perhaps δ."""
     if isinstance(claim, Event):
         if delta:
-            raise UsageError("SF-A103", "An event brings its own δ.", try_="leave delta out")
+            raise UsageError("SF-A103", "An event has its own δ.", try_="leave delta out")
         return Claim(claim, curve=not isinstance(claim, ApproxDP))
     if isinstance(claim, bool) or not isinstance(claim, AnyNumber):
         raise UsageError(
-            "SF-A103", "The claim is an event or an ε.", got=type(claim).__name__, try_="claim=1.0"
+            "SF-A103", "The claim must be an event or an ε.", got=type(claim).__name__, try_="claim=1.0"
         )
     return Claim(ApproxDP(nonnegative(claim, "claim"), probability(delta, "delta")), curve=False)
 
 
 def is_within(spent: Event, claim: Claim) -> bool:
-    """Whether the claim covers what was spent: in pure ε, exactly, and at every order, where it has them."""
+    """Return whether the claim covers what was spent, in pure ε and at every order, where it claims these."""
     if spent.side_delta() > claim.event.side_delta():
         return False
     used = spent.pure()
@@ -94,14 +96,14 @@ def _under(spent: Event, allowed: Event) -> bool:
 
 
 def log_ratio(p: Floats, q: Floats, delta: float) -> Floats:
-    """ln((p − δ)/q), and minus infinity where p is at most δ."""
+    """Return ln((p − δ)/q), and minus infinity where p is at most δ."""
     above = p - delta
     logs = np.log(np.maximum(above, _TINY)) - np.log(np.maximum(q, _TINY))
     return np.where(above > 0, logs, -np.inf)
 
 
 def coin_divergence(p: Floats, q: Floats, order: float) -> Floats:
-    """The Rényi divergence of this order between a coin of chance p and one of chance q."""
+    """Return the Rényi divergence of this order between Bernoulli(p) and Bernoulli(q)."""
     return np.asarray(np.logaddexp(_term(p, q, order), _term(1 - p, 1 - q, order)) / (order - 1))
 
 
@@ -110,7 +112,7 @@ def _term(p: Floats, q: Floats, order: float) -> Floats:
 
 
 def normal_distance(p: Floats, q: Floats) -> Floats:
-    """How far apart two normal laws of deviation 1 are that give an upper tail these two chances."""
+    """Return the distance between two unit normal laws whose upper tails have these probabilities."""
     from scipy.special import ndtri
 
     return np.where((p > 0) & (q < 1), ndtri(p) - ndtri(q), 0.0)

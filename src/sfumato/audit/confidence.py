@@ -1,4 +1,4 @@
-"""Clopper and Pearson's bounds on a probability, from hits among independent trials."""
+"""Clopper and Pearson's confidence bounds on a probability, from hits among independent trials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 def lower_bound(hits: Any, trials: Any, alpha: float) -> Floats:
-    """Below the probability, except with chance alpha."""
+    """Return a number below the probability, except with probability alpha."""
     from scipy.special import betaincinv
 
     k, n = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
@@ -19,6 +19,6 @@ def lower_bound(hits: Any, trials: Any, alpha: float) -> Floats:
 
 
 def upper_bound(hits: Any, trials: Any, alpha: float) -> Floats:
-    """Above the probability, except with chance alpha."""
+    """Return a number above the probability, except with probability alpha."""
     n = np.asarray(trials, dtype=float)
     return np.asarray(1 - lower_bound(n - np.asarray(hits, dtype=float), n, alpha))

@@ -1,4 +1,4 @@
-"""How far apart two inputs of a mechanism are, in the norm that it is priced by, and what that costs."""
+"""The distance between two inputs of a mechanism, in the norm that it is priced by, and its price."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from sfumato.privacy.sensitivity import root_up
 
 @runtime_checkable
 class ComparableInput(Protocol):
-    """An input that knows how many rows, or people, are in one of two only."""
+    """An input that can count the rows, or people, by which it differs from another."""
 
-    def difference(self, other: Any) -> int: ...
+    def difference(self, other: Any) -> int:
+        """Return the number of rows, or people, that are in one of the two only."""
 
 
 @singledispatch
 def input_distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
-    """The l1 norm of the difference, by which everything is priced that says nothing else."""
+    """Return the distance of two inputs: the l1 norm, unless the mechanism is priced by another."""
     if isinstance(first, ComparableInput):
         return first.difference(second)
     return sum(abs(step) for step in _steps(first, second))
@@ -40,13 +41,13 @@ def input_distance(mechanism: Any, first: Any, second: Any) -> Fraction | int:
 
 @input_distance.register
 def _(mechanism: GaussianNoise, first: Any, second: Any) -> Fraction | int:
-    """Rounded as prices are, so that what is just reached is not passed."""
+    # Rounded up as prices are, so that a distance that just reaches its price does not exceed it.
     return root_up(Fraction(sum(step * step for step in _steps(first, second))))
 
 
 @input_distance.register
 def _(mechanism: CorrelatedGaussian, first: Any, second: Any) -> Fraction | int:
-    """The length of the difference in the norm of the inverse covariance."""
+    # The length of the difference in the norm of the inverse covariance.
     steps = _steps(first, second)
     return 1 / mechanism.event([steps]).sigma if any(steps) else 0
 
@@ -55,7 +56,7 @@ def _(mechanism: CorrelatedGaussian, first: Any, second: Any) -> Fraction | int:
 @input_distance.register(BlockMean)
 @input_distance.register(BlockMedian)
 def _(mechanism: Any, first: Any, second: Any) -> Fraction | int:
-    """People, or blocks, that are not the same."""
+    # The number of people, or blocks, that differ.
     return sum(step != 0 for step in _steps(first, second))
 
 
@@ -67,13 +68,14 @@ def _(mechanism: SelectionMechanism | TopK, first: Any, second: Any) -> Fraction
 
 @input_distance.register
 def _(mechanism: SparseVector, first: Any, second: Any) -> Fraction | int:
-    """Of all answers held against one noisy threshold, as for a choice among them."""
+    # All answers compared with one noisy threshold move as the scores of a selection do.
     return _spread(mechanism.monotone, first, second)
 
 
 @input_distance.register
 def _(mechanism: KeyDiscovery, first: Any, second: Any) -> Fraction | int:
-    """The fewest units that can make the difference, of which each has so many keys and each of them once."""
+    # The fewest units that can make the difference, if each unit has at most `per_unit` keys, each of them
+    # once.
     steps = [abs(first.get(key, 0) - second.get(key, 0)) for key in first.keys() | second.keys()]
     units: int = max(max(steps, default=0), -(-sum(steps) // mechanism.per_unit))
     return units
@@ -81,11 +83,9 @@ def _(mechanism: KeyDiscovery, first: Any, second: Any) -> Fraction | int:
 
 @input_distance.register
 def _(mechanism: ProposeTestRelease, first: Any, second: Any) -> Fraction | int:
-    """How many units apart the two tables are, at least.
-
-    A unit moves the distance to instability by at most 1. Values that differ are one unit apart or more, and
-    a table at distance d is d units away from any that has a neighbour with another value.
-    """
+    # The least number of units that the two tables are apart. A unit moves the distance to instability by at
+    # most 1; values that differ are at least one unit apart, and a table at distance d is d units away from
+    # any that has a neighbour with another value.
     apart: int = abs(first.distance - second.distance)
     return (
         apart
@@ -96,7 +96,7 @@ def _(mechanism: ProposeTestRelease, first: Any, second: Any) -> Fraction | int:
 
 @singledispatch
 def price_move(mechanism: Any, moved: Fraction | int) -> Event:
-    """What a mechanism costs when its input moves this far."""
+    """Return the price of a mechanism when its input moves this far."""
     event: Event = mechanism.event(moved)
     return event
 
@@ -120,19 +120,19 @@ def _(mechanism: Any, moved: Fraction | int) -> Event:
 
 
 def _spread(monotone: bool, first: Any, second: Any) -> int:
-    """The most that a score moved by; of monotone scores also how far they moved apart."""
+    """Return the most that a score moved by; for monotone scores, also how far they moved apart."""
     steps = [0, *_steps(first, second)]
     return max(steps) - min(steps) if monotone else max(map(abs, steps))
 
 
 def _steps(first: Any, second: Any) -> list[int]:
-    """Every coordinate's difference, in Python integers, which do not wrap."""
+    """Return the difference of every coordinate, in Python integers, which do not wrap around."""
     apart = np.asarray(first, dtype=object) - np.asarray(second, dtype=object)
     return [int(step) for step in np.ravel(apart)]
 
 
 def same_result(first: Any, second: Any) -> bool:
-    """Whether two results are equal through and through; NaN equals NaN."""
+    """Return whether two results are equal in every part; NaN equals NaN."""
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         one, other = np.asarray(first), np.asarray(second)
         return (

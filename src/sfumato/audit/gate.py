@@ -1,4 +1,4 @@
-"""The grey-box audit of the door itself: a lab's own question on two tables that differ by one unit."""
+"""The grey-box audit of the gate: a lab's own question on two tables that differ by one unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def question(lab: Lab, sql: str, tables: tuple[str, str], *, epsilon: Number) -> Replayed:
-    """Ask a question of two tables of one lab, the second without one unit of the first, and compare.
+    """Ask a question of two tables of one lab, the second without one unit of the first, and compare them.
 
     The question names its table `{table}`. Both tables are registered in the same lab, because the rows that
     are kept of a unit depend on the lab's key. It is charged twice: use a lab made for the audit.

@@ -1,6 +1,8 @@
-"""What a sampler gave back, as columns of comparable values. Nothing is ever left out: NaN, infinities and
-exceptions are outcomes like any other. Every column is computed from one output alone, so it is a
-post-processing and whatever bounds the outputs bounds it."""
+"""Outputs of a sampler as columns of comparable values.
+
+Nothing is left out: NaN, infinities and exceptions are outcomes like any other. Every column is computed from
+one output alone, so it is a post-processing, and any privacy bound on the outputs holds for it.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,19 @@ if TYPE_CHECKING:
 
 Columns = dict[str, "NDArray[Any]"]
 
-_WIDEST = 16  # so many coordinates are looked at one by one
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it loses nothing
+_WIDEST = 16  # number of coordinates that are examined one by one
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it is invertible
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The outcome that is an exception, by its kind."""
+    """An exception as an outcome, by its type."""
 
     kind: str
 
 
 def draw_outputs(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
-    """This many outputs; where a sampler raises, each is drawn by itself and the exception is the output."""
+    """Return `count` outputs; where the sampler raises, each is drawn alone and exceptions are outputs."""
     try:
         outputs = sampler(count)
     except Exception:
@@ -39,7 +41,7 @@ def draw_outputs(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
     if array.ndim < 1 or len(array) != count:
         raise UsageError(
             "SF-A102",
-            "A sampler gives as many outputs as it is asked for.",
+            "A sampler must return as many outputs as it is asked for.",
             asked=str(count),
             got=str(array.shape),
         )
@@ -47,7 +49,7 @@ def draw_outputs(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
 
 
 def output_columns(first: NDArray[Any], second: NDArray[Any]) -> tuple[Columns, Columns]:
-    """The same columns of both samples."""
+    """Return comparable columns of both samples."""
     if first.ndim != second.ndim or first.shape[1:] != second.shape[1:]:
         return {"text": _texts(first)}, {"text": _texts(second)}
     if not _numeric(first) or not _numeric(second):
@@ -68,7 +70,8 @@ def _listed(outputs: Any) -> list[Any]:
 
 
 def _as_array(outputs: Any) -> NDArray[Any]:
-    """Numbers as numbers; a list that holds anything else as it is, because NumPy would make it all texts."""
+    """Return numbers as a numeric array, and anything else as objects."""
+    # NumPy would turn a list of numbers and texts into texts.
     try:
         array = np.array(outputs)
     except (ValueError, OverflowError):
@@ -95,7 +98,7 @@ def _texts(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _text(output: Any) -> str:
-    """One text for equal outputs, whether they came in bulk or one by one."""
+    """Return one text for equal outputs, whether they came in bulk or one by one."""
     if isinstance(output, list | tuple):
         return f"[{', '.join(map(_text, output))}]"
     if isinstance(output, float | np.floating) and output == output // 1:
@@ -115,7 +118,8 @@ def _columns(array: NDArray[Any]) -> Columns:
 
 
 def _of_values(name: str, values: NDArray[Any]) -> Columns:
-    """The values themselves; of floats also their kind and how fine they are, which bad noise gives away."""
+    """Return the values; for floats also their kind and the exponent of their last bit."""
+    # Careless floating-point noise reveals its input in the low bits.
     if values.dtype.kind != "f":
         return {name: values}
     kind = np.isnan(values) * 4 + np.isinf(values) * 2 + np.signbit(values)
@@ -125,7 +129,7 @@ def _of_values(name: str, values: NDArray[Any]) -> Columns:
 
 
 def _last_bit(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The exponent of the last bit that is set in each double."""
+    """Return the exponent of the last bit that is set in each double."""
     fraction, exponent = np.frexp(values)
     digits = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
     lowest = np.frexp((digits & -digits).astype(np.float64))[1]
@@ -133,7 +137,8 @@ def _last_bit(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _mixed(array: NDArray[Any]) -> NDArray[np.uint64]:
-    """Each row as one word. Rows that happen to share a word count as one outcome, which harms no bound."""
+    """Return each row as one 64-bit hash."""
+    # Rows that happen to share a hash count as one outcome, which invalidates no bound.
     words = np.zeros(len(array), dtype=np.uint64)
     for column in np.ascontiguousarray(array.T).view(np.uint64):
         words = (words ^ (words >> np.uint64(29)) ^ column) * _MIX

@@ -1,9 +1,9 @@
-"""The grey-box audit: run a program twice, with the same noisy answers, and see what the noise was added to.
+"""The grey-box audit: run a program twice with the same noisy answers and compare its mechanisms' inputs.
 
 Given the answers so far, a private program must do the same on neighbouring tables: use the same mechanisms
-with the same parameters, on inputs no further apart than was priced, and give back the same result. So the
-second run is handed the answers of the first, and only differences that come from the rows remain. The idea
-is that of Cebere and others, *Re:cord-play*, 2026.
+with the same parameters, on inputs no further apart than was priced, and return the same result. So the
+second run is given the answers of the first, and only differences that come from the rows remain. The idea is
+that of Cebere and others, *Re:cord-play*, 2026.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ Table = TypeVar("Table")
 
 
 class Diverged(BaseException):
-    """The second run left the way of the first. Not an Exception, so that no program swallows it."""
+    """The second run made another call than the first. Not an Exception, so that no program swallows it."""
 
 
 @dataclass(slots=True)
 class Recording:
-    """Every call of a run, and what was answered."""
+    """Records every call of a run and its answer."""
 
     calls: list[MechanismCall] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
 
     def answer(self, call: MechanismCall, draw: Callable[[], Answer]) -> Answer:
+        """Draw an answer and record it."""
         answer = draw()
         self.calls.append(call)
         self.answers.append(answer)
@@ -50,12 +51,13 @@ class Recording:
 
 @dataclass(slots=True)
 class Playback:
-    """Answers as recorded, as long as the calls are the same ones."""
+    """Gives the recorded answers again, as long as the calls are the same."""
 
     recorded: Recording
     calls: list[MechanismCall] = field(default_factory=list)
 
     def answer(self, call: MechanismCall, draw: Callable[[], Answer]) -> Answer:
+        """Return the recorded answer of this call, or raise Diverged."""
         place = len(self.calls)
         self.calls.append(call)
         if place >= len(self.recorded.calls) or not self._same_way(place):
@@ -74,24 +76,27 @@ class Replayed:
 
     claim: str
     finding: str | None
-    """What went wrong, for the first pair where something did."""
+    """Description of the first violation, or None."""
     pairs: int
     calls: int
     reached: float
-    """The largest share of a priced sensitivity that an input moved by."""
+    """Largest share of its priced sensitivity that an input moved by."""
 
     @property
     def violates(self) -> bool:
+        """True where a violation was found."""
         return self.finding is not None
 
     @property
     def sentence(self) -> str:
+        """The outcome in one sentence."""
         if self.finding:
             return f"violates: {self.finding}"
         reach = f"inputs moved by up to {self.reached:.0%} of their price"
         return f"no violation found in {self.pairs:,} pairs; {reach}"
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as plain values."""
         return {
             "claim": self.claim,
             "verdict": self.sentence,
@@ -120,14 +125,14 @@ def replay(
 ) -> Replayed:
     """Run a program on pairs of neighbouring tables and compare what its mechanisms were given.
 
-    The program takes a table and gives back plain values: numbers, texts, arrays, lists, dictionaries. All
+    The program takes a table and returns plain values: numbers, texts, arrays, lists, dictionaries. All
     its randomness must come from sfumato's mechanisms, and all of it from the thread it is called in.
     """
     stated = parse_claim(claim, delta)
     done = calls = 0
     reached = 0.0
     for one, other in pairs:
-        finding, run, share = _compared(program, one, other, stated)
+        finding, run, share = _compare(program, one, other, stated)
         done, calls, reached = done + 1, calls + len(run.calls), max(reached, share)
         if finding:
             return Replayed(str(stated), finding, done, calls, reached)
@@ -136,7 +141,7 @@ def replay(
     return Replayed(str(stated), None, done, calls, reached)
 
 
-def _compared(
+def _compare(
     program: Callable[[Table], Any], one: Table, other: Table, claim: Claim
 ) -> tuple[str | None, Recording, float]:
     record = Recording()
@@ -165,7 +170,7 @@ class MechanismUse:
 
 
 def _uses(calls: list[MechanismCall], again: list[MechanismCall]) -> list[MechanismUse]:
-    """Calls, with all those within the same use put together."""
+    """Return the uses of mechanisms; all calls within one longer use are one."""
     together: dict[int, list[int]] = {}
     for place in range(len(calls)):
         together.setdefault(_began(calls, place), []).append(place)
@@ -180,14 +185,14 @@ def _uses(calls: list[MechanismCall], again: list[MechanismCall]) -> list[Mechan
 
 
 def _input(calls: list[MechanismCall], places: list[int]) -> Any:
-    """What a use was given: all of it, if it went on for several calls."""
+    """Return the input of a use: the inputs of all its calls, if it has several."""
     if calls[places[0]].within is None:
         return calls[places[0]].exact
     return [calls[place].exact for place in places]
 
 
 def _began(calls: list[MechanismCall], place: int) -> int:
-    """The place of the first call of the same use."""
+    """Return the index of the first call of the same use."""
     began_in = calls[place].within
     if began_in is None:
         return place
@@ -212,7 +217,7 @@ def _reach(uses: list[MechanismUse]) -> float:
 
 
 def _result(program: Callable[[Table], Any], table: Table) -> Any:
-    """What the program gives back; an exception is a result too, by its kind and its text."""
+    """Return the result of the program; an exception is a result too, by its type and text."""
     try:
         return program(table)
     except SfumatoError as error:

@@ -1,4 +1,4 @@
-"""Looking for the event that tells two samples apart. It is chosen here and measured on other samples."""
+"""The search for the output set that best tells two samples apart. It is measured on other samples."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from sfumato.audit.claims import Claim
     from sfumato.audit.outcomes import Columns
 
+# Bins for continuous outputs, and sets of each kind whose bound is computed. More of either find smaller
+# violations and take longer; the verdict is valid for any choice.
 _BINS = 64
-_TRIED = 256  # sets of each kind whose bound is computed
+_TRIED = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a test is wanted for: to use up the claim, by bounds that each fail with this chance."""
+    """What an output set is searched for: to use most of a claim, by bounds that each fail with `alpha`."""
 
     claim: Claim
     alpha: float
@@ -33,17 +35,18 @@ class OutputSet(Protocol):
     """A set of outputs."""
 
     @property
-    def column(self) -> str: ...
+    def column(self) -> str:
+        """Name of the column that decides."""
 
     def holds(self, columns: Columns) -> NDArray[np.bool_]:
-        """For each output, whether it is in the set."""
+        """Return, for each output, whether it is in the set."""
 
     def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class OutputsIn:
-    """Outputs that have one of these values."""
+    """The outputs that have one of these values."""
 
     column: str
     values: NDArray[Any]
@@ -59,7 +62,7 @@ class OutputsIn:
 
 @dataclass(frozen=True, slots=True)
 class OutputsAtMost:
-    """Outputs up to a value."""
+    """The outputs up to a value."""
 
     column: str
     value: Any
@@ -73,7 +76,7 @@ class OutputsAtMost:
 
 @dataclass(frozen=True, slots=True)
 class OutputsAbove:
-    """Outputs beyond a value."""
+    """The outputs above a value."""
 
     column: str
     value: Any
@@ -87,7 +90,7 @@ class OutputsAbove:
 
 @dataclass(frozen=True, slots=True)
 class OutputsInBins:
-    """Outputs whose value falls into one of these bins; only for columns where hardly a value comes twice."""
+    """The outputs whose value falls into one of these bins; for columns where values hardly repeat."""
 
     column: str
     edges: NDArray[Any]
@@ -101,11 +104,9 @@ class OutputsInBins:
 
 
 def find_best_set(likely: Columns, unlikely: Columns, goal: Goal) -> tuple[float, OutputSet]:
-    """The event that uses most of the claim when it is likely on the first sample, rare on the second.
-
-    One half of the samples puts the values in order and the other half says where to stop, so that values
-    which look telling by chance are not believed.
-    """
+    """Return the output set that uses most of the claim: likely on the first sample, rare on the second."""
+    # One half of the samples orders the values and the other half decides where to stop, so that values which
+    # look revealing by chance are not believed.
     found: list[tuple[float, OutputSet]] = []
     for column, values in likely.items():
         found += _candidates(column, *_halves(values), *_halves(unlikely[column]), goal)
@@ -145,27 +146,27 @@ def _candidates(
 
 
 def _counted(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Every value that occurs, in order, and how often in each sample."""
+    """Return every value that occurs, in order, and how often in each sample."""
     values, places = np.unique(np.concatenate([first, second]), return_inverse=True)
     parts = np.split(places.ravel(), [len(first)])
     return values, np.array([np.bincount(part, minlength=len(values)) for part in parts])
 
 
 def _known(values: NDArray[Any], places: NDArray[np.intp], sample: NDArray[Any]) -> NDArray[np.intp]:
-    """The places of a sample among the values; one past the last for what is not among them."""
+    """Return the indices of a sample among the values; one past the last for other values."""
     inside = np.minimum(places, len(values) - 1)
     return np.where(values[inside] == sample, inside, len(values))
 
 
 def _cumulated(places: list[NDArray[np.intp]], size: int) -> NDArray[np.int64]:
-    """How often a place up to each one occurs; what is one past the last is not counted."""
+    """Return how often an index up to each one occurs; one past the last is not counted."""
     return np.array([np.bincount(part, minlength=size + 1)[:size].cumsum() for part in places])
 
 
 def _best_set(
     counts: NDArray[np.int64], places: list[NDArray[np.intp]], totals: NDArray[np.int64], goal: Goal
 ) -> tuple[float, NDArray[np.intp]]:
-    """The most telling values first, as many as serve best (Neyman and Pearson's order)."""
+    """Return the best set of values by likelihood ratio, in the order of Neyman and Pearson."""
     size = counts.shape[1]
     order = np.argsort(-(counts[0] + 0.5) / (counts[1] + 0.5), kind="stable")
     rank = np.full(size + 1, size)
@@ -175,7 +176,7 @@ def _best_set(
 
 
 def _best_cut(hits: NDArray[np.int64], totals: NDArray[np.int64], goal: Goal) -> tuple[float, int]:
-    """Which of these growing or shrinking sets uses most of the claim."""
+    """Return which of these nested sets uses most of the claim."""
     tried = np.unique(np.linspace(0, hits.shape[1] - 1, _TRIED).astype(np.intp))
     tried = np.union1d(tried, np.arange(min(_TRIED, hits.shape[1])))
     p, q = (

@@ -1,4 +1,4 @@
-"""What an audit found, as a value that reads as text, as a dictionary and as HTML."""
+"""The outcome of a black-box audit, as text, as a dictionary and as HTML."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from sfumato import viz
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """The outcome of a black-box audit. Only `violates` is proof; the other way round nothing was found."""
+    """The outcome of a black-box audit. Only a violation is evidence; otherwise nothing was found."""
 
     claim: str
     violates: bool
     lower_bound: float
-    """ε is above this, up to the chance `alpha` of error; at the claim's own δ."""
+    """Lower bound on ε at the claim's δ, wrong with probability `alpha` at most."""
     used: float
-    """The share of the claim that was seen to be used, at the same confidence; above 1 it is false."""
+    """Share of the claim that was seen to be used, at the same confidence; above 1 the claim is false."""
     shortfall: float | None
-    """The least share of missing noise that would have been caught nine times in ten; none: no such share."""
+    """Least share of missing noise that would be caught nine times in ten; None where there is none."""
     event: str
-    """The set of outputs that tells the two inputs apart best, and on which of the two it is likelier."""
+    """Output set that tells the two inputs apart best, and on which of the two it is likelier."""
     samples: int
     alpha: float
 
     @property
     def sentence(self) -> str:
+        """The outcome in one sentence."""
         if self.violates:
             return "violates"
         power = "none" if self.shortfall is None else f"would catch {self.shortfall:.1%} noise shortfall"
         return f"no violation found; lower bound {self.lower_bound:.4g}, power: {power}"
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as plain values."""
         return {
             "claim": self.claim,
             "verdict": self.sentence,
@@ -59,6 +61,6 @@ class Verdict:
             ("verdict", self.sentence),
             ("claim", self.claim),
             ("ε is above", f"{self.lower_bound:.4g}, with confidence 1 − {self.alpha:g}"),
-            ("seen by", self.event),
-            ("samples", f"{self.samples:,} on each input, half to choose the event and half to measure it"),
+            ("best output set", self.event),
+            ("samples", f"{self.samples:,} on each input, half to choose the set and half to measure it"),
         ]

@@ -1,6 +1,6 @@
-"""A generated clinic for the demo: people who come back, wards of different cost, ages with two humps.
+"""Generated data of a clinic for the demo: patients who return, wards of different cost, two age groups.
 
-The randomness here makes public pretend data and is seeded; privacy noise is never drawn like this.
+The randomness here makes public, synthetic data and is seeded; privacy noise is never drawn like this.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 PATIENTS = 9_000
 VISITS = 40_000
 WARDS = ("A", "B", "C", "D", "E", "F")
-_COSTS = (180.0, 420.0, 950.0, 260.0, 1500.0, 600.0)  # medians
+_COSTS = (180.0, 420.0, 950.0, 260.0, 1500.0, 600.0)  # median cost of a visit in each ward
 
 
 def visits(patients: int = PATIENTS, rows: int = VISITS, seed: int = 7) -> pa.Table:
-    """One row a visit: patient_id, age, ward, cost, readmitted."""
+    """Return a table with one row per visit: patient_id, age, ward, cost, readmitted."""
     import pyarrow as pa
 
     rng = np.random.default_rng(seed)
@@ -42,7 +42,7 @@ def visits(patients: int = PATIENTS, rows: int = VISITS, seed: int = 7) -> pa.Ta
 def _who_comes(
     rng: np.random.Generator, patients: int, rows: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Everyone once; the other visits go mostly to a few."""
+    """Return the patient of each visit: everyone once, and the other visits mostly by a few."""
     eagerness = rng.gamma(0.8, 1.0, patients)
     again = rng.choice(patients, size=rows - patients, p=eagerness / eagerness.sum())
     who = np.concatenate([np.arange(patients), again])

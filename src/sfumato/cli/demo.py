@@ -1,4 +1,4 @@
-"""`sfumato demo`: the main job from end to end, on a clinic that exists only for the demo."""
+"""`sfumato demo`: questions, quotes, answers and budgets from end to end, on a generated clinic."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 QUESTIONS = (
     (
-        "How busy is each ward with older people, and what does a visit cost?",
+        "How many visits by older people does each ward have, and what does a visit cost?",
         "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 65 GROUP BY ward",
         0.5,
         3_000,
     ),
     (
-        "How often do people come back?",
+        "How often are patients readmitted?",
         "SELECT AVG(readmitted) AS readmitted FROM visits WHERE age BETWEEN 40 AND 90",
         0.3,
         20_000,
     ),
     (
-        "What does each ward cost in all?",
+        "What is the total cost of each ward?",
         "SELECT ward, SUM(cost) AS total FROM visits GROUP BY ward",
         0.2,
         None,
     ),
 )
-"""In words, in SQL, what to spend, and a guess of the rows in a group for the quote of an average."""
+"""The question in words and in SQL, the ε to spend, and assumed rows per group for averages."""
 
 
 def run(output: str) -> None:
-    """Ask three questions, reach the end of the budget, ask one again; then the histogram experiment."""
+    """Ask three questions, use up the quota, ask one again; then run the histogram experiment."""
     pictures = Path(output)
     pictures.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ def run(output: str) -> None:
         _questions(session, pictures)
         _end_of_budget(session)
     _experiment(pictures)
-    console.print(f"\nPictures are in [bold]{pictures}[/].")
+    console.print(f"\nThe charts are in [bold]{pictures}[/].")
 
 
 def _clinic(folder: Path) -> Session:
@@ -71,7 +71,7 @@ def _clinic(folder: Path) -> Session:
     )
     lab.grant("ada", epsilon=1)
     console.print(
-        f"{clinic.PATIENTS:,} patients, {visits.num_rows:,} visits; a patient is protected with all of them."
+        f"{clinic.PATIENTS:,} patients with {visits.num_rows:,} visits; each is protected with all visits."
     )
     console.print(str(lab.budget))
     return lab.session("ada")
@@ -83,7 +83,7 @@ def _questions(session: Session, pictures: Path) -> None:
         console.rule(words, align="left")
         query = session.sql(sql)
         console.print(sql, style="dim")
-        console.print("[bold]quote[/]  (reads nothing, spends nothing)")
+        console.print("[bold]quote[/]  (reads no data, spends nothing)")
         console.print(str(query.quote(epsilon=epsilon, given={"n": rows} if rows else None)))
         release = query.release(epsilon=epsilon)
         console.print("[bold]release[/]")
@@ -104,7 +104,7 @@ def _end_of_budget(session: Session) -> None:
     except BudgetError as refusal:
         console.print(str(refusal), style="red")
     console.print()
-    console.rule("… and the first question again is free", align="left")
+    console.rule("… but asking the first question again is free", align="left")
     _, sql, epsilon, _ = QUESTIONS[0]
     console.print(str(session.sql(sql).release(epsilon=epsilon)))
 
@@ -118,14 +118,14 @@ def _experiment(pictures: Path) -> None:
         [
             "ε",
             "average error",
-            "theory 2r/(1−r²)",
-            "standard errors apart",
-            "largest error",
-            "talk: average",
-            "talk: largest",
+            "expected, 2r/(1−r²)",
+            "difference in standard errors",
+            "maximum error",
+            "average in the talk",
+            "maximum in the talk",
         ],
         [_shown(row) for row in rows],
-        title=f"{found.source}: how far noisy cells are from true ones",
+        title=f"{found.source}: errors of the noisy cells",
     )
     _draw_experiment(found, rows, pictures)
 
@@ -139,19 +139,19 @@ def _shown(row: dict[str, float]) -> tuple[str, ...]:
         f"{apart:+.1f}",
         f"{row['maximum']:,}",
         f"{row['talk_average']:,}",
-        f"{row['talk_maximum']:,}",
+        f"{row['talk_maximum']:,.0f}",
     )
 
 
 def _draw_experiment(found: histogram.Experiment, rows: list[dict[str, float]], pictures: Path) -> None:
     _draw(sf.viz.histogram_errors(rows), pictures / "histogram-errors.png")
     x, y = histogram.cell_places()
-    panels = {"true": found.truth} | {f"ε = {each.epsilon:g}": each.noisy for each in found.errors[:3]}
-    _draw(sf.viz.heatmap(x, y, panels, title="Points in 64,909 cells"), pictures / "histogram.png")
+    panels = {"true counts": found.truth} | {f"ε = {each.epsilon:g}": each.noisy for each in found.errors[:3]}
+    _draw(sf.viz.heatmap(x, y, panels, title="Points per cell, 64,909 cells"), pictures / "histogram.png")
 
 
 def _draw(chart: Chart, file: Path) -> None:
-    """Pictures need the plot extra; without it the demo says so and goes on."""
+    """Save a chart. Without the plot extra, say so and go on."""
     try:
         chart.save(file)
     except UsageError as missing:

@@ -1,7 +1,7 @@
-"""The histogram experiment: 64,909 cells, four ε, and what noise does to each.
+"""The histogram experiment: the errors of 64,909 noisy cells at four values of ε.
 
-Dwork and McSherry's talk showed a map of points on a grid with Laplace noise in every cell. The cells here
-are 255 × 255 less the 116 farthest from the centre; the answers come through the door like any other.
+Dwork and McSherry's talk showed a map of points on a grid with Laplace noise in every cell. The grid here is
+255 × 255 less the 116 cells farthest from the centre; the counts are asked of a lab like any other question.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sfumato as sf
+from sfumato.viz.experiment import TALK, expected_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,15 +26,13 @@ SIDE = 255
 LEFT_OUT = 116
 CELLS = SIDE * SIDE - LEFT_OUT
 EPSILONS = (1, 0.1, 0.01, 0.001)
-TALK = {1: (1.02, 13), 0.1: (9.12, 109), 0.01: (98.56, 1041), 0.001: (1003.23, 9663)}
-"""Average and maximum cell error as the talk gives them; the averages do not all fit the theory."""
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """How far the noisy cells are from the true ones at one ε."""
+    """Errors of the noisy cells at one ε."""
 
     epsilon: float
     noisy: Ints
@@ -42,17 +41,17 @@ class Errors:
 
     @property
     def expected(self) -> float:
-        """2r / (1 − r²) with r = e^−ε: the mean absolute value of the integer noise."""
-        r = math.exp(-self.epsilon)
-        return 2 * r / (1 - r * r)
+        """Mean absolute value of the noise."""
+        return expected_error(self.epsilon)
 
     @property
     def standard_error(self) -> float:
-        """Of the average over all cells."""
+        """Standard error of the average over all cells."""
         r = math.exp(-self.epsilon)
         return math.sqrt((2 * r / (1 - r) ** 2 - self.expected**2) / CELLS)
 
     def row(self) -> dict[str, Any]:
+        """Return these errors, with theory and the talk's figures, as one row of a table."""
         talk = TALK[self.epsilon]
         return {
             "epsilon": self.epsilon,
@@ -67,7 +66,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Where the points came from, the true counts, and the errors at every ε."""
+    """The source of the points, the true counts, and the errors at every ε."""
 
     source: str
     truth: Ints
@@ -75,7 +74,7 @@ class Experiment:
 
 
 def cell_places() -> tuple[Ints, Ints]:
-    """Column and row of every cell kept, in the order of the cells."""
+    """Return the column and the row of every cell, in the order of the cells."""
     y, x = np.divmod(np.arange(SIDE * SIDE), SIDE)
     middle = SIDE // 2
     distance = (x - middle) ** 2 + (y - middle) ** 2
@@ -85,7 +84,7 @@ def cell_places() -> tuple[Ints, Ints]:
 
 
 def points() -> tuple[str, Ints]:
-    """The cell of every point: road nodes where the data is there, else generated streets."""
+    """Return the source and the cell of every point: road nodes if that file exists, else generated."""
     roads = Path(os.environ.get("SFUMATO_DATA", "../shared/data")) / "roads" / "seattle_road_nodes.parquet"
     if roads.exists():
         import pyarrow.parquet as pq
@@ -96,7 +95,7 @@ def points() -> tuple[str, Ints]:
 
 
 def run() -> Experiment:
-    """Ask for all cells at every ε, through the door, and compare with the truth."""
+    """Ask a lab for all cells at every ε, and compare the answers with the true counts."""
     import pyarrow as pa
 
     source, cells = points()
@@ -122,7 +121,7 @@ def _errors(lab: sf.Lab, truth: Ints) -> Iterator[Errors]:
 
 
 def _cells(x: NDArray[Any], y: NDArray[Any]) -> Ints:
-    """The cell of each point, its picture scaled to the square; points in cells left out are left out."""
+    """Return the cell of each point, scaled to the grid; points outside all cells are dropped."""
     grid = np.full(SIDE * SIDE, -1, dtype=np.int64)
     column, row = cell_places()
     grid[row * SIDE + column] = np.arange(CELLS)
@@ -137,7 +136,7 @@ def _scaled(values: NDArray[Any]) -> Ints:
 
 
 def _streets(points: int = 150_000, seed: int = 11) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Crossings along winding streets, thicker towards the middle."""
+    """Return the coordinates of points along generated streets, denser towards the middle."""
     rng = np.random.default_rng(seed)
     streets = 400
     which = rng.integers(streets, size=points)

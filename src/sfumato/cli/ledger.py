@@ -1,4 +1,4 @@
-"""What an auditor types: ledger list, verify, export, keys, receipts, copies, and where the ledger went."""
+"""Commands of an auditor: list, verify and export the ledger; keys, receipts, backups and moves."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @click.group()
 def ledger() -> None:
-    """Look at, check and export the ledger."""
+    """Show, verify and export the ledger."""
 
 
 @ledger.command("list")
 @lab_option
-@click.option("--last", default=50, show_default=True, help="How many entries, newest last.")
+@click.option("--last", default=50, show_default=True, help="Number of entries to show, newest last.")
 @as_json
 def list_(folder: str, last: int, as_json: bool) -> None:
-    """The newest entries."""
+    """Show the newest entries."""
     entries = list(sf.open(folder).ledger.read_entries())[-last:]
     if as_json:
         show_json([entry.to_dict() for entry in entries])
@@ -46,23 +46,23 @@ def list_(folder: str, last: int, as_json: bool) -> None:
 @lab_option
 @as_json
 def verify(folder: str, as_json: bool) -> None:
-    """Check every hash, total and answer."""
+    """Verify every hash, total and stored answer."""
     verified = sf.open(folder).ledger.verify()
     show_json(verified.to_dict()) if as_json else print(verified)
 
 
 @ledger.command()
 @lab_option
-@click.option("--output", help="A file; without it, standard output.")
+@click.option("--output", help="File to write; without it, standard output.")
 def export(folder: str, output: str | None) -> None:
-    """Write every entry as JSON lines, for a verifier that need not be ours. The last line signs them."""
+    """Write every entry as JSON lines, for an independent verifier. The last line is a signed receipt."""
     entries = sf.open(folder).ledger
     if output is None:
         _export(entries, sys.stdout)
         return
     with open(output, "w", encoding="utf-8") as file:
         count = _export(entries, file)
-    print(f"{count} entries in {output}")
+    print(f"Wrote {count} entries to {output}.")
 
 
 def _export(entries: Ledger, to: TextIO) -> int:
@@ -78,7 +78,7 @@ def _export(entries: Ledger, to: TextIO) -> int:
 @lab_option
 @as_json
 def key(folder: str, as_json: bool) -> None:
-    """The public key of the ledger's receipts; tell it to whoever keeps them."""
+    """Print the public key that receipts are signed with. Give it to whoever keeps receipts."""
     public = sf.open(folder).ledger.read_public_key()
     show_json({"public_key": public}) if as_json else print(public)
 
@@ -87,23 +87,23 @@ def key(folder: str, as_json: bool) -> None:
 @lab_option
 @as_json
 def new_key(folder: str, as_json: bool) -> None:
-    """A key for receipts where it was lost. Publish it: receipts of the old one name another."""
+    """Make a new signing key after the old one was lost. Publish it: older receipts name another key."""
     public = sf.open(folder).ledger.create_key()
     show_json({"public_key": public}) if as_json else print(public)
 
 
 @ledger.command()
 @lab_option
-@click.option("--entry", type=int, help="Which; without it, the newest.")
-@click.option("--output", help="A file; without it, standard output.")
+@click.option("--entry", type=int, help="Entry to sign; without it, the newest.")
+@click.option("--output", help="File to write; without it, standard output.")
 def receipt(folder: str, entry: int | None, output: str | None) -> None:
-    """A signed head, to be kept by someone else: it tells when an old copy of the ledger was put back."""
+    """Print a signed receipt of the ledger. Whoever keeps it can tell when an old copy was restored."""
     signed = sf.open(folder).ledger.sign_receipt(entry)
     if output is None:
         show_json(signed.to_dict())
         return
     Path(output).write_text(signed.to_json() + "\n", encoding="utf-8")
-    print(f"entry {signed.entry}, signed, in {output}")
+    print(f"Wrote a signed receipt of entry {signed.entry} to {output}.")
 
 
 @ledger.command("check-receipt")
@@ -111,7 +111,7 @@ def receipt(folder: str, entry: int | None, output: str | None) -> None:
 @lab_option
 @as_json
 def check_receipt(file: str, folder: str, as_json: bool) -> None:
-    """Whether the ledger still holds what a receipt says."""
+    """Check that the ledger still contains what a receipt says."""
     checked = receipts.check_receipt(sf.open(folder).ledger, Path(file).read_text(encoding="utf-8"))
     show_json(checked.to_dict()) if as_json else print(checked)
 
@@ -120,24 +120,24 @@ def check_receipt(file: str, folder: str, as_json: bool) -> None:
 @click.argument("file")
 @lab_option
 def backup_(file: str, folder: str) -> None:
-    """Copy the ledger to a new file while others use it. The copy holds answers: guard it like the lab."""
+    """Copy the ledger to a new FILE while it is in use. The copy holds answers: protect it like the lab."""
     with closing(SqliteLedger.open(find_sqlite_file(Path(folder)))) as entries:
-        print(f"{back_up_ledger(entries, file)}\nin {file}")
+        print(f"{back_up_ledger(entries, file)}\nCopied to {file}.")
 
 
 @ledger.command("restore")
 @click.argument("file")
-@click.option("--receipt", "held", multiple=True, help="A file with a receipt that the copy must hold.")
+@click.option("--receipt", "held", multiple=True, help="File with a receipt that the copy must contain.")
 @lab_option
 def restore_(file: str, held: tuple[str, ...], folder: str) -> None:
-    """Put a copy back, if nothing that was spent is forgotten by it. End every process of the lab first."""
+    """Restore a copy from FILE if it forgets nothing that was spent. Stop every process of the lab first."""
     texts = [Path(name).read_text(encoding="utf-8") for name in held]
-    print(f"{restore_ledger(find_sqlite_file(Path(folder)), file, texts)}\nput back from {file}")
+    print(f"{restore_ledger(find_sqlite_file(Path(folder)), file, texts)}\nRestored from {file}.")
 
 
 @ledger.command()
 @click.argument("address", envvar="SFUMATO_LEDGER")
 @lab_option
 def moved(address: str, folder: str) -> None:
-    """Note where the lab's ledger lies now, or its new password, once it is seen to be the same ledger."""
-    print(f"{sf.open(folder, ledger=address).ledger.verify()}\nnoted in {folder}")
+    """Record the new ADDRESS or password of the lab's ledger, after checking that it is the same ledger."""
+    print(f"{sf.open(folder, ledger=address).ledger.verify()}\nRecorded in {folder}.")

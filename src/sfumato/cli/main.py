@@ -1,4 +1,4 @@
-"""sfumato … : every command, grouped by who types it."""
+"""The `sfumato` command and all of its subcommands."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sfumato.cli.output import CodedGroup
 def main() -> None:
     """Learn from sensitive tables without learning about any one person in them.
 
-    Exit codes: 0 ok, 2 usage, 3 refused by a budget, 4 refused by policy, 1 anything else.
+    Exit codes: 0 success, 2 wrong usage, 3 refused by a budget, 4 refused by policy, 1 any other error.
     """
 
 
 @main.command()
-@click.option("--output", default="demo-output", show_default=True, help="Where the pictures go.")
+@click.option("--output", default="demo-output", show_default=True, help="Folder for the charts.")
 def demo(output: str) -> None:
-    """A throw-away clinic: quote, release, refusal, replay; then the histogram experiment."""
+    """Show quotes, answers and a refusal on a generated clinic, then the histogram experiment."""
     from sfumato.cli.demo import run
 
     run(output)

@@ -1,4 +1,4 @@
-"""How commands speak: text for people, JSON for programs, exit codes for both."""
+"""Output of commands: text for people, JSON for programs, exit codes for both."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
     return value
 
 
-as_json = click.option(
-    "--json", "as_json", is_flag=True, callback=_remember, help="Answer with one JSON document."
-)
+as_json = click.option("--json", "as_json", is_flag=True, callback=_remember, help="Print one JSON document.")
 
 
 class CodedGroup(click.Group):
-    """Turns a coded error into its text or JSON on standard error, and into its exit code."""
+    """A command group that prints a coded error as text or JSON and exits with its code."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; print a coded error and exit with its code."""
         try:
             return super().invoke(ctx)
         except SfumatoError as problem:
@@ -43,15 +42,17 @@ class CodedGroup(click.Group):
 
 
 def show(value: Any, as_json: bool) -> None:
-    """Print a thing that has a text form and `to_dict`."""
+    """Print a value as text, or its `to_dict` as JSON."""
     print(_json(value.to_dict()) if as_json else value)
 
 
 def show_json(value: Any) -> None:
+    """Print plain values as JSON."""
     print(_json(value))
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
+    """Print a table, its first column aligned to the left and the others to the right."""
     grid = Table(title=title, title_justify="left")
     for position, name in enumerate(header):
         grid.add_column(name, justify="right" if position else "left")

@@ -1,4 +1,4 @@
-"""What an analyst types: quote, ask, published, budget, explain. And what a steward publishes."""
+"""Commands of an analyst: quote, ask, published, budget, explain; and publish, for the steward."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from sfumato.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-analyst_option = click.option("--as", "analyst", help="Whose quota is spent; without it, the steward asks.")
+analyst_option = click.option(
+    "--as", "analyst", help="Analyst whose quota is spent; without it, the steward asks."
+)
 
 
 def spend_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The ways to say how much to spend, gathered into one dictionary of those that were typed."""
+    """Add the options that say how much to spend; the command gets those that were given as `spend`."""
 
     @wraps(command)
     def gathered(*, epsilon: Any, delta: Any, rho: Any, share: Any, **others: Any) -> None:
@@ -27,10 +29,12 @@ def spend_options(command: Callable[..., None]) -> Callable[..., None]:
         command(**others, spend={name: amount for name, amount in typed.items() if amount is not None})
 
     for option in (
-        click.option("--share", type=float, help="A share of the budget, such as 0.02."),
-        click.option("--rho", type=float, help="Gaussian noise at this ρ of zCDP."),
-        click.option("--delta", type=float, help="With --epsilon: Gaussian noise."),
-        click.option("--epsilon", type=float, help="How much to spend."),
+        click.option("--share", type=float, help="Share of the budget to spend, such as 0.02."),
+        click.option("--rho", type=float, help="ρ (zCDP) to spend, with Gaussian noise."),
+        click.option(
+            "--delta", type=float, help="δ to spend; together with --epsilon it means Gaussian noise."
+        ),
+        click.option("--epsilon", type=float, help="ε to spend."),
     ):
         gathered = option(gathered)
     return gathered
@@ -41,12 +45,12 @@ def spend_options(command: Callable[..., None]) -> Callable[..., None]:
 @lab_option
 @analyst_option
 @spend_options
-@click.option("--rows", type=int, help="Rows of a group, for the expected error of averages.")
+@click.option("--rows", type=int, help="Assumed rows per group, for the expected error of averages.")
 @as_json
 def quote(
     sql: str, folder: str, analyst: str | None, rows: int | None, as_json: bool, spend: dict[str, Any]
 ) -> None:
-    """Price and expected error of a question; reads nothing, spends nothing."""
+    """Show the price and expected error of a question. This reads no data and spends nothing."""
     question = sf.open(folder).session(analyst).sql(sql)
     show(question.quote(given={"n": rows} if rows else None, **spend), as_json)
 
@@ -56,8 +60,8 @@ def quote(
 @lab_option
 @analyst_option
 @spend_options
-@click.option("--key", help="Idempotency key: a retry with it is charged once.")
-@click.option("--plot", help="Also draw the answer into this .png, .svg, .html or .json file.")
+@click.option("--key", help="Idempotency key: retries with the same key are charged once.")
+@click.option("--plot", help="Also save a chart of the answer to this .png, .svg, .html or .json file.")
 @as_json
 def ask(
     sql: str,
@@ -68,7 +72,7 @@ def ask(
     as_json: bool,
     spend: dict[str, Any],
 ) -> None:
-    """Charge and answer a question; the same question again is free."""
+    """Charge for a question and answer it. Asking the same question again is free."""
     target = None if plot is None else sf.viz.check_target(plot)
     release = sf.open(folder).session(analyst).sql(sql).release(key=key, **spend)
     show(release, as_json)
@@ -82,7 +86,7 @@ def ask(
 @spend_options
 @as_json
 def publish(sql: str, folder: str, as_json: bool, spend: dict[str, Any]) -> None:
-    """Charge the whole budget once, and let everyone read the answer for nothing."""
+    """Charge the population's budget once for a question, and let everyone read the answer for free."""
     show(sf.open(folder).publish(sql, **spend), as_json)
 
 
@@ -90,12 +94,14 @@ def publish(sql: str, folder: str, as_json: bool, spend: dict[str, Any]) -> None
 @lab_option
 @as_json
 def published(folder: str, as_json: bool) -> None:
-    """What was published, with the answers."""
+    """Show what was published, with the answers."""
     every = sf.open(folder).published()
     if as_json:
         show_json([{"question": each.text, "answer": each.read().to_dict()} for each in every])
     else:
-        print("\n\n".join(f"{each.text}\n{each.read()}" for each in every) or "Nothing was published yet.")
+        print(
+            "\n\n".join(f"{each.text}\n{each.read()}" for each in every) or "Nothing has been published yet."
+        )
 
 
 @click.command()
@@ -103,18 +109,20 @@ def published(folder: str, as_json: bool) -> None:
 @analyst_option
 @as_json
 def budget(folder: str, analyst: str | None, as_json: bool) -> None:
-    """What is left."""
+    """Show what is left of the budgets, or of an analyst's quotas."""
     show(sf.open(folder).session(analyst).budget, as_json)
 
 
 @click.command()
 @click.argument("code", required=False)
-@click.option("--epsilon", type=float)
-@click.option("--delta", type=float, default=0.0, show_default=True)
-@click.option("--prior", type=float, default=0.5, show_default=True, help="The chance given to you before.")
+@click.option("--epsilon", type=float, help="ε of the guarantee.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="δ of the guarantee.")
+@click.option(
+    "--prior", type=float, default=0.5, show_default=True, help="Prior probability that you are in the data."
+)
 @as_json
 def explain(code: str | None, epsilon: float | None, delta: float, prior: float, as_json: bool) -> None:
-    """What a guarantee (--epsilon) or an error CODE means."""
+    """Explain what a guarantee (--epsilon) or an error CODE means."""
     if epsilon is not None:
         show(sf.privacy.explain(epsilon, delta, prior), as_json)
         return
@@ -124,7 +132,7 @@ def explain(code: str | None, epsilon: float | None, delta: float, prior: float,
     if name not in CODES:
         raise UsageError(
             "SF-U101",
-            "There is nothing to explain under this name.",
+            "There is no error code with this name.",
             try_="sfumato explain SF-B101, or sfumato explain --epsilon 1",
         )
     show_json({"code": name, "page": CODES[name]}) if as_json else print(f"{name}  {CODES[name]}")

@@ -1,4 +1,4 @@
-"""What a steward types: init, table, user."""
+"""Commands of a steward: init, table, user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
 
 lab_option = click.option(
-    "--lab", "folder", default=".", envvar="SFUMATO_LAB", show_default=True, help="The lab's folder."
+    "--lab", "folder", default=".", envvar="SFUMATO_LAB", show_default=True, help="Folder of the lab."
 )
 
 
@@ -26,46 +26,51 @@ lab_option = click.option(
 @click.option(
     "--ledger",
     envvar="SFUMATO_LEDGER",
-    help="postgresql://user@host/database#schema, for a ledger that several machines share.",
+    help="Address of a ledger that several machines share: postgresql://user@host/database#schema.",
 )
 @as_json
 def init(folder: str, ledger: str | None, as_json: bool) -> None:
-    """Make a lab in a new folder."""
+    """Create a lab in a new FOLDER."""
     lab = sf.create(folder, ledger=ledger)
     if as_json:
         show_json({"lab": str(lab.folder)})
     else:
-        print(f"A lab is in {lab.folder}. Next: sfumato table add --lab {lab.folder} NAME SOURCE …")
+        print(f"Created a lab in {lab.folder}. Next: sfumato table add --lab {lab.folder} NAME SOURCE …")
 
 
 class _TableSource(click.Path):
-    """A file that is there, or a table in a database."""
+    """A file that exists, or the address of a table in a database."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a database address as it is, and a path if the file exists."""
         return value if is_address(value) else super().convert(value, param, ctx)
 
 
 @click.group()
 def table() -> None:
-    """Register tables and look at what was promised about them."""
+    """Register tables and show what is declared about them."""
 
 
 @table.command()
 @click.argument("name")
 @click.argument("source", type=_TableSource(exists=True, dir_okay=False))
 @lab_option
-@click.option("--unit", help="The column that says whose row it is.")
-@click.option("--max-rows", type=int, help="The most rows of one unit that count.")
-@click.option("--of", help="The population, where several tables share one.")
-@click.option("--row", is_flag=True, help="Each row is one person.")
-@click.option("--between", nargs=3, multiple=True, metavar="COLUMN LOW HIGH", help="A number within bounds.")
-@click.option("--one-of", nargs=2, multiple=True, metavar="COLUMN A,B,C", help="One of a public list.")
-@click.option("--epsilon", help="The budget of a new population.")
-@click.option("--delta", default="0", show_default=True)
-@click.option("--schema", type=click.Path(), help="A TOML file that says all of this instead.")
+@click.option("--unit", help="Column that names the unit of each row.")
+@click.option("--max-rows", type=int, help="Largest number of rows of one unit that are used.")
+@click.option("--of", help="Population of the units, where several tables share one.")
+@click.option("--row", is_flag=True, help="Treat each row as one person.")
+@click.option(
+    "--between", nargs=3, multiple=True, metavar="COLUMN LOW HIGH", help="Declare a number within bounds."
+)
+@click.option(
+    "--one-of", nargs=2, multiple=True, metavar="COLUMN A,B,C", help="Declare one of a public list of values."
+)
+@click.option("--epsilon", help="Budget ε of a new population.")
+@click.option("--delta", default="0", show_default=True, help="Budget δ of a new population.")
+@click.option("--schema", type=click.Path(), help="TOML file that declares all of this instead.")
 @as_json
 def add(name: str, source: str, folder: str, as_json: bool, **options: Any) -> None:
-    """Prepare SOURCE (parquet, csv or postgresql://…#schema.table) under NAME."""
+    """Register SOURCE (a parquet or csv file, or postgresql://…#schema.table) as table NAME."""
     lab = sf.open(folder)
     epsilon = options["epsilon"]
     lab.register(
@@ -83,10 +88,10 @@ def add(name: str, source: str, folder: str, as_json: bool, **options: Any) -> N
 @click.argument("name")
 @click.argument("source", type=_TableSource(exists=True, dir_okay=False))
 @lab_option
-@click.option("--max-rows", type=int, help="The most rows of one unit that count from now on.")
+@click.option("--max-rows", type=int, help="Largest number of rows of one unit that are used from now on.")
 @as_json
 def advance(name: str, source: str, folder: str, max_rows: int | None, as_json: bool) -> None:
-    """Make the next snapshot of NAME from SOURCE; the old one is erased, the budget stays."""
+    """Replace the snapshot of table NAME by a new one from SOURCE. The budget stays as it is."""
     lab = sf.open(folder)
     lab.advance(name, source, max_rows=max_rows)
     _show_table(lab.table(name), as_json)
@@ -97,24 +102,24 @@ def advance(name: str, source: str, folder: str, max_rows: int | None, as_json: 
 @lab_option
 @as_json
 def drop(name: str, folder: str, as_json: bool) -> None:
-    """Erase NAME and its snapshot. What was spent on its people stays spent."""
+    """Erase table NAME and its snapshot. What was spent on its people stays spent."""
     sf.open(folder).drop(name)
     if as_json:
         show_json({"dropped": name})
     else:
-        print(f"{name} and its snapshot are gone. What was spent stays spent.")
+        print(f"Erased {name} and its snapshot. What was spent stays spent.")
 
 
 @table.command("list")
 @lab_option
 @as_json
 def list_(folder: str, as_json: bool) -> None:
-    """The registered tables."""
+    """List the registered tables."""
     tables = sf.open(folder).tables()
     if as_json:
         show_json([_described(each) for each in tables])
     else:
-        show_table(["table", "unit", "most rows", "columns"], [_row(each) for each in tables])
+        show_table(["table", "unit", "max rows", "columns"], [_row(each) for each in tables])
 
 
 @table.command()
@@ -122,20 +127,20 @@ def list_(folder: str, as_json: bool) -> None:
 @lab_option
 @as_json
 def show(name: str, folder: str, as_json: bool) -> None:
-    """What was promised about one table."""
+    """Show what is declared about table NAME."""
     _show_table(sf.open(folder).table(name), as_json)
 
 
 @click.group()
 def user() -> None:
-    """Analysts and their quotas."""
+    """Manage analysts and their quotas."""
 
 
 @user.command()
 @click.argument("analyst")
 @lab_option
-@click.option("--epsilon", required=True)
-@click.option("--delta", default="0", show_default=True)
+@click.option("--epsilon", required=True, help="Quota of ε.")
+@click.option("--delta", default="0", show_default=True, help="Quota of δ.")
 @as_json
 def grant(analyst: str, folder: str, epsilon: str, delta: str, as_json: bool) -> None:
     """Give ANALYST a quota on every population."""
@@ -147,7 +152,7 @@ def grant(analyst: str, folder: str, epsilon: str, delta: str, as_json: bool) ->
 
 def _unit(options: dict[str, Any]) -> sf.Unit | None:
     if options["row"] and options["unit"]:
-        raise click.UsageError("--row and --unit say different things about who is protected; give one")
+        raise click.UsageError("--row and --unit contradict each other about who is protected; give only one")
     if options["row"]:
         return sf.ROW
     if options["unit"] is None:
@@ -183,8 +188,8 @@ def _show_table(table: Table, as_json: bool) -> None:
     if as_json:
         show_json(_described(table))
         return
-    print(f"{table.name}: protects {_protected(table)}")
-    show_table(["column", "promise"], [(name, _promise(each)) for name, each in table.columns.items()])
+    print(f"{table.name} protects {_protected(table)}.")
+    show_table(["column", "declared as"], [(name, _promise(each)) for name, each in table.columns.items()])
 
 
 def _described(table: Table) -> dict[str, Any]:
@@ -203,19 +208,20 @@ def _protected(table: Table) -> str:
     if not isinstance(table.protects, sf.Unit):
         return table.protects.sentence()
     if table.is_public:
-        return "no one: it is public"
+        return "no one, because it is public"
     if table.unit.column is None:
         return "each row"
-    return f"all rows of one {table.unit.column}, of which at most {table.unit.max_rows} count"
+    return f"all rows of one {table.unit.column}, of which at most {table.unit.max_rows} are used"
 
 
 def _promise(promise: DeclaredColumn) -> str:
     missing = promise.missing
     said = [_held(promise)]
     if missing is not None:
-        said.append(f"missing as {format_short(missing) if isinstance(missing, Fraction) else missing}")
+        value = format_short(missing) if isinstance(missing, Fraction) else missing
+        said.append(f"missing values count as {value}")
     if promise.constant:
-        said.append("constant")
+        said.append("constant per unit")
     return "; ".join(said)
 
 

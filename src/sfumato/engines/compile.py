@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.expressions import BLOCK, joined
+from sfumato.engines.expressions import BLOCK, join_conditions
 from sfumato.engines.program import (
     CellHistogram,
     CellHistograms,
@@ -20,7 +20,7 @@ from sfumato.engines.program import (
     UnitFigures,
 )
 from sfumato.engines.relations import Layout, RelationWriter
-from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, scans
+from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, list_scans
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.engines.values import WIDEST, Add, Column, Constant, Lookup, UnitBlock
 
@@ -38,7 +38,7 @@ __all__ = ["Layout", "compile_program"]
 def compile_program(program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """Return one SELECT. `layouts` knows every snapshot that is read."""
     _require_distinct(program.rows)
-    stored = frozenset(scan.at for scan in scans(program.rows) if isinstance(scan, Scan))
+    stored = frozenset(scan.at for scan in list_scans(program.rows) if isinstance(scan, Scan))
     relations = RelationWriter(
         dialect, layouts, _used_columns(program), stored, _value_ranges(program.rows, layouts)
     )
@@ -74,7 +74,7 @@ def _value_ranges(rows: Rows, layouts: Mapping[str, Layout]) -> ValueRanges:
     """
     columns = {
         Column(scan.at, name): (-reach, reach)
-        for scan in scans(rows)
+        for scan in list_scans(rows)
         if isinstance(scan, Scan)
         for name, reach in layouts[scan.snapshot].reaches.items()
     }
@@ -130,6 +130,7 @@ class _ProgramWriter:
     relations: RelationWriter
 
     def write_program(self, program: EngineProgram[Any]) -> str:
+        """Return the SELECT of a program."""
         match program:
             case CellSums():
                 return self._write_sums(program)
@@ -144,7 +145,7 @@ class _ProgramWriter:
                     self._wide(self.relations.write_aggregate(each)) for each in program.figures
                 )
                 source = self.relations.write_source(program.rows)
-                where = self.relations.expressions.condition(program.where)
+                where = self.relations.expressions.write_condition(program.where)
                 return f"SELECT {figures} FROM {source} WHERE {where} GROUP BY unit"  # noqa: S608
         raise TypeError(type(program).__name__)
 
@@ -159,7 +160,7 @@ class _ProgramWriter:
         source, value = self.relations.write_source(program.rows), self._value(program.value)
         inside = self._inside(program, self._below(program.value, program.size))
         place = f"{self._cell(program.keys)} * {program.size} + {value}"
-        chosen, grouped = self.relations.dialect.tally(place, program.span)
+        chosen, grouped = self.relations.dialect.write_histogram(place, program.span)
         return f"SELECT {chosen} FROM {source} {inside} {grouped}".rstrip()  # noqa: S608
 
     def _write_tallies(self, program: CellHistograms) -> str:
@@ -171,15 +172,17 @@ class _ProgramWriter:
             f"CAST(({cell} * {many} + {at}) * {program.size} + {self._value(value)} AS BIGINT) END"
             for at, value in enumerate(program.values)
         ]
-        each = f"SELECT {self.relations.dialect.each(places)} AS place FROM {source} {self._inside(program)}"  # noqa: S608
+        place = self.relations.dialect.write_each(places)
+        each = f"SELECT {place} AS place FROM {source} {self._inside(program)}"  # noqa: S608
         return f"SELECT place, count(*) FROM ({each}) AS places WHERE place IS NOT NULL GROUP BY place"  # noqa: S608
 
     def _write_keyed(self, program: KeyedSums) -> str:
         """Select each combination of keys, its units, and the sum of each term as a wide integer."""
         source, keys = self.relations.write_source(program.rows), [self._value(key) for key in program.keys]
         sums = [self._wide(self._write_term(term)) for term in (CountedUnits(), *program.terms)]
-        where = self.relations.expressions.condition(program.where)
-        known = joined("AND", [where, *(f"{key} IS NOT NULL" for key in keys)])
+        where = self.relations.expressions.write_condition(program.where)
+        known = join_conditions("AND", [where, *(f"{key} IS NOT NULL" for key in keys)])
+        # By position, so that a long expression is written once.
         group = ", ".join(str(i + 1) for i in range(len(keys)))
         return f"SELECT {', '.join([*keys, *sums])} FROM {source} WHERE {known} GROUP BY {group}"  # noqa: S608
 
@@ -192,37 +195,38 @@ class _ProgramWriter:
 
     def _inside(self, program: CellSums | CellHistogram | CellHistograms, *more: str) -> str:
         """Keep rows whose keys are neither missing nor outside: no stored code makes a cell of its own."""
-        where = self.relations.expressions.condition(program.where)
+        where = self.relations.expressions.write_condition(program.where)
         keys = [self._below(key.value, key.size) for key in program.keys]
-        return f"WHERE {joined('AND', [where, *keys, *more])}"
+        return f"WHERE {join_conditions('AND', [where, *keys, *more])}"
 
     def _below(self, value: Value, size: int) -> str:
-        """From 0 to size − 1; engines know the ends of a column, and not those of a sum."""
+        """Test for 0 to size − 1. Shifts move to the bounds: engines know ends of columns, not of sums."""
         part, shift = _shifted(value)
         return f"{self._value(part)} BETWEEN {-shift} AND {size - 1 - shift}"
 
     def _cell(self, keys: Sequence[CellKey]) -> str:
-        """The position in the product of the keys, the last fastest."""
+        """Return the position of a row's cell in the product of the keys, the last fastest."""
         cell = "CAST(0 AS BIGINT)"
         for key in keys:
             cell = f"({cell} * {key.size} + {self._value(key.value)})"
         return cell if all(map(self._is_stored, keys)) else f"CAST({cell} AS BIGINT)"
 
     def _grouped(self, keys: Sequence[CellKey]) -> str:
-        """By stored columns where keys are columns, shifted or not: their small integers group fastest."""
+        """Group by stored columns where keys are columns, shifted or not: small integers group fastest."""
         if not keys:
             return self.relations.dialect.everything
         parts = [_shifted(key.value)[0] for key in keys]
+        # The order of GROUP BY does not matter: the cell's number is selected and says where sums belong.
         if all(isinstance(part, Column) for part in parts):
             return "GROUP BY " + ", ".join(map(self._value, parts))
         return "GROUP BY 1"
 
     def _is_stored(self, key: CellKey) -> bool:
-        """Computed columns are wide, and a cell's number is not."""
+        """Return whether a key is a stored column; computed ones are wide, and a cell's number is not."""
         return isinstance(key.value, Column) and key.value.at in self.relations.stored
 
     def _value(self, value: Value) -> str:
-        return self.relations.expressions.value(value)
+        return self.relations.expressions.write_value(value)
 
     def _wide(self, number: str) -> str:
         return f"CAST({number} AS {self.relations.dialect.wide})"

@@ -36,7 +36,7 @@ from sfumato.engines.values import (
     Spelled,
     UnitBlock,
     Value,
-    compared,
+    flatten_extremes,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _SMALL, _LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True, slots=True)
 class Expressions:
-    """Values and conditions in one dialect, over columns of these names."""
+    """Writes values and conditions in one dialect, over columns of these names."""
 
     dialect: Dialect
     name: Name
@@ -66,8 +66,8 @@ class Expressions:
 
     # ---- integers and texts ----
 
-    def value(self, part: Value) -> str:
-        """An integer or a text, NULL where missing."""
+    def write_value(self, part: Value) -> str:
+        """Return a value as SQL: an integer or a text, NULL where it is missing."""
         match part:
             case Column(at, column):
                 return self.name(at, column)
@@ -80,12 +80,14 @@ class Expressions:
             case Lookup(of, entries):
                 if self.ranges.reach(part) > _LIMIT:
                     raise OverflowError("an entry lies beyond 2^62")
-                return self.dialect.entry(entries, self.value(of))
+                return self.dialect.write_entry(entries, self.write_value(of))
             case Choose(when, then, otherwise):
+                # Both branches in one type: engines choose the type of a CASE by rules of their own.
                 one, other = (self._as(each, self._kind(part)) for each in (then, otherwise))
                 chosen = f"THEN {one} ELSE {other}"
-                return f"CASE WHEN {self.condition(when)} {chosen} END"
+                return f"CASE WHEN {self.write_condition(when)} {chosen} END"
             case UnitBlock(at, count):
+                # A block is 16 random bits; this maps them to 0 … count − 1 without a division.
                 return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {_bounded(count)}) >> 16)"
             case Calendar() | Length() | Folded():
                 return self._of_one(part)
@@ -98,41 +100,46 @@ class Expressions:
             case Multiply(left, right):
                 return f"({self._as(left, kind)} * {self._as(right, kind)})"
             case Divide(left, Constant(int(number))) if number:
-                return self.dialect.divided(self._as(left, kind), self._constant(number, kind), kind)
+                return self.dialect.write_quotient(self._as(left, kind), self._constant(number, kind), kind)
             case Divide(left, right):
-                return self.dialect.divided(self._as(left, kind), f"nullif({self._as(right, kind)}, 0)", kind)
+                return self.dialect.write_quotient(
+                    self._as(left, kind), f"nullif({self._as(right, kind)}, 0)", kind
+                )
             case Either(first, second):
                 return f"COALESCE({self._as(first, kind)}, {self._as(second, kind)})"
 
     def _extreme(self, part: Least | Greatest) -> str:
-        """Missing where one is; the engines' own functions would pass over it."""
-        parts = [(each, self.value(each)) for each in compared(part)]
+        """Write a least or greatest value, missing where one is; engines' own pass over missing ones."""
+        parts = [(each, self.write_value(each)) for each in flatten_extremes(part)]
+        # Constants are never missing, so most comparisons test one column only.
         missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
         present = [f"{text} IS NOT NULL" for text in missing]
         name = "least" if isinstance(part, Least) else "greatest"
         chosen = f"{name}({', '.join(text for _, text in parts)})"
-        return f"CASE WHEN {joined('AND', present) or 'true'} THEN {chosen} END"
+        return f"CASE WHEN {join_conditions('AND', present) or 'true'} THEN {chosen} END"
 
     def _of_one(self, part: Calendar | Length | Folded) -> str:
         match part:
             case Calendar(days, field):
-                return self.dialect.calendar(self.value(days), field)
+                return self.dialect.write_calendar(self.write_value(days), field)
             case Length(text):
-                return f"length({self.value(text)})"
+                return f"length({self.write_value(text)})"
             case Folded(text, upper):
+                # Engines' own lower and upper follow the locale and Unicode, and so differ between them.
                 here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
-                return f"translate({self.value(text)}, '{here}', '{there}')"
+                return f"translate({self.write_value(text)}, '{here}', '{there}')"
 
     def _kind(self, part: Value) -> str:
-        """The type in which a value is computed."""
+        """Return the type in which a value is computed."""
         return "BIGINT" if self.ranges.is_narrow(part) else self.dialect.wide
 
     def _as(self, part: Value, kind: str) -> str:
-        """In the type of what is computed from it."""
+        """Write a part in the type of what is computed from it."""
         if isinstance(part, Constant):
             return self._constant(part.value, kind)
+        # What is computed here has its type already; columns and lookups have types of the engine's choice.
         computed = isinstance(part, Add | Multiply | Divide | Either | Choose)
-        text = self.value(part)
+        text = self.write_value(part)
         return text if computed and self._kind(part) == kind else f"CAST({text} AS {kind})"
 
     def _constant(self, number: int | None, kind: str) -> str:
@@ -142,54 +149,57 @@ class Expressions:
 
     # ---- conditions ----
 
-    def condition(self, predicate: Predicate) -> str:
+    def write_condition(self, predicate: Predicate) -> str:
+        """Return a condition as SQL, with SQL's three-valued logic."""
         match predicate:
             case AtLeast(part, bound):
-                return f"{self.value(part)} >= {_clamped(bound)}"
+                return f"{self.write_value(part)} >= {_clamped(bound)}"
             case AtMost(part, bound):
-                return f"{self.value(part)} <= {_clamped(bound)}"
+                return f"{self.write_value(part)} <= {_clamped(bound)}"
             case Among(part, values):
-                return self._among(self.value(part), values)
+                return self._among(self.write_value(part), values)
             case Less(left, right):
-                return f"{self.value(left)} < {self.value(right)}"
+                return f"{self.write_value(left)} < {self.write_value(right)}"
             case Same(left, right):
-                return f"{self.value(left)} = {self.value(right)}"
+                return f"{self.write_value(left)} = {self.write_value(right)}"
             case Missing(part):
-                return f"{self.value(part)} IS NULL"
+                return f"{self.write_value(part)} IS NULL"
             case Spelled() | Matches():
                 return self._of_text(predicate)
             case Not() | Every() | Some():
                 return self._of_conditions(predicate)
 
     def _of_text(self, predicate: Spelled | Matches) -> str:
-        text = self.value(predicate.text)
+        text = self.write_value(predicate.text)
         match predicate:
             case Spelled(_, words):
-                spelled = [known for known in map(self.dialect.spelled, words) if known is not None]
+                spelled = [known for known in map(self.dialect.write_text, words) if known is not None]
                 return f"{text} IN ({', '.join(spelled)})" if spelled else _none(text)
             case Matches(_, pattern):
-                known = self.dialect.spelled(_closed(pattern))
+                known = self.dialect.write_text(_closed(pattern))
                 return _none(text) if known is None else f"{text} LIKE {known}{self.dialect.escape}"
 
     def _of_conditions(self, predicate: Not | Every | Some) -> str:
         match predicate:
             case Not(part):
-                return f"NOT ({self.condition(part)})"
+                return f"NOT ({self.write_condition(part)})"
             case Every(parts):
-                return joined("AND", map(self.condition, parts)) or "true"
+                return join_conditions("AND", map(self.write_condition, parts)) or "true"
             case Some(parts):
-                return joined("OR", map(self.condition, parts)) or "false"
+                return join_conditions("OR", map(self.write_condition, parts)) or "false"
 
     def _among(self, part: str, values: tuple[int, ...]) -> str:
         if not values:
             return _none(part)
         clamped = tuple(map(_clamped, values))
+        # Some engines plan a long IN list as a chain of comparisons.
         if len(values) <= _SHORT:
             return f"{part} IN ({', '.join(map(str, clamped))})"
-        return self.dialect.one_of_many(part, clamped)
+        return self.dialect.write_membership(part, clamped)
 
 
-def joined(word: str, parts: Iterable[str]) -> str:
+def join_conditions(word: str, parts: Iterable[str]) -> str:
+    """Return conditions, each in brackets, with AND or OR between them."""
     return f" {word} ".join(f"({part})" for part in parts)
 
 
@@ -200,7 +210,7 @@ def _bounded(number: int) -> int:
 
 
 def _closed(pattern: str) -> str:
-    """A backslash with nothing after it is itself; engines refuse it, some only where a text gets so far.
+    """Double a backslash at the end of a pattern; engines refuse it, some only where a text gets so far.
 
     One before a character that needs none is left out, which some refuse too.
     """
@@ -215,7 +225,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _none(part: str) -> str:
-    """False, and unknown where missing, as a list with values would be."""
+    """Test for membership in an empty list: false, and unknown where the part is missing."""
     return f"{part} <> {part}"
 
 

@@ -54,7 +54,7 @@ def find_host(source: object) -> EngineHost | None:
     return next((host for host in list_hosts() if host.is_source(source)), None)
 
 
-def host_of(address: str) -> EngineHost:
+def find_host_at(address: str) -> EngineHost:
     """Return the engine of an address that `locate_snapshots` gave."""
     return next(host for host in list_hosts() if host.is_address(address))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfumato.engines.expressions import BLOCK, Expressions, joined
+from sfumato.engines.expressions import BLOCK, Expressions, join_conditions
 from sfumato.engines.rows import (
     MOST_COUNTED,
     Bounded,
@@ -88,7 +88,7 @@ class RelationWriter:
 
     def write_aggregate(self, figure: Figure) -> str:
         """Return a number of rows, a sum, or the least or greatest value as SQL."""
-        value = self.expressions.value
+        value = self.expressions.write_value
         match figure:
             case Counted():
                 return "count(*)"
@@ -105,7 +105,8 @@ class RelationWriter:
                 return f"max({value(part)})"
 
     def _write_total(self, value: Value) -> str:
-        return f"COALESCE({self.dialect.total(self.expressions.value(value), self._reach(value))}, 0)"
+        number = self.expressions.write_value(value)
+        return f"COALESCE({self.dialect.write_total(number, self._reach(value))}, 0)"
 
     def _reach(self, value: Value) -> int | None:
         """Return nothing where the value may need more than 64 bits; stored columns never do."""
@@ -142,6 +143,7 @@ class RelationWriter:
         ]
         place = ["place"] if layout.has_places else []
         source = layout.rows
+        # Where every row is a unit its block lies in the row itself, and there is no table of units.
         if BLOCK in used:
             columns.append(f"block AS {self._name(rows.at, BLOCK)}")
             source += f" JOIN {layout.units} USING (unit)" if layout.units else ""
@@ -149,7 +151,7 @@ class RelationWriter:
 
     def _write_join(self, rows: Joined) -> str:
         """The unit and the place are the left row's."""
-        value = self.expressions.value
+        value = self.expressions.write_value
         pairs = [f"{value(left)} = {value(right)}" for left, right in rows.on]
         left, right = self._write_relation(rows.left), self._write_relation(rows.right)
         if rows.same_unit:
@@ -158,11 +160,12 @@ class RelationWriter:
         columns = ", ".join([*(["l.place"] if self._has_places(rows.left) else []), *self._columns(rows)])
         kind = "LEFT JOIN" if rows.optional else "JOIN"
         chosen = f"l.unit{', ' if columns else ''}{columns}"
-        return f"SELECT {chosen} FROM ({left}) AS l {kind} ({right}) AS r ON {joined('AND', pairs)}"  # noqa: S608
+        return f"SELECT {chosen} FROM ({left}) AS l {kind} ({right}) AS r ON {join_conditions('AND', pairs)}"  # noqa: S608
 
     def _write_per_unit(self, rows: PerUnit) -> str:
-        value = self.expressions.value
+        value = self.expressions.write_value
         keys = [f"{value(key)} AS r{rows.at}_k{i}" for i, key in enumerate(rows.keys)]
+        # Figures that nothing looks at are not computed; keys always are, as they make the groups.
         used = self.used.get(rows.at, set())
         figures = [
             f"CAST({self.write_aggregate(figure)} AS {self.dialect.wide}) AS r{rows.at}_f{i}"
@@ -172,7 +175,7 @@ class RelationWriter:
         group = ", ".join(["unit", *map(value, rows.keys)])
         place = ["min(place) AS place"] if self._has_places(rows) else []
         chosen = ", ".join(["unit", *place, *keys, *figures])
-        where = self.expressions.condition(rows.where)
+        where = self.expressions.write_condition(rows.where)
         return f"SELECT {chosen} FROM {self.write_source(rows.rows)} WHERE {where} GROUP BY {group}"  # noqa: S608
 
     def _write_bounded(self, rows: Bounded) -> str:
@@ -180,16 +183,17 @@ class RelationWriter:
 
         Rows made of several have the place of one of them, or none, and then the order of their columns.
         """
-        cell = ", ".join(["unit", *map(self.expressions.value, rows.cell)])
+        cell = ", ".join(["unit", *map(self.expressions.write_value, rows.cell)])
+        # Without places all rows tie, and their columns decide.
         place = "place" if self._has_places(rows.rows) else "1"
         tied = [] if isinstance(rows.rows, Scan) else self._columns(rows.rows)
         order = ", ".join([place, *(f"{column} NULLS LAST" for column in tied)])
-        chosen, where = ", ".join(self._all_columns(rows.rows)), self.expressions.condition(rows.where)
+        chosen, where = ", ".join(self._all_columns(rows.rows)), self.expressions.write_condition(rows.where)
         ranked = f"""
             SELECT {chosen}, row_number() OVER (PARTITION BY {cell} ORDER BY {order}) AS nth_row,
                 min({place}) OVER (PARTITION BY {cell}) AS first_row
             FROM {self.write_source(rows.rows)} WHERE {where}"""  # noqa: S608
-        values = [self.expressions.value(value) for value in rows.cell]
+        values = [self.expressions.write_value(value) for value in rows.cell]
         within = f"FROM ({ranked}) AS ranked WHERE nth_row <= {rows.rows_each:d}"
         if not values:
             return f"SELECT {chosen} {within}"
@@ -200,13 +204,14 @@ class RelationWriter:
         return f"SELECT {chosen} FROM ({grouped}) AS grouped WHERE nth_cell <= {rows.groups:d}"  # noqa: S608
 
     def _write_computed(self, rows: Computed) -> str:
+        # A stated type: what is computed from the column must not depend on how the engine typed it.
         columns = [f"{self._typed(value)} AS r{rows.at}_v{i}" for i, value in enumerate(rows.values)]
         chosen = ", ".join([*self._all_columns(rows.rows), *columns])
         return f"SELECT {chosen} FROM {self.write_source(rows.rows)}{self.dialect.fence}"  # noqa: S608
 
     def _typed(self, value: Value) -> str:
         kind = "BIGINT" if self.ranges.is_narrow(value) else self.dialect.wide
-        return f"CAST({self.expressions.value(value)} AS {kind})"
+        return f"CAST({self.expressions.write_value(value)} AS {kind})"
 
     def _renumber(self, relation: str, right: Rows, left: Rows) -> str:
         """Give units of another snapshot the numbers of ours, through what both know a person by."""

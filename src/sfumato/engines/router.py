@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.duckdb import DuckDBEngine
-from sfumato.engines.registry import find_host, host_of
-from sfumato.engines.rows import scans
+from sfumato.engines.registry import find_host, find_host_at
+from sfumato.engines.rows import list_scans
 from sfumato.errors import SfumatoError
 from sfumato.files.durable import replace_file
 
@@ -58,8 +58,9 @@ class EngineRouter:
 
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
+        # The planner refuses joins across homes, so the first snapshot's engine has them all.
         known = self._known()
-        addresses = [known.get(scan.snapshot) for scan in scans(program.rows)]
+        addresses = [known.get(scan.snapshot) for scan in list_scans(program.rows)]
         return self._engine(addresses[0]).run(program)
 
     def erase(self, snapshot: str) -> None:
@@ -70,7 +71,7 @@ class EngineRouter:
     def _engine(self, address: str | None) -> Engine:
         if address is None:
             return self._duckdb
-        return host_of(address).open_engine(address, self._snapshots, self._schema)
+        return find_host_at(address).open_engine(address, self._snapshots, self._schema)
 
     # ---- the file of addresses ----
 

@@ -122,7 +122,7 @@ class Bounded:
 @tagged("Computed", "rows", "values", "at")
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The same rows with further columns v0, v1, …, each computed once however often it is used."""
+    """Adds columns v0, v1, … to rows, each computed once however often it is used."""
 
     rows: Rows
     values: tuple[Value, ...]
@@ -135,12 +135,12 @@ ALL = Every()
 """The condition that every row satisfies."""
 
 
-def scans(rows: Rows) -> tuple[Scan | UnitSizes, ...]:
-    """The snapshots that are read, from left to right."""
+def list_scans(rows: Rows) -> tuple[Scan | UnitSizes, ...]:
+    """Return the snapshots that are read, from left to right."""
     match rows:
         case Scan() | UnitSizes():
             return (rows,)
         case Joined(left, right):
-            return (*scans(left), *scans(right))
+            return (*list_scans(left), *list_scans(right))
         case PerUnit(inner) | Bounded(inner) | Computed(inner):
-            return scans(inner)
+            return list_scans(inner)

@@ -1,4 +1,4 @@
-"""Evaluating a linear classifier behind the curator: engines compute its scores, and rows are counted.
+"""Evaluating a linear classifier on a table behind the curator: engines compute scores and count rows.
 
 Because : docs/proofs/search.md#evaluation
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sfumato.oracle.fit_budget import FitBudget
 
 _ONE = 2**24
-"""What stands for a score of 1."""
+"""The integer that stands for a score of 1. Privacy does not depend on it."""
 
 
 def evaluate_table(
@@ -58,32 +58,35 @@ def evaluate_table(
     budget: FitBudget,
     rows_per_unit: int,
 ) -> Evaluation:
-    """Counts of rows by their class and the model's, and for two classes by score; a round each."""
+    """Count rows by their class and the predicted one, and for two classes by score; each is a round."""
     rows = lower_private_table(payer, table)
     bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
     if not isinstance(model, LinearClassifier) or not hasattr(model, "feature_names_in_"):
-        raise _not_here()
+        raise _not_supported()
     declared = CatalogFeatures(bounded).declare(
         model.feature_names_in_.tolist(), target, classifies=True, listed=False
     )
     found, cut = clip_source_rows(bounded, declared, choose_row_norm(declared), 1.0)
+    # A model from columns with other bounds would be scored on another scale.
     if not model.accepts(cut) or require_labels(declared).classes != measure.classes:
-        raise _not_here()
+        raise _not_supported()
     layers = ComputedColumns(found)
     scores = _scores(model, cut, layers)
     cells = _Cells(FitRounds(payer, type(model).__name__, "evaluate"), layers.source, budget)
     first, second = measure.shares
     label, size = require_labels(declared).value, len(measure.classes)
-    confusion = cells.counted(CellKey(label, size), CellKey(_guessed(scores, layers), size), layers, first)
+    confusion = cells.release_counts(
+        CellKey(label, size), CellKey(_predicted_class(scores, layers), size), layers, first
+    )
     scored = None
     if second:
-        place = CellKey(_binned(scores[0], measure.bins, layers), measure.bins)
-        scored = cells.counted(CellKey(label, 2), place, layers, second)
+        place = CellKey(_score_bin(scores[0], measure.bins, layers), measure.bins)
+        scored = cells.release_counts(CellKey(label, 2), place, layers, second)
     promised = Guarantee.of(budget, unit=describe_unit(rows, each), neighbours=rows.table.neighbours)
-    return measure.read(confusion, scored, promised)
+    return measure.summarize(confusion, scored, promised)
 
 
-def _not_here() -> PolicyError:
+def _not_supported() -> PolicyError:
     return PolicyError(
         "SF-E141",
         "Behind the curator, linear classifiers that were learnt from such columns are evaluated.",
@@ -92,13 +95,16 @@ def _not_here() -> PolicyError:
 
 
 class _Cells:
-    """Counts in cells of the class and something else."""
+    """Releases counts of rows by their class and something else."""
 
     def __init__(self, rounds: FitRounds, source: RowSource, budget: FitBudget) -> None:
         self._rounds, self._budget = rounds, budget
         self._replaced = source.table.neighbours is Neighbours.REPLACE_ONE
 
-    def counted(self, label: CellKey, other: CellKey, layers: ComputedColumns, share: Any) -> NoisyCounts:
+    def release_counts(
+        self, label: CellKey, other: CellKey, layers: ComputedColumns, share: Any
+    ) -> NoisyCounts:
+        """Pay a share of the budget for the counts in all cells."""
         spend: Spend = share_of(self._budget.main, share)
         block = SumBlock((COUNT,), 1, 1)
         (answer,) = self._rounds.pay(
@@ -124,8 +130,8 @@ def _scores(model: LinearClassifier, cut: Declared, layers: ComputedColumns) -> 
     )
 
 
-def _guessed(scores: list[Value], layers: ComputedColumns) -> Value:
-    """The place of the highest score, the first of several; of one score, whether it is above nothing."""
+def _predicted_class(scores: list[Value], layers: ComputedColumns) -> Value:
+    """Return the place of the highest score, the first of several; of one score, whether it is above 0."""
     if len(scores) == 1:
         return layers.add_columns([Choose(AtLeast(scores[0], 1), Constant(1), Constant(0))])[0]
     highest, place = scores[0], layers.add_columns([Constant(0)])[0]
@@ -136,8 +142,9 @@ def _guessed(scores: list[Value], layers: ComputedColumns) -> Value:
     return place
 
 
-def _binned(score: Value, bins: int, layers: ComputedColumns) -> Value:
-    """In how many of the edges between bins of chances the score lies above."""
+def _score_bin(score: Value, bins: int, layers: ComputedColumns) -> Value:
+    """Return the bin of a score: how many edges between bins of probabilities it lies above."""
+    # The logit turns edges between probabilities into edges between scores.
     edges = [math.ceil(math.log(at / (bins - at)) * _ONE) for at in range(1, bins)]
     above = [Choose(AtLeast(score, edge), Constant(1), Constant(0)) for edge in edges]
     return layers.add_columns([sum_values(above) if above else Constant(0)])[0]

@@ -1,4 +1,4 @@
-"""How good a model is, as charged measurements: noisy counts of rows, and what follows from them.
+"""Evaluating a classifier by charged measurements: noisy counts of rows, and what follows from them.
 
 Because : docs/proofs/search.md#evaluation
 """
@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.errors import UsageError
-from sfumato.oracle.array_features import encode_labels
+from sfumato.oracle.arrays.features import encode_labels
 from sfumato.oracle.blocks import SumBlock, calibrate_noise, share_of
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import Guarantee
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A number, and between which ends the noise leaves it in `confidence` of all cases."""
+    """A number with its confidence interval, which covers the noise."""
 
     value: float
     low: float
@@ -41,7 +41,7 @@ class Measured:
 
     @classmethod
     def within(cls, value: float, deviation: float, z: float) -> Measured:
-        """Of a share, from 0 to 1."""
+        """Return a share and its interval, both clipped to 0 and 1; z deviations reach to either side."""
         low, middle, high = (min(1.0, max(0.0, value + side * z * deviation)) for side in (-1, 0, 1))
         return cls(middle, low, high)
 
@@ -51,13 +51,13 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What noisy counts say of a model. Intervals are for the noise."""
+    """What noisy counts say about a model. Intervals cover the noise, not the choice of rows."""
 
     classes: tuple[Any, ...]
     confusion: NDArray[np.int64]
     """Noisy numbers of rows: one row a true class, one column a predicted one."""
     deviation: float
-    """Of the noise of each."""
+    """The standard deviation of the noise of each count."""
     accuracy: Measured
     auc: Measured | None
     """For two classes: the chance that a row of the second scores higher than one of the first."""
@@ -97,19 +97,20 @@ def evaluate(
     if budget is not None:
         budget.require(cost.events)
         budget.charge(Sequential(cost.events), "evaluate")
-    rows = _Rows(model, X, encode_labels(labels, measure.classes))
-    found, scored = rows.counted(measure, cost.main)
-    return measure.read(found, scored, Guarantee.of(cost))
+    rows = _OwnRows(model, X, encode_labels(labels, measure.classes))
+    found, scored = rows.release_counts(measure, cost.main)
+    return measure.summarize(found, scored, Guarantee.of(cost))
 
 
 def read_budget(epsilon: Any, delta: Any, rho: Any) -> FitBudget:
+    """Return what an evaluation may cost, from what was typed."""
     named = {"epsilon": epsilon, "delta": delta, "rho": rho}
     return FitBudget.of({name: value for name, value in named.items() if value is not None}, Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyCounts:
-    """Noisy numbers of rows, and the deviation of the noise of each."""
+    """Noisy counts of rows, and the standard deviation of the noise of each."""
 
     table: NDArray[np.int64]
     deviation: float
@@ -117,15 +118,16 @@ class NoisyCounts:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """What is measured, all of it public."""
+    """What is measured, all of which is public."""
 
     classes: tuple[Any, ...]
     bins: int
     z: float
-    """How many deviations an interval reaches to either side."""
+    """Standard deviations that an interval reaches to either side."""
 
     @classmethod
     def of(cls, model: Any, confidence: float, bins: int) -> EvaluationPlan:
+        """Return the plan for a fitted classifier."""
         if not hasattr(model, "classes_"):
             raise UsageError(
                 "SF-E138", "Only fitted classifiers are evaluated.", try_="model.fit(X, y) first"
@@ -137,11 +139,11 @@ class EvaluationPlan:
 
     @property
     def shares(self) -> tuple[Fraction, Fraction]:
-        """Of the spend: for the confusion matrix, and for scores by class, where there are two."""
+        """Shares of the spend for the confusion matrix and, of two classes, for scores by class."""
         return (Fraction(1, 2), Fraction(1, 2)) if len(self.classes) == 2 else (Fraction(1), Fraction(0))
 
-    def read(self, found: NoisyCounts, scored: NoisyCounts | None, guarantee: Guarantee) -> Evaluation:
-        """What follows from the counts."""
+    def summarize(self, found: NoisyCounts, scored: NoisyCounts | None, guarantee: Guarantee) -> Evaluation:
+        """Return what follows from the counts."""
         auc: Measured | None = None
         calibration: tuple[tuple[float, Measured], ...] = ()
         if scored is not None:
@@ -153,15 +155,17 @@ class EvaluationPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """Own rows, with the places of their classes."""
+class _OwnRows:
+    """One's own rows, with the codes of their classes."""
 
     model: Any
     rows: Any
     true: NDArray[np.int64]
 
-    def counted(self, measure: EvaluationPlan, spend: Spend) -> tuple[NoisyCounts, NoisyCounts | None]:
+    def release_counts(self, measure: EvaluationPlan, spend: Spend) -> tuple[NoisyCounts, NoisyCounts | None]:
+        """Return counts by class and prediction and, of two classes, by class and score."""
         size = len(measure.classes)
+        # What is predicted for a row must not depend on the others.
         guessed = encode_labels(compute_row_by_row(self.model.predict, self.rows), measure.classes)
         first, second = measure.shares
         found = self._counts(guessed, (size, size), share_of(spend, first))
@@ -172,7 +176,7 @@ class _Rows:
         return found, self._counts(places, (2, measure.bins), share_of(spend, second))
 
     def _counts(self, places: NDArray[np.int64], shape: tuple[int, int], spend: Spend) -> NoisyCounts:
-        """A row is in one cell, or in none."""
+        """Return noisy counts of rows by class and place; a row is in one cell, or in none."""
         if places.shape != self.true.shape:
             raise AssertionError("a model says one thing of each row")
         noise = calibrate_noise(SumBlock((), 1, 1), spend, 1, False)
@@ -183,17 +187,18 @@ class _Rows:
         return NoisyCounts(noisy_counts.reshape(shape), noise.deviation)
 
     def _chances(self, rows: Any) -> Floats:
-        """Of the second class; scores that are no chances are made to lie between 0 and 1."""
+        """Return the probability of the second class; other scores go through the sigmoid function."""
         if hasattr(self.model, "predict_proba"):
             found: Floats = np.asarray(self.model.predict_proba(rows))[:, 1]
         else:
             scores = np.clip(self.model.decision_function(rows), -500, 500)
             found = 1 / (1 + np.exp(-scores))
+        # A prediction that is missing is no error, which would give its row away.
         return np.nan_to_num(found, nan=0.5)
 
 
 def _accuracy(found: NoisyCounts, z: float) -> Measured:
-    """The share of the diagonal, and by how it changes with each count."""
+    """Return the share of the diagonal; its noise follows from the derivative by each count."""
     size, rows = len(found.table), max(1.0, float(found.table.sum()))
     share = min(1.0, max(0.0, float(np.trace(found.table)) / rows))
     spread = math.sqrt(size * (1 - share) ** 2 + (size**2 - size) * share**2) / rows
@@ -201,7 +206,10 @@ def _accuracy(found: NoisyCounts, z: float) -> Measured:
 
 
 def _auc(lower: Floats, upper: Floats, deviation: float, z: float) -> Measured:
-    """Pairs in one bin count half. Its noise by how it changes with each count."""
+    """Return the area under the ROC curve, where pairs in one bin count half.
+
+    Its noise follows from the derivative by each count.
+    """
     lower, upper = np.maximum(lower, 0.0), np.maximum(upper, 0.0)
     below, above = max(1.0, float(lower.sum())), max(1.0, float(upper.sum()))
     under = (np.cumsum(lower) - lower / 2) / below
@@ -216,10 +224,11 @@ def _auc(lower: Floats, upper: Floats, deviation: float, z: float) -> Measured:
 def _calibrated(
     lower: Floats, upper: Floats, deviation: float, z: float
 ) -> tuple[tuple[float, Measured], ...]:
-    """Bins with fewer rows than their noise has deviations are left out, which noisy counts decide."""
+    """Return the share of the second class in each bin of scores."""
     found = []
     for place, (no, yes) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
         rows = no + yes
+        # Bins that noise alone could have filled are left out; noisy counts decide that, so it is free.
         if rows > 3 * math.sqrt(2) * deviation:
             share = min(1.0, max(0.0, yes / rows))
             spread = deviation * math.hypot(share, 1 - share) / rows

@@ -1,4 +1,4 @@
-"""Private hyper-parameter search: a random number of runs, each of a setting at random, and the best of them.
+"""Private hyper-parameter search: a random number of runs, each with a random setting, and the best of them.
 
 Because : docs/proofs/search.md
 """
@@ -28,6 +28,8 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from sfumato.curator.plan.spend import Spend
     from sfumato.privacy.events import Event
 
@@ -35,11 +37,13 @@ Setting = TypeVar("Setting")
 Found = TypeVar("Found")
 
 _HALVINGS = 40
+"""Steps of the bisection for the price of a run, which ends on the side that costs less."""
 _TRIES = 10_000
+"""Attempts to draw a number of runs below a limit; each succeeds more often than not."""
 
 
 def _of_best(name: str) -> Callable[[Any], bool]:
-    """Whether the best estimator can do this."""
+    """Return a function that says whether the best estimator of a search has a method."""
     return lambda search: hasattr(getattr(search, "best_estimator_", None), name)
 
 
@@ -48,9 +52,11 @@ class SearchPlan:
     """What each run may cost, so that the best of all costs what was typed."""
 
     amounts: dict[str, Any]
-    """Of a fit: as its parameters."""
+    """The price of a fit, as parameters of the estimator."""
     score: Spend
+    """The price of scoring a run."""
     event: BestOf
+    """The price of the whole search."""
 
 
 class Search(PaidEstimator):
@@ -91,28 +97,31 @@ class Search(PaidEstimator):
     # ---- what it costs ----
 
     def fit_budget(self) -> FitBudget:
+        """Return what the whole search costs."""
         return replace(super().fit_budget(), whole=self.plan().event)
 
     def plan(self) -> SearchPlan:
-        """Each run's price, from public facts."""
-        stop, budget = _stop(whole(self.runs, "runs")), super().fit_budget()
+        """Return the price of each run, from public facts."""
+        stop, budget = _stopping_chance(whole(self.runs, "runs")), super().fit_budget()
         if budget.epsilon is None:
             raise UsageError(
                 "SF-E136", "A search is paid for in ε, or in ε and δ.", try_="epsilon=2.0, delta=1e-6"
             )
         if not budget.delta:
-            return self._priced({"epsilon": budget.epsilon / 2}, stop)
+            # With pure ε, and numbers of runs drawn as here, the best of all costs at most twice one run.
+            return self._plan_runs({"epsilon": budget.epsilon / 2}, stop)
         low, high = Fraction(0), budget.epsilon**2
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            plan = self._priced({"rho": middle}, stop)
+            plan = self._plan_runs({"rho": middle}, stop)
             within = renyi_epsilon(plan.event, budget.delta) <= budget.epsilon
             low, high = (middle, high) if within else (low, middle)
-        return self._priced({"rho": low}, stop)
+        return self._plan_runs({"rho": low}, stop)
 
-    def _priced(self, amounts: dict[str, Any], stop: Fraction) -> SearchPlan:
-        """A row is learnt from or scored on, by a coin of its own: the dearer of the two counts."""
-        fit: Event = Sequential(self._made({}, amounts).fit_budget().events)
+    def _plan_runs(self, amounts: dict[str, Any], stop: Fraction) -> SearchPlan:
+        """Return the price of a search whose runs cost these amounts."""
+        # A row is either learnt from or scored on, by a coin of its own, so the dearer of the two counts.
+        fit: Event = Sequential(self._make_estimator({}, amounts).fit_budget().events)
         score: Spend
         if "rho" in amounts:
             score = GaussianSpend(
@@ -122,8 +131,8 @@ class Search(PaidEstimator):
             score = PureSpend(amounts["epsilon"])
         return SearchPlan(amounts, score, BestOf(Parallel([fit, to_event(score)]), stop))
 
-    def _made(self, setting: dict[str, Any], amounts: dict[str, Any]) -> Any:
-        """The estimator with this setting, at this price; a new one, which counts for itself."""
+    def _make_estimator(self, setting: dict[str, Any], amounts: dict[str, Any]) -> Any:
+        """Return a new estimator with this setting and price, which counts its fits for itself."""
         params = {**self.estimator.get_params(deep=False), **setting}
         unpaid = {name: None for name in ("epsilon", "delta", "rho", "budget") if name in params}
         unknown = [name for name in amounts if name not in params]
@@ -136,17 +145,19 @@ class Search(PaidEstimator):
     # ---- searching ----
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
-        """Charge for all runs, then make them."""
+        """Charge for all runs, then make them and keep the best."""
         settings = list_settings(self.grid)
         plan = self.plan()
-        rows, targets = self._made({}, plan.amounts).check_arrays(X, y)
+        rows, targets = self._make_estimator({}, plan.amounts).check_arrays(X, y)
         with self._paying() as (budget, pay):
+            # One charge for all runs, before any row is read.
             for event in budget.events:
                 pay(event)
             tested = draw_test_rows(len(rows))
 
             def run(setting: dict[str, Any]) -> tuple[Any, float]:
-                fitted = self._made(setting, plan.amounts)
+                fitted = self._make_estimator(setting, plan.amounts)
+                # Sets the names of features and classes, as a fit on its own would.
                 fitted.check_arrays(X, y)
                 fitted.fit_checked(rows[~tested], targets[~tested])
                 qualities = score_own_rows(fitted, rows[tested], targets[tested])
@@ -157,46 +168,54 @@ class Search(PaidEstimator):
         return self
 
     def keep_best(self, setting: dict[str, Any], best: Any, score: float) -> None:
-        """What was found."""
+        """Keep the best run: its setting, its estimator and its noisy score."""
         self.best_params_, self.best_estimator_, self.best_score_ = setting, best, score
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             if hasattr(best, name):
                 setattr(self, name, getattr(best, name))
 
     def __sklearn_tags__(self) -> Any:
-        """Of the kind that its estimator is."""
+        # A search is of the kind that its estimator is.
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.estimator_type, tags.target_tags = inner.estimator_type, inner.target_tags
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.input_tags = inner.input_tags
         return tags
 
-    def predict(self, X: Any) -> Any:  # noqa: N803
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return what the best estimator predicts."""
         check_is_fitted(self)
-        return self.best_estimator_.predict(X)
+        found: NDArray[Any] = self.best_estimator_.predict(X)
+        return found
 
     @available_if(_of_best("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803
-        return self.best_estimator_.predict_proba(X)
+    def predict_proba(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return the probabilities of the best estimator."""
+        found: NDArray[Any] = self.best_estimator_.predict_proba(X)
+        return found
 
     @available_if(_of_best("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Any:  # noqa: N803
-        return self.best_estimator_.decision_function(X)
+    def decision_function(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return the scores of the best estimator."""
+        found: NDArray[Any] = self.best_estimator_.decision_function(X)
+        return found
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
+        """Return the score of the best estimator on rows that are not protected."""
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y))
 
 
 def list_settings(grid: Any) -> list[dict[str, Any]]:
+    """Return all combinations of the listed values."""
     listed = isinstance(grid, dict) and all(isinstance(each, list | tuple) and each for each in grid.values())
     if not listed or not grid:
         raise UsageError("SF-E137", "A grid lists values for parameters.", try_='{"penalty": [0, 1, 10]}')
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
-def _stop(runs: int) -> Fraction:
-    """The chance to stop with which there are about so many runs; never more."""
+def _stopping_chance(runs: int) -> Fraction:
+    """Return the chance to stop with which there are about so many runs on average, and never more."""
     from sfumato.privacy.events import Gaussian
 
     low, high = Fraction(1, 2**20), Fraction(1, 2)
@@ -207,11 +226,12 @@ def _stop(runs: int) -> Fraction:
 
 
 def draw_runs(stop: Fraction) -> int:
-    """P(K = k) ∝ (1 − stop)^k / k, exactly: geometric, and kept with the chance 1/k.
+    """Draw a number of runs k with a chance that is exactly proportional to (1 − stop)^k / k.
 
-    So many coins are never all needed: the chance is below e^−200.
+    A geometric number is drawn and kept with the chance 1/k.
     """
     runs = 1
+    # So many coins are never all needed: the chance is below e^−200.
     for _ in range(200 * (stop.denominator // stop.numerator + 1) ** 2):
         if draw_below(stop.denominator, OS) >= stop.numerator:
             runs += 1
@@ -223,7 +243,7 @@ def draw_runs(stop: Fraction) -> int:
 
 
 def draw_runs_within(stop: Fraction, most: int) -> int:
-    """The same, given that there are no more than that; which the price covers too."""
+    """Draw a number of runs, given that it is at most `most`; the price covers that too."""
     for _ in range(_TRIES):
         runs = draw_runs(stop)
         if runs <= most:
@@ -237,10 +257,10 @@ def run_best_of(
     run: Callable[[Setting], tuple[Found, float]],
     always: int | None = None,
 ) -> tuple[Setting, Found, float]:
-    """The best of a random number of runs, each with a setting at random; how many there were is not told.
+    """Return the best of a random number of runs, each with a random setting: its setting, result and score.
 
-    With `always`, so many are made each time, and those beyond the drawn number count nowhere: then how long
-    it takes says nothing about that number.
+    How many runs there were must stay secret. With `always`, so many are made each time, and those beyond the
+    drawn number count nowhere, so that the time it takes says nothing about that number.
     """
     counted = draw_runs(stop) if always is None else draw_runs_within(stop, always)
     kept: tuple[Setting, Found, float] | None = None

@@ -1,4 +1,4 @@
-"""Searching for settings behind the curator: one charge, one scan, and only the best run is told.
+"""Hyper-parameter search on a table behind the curator: one charge, one scan; only the best run is released.
 
 Because : docs/proofs/search.md#behind-the-curator
 """
@@ -42,14 +42,16 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
+    from sfumato.learn.base.estimator import PrivateEstimator
     from sfumato.learn.search import Search, SearchPlan
     from sfumato.privacy.events import BestOf, Event
 
 _DECLARED = ("bounds", "row_norm", "classes", "target_bounds", "categories")
-"""Said by the catalog."""
+"""Parameters that say what rows can be; behind the curator the catalog says it."""
 _PRICES = ("epsilon", "delta", "rho", "budget")
 _ALWAYS = 5
-"""So many times the runs that were asked for on average are made, always."""
+"""Runs that are always made, for each run that was asked for on average. The drawn number is secret, so the
+time a search takes must not depend on it; fewer runs would cut off more of the drawn numbers."""
 _EXACT = "gradient"
 """The form of linear classifiers whose noise is drawn exactly."""
 
@@ -57,8 +59,8 @@ _EXACT = "gradient"
 def search_table(
     payer: Payer, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
 ) -> Search:
-    """The best setting on a table; the search comes back fitted."""
-    estimator = _searchable(asked.estimator, target)
+    """Find the best setting on a table and return the search, fitted."""
+    estimator = _require_searchable(asked.estimator, target)
     rows = lower_private_table(payer, table)
     _require_one_each(rows, whole(rows_per_unit, "rows_per_unit"))
     bounded, each = limit_rows(rows, 1)
@@ -66,17 +68,18 @@ def search_table(
     declared = CatalogFeatures(bounded).declare(
         names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
     )
-    plan, settings = _planned(asked, estimator)
+    plan, settings = _plan_search(asked, estimator)
     always = _ALWAYS * whole(asked.runs, "runs")
     best = BestRunKernel.of(estimator, settings, RowLayout.of(declared), plan, always)
     budget = replace(PaidEstimator.fit_budget(asked), whole=plan.event)
     priced = price_kernel(bounded, list_figures(declared), best, budget.main)
-    if not payer.standing(priced).free:
+    # An answer that is kept already needs no rehearsal.
+    if not payer.was_answered(priced):
         unobserved(best.rehearse)
     (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.make_estimator(answer["setting"])
     winner.begin_fit(names, declared)
-    vars(winner).update(from_json(answer["learned"]))
+    winner.__dict__.update(from_json(answer["learned"]))
     asked.keep_best(settings[answer["setting"]], winner, answer["score"])
     asked.guarantee_ = winner.guarantee_ = Guarantee.of(
         budget, unit=describe_unit(rows, each), neighbours=rows.table.neighbours
@@ -87,8 +90,8 @@ def search_table(
 # ---- what may be searched ----------------------------------------------------------------------------------
 
 
-def _searchable(estimator: Any, target: str | None) -> Any:
-    """A reviewed classifier or regressor, in its exact form."""
+def _require_searchable(estimator: Any, target: str | None) -> Any:
+    """Return a reviewed classifier or regressor, in its exact form."""
     reviewed = type(estimator) in {getattr(learn, name) for name in learn.ESTIMATORS}
     if not reviewed or not isinstance(estimator, PrivateClassifier | PrivateRegressor) or target is None:
         raise UsageError(
@@ -120,15 +123,19 @@ def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
         )
 
 
-def _planned(asked: Search, estimator: Any) -> tuple[SearchPlan, list[dict[str, Any]]]:
-    """What each run may cost, and the settings; the order of names in a grid makes no other question."""
+def _plan_search(asked: Search, estimator: Any) -> tuple[SearchPlan, list[dict[str, Any]]]:
+    """Return what each run may cost, and the settings in one order, whatever the order in the grid.
+
+    A grid that is written in another order is the same question, which is answered again for nothing.
+    """
     listed = list_settings(asked.grid)
     settings = sorted((dict(sorted(_in_exact_form(each).items())) for each in listed), key=repr)
     params = {**asked.get_params(deep=False), "estimator": estimator}
     return type(asked)(**params).plan(), settings
 
 
-def _text(parameters: dict[str, Any]) -> str:
+def _write_parameters(parameters: dict[str, Any]) -> str:
+    """Return parameters as JSON, which is part of what is charged for."""
     try:
         return json.dumps(to_json(parameters), allow_nan=False)
     except UsageError as problem:
@@ -146,7 +153,7 @@ def _text(parameters: dict[str, Any]) -> str:
 @tagged("Best", "kind", "given", "settings", "layout", "amounts", "score", "whole", "always")
 @dataclass(frozen=True, slots=True)
 class BestRunKernel:
-    """The best of a random number of runs: which setting it had, what it learnt, and its noisy score.
+    """Releases the best of a random number of runs: its setting, what it learnt, and its noisy score.
 
     Privacy
     -------
@@ -165,7 +172,7 @@ class BestRunKernel:
     score: Spend
     whole: BestOf
     always: int
-    """So many runs are made each time, of which a random number count."""
+    """The number of runs that are made each time, of which a random number count."""
 
     @classmethod
     def of(
@@ -176,29 +183,34 @@ class BestRunKernel:
         plan: SearchPlan,
         always: int,
     ) -> BestRunKernel:
+        """Return the kernel of a search, with all parameters written down."""
         params = estimator.get_params(deep=False)
-        given = _text({name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES})
-        texts = tuple(map(_text, settings))
+        given = _write_parameters(
+            {name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES}
+        )
+        texts = tuple(map(_write_parameters, settings))
         amounts = tuple(plan.amounts.items())
         return cls(type(estimator).__name__, given, texts, layout, amounts, plan.score, plan.event, always)
 
     def event(self, units: int = 1) -> Event:
+        """Return the price for units that change together."""
         return group(self.whole, units)
 
-    def make_estimator(self, setting: int) -> Any:
-        """The estimator with this setting, at the price of a run."""
+    def make_estimator(self, setting: int) -> PrivateEstimator:
+        """Return the estimator with this setting, at the price of a run."""
         kind = getattr(learn, self.kind)
         params = {**from_json(json.loads(self.given)), **from_json(json.loads(self.settings[setting]))}
         unpaid = dict.fromkeys(name for name in params if name in _PRICES)
-        return kind(**{**params, **unpaid, **dict(self.amounts)})
+        made: PrivateEstimator = kind(**{**params, **unpaid, **dict(self.amounts)})
+        return made
 
     def release(self, exact: NDArray[np.int64]) -> dict[str, Any]:
-        """Of one row a figure and one column a unit."""
+        """Return the best run over rows that are given as one row a figure and one column a unit."""
         found: dict[str, Any] = observed(self, AuditedUnits(exact), None, lambda: self._drawn(exact))
         return found
 
     def rehearse(self) -> None:
-        """Every setting on a table of no rows, so that a wrong one is found before anything is charged."""
+        """Run every setting on a table of no rows, so that a wrong one raises before anything is charged."""
         nothing = np.zeros((len(self.layout.features) + 1, 0), dtype=np.int64)
         for setting in range(len(self.settings)):
             self._run(setting, nothing, ScoredRows.of(self.layout, nothing))
@@ -215,13 +227,18 @@ class BestRunKernel:
         return {"setting": setting, "score": score, "learned": model}
 
     def _run(self, setting: int, rows: NDArray[np.int64], aside: ScoredRows) -> tuple[dict[str, Any], float]:
-        """Nothing is shown of it, and no warning leaves: runs that are not the best stay untold."""
+        """Return what a run learns, as JSON, and its noisy score.
+
+        No progress bar and no warning is shown: runs that are not the best must leave no trace.
+        """
         model, declared = self.make_estimator(setting), self.layout.declare()
         with progress.hide_bars(), np.errstate(all="ignore"):
             model.begin_fit([each.name for each in declared.features], declared)
+            # Rows held in memory have no names of features to compare with.
             del model.feature_names_in_
             if model.arithmetic != EXACT:
                 raise AssertionError("only exact forms run here")
+            # What the catalog says is public and is not part of the answer.
             public = vars(model).keys() | {"feature_names_in_"}
             model._learn(HeldRowsOracle.over(declared, model.fit_budget(), rows))
             found = {name: value for name, value in list_learned(model).items() if name not in public}
@@ -235,6 +252,6 @@ class AuditedUnits:
     columns: NDArray[np.int64]
 
     def difference(self, other: AuditedUnits) -> int:
-        """How many units are in one of both only."""
+        """Return how many units are in only one of the two."""
         mine, theirs = (Counter(map(tuple, each.columns.T.tolist())) for each in (self, other))
         return ((mine - theirs) | (theirs - mine)).total()

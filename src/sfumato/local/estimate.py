@@ -1,4 +1,4 @@
-"""From randomized answers back to shares of the truth. Post-processing only."""
+"""Estimates of true shares from randomized answers. Everything here is post-processing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import viz
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import exact
+from sfumato.privacy.exact import parse_interval_level
 
 if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
@@ -20,52 +20,54 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
-    """What the answers say about the truth.
+    """Estimated shares of the true values, from the counts of randomized answers.
 
-    A truth v is answered as v with chance `truth` and as any one other answer with chance `lie`. So if a
-    share π of the people have v, a share lie + (truth − lie)·π of the answers is expected to be v.
+    A true value v is answered as v with probability `truth` and as each other value with probability `lie`.
+    So if a share π of the people have v, a share lie + (truth − lie)·π of the answers is expected to be v.
     """
 
     counts: tuple[int, ...]
-    """How many answered 0, 1, …"""
+    """Number of answers 0, 1, …"""
     truth: Fraction
     lie: Fraction
 
     @property
     def answers(self) -> int:
+        """Number of all answers."""
         return sum(self.counts)
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """For each answer, an unbiased estimate of the share whose truth it is; it may leave 0 to 1."""
+        """Unbiased estimates of the share of each true value; noise may take one below 0 or above 1."""
         return tuple(float((seen - self.lie) / self._slope) for seen in self._seen())
 
     @property
     def value(self) -> float:
-        """The estimated share of 1, which is "yes"."""
+        """Estimated share of 1, which stands for "yes"."""
         return self.shares[1]
 
     @property
     def variance(self) -> float:
-        """Of `value`, over the coins that the people who answered tossed."""
+        """Variance of `value` over the coins of the people who answered."""
         share = min(max(self.value, 0.0), 1.0)
         base, rise = self._coin_variance()
         return (base + rise * share) / (self.answers * float(self._slope) ** 2)
 
     def interval(self, confidence: Number = 0.95, *, of: int = 1, population: bool = False) -> Interval:
-        """Where the share of one answer lies: all shares that the answers do not rule out (score test).
+        """Return the confidence interval for the share of one value, by the score test.
 
-        The share is that among the people who answered. With `population` it is that of a large population
-        of which they are a random sample; the interval is then wider. Its coverage is that of a normal
+        The share is that among the people who answered. With `population` it is that of a large population of
+        which they are a random sample; the interval is then wider. Its coverage is that of a normal
         approximation, good to a percentage point from about a thousand answers on.
         """
-        z = NormalDist().inv_cdf((1 + _confidence(confidence)) / 2)
+        z = NormalDist().inv_cdf((1 + parse_interval_level(confidence)) / 2)
         seen = float(self._seen()[self._place(of)])
         found = self._of_population(seen, z) if population else self._of_answered(seen, z)
         low, high = (min(max(end, 0.0), 1.0) for end in found)
         return low, high
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as plain values, with 95 % intervals."""
         return {
             "answers": self.answers,
             "shares": list(self.shares),
@@ -90,18 +92,18 @@ class Estimate:
         return [Fraction(count, self.answers) for count in self.counts]
 
     def _coin_variance(self) -> tuple[float, float]:
-        """Of one person's answer being v: when it is not their truth, and how much more when it is."""
+        """Return the variance of the answer v for a person without it, and how much more for one with it."""
         no, yes = self.lie * (1 - self.lie), self.truth * (1 - self.truth)
         return float(no), float(yes - no)
 
     def _of_answered(self, seen: float, z: float) -> Interval:
-        """The π with (seen − lie − slope·π)² ≤ z²·(base + rise·π)/n."""
+        """Return the ends of the π with (seen − lie − slope·π)² ≤ z²·(base + rise·π)/n."""
         base, rise = self._coin_variance()
         slope, off, weight = float(self._slope), seen - float(self.lie), z * z / self.answers
         return _roots(slope**2, 2 * slope * off + weight * rise, off**2 - weight * base)
 
     def _of_population(self, seen: float, z: float) -> Interval:
-        """Wilson's interval for the chance that an answer is v, and from it the share."""
+        """Return Wilson's interval for the probability that an answer is v, converted to the share."""
         weight = z * z / self.answers
         low, high = _roots(1 + weight, 2 * seen + weight, seen**2)
         return (low - float(self.lie)) / float(self._slope), (high - float(self.lie)) / float(self._slope)
@@ -110,7 +112,7 @@ class Estimate:
         if of not in range(len(self.counts)):
             raise UsageError(
                 "SF-N502",
-                "There is no such answer.",
+                "There is no answer with this number.",
                 got=str(of)[:40],
                 answers=f"0 to {len(self.counts) - 1}",
             )
@@ -125,13 +127,6 @@ class Estimate:
 
 
 def _roots(a: float, b: float, c: float) -> Interval:
-    """Both solutions of a·x² − b·x + c = 0; their middle where rounding leaves none."""
+    """Return both solutions of a·x² − b·x + c = 0, or their middle where rounding leaves none."""
     spread = math.sqrt(max(b * b - 4 * a * c, 0.0))
     return (b - spread) / (2 * a), (b + spread) / (2 * a)
-
-
-def _confidence(value: Number) -> float:
-    share = exact(value, "confidence")
-    if not 0 < share < 1:
-        raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(value)[:40], try_="0.95")
-    return float(share)

@@ -1,4 +1,4 @@
-"""From ε to odds that can be drawn: a simple fraction, never above e^ε and hardly below."""
+"""Odds that can be drawn exactly: a simple fraction just below e^ε."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from fractions import Fraction
 
 from sfumato.noise.sampling.enclosure import exp_minus
 
-_SLACK = Fraction(1, 2**32)  # the share of ε that simpler odds may leave unused
+_SLACK = Fraction(1, 2**32)  # share of ε that simpler odds may leave unused; privacy does not depend on it
 _BITS = 256
 
 
 def odds_within(epsilon: Fraction) -> Fraction:
-    """The fraction with the smallest denominator between e^(ε − ε/2³²) and e^ε.
+    """Return the fraction with the smallest denominator between e^(ε − ε/2³²) and e^ε.
 
-    Both ends are rounded inwards, so ln(odds) ≤ ε for certain. An ε typed as math.log(3), which is a
-    double a little above ln 3, gives the odds 3 of the fair-coin protocol.
+    An ε typed as math.log(3), which is a double a little above ln 3, gives the odds 3 of the fair-coin
+    protocol.
     """
+    # Both ends are rounded inwards, so ln(odds) ≤ ε for certain.
     low = Fraction(2**_BITS, exp_minus(epsilon * (1 - _SLACK), _BITS).low)
     high = Fraction(2**_BITS, exp_minus(epsilon, _BITS).high)
     return simplest_fraction(low, high)
 
 
 def simplest_fraction(low: Fraction, high: Fraction) -> Fraction:
-    """The fraction of smallest denominator in a closed interval of positive numbers."""
+    """Return the fraction of smallest denominator in a closed interval of positive numbers."""
     whole = -(-low.numerator // low.denominator)
     if whole <= high:
         return Fraction(whole)

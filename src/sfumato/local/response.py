@@ -1,11 +1,11 @@
-"""Randomized response: each person answers the truth or, by their own coins, something else."""
+"""Randomized response: each person answers truthfully or, by their own coins, something else."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -19,18 +19,19 @@ from sfumato.privacy import events
 from sfumato.privacy.exact import format_short, positive, whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.privacy.exact import Number
 
 SMALLEST, LARGEST = Fraction(1, 2**20), Fraction(40)
+"""Range of ε for a single answer: within it the odds fit the 63-bit integers that are drawn."""
 MOST_VALUES = 2**20
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class RandomizedResponse:
-    """One of `values` answers, the truth `odds` times as likely as each other.
+    """Randomized response: one of `values` answers, the truth `odds` times as likely as each other.
 
     Privacy
     -------
@@ -43,7 +44,7 @@ class RandomizedResponse:
     epsilon: Fraction
     values: int
     odds: Fraction = field(compare=False)
-    """A fraction with ln(odds) ≤ ε, short of it by at most one part in 2³²; that is what is drawn."""
+    """Fraction that is drawn by: ln(odds) ≤ ε, short of it by at most one part in 2³²."""
 
     def __init__(self, epsilon: Number, values: int = 2) -> None:
         object.__setattr__(self, "epsilon", _epsilon(epsilon))
@@ -56,49 +57,57 @@ class RandomizedResponse:
 
     @classmethod
     def fair_coin(cls) -> RandomizedResponse:
-        """Heads: the truth. Tails: toss again and answer what the coin says. Its ε is exactly ln 3."""
+        """Return the fair-coin protocol, whose ε is exactly ln 3.
+
+        Heads: answer the truth. Tails: toss again and answer what the coin says.
+        """
         return cls(math.log(3))
 
     @property
     def truth(self) -> Fraction:
-        """The chance of answering the truth."""
+        """Probability of answering the truth."""
         return self.odds / (self.odds + self.values - 1)
 
     @property
     def lie(self) -> Fraction:
-        """The chance of each other answer."""
+        """Probability of each other answer."""
         return 1 / (self.odds + self.values - 1)
 
     def event(self, times: int = 1) -> events.Event:
-        """The price for a person who is asked so many times, with fresh coins each time."""
+        """Return the price for a person who is asked so many times, with fresh coins each time."""
         once = events.RandomizedResponse(self.epsilon, self.values)
         return once if times == 1 else events.Repeated(once, times)
 
-    def privatize(self, truths: Any, *, source: BitSource = OS) -> Any:
-        """Answers for these truths, 0 to values − 1 or booleans, in the same shape."""
+    @overload
+    def privatize(self, truths: int, *, source: BitSource = OS) -> int: ...
+    @overload
+    def privatize(self, truths: ArrayLike, *, source: BitSource = OS) -> NDArray[np.int64]: ...
+    def privatize(self, truths: Any, *, source: BitSource = OS) -> NDArray[np.int64] | int:
+        """Return a randomized answer for each true value, 0 to values − 1 or a boolean, in the same shape."""
         exact = self._codes(truths)
         answers = observed(self, exact, 1, lambda: self._answers(exact, source))
         return answers if exact.ndim else int(answers[()])
 
     def estimate(self, answers: Any) -> Estimate:
-        """The shares of the truth that these answers speak for."""
+        """Return the estimated shares of the true values behind these answers."""
         counts = np.bincount(self._codes(answers).ravel(), minlength=self.values)
         return Estimate(tuple(counts.tolist()), self.truth, self.lie)
 
     def expected_error(self, answers: int) -> float:
-        """The largest standard error that an estimated share can have, from so many answers."""
+        """Return the largest standard error of an estimated share, from so many answers."""
         spread = max(chance * (1 - chance) for chance in (self.truth, self.lie))
         return math.sqrt(float(spread) / whole(answers, "answers")) / float(self.truth - self.lie)
 
     def repeat(self, times: int) -> Repetition:
-        """What asking the same people again and again does."""
+        """Return what asking the same people so many times costs and reveals."""
         return Repetition(self, whole(times, "times"))
 
     # ---- parts ----
 
     def _answers(self, exact: NDArray[np.int64], source: BitSource) -> NDArray[np.int64]:
-        """A number below a + (values − 1)·b, for odds a/b: the first a stand for the truth, each further b
-        for one of the other answers."""
+        """Return the randomized answers."""
+        # A uniform number below a + (values − 1)·b, for odds a/b: the first a stand for the truth, each
+        # further b for one of the other answers.
         a, b = self.odds.numerator, self.odds.denominator
         numbers = draw_uniform(self._numbers(), exact.size, source).reshape(exact.shape)
         other = (numbers - a) // b
@@ -112,31 +121,33 @@ class RandomizedResponse:
         codes = parse_integers(array.astype(np.int64) if array.dtype == np.bool_ else given)
         if int(codes.min()) < 0 or int(codes.max()) >= self.values:
             raise UsageError(
-                "SF-N502", "An answer is none of those there are.", answers=f"0 to {self.values - 1}"
+                "SF-N502", "An answer is not one of the possible ones.", answers=f"0 to {self.values - 1}"
             )
         return codes.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Repetition:
-    """The same question, asked of the same people so many times with fresh coins: the costs add."""
+    """One question asked of the same people several times with fresh coins: the costs add up."""
 
     response: RandomizedResponse
     times: int
 
     @property
     def event(self) -> events.Event:
+        """Price for each person."""
         return self.response.event(self.times)
 
     @property
     def epsilon(self) -> Fraction:
+        """Pure ε for each person."""
         return self.response.epsilon * self.times
 
     @property
     def guess_rate(self) -> float:
-        """How often the truth of one person, as likely one answer as another, is guessed from all answers.
+        """How often a person's truth is guessed from all of their answers, if all truths are equally likely.
 
-        Of two answers: how often the commoner one is the truth. Of more: at most this often.
+        With two values this is how often the commoner answer is the truth; with more it is an upper bound.
         """
         if self.response.values > 2:
             return 1 / (1 + (self.response.values - 1) * math.exp(-float(self.epsilon)))
@@ -158,7 +169,8 @@ class Repetition:
         return range(-(-self.times // 2), self.times + 1)
 
     def _chance(self, right: int) -> float:
-        """Of so many true answers, by logarithms, as the numbers of ways grow beyond doubles."""
+        """Return the probability of so many true answers."""
+        # By logarithms, because the binomial coefficients grow beyond doubles.
         truth = float(self.response.truth)
         ways = math.lgamma(self.times + 1) - math.lgamma(right + 1) - math.lgamma(self.times - right + 1)
         return math.exp(ways + right * math.log(truth) + (self.times - right) * math.log1p(-truth))
@@ -179,5 +191,5 @@ def _epsilon(value: Number) -> Fraction:
 def _values(value: int) -> int:
     values = whole(value, "values")
     if not 2 <= values <= MOST_VALUES:
-        raise UsageError("SF-N503", "A question has from 2 to 2^20 answers.", got=str(values))
+        raise UsageError("SF-N503", "A question can have from 2 to 2^20 answers.", got=str(values))
     return values

@@ -212,8 +212,7 @@ class TableSizes:
         return digits, -(-excess // digits)
 
 
-# benchmarks/noise.py chose these sizes and the number of draws above which large tables pay. Privacy does not
-# depend on them.
+# Table sizes for many and for few draws; benchmarks/noise.py measures them. Privacy does not depend on them.
 LARGE = TableSizes(one_table=64, digit_bits=10, quotient_bits=5)
 SMALL = TableSizes(one_table=4, digit_bits=6, quotient_bits=2)
 

@@ -1,4 +1,8 @@
-"""The mathematics of privacy as values: no input or output, no randomness."""
+"""The mathematics of privacy as frozen values: units, events, budgets, accounting, calibration.
+
+Nothing here reads a file, draws a random number or knows a table. Events and prices are written to ledgers,
+so their tags and field names never change (canonical.py, events/tags.py).
+"""
 
 from sfumato.privacy.account import NOTHING, ORDERS, Caps, Cost, Left, caps, left, price
 from sfumato.privacy.budget import Budget

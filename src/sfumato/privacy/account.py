@@ -1,4 +1,4 @@
-"""The account: integers that only grow, and filters that say when to stop.
+"""The account of a budget: integers that only grow, and privacy filters that say when to stop.
 
 A budget (ε, δ) becomes thirteen filters: one for pure ε with cap ε, and one for each public Rényi order
 with the cap whose conversion gives (ε, δ_order), its share of δ. A charge is admitted while at least one
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.budget import Budget
 
+# Rényi orders are public and fixed: ledgers hold one integer for each. Dense where Gaussian noise of usual
+# budgets converts best; privacy holds for any set of orders.
 ORDERS: tuple[float, ...] = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 512.0)
 NAT = 10**12
 """ε and Rényi divergences are kept in units of 1/NAT."""
@@ -31,12 +33,14 @@ SIDE = 2**60
 
 _SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
 _UP = NAT * (1 + _SLACK)
-_TOO_MUCH = 0.25  # of every cap, for the sake of one more order
+_TOO_MUCH = 0.25
+"""Largest part of its cap that an order may lose so that one more can share δ. Privacy does not depend on it:
+the shares of δ add up to at most δ whatever it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was or would be spent: pure ε (or none), a divergence for each order, side δ. Rounded up."""
+    """A charge or a total: pure ε (or None), a Rényi divergence for each order, side δ; all rounded up."""
 
     pure: int | None
     renyi: tuple[int, ...]
@@ -53,10 +57,12 @@ class Cost:
         return Cost(pure, tuple(one * times for one in self.renyi), self.side * times)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the form that the ledger keeps."""
         return {"pure": self.pure, "renyi": list(self.renyi), "side": self.side}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Cost:
+        """Return the cost that `to_dict` wrote."""
         return cls(fields["pure"], tuple(fields["renyi"]), fields["side"])
 
 
@@ -72,13 +78,14 @@ class Caps:
     side: int
 
     def holds(self, spent: Cost) -> bool:
-        """Whether at least one filter, and the side δ, stay under their caps at this total."""
+        """Return whether at least one filter, and the side δ, stay under their caps at this total."""
         if len(spent.renyi) != len(self.renyi):
             raise _missing()
         pure = spent.pure is not None and spent.pure <= self.pure
         return spent.side <= self.side and (pure or any(map(le, spent.renyi, self.renyi)))
 
     def admits(self, spent: Cost, cost: Cost) -> bool:
+        """Return whether one more charge keeps within the caps."""
         return self.holds(spent + cost)
 
 
@@ -91,39 +98,39 @@ class Left:
     """What an account still allows."""
 
     share: float
-    """Of the best filter: 1 untouched, 0 used up."""
+    """Unused share of the best filter: 1 untouched, 0 used up."""
     epsilon: Fraction
-    """The largest pure-ε question that would still be admitted, rounded down."""
+    """Largest pure-ε question that would still be admitted, rounded down."""
 
 
 def price(event: Event) -> Cost:
-    """The charge for an event, every component rounded up.
-
-    Pure ε is exact until it is rounded once, so that the parts of a question cost what the whole was told to.
-    """
-    pure, parts = event.pure(), _summed(event)
+    """Return the charge for an event, every component rounded up."""
+    # Pure ε is exact until it is rounded once, so that the parts of a question cost what was asked for the
+    # whole.
+    pure, parts = event.pure(), _sum_parts(event)
     return Cost(None if pure is None else math.ceil(pure * NAT), parts.renyi, parts.side)
 
 
-def _summed(event: Event) -> Cost:
-    """Parts are rounded before they are added: what doubles lose in one of them is never multiplied."""
+def _sum_parts(event: Event) -> Cost:
+    """Return the cost of an event by its parts."""
+    # Parts are rounded before they are added, so that the rounding error of one is never multiplied.
     match event:
         case Sequential():
-            return sum(map(_summed, event.events), NOTHING)
+            return sum(map(_sum_parts, event.events), NOTHING)
         case Repeated():
-            return _summed(event.event) * event.times
+            return _sum_parts(event.event) * event.times
         case Parallel():
-            return _dearest(map(_summed, event.events))
+            return _dearest(map(_sum_parts, event.events))
         case Grouped():
-            return _summed(event.reduce_group())
-    return _simple(event)
+            return _sum_parts(event.reduce_group())
+    return _price_single(event)
 
 
-def _simple(event: Event) -> Cost:
+def _price_single(event: Event) -> Cost:
     pure, curve = event.pure(), event.curve()
     divergences = [curve(order) for order in ORDERS]
     if math.inf in divergences:
-        raise UsageError("SF-N302", "This use of the data promises nothing, so it cannot be charged.")
+        raise UsageError("SF-N302", "This use of the data has no privacy guarantee, so it cannot be charged.")
     return Cost(
         None if pure is None else math.ceil(pure * NAT),
         NOTHING.renyi if pure == 0 else tuple([math.ceil(max(0.0, one) * _UP) + 1 for one in divergences]),
@@ -132,7 +139,7 @@ def _simple(event: Event) -> Cost:
 
 
 def _dearest(costs: Iterable[Cost]) -> Cost:
-    """The largest of each component; no pure ε where one of them has none."""
+    """Return the largest of each component; pure ε is None where one of them has none."""
     dearest = NOTHING
     for cost in costs:
         pure = None if dearest.pure is None or cost.pure is None else max(dearest.pure, cost.pure)
@@ -143,9 +150,9 @@ def _dearest(costs: Iterable[Cost]) -> Cost:
 
 @lru_cache(maxsize=256)
 def caps(budget: Budget) -> Caps:
-    """The filters of a budget, every cap rounded down.
+    """Return the filters of a budget, every cap rounded down.
 
-    Half of δ is for side δ and half is shared out to the orders that are worth a share of it.
+    Half of δ is for side δ, and half is divided among the orders that are worth a share of it.
     """
     shared = _shared({order: _order_cap(budget, order) for order in ORDERS}, float(budget.epsilon))
     return Caps(
@@ -156,10 +163,10 @@ def caps(budget: Budget) -> Caps:
 
 
 def _shared(alone: dict[float, float], epsilon: float) -> dict[float, float]:
-    """What the orders keep of the caps that they would have alone, when they share δ.
+    """Return the caps of the orders when they share δ, from those that each would have alone.
 
-    Orders that keep little are left out, first those with a small cap, then those for whose sake others
-    would lose too much. Left out or not is decided by the budget alone.
+    Orders that keep little are left out, first those with a small cap, then those for whose sake others would
+    lose too much. The budget alone decides which, never the data or the questions.
     """
     used = {order: cap for order, cap in alone.items() if cap >= epsilon / 4}
     used = used or {order: cap for order, cap in alone.items() if cap > 0}
@@ -173,7 +180,7 @@ def _shared(alone: dict[float, float], epsilon: float) -> dict[float, float]:
 
 
 def _rate(roots: list[float]) -> float:
-    """The smallest λ, in steps of 2^−20, with Σ exp(−λ·root) at most 1: these are the shares of δ."""
+    """Return the smallest λ, in steps of 2^−20, with Σ exp(−λ·root) ≤ 1; the summands are the shares of δ."""
     low, high = -1, math.ceil(2**20 * (1 + math.log(len(roots)) / min(roots)))
     while high - low > 1:
         middle = (low + high) // 2
@@ -183,7 +190,7 @@ def _rate(roots: list[float]) -> float:
 
 
 def left(caps: Caps, spent: Cost) -> Left:
-    """What remains, as a share and as the largest admissible pure-ε question."""
+    """Return what is left, as a share and as the largest pure-ε question that would be admitted."""
     if not caps.holds(spent):
         return Left(0.0, Fraction(0))
     filters = [] if spent.pure is None else [(spent.pure, caps.pure)]
@@ -193,7 +200,8 @@ def left(caps: Caps, spent: Cost) -> Left:
 
 
 def _largest_pure(caps: Caps, spent: Cost) -> Fraction:
-    """By bisection on whole units, since a larger pure ε never costs less on any filter."""
+    """Return the largest pure ε that would still be admitted."""
+    # Bisection is valid, since a larger pure ε never costs less on any filter.
     low, high = 0, caps.pure + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -203,7 +211,7 @@ def _largest_pure(caps: Caps, spent: Cost) -> Fraction:
 
 
 def _order_cap(budget: Budget, order: float) -> float:
-    """The largest divergence that converts to (ε, δ/2) at this order, rounded down; below 0 if none does."""
+    """Return the largest divergence that converts to (ε, δ/2) at this order, rounded down; < 0 if none."""
     if budget.delta == 0:
         return -1.0
     terms = (
@@ -215,6 +223,7 @@ def _order_cap(budget: Budget, order: float) -> float:
 
 
 def _log(value: Fraction) -> float:
-    """The logarithm, also of numbers that no double can hold: of what is near 1, and of a power of two."""
+    """Return the logarithm, also of numbers that no double can hold."""
+    # Such a number is the product of one near 1 and a power of two.
     power = value.numerator.bit_length() - value.denominator.bit_length()
     return math.log(value / Fraction(2) ** power) + power * math.log(2)

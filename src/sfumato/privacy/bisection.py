@@ -1,4 +1,4 @@
-"""Bisection that keeps the safe end: what it returns was seen to hold."""
+"""Bisection that keeps the safe end: the number returned was checked to satisfy the condition."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PRECISION = 1e-12
+"""Relative width at which bisection stops. A coarser one gives up tightness, never validity."""
 _FARTHEST = 2.0**100
 
 
 def find_smallest(
     holds: Callable[[float], bool], low: float, step: float, precision: float = PRECISION
 ) -> float:
-    """Very nearly the smallest number above `low` for which `holds`, where it holds from some number on."""
+    """Return nearly the smallest number above `low` for which `holds`, if it holds from some number on."""
     high = low + step
     while not holds(high):
         low, high = high, low + 2 * (high - low) + step
         if high > _FARTHEST:
-            raise UsageError("SF-N312", "No amount of noise or ε meets what was asked.")
+            raise UsageError("SF-N312", "No amount of noise or ε meets this requirement.")
     return _bisect(holds, low, high, precision)
 
 
 def find_largest(
     holds: Callable[[float], bool], low: float, step: float, precision: float = PRECISION
 ) -> float:
-    """Very nearly the largest number above `low` for which `holds`, where it holds up to some number."""
+    """Return nearly the largest number above `low` for which `holds`, if it holds up to some number."""
     high = low + step
     while holds(high):
         low, high = high, low + 2 * (high - low) + step

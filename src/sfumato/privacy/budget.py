@@ -1,4 +1,4 @@
-"""What may ever be learnt about one unit, fixed once."""
+"""The budget: the total privacy loss that one unit may ever suffer, fixed once."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ class Budget:
         return f"Budget(epsilon={format_short(self.epsilon)}{delta})"
 
     def to_dict(self) -> dict[str, str]:
+        """Return the form that is kept in catalogs and ledgers."""
         return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Budget:
+        """Return the budget that `to_dict` wrote."""
         return cls(Fraction(fields["epsilon"]), Fraction(fields["delta"]))

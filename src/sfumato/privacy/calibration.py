@@ -1,4 +1,4 @@
-"""How much noise, or how many people, a wish needs. What is returned was checked to meet it."""
+"""Calibration: how much noise, or how many people, a wish needs. What is returned was checked to meet it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 COARSE = 1e-3
-"""The grid on which a noise is searched for; the bound is an upper one on every grid."""
+"""Step of the loss grid on which a noise is searched for. It trades tightness for time; the bound
+is an upper bound on every grid, so privacy does not depend on it."""
 
 
 def gaussian_sigma(epsilon: Number, delta: Number, sensitivity: Number = 1) -> float:
-    """The least deviation of Gaussian noise that is (ε, δ)-DP for this l2 sensitivity, rounded up.
+    """Return the least σ of Gaussian noise that is (ε, δ)-DP for this l2 sensitivity, rounded up.
 
-    By the exact profile (Balle and Wang 2018), not the classic √(2·ln(1.25/δ))/ε.
+    This is the analytic calibration of Balle and Wang (2018), not the classic √(2·ln(1.25/δ))/ε.
     """
     e, d = float(positive(epsilon, "epsilon")), float(_delta(delta))
     mu = gaussian.mu_of(e, d)
@@ -34,7 +35,7 @@ def gaussian_sigma(epsilon: Number, delta: Number, sensitivity: Number = 1) -> f
 
 
 def sampled_sigma(rate: Number, steps: int, epsilon: Number, delta: Number) -> float:
-    """The least noise multiplier of `steps` Gaussian steps on Poisson samples that is (ε, δ)-DP in all.
+    """Return the least noise multiplier for which `steps` Gaussian steps on Poisson samples are (ε, δ)-DP.
 
     For runs fixed in advance; not a filter.
     """
@@ -48,7 +49,7 @@ def sampled_sigma(rate: Number, steps: int, epsilon: Number, delta: Number) -> f
 
 
 def share_sigma(budget: Budget, share: Number) -> Fraction:
-    """The noise multiplier of a Gaussian event that uses this share of a budget, rounded up.
+    """Return the noise multiplier of a Gaussian event that uses this share of a budget, rounded up.
 
     Shares that add to 1 or less are all admitted together.
     """
@@ -56,12 +57,12 @@ def share_sigma(budget: Budget, share: Number) -> Fraction:
     order, cap = _gaussian_filter(caps(budget))
     sigma, raised = math.sqrt(order * NAT / (2 * float(part * cap))), 2.0**-40
     while price(Gaussian(sigma)).renyi[ORDERS.index(order)] > part * cap:
-        sigma, raised = sigma * (1 + raised), 2 * raised  # a double stays a short fraction
+        sigma, raised = sigma * (1 + raised), 2 * raised  # doubles, because these stay short as fractions
     return exact(sigma, "sigma")
 
 
 def share_epsilon(budget: Budget, share: Number) -> Fraction:
-    """The largest pure ε that uses this share of a budget, rounded down.
+    """Return the largest pure ε that uses this share of a budget, rounded down.
 
     Without δ it is the share of ε. With δ it is a share of the filter that Gaussian events use, which for
     small shares is far more; shares of both kinds that add to 1 or less are all admitted together.
@@ -80,12 +81,12 @@ def share_epsilon(budget: Budget, share: Number) -> Fraction:
 
 
 def share_side(budget: Budget, share: Number) -> Fraction:
-    """This share of the δ that is set aside for keys and other (ε, δ)-priced steps, rounded down."""
+    """Return this share of the side δ, which pays for keys and other (ε, δ)-priced steps, rounded down."""
     return Fraction(math.floor(_share(share) * caps(budget).side), SIDE)
 
 
 def rho_for(epsilon: Number, delta: Number) -> Fraction:
-    """The largest ρ, rounded down, whose conversion is (ε, δ)-private."""
+    """Return the largest ρ, rounded down, whose conversion is (ε, δ)-private."""
     wanted, share = float(positive(epsilon, "epsilon")), _delta(delta)
     low, high = 0.0, wanted  # ρ-zCDP is never (ε, δ)-private for a small δ once ρ reaches ε
     for _ in range(60):
@@ -97,7 +98,7 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
 
 
 def sample_size(width: Number, error: Number, queries: int, epsilon: Number) -> int:
-    """How many people `queries` averages of values in an interval of this `width` need: k·b/(γ·ε).
+    """Return how many people `queries` averages of values in an interval of this `width` need: k·b/(γ·ε).
 
     Each average then has an expected Laplace error of at most `error`, and all cost ε together. The number
     of people is public here, and one person's value is replaced.
@@ -107,17 +108,19 @@ def sample_size(width: Number, error: Number, queries: int, epsilon: Number) -> 
 
 
 def average_error(width: Number, n: int, epsilon: Number, queries: int = 1) -> Fraction:
-    """The expected Laplace error of each of `queries` averages over n people, for ε in all: k·b/(n·ε)."""
+    """Return the expected Laplace error of each of `queries` averages over n people: k·b/(n·ε)."""
     people = whole(n, "n") * positive(epsilon, "epsilon")
     return whole(queries, "queries") * positive(width, "width") / people
 
 
 def _gaussian_filter(limits: Caps) -> tuple[float, int]:
-    """The order that admits the most Gaussian events, and its cap."""
+    """Return the order that admits the most Gaussian events, and its cap."""
     order, cap = max(zip(ORDERS, limits.renyi, strict=True), key=lambda pair: pair[1] / pair[0])
     if cap <= 0:
         raise UsageError(
-            "SF-N315", "This budget holds no Gaussian noise.", try_="a budget with a larger delta or epsilon"
+            "SF-N315",
+            "This budget cannot pay for Gaussian noise.",
+            try_="a budget with a larger delta or epsilon",
         )
     return order, cap
 
@@ -133,6 +136,6 @@ def _share(share: Number) -> Fraction:
     part = exact(share, "share")
     if not 0 < part <= 1:
         raise UsageError(
-            "SF-N317", "A share lies above 0 and not above 1.", got=str(share), try_="share=0.02"
+            "SF-N317", "A share must be above 0 and at most 1.", got=str(share), try_="share=0.02"
         )
     return part

@@ -1,7 +1,7 @@
-"""What a run that is fixed in advance costs in all: the tightest proven ε for a δ, and δ for an ε.
+"""Composition of a run that is fixed in advance: the tightest proven ε for a δ, and δ for an ε.
 
-These are for runs fixed in advance and are not a filter: stopping when such a number reaches a budget
-protects nobody from an analyst who chooses as answers come in. The account does that (privacy/account.py).
+These numbers are not a filter: stopping when one of them reaches a budget does not protect against an analyst
+who chooses questions as answers come in. The account does that (privacy/account.py).
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 FIXED = "for runs fixed in advance; not a filter"
 
 NOISE = 1e-10
-"""What the rounding of long convolutions may do to δ: added above, taken off below. An estimate, on the safe
-side of what was seen; where δ is no larger than twice this, Rényi divergences are used instead."""
+"""Allowance for the rounding error of long convolutions in δ: added to upper bounds, subtracted from lower
+bounds. It is an estimate well above the errors observed; where δ is at most twice this, Rényi divergences are
+used instead."""
 
 
 def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float = STEP) -> float:
-    """The ε of these events together at this δ: an upper bound, or with `lower` a lower one.
+    """Return the ε of these events together at this δ: an upper bound, or with `lower` a lower bound.
 
     For runs fixed in advance; not a filter.
     """
@@ -44,7 +45,7 @@ def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float =
 
 
 def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float = STEP) -> float:
-    """The δ of these events together at this ε: an upper bound, or with `lower` a lower one.
+    """Return the δ of these events together at this ε: an upper bound, or with `lower` a lower bound.
 
     For runs fixed in advance; not a filter.
     """
@@ -64,9 +65,9 @@ def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float =
 
 
 def mu(events: Events) -> float:
-    """The μ of Gaussian DP of Gaussian events together, exact up to a root. Other events have none.
+    """Return the μ of Gaussian DP of Gaussian events together, exact up to a root.
 
-    The central-limit μ of other runs is not a bound and is not offered.
+    Other events have none: the central-limit μ of other runs is not a bound and is not offered.
     """
     found = gaussian_mu(compose_events(events))
     if found is None:
@@ -83,6 +84,6 @@ def _numeric_epsilon(event: Event, delta: float, step: float) -> float:
 
 
 def _pure(event: Event) -> float:
-    """The pure ε, rounded up; infinite where there is none or δ is needed beside it."""
+    """Return the pure ε, rounded up; infinity where there is none or δ is needed besides."""
     total = event.pure()
     return math.inf if total is None or event.side_delta() else math.nextafter(float(total), math.inf)

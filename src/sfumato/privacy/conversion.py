@@ -1,4 +1,4 @@
-"""From Rényi curves and zCDP to (ε, δ), for runs of any kind: dense orders, least ε."""
+"""Conversion from Rényi curves and zCDP to (ε, δ), for runs of any kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DENSE: tuple[float, ...] = tuple(
     sorted({*ORDERS, *(1 + 2 ** (step / 8) / 16 for step in range(64)), *map(float, range(2, 65))})
 )
-"""Orders at which a curve is converted: close together where the best ones usually are, and the account's."""
+"""Orders at which a curve is converted: the account's, and many where the best ones usually are."""
 
 _SLACK = 2.0**-40  # far above the rounding of the double arithmetic it covers
 
@@ -29,19 +29,19 @@ Events = Event | Iterable[Event]
 
 
 def compose_events(events: Events) -> Event:
-    """Several events as one."""
+    """Return several events as one."""
     return events if isinstance(events, Event) else Sequential(events)
 
 
 def renyi_epsilon(events: Events, delta: Number) -> float:
-    """An ε for this δ by Rényi divergences alone, rounded up; side δ is taken off δ first."""
+    """Return an ε for this δ by Rényi divergences alone, rounded up; side δ is subtracted from δ first."""
     event = compose_events(events)
     share = float(probability(delta, "delta") - event.side_delta())
     return _least(event.curve(), share)
 
 
 def renyi_delta(events: Events, epsilon: Number) -> float:
-    """A δ for this ε by Rényi divergences alone, rounded up; with side δ."""
+    """Return a δ for this ε by Rényi divergences alone, rounded up; side δ is included."""
     event, e = compose_events(events), float(epsilon)
     curve, side = event.curve(), float(event.side_delta())
     least = min(_delta(order, curve(order), e) for order in DENSE)
@@ -50,7 +50,7 @@ def renyi_delta(events: Events, epsilon: Number) -> float:
 
 @singledispatch
 def rho(event: Event) -> Fraction:
-    """A ρ for which the event is ρ-zCDP, apart from side δ: a Rényi divergence of at most ρ·α at every α."""
+    """Return a ρ for which the event is ρ-zCDP apart from side δ: divergence at most ρ·α at every α."""
     epsilon = event.pure()
     if epsilon is None:
         raise UsageError("SF-N313", "There is no proven ρ for this event.", got=event.tag)
@@ -88,7 +88,7 @@ def _(event: Grouped) -> Fraction:
 
 
 def rho_epsilon(rho: Number, delta: Number) -> float:
-    """The least ε for this δ of anything that is ρ-zCDP, by way of its Rényi curve ρ·α."""
+    """Return the least ε for this δ of anything that is ρ-zCDP, by its Rényi curve ρ·α."""
     rate, share = float(positive(rho, "rho")), float(probability(delta, "delta"))
     best = 1 + math.sqrt(max(-math.log(share), 1e-9) / rate) if share else math.inf
     around = (1 + (best - 1) * 2 ** (step / 64) for step in range(-128, 129))
@@ -96,18 +96,19 @@ def rho_epsilon(rho: Number, delta: Number) -> float:
 
 
 def _least(curve: Curve, delta: float) -> float:
+    """Return the least ε over all dense orders."""
     if delta <= 0:
         return math.inf
     return max(0.0, min(_epsilon(order, curve(order), delta) for order in DENSE))
 
 
 def _epsilon(order: float, divergence: float, delta: float) -> float:
-    """Canonne, Kamath and Steinke 2020, Proposition 12, solved for ε."""
+    """Return the ε of a divergence at one order, by Canonne, Kamath and Steinke 2020, Proposition 12."""
     found = divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
     return found + _SLACK * (1 + abs(found))
 
 
 def _delta(order: float, divergence: float, epsilon: float) -> float:
-    """The same, solved for δ."""
+    """Return the δ of a divergence at one order, by the same proposition solved for δ."""
     log = (order - 1) * (divergence - epsilon + math.log1p(-1 / order)) - math.log(order)
     return math.exp(min(0.0, log + _SLACK * (1 + (order - 1) * (divergence + abs(epsilon)))))

@@ -1,4 +1,4 @@
-"""Guarantees as curves: what a test for one person can do, and what an onlooker can come to believe."""
+"""Guarantees as curves: the trade-off function of a test for one person, and posterior beliefs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.floating[Any]]
 
-_FINEST = 400  # values of ε at which a profile is read for its trade-off curve
+_FINEST = 400
+"""Number of ε at which δ(ε) is read for a trade-off curve. With fewer the curve is lower, and still valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """The errors that anyone must make who tests whether one person is in the data.
+    """The trade-off function: the errors that any test must make of whether one person is in the data.
 
     For runs fixed in advance; not a filter.
     """
@@ -40,7 +41,7 @@ class Tradeoff:
     label: str = FIXED
 
     def __call__(self, alpha: Number) -> float:
-        """f(α): the least chance to miss someone who is there, when α is that of a false alarm."""
+        """Return f(α), the least false negative rate of a test whose false positive rate is α."""
         level = float(_rate(alpha))
         mu = gaussian_mu(self.event)
         if mu is not None:
@@ -48,19 +49,19 @@ class Tradeoff:
         return _least_misses(level, *_profile(self.event))
 
     def power(self, alpha: Number) -> float:
-        """The most true alarms at a false alarm rate: 1 − f(α), never above e^ε·α + δ(ε) for any ε."""
+        """Return the largest power 1 − f(α) at a false positive rate, at most e^ε·α + δ(ε) for every ε."""
         return 1 - self(alpha)
 
     def delta(self, epsilon: Number) -> float:
-        """The smallest proven δ for this ε."""
+        """Return the smallest proven δ for this ε."""
         return composition.delta(self.event, epsilon)
 
     def epsilon(self, delta: Number) -> float:
-        """The smallest proven ε for this δ."""
+        """Return the smallest proven ε for this δ."""
         return composition.epsilon(self.event, delta)
 
     def plot(self) -> Chart:
-        """False alarms across, misses up: the nearer to the diagonal, the less can be told."""
+        """Return a chart of the curve: the nearer to the diagonal, the less a test can tell."""
         from sfumato.viz import tradeoff_curve
 
         alphas = np.concatenate([np.linspace(0, 0.1, 41), np.linspace(0.1, 1, 61)[1:]])
@@ -68,13 +69,13 @@ class Tradeoff:
 
 
 def tradeoff(events: Events) -> Tradeoff:
-    """The trade-off curve of an event, or of several together."""
+    """Return the trade-off function of an event, or of several composed."""
     return Tradeoff(compose_events(events))
 
 
 @lru_cache(maxsize=64)
 def _profile(event: Event) -> tuple[Floats, Floats]:
-    """Values of ε and δ(ε), as far as δ matters in a picture."""
+    """Return values of ε and δ(ε), as far as δ matters in a chart."""
     small = event.side_delta() + Fraction(1, 10**6)
     epsilons = np.linspace(0, composition.epsilon(event, min(small, Fraction(1, 2))), _FINEST)
     deltas = loss_distribution(event).get_delta_for_epsilon(epsilons) + composition.NOISE
@@ -82,22 +83,25 @@ def _profile(event: Event) -> tuple[Floats, Floats]:
 
 
 def _least_misses(alpha: float, epsilons: Floats, deltas: Floats) -> float:
-    """The largest of the bounds that the pairs (ε, δ) put on misses: 1 − δ − e^ε·α and e^−ε·(1 − δ − α)."""
+    """Return the largest lower bound on false negatives that the pairs (ε, δ) give.
+
+    A pair gives 1 − δ − e^ε·α and e^−ε·(1 − δ − α).
+    """
     steep = 1 - deltas - np.exp(epsilons) * alpha
     flat = np.exp(-epsilons) * (1 - deltas - alpha)
     return float(max(0.0, np.max(steep), np.max(flat)))
 
 
 def posterior(events: Events, prior: Number = 0.5, delta: Number = 0) -> float:
-    """The most certain that someone with this prior belief can become: odds grow by at most e^ε.
+    """Return the largest belief that someone with this prior can reach: odds grow by at most e^ε.
 
-    Where there is no pure ε, it is the ε at `delta`, and with that chance all may be revealed.
+    Where there is no pure ε, the ε at `delta` is used, and with that probability more may be revealed.
     """
     return posterior_belief(float(_prior(prior)), _epsilon(compose_events(events), delta))
 
 
 def posterior_curve(events: Events, delta: Number = 0) -> Chart:
-    """Beliefs before and after, for every prior."""
+    """Return a chart of the beliefs before and after, for every prior."""
     from sfumato.viz import belief_curve
 
     epsilon = _epsilon(compose_events(events), delta)
@@ -107,7 +111,7 @@ def posterior_curve(events: Events, delta: Number = 0) -> Chart:
 
 
 def posterior_belief(prior: float, epsilon: float) -> float:
-    """Bayes' rule with a likelihood ratio of e^ε."""
+    """Return the posterior by Bayes' rule with a likelihood ratio of e^ε."""
     log_odds = math.log(prior) - math.log1p(-prior) + epsilon
     return 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
 
@@ -119,7 +123,7 @@ def _epsilon(event: Event, delta: Number) -> float:
     if not share:
         raise UsageError(
             "SF-N318",
-            "This event bounds beliefs only up to a delta.",
+            "This event bounds beliefs only with a delta.",
             try_="posterior(event, prior, delta=1e-6)",
         )
     return composition.epsilon(event, share)
@@ -135,5 +139,5 @@ def _prior(prior: Number) -> Number:
 def _rate(alpha: Number) -> Number:
     rate = exact(alpha, "alpha")
     if not 0 <= rate <= 1:
-        raise UsageError("SF-N319", "An error rate lies between 0 and 1.", got=str(alpha))
+        raise UsageError("SF-N319", "An error rate must lie between 0 and 1.", got=str(alpha))
     return rate

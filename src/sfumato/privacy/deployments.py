@@ -1,4 +1,4 @@
-"""Guarantees that others have published, to set one's own beside."""
+"""Guarantees that others have published, to compare with one's own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ APPLE = "Apple, Differential Privacy Overview"
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What someone published. Each covers its own unit and span of time, so mind what is compared."""
+    """A published guarantee. Each covers its own unit and period, so compare with care."""
 
     who: str
     what: str
@@ -26,6 +26,7 @@ class Deployment:
     source: str
 
     def explain(self, prior: Number = 0.5) -> Explanation:
+        """Return what the guarantee means for a person, in words."""
         return explain(self.epsilon, self.delta, prior)
 
 
@@ -43,11 +44,11 @@ DEPLOYMENTS: tuple[Deployment, ...] = (
     _published("Microsoft", "as listed", "12", "5.8e-6"),
     _published("US Census Bureau", "as listed", "13.64", "1e-5"),
 )
-"""As the sources list them; each covers its own unit of protection and span of time."""
+"""Figures are those of the sources; each covers its own unit of protection and period."""
 
 
 def compare_deployments(epsilon: Number, delta: Number = 0, prior: Number = 0.5) -> list[dict[str, Any]]:
-    """One's own guarantee among the published ones, the strongest first: who, (ε, δ), and the odds."""
+    """Return one's own guarantee among the published ones, the strongest first, each with (ε, δ) and odds."""
     own = explain(epsilon, delta, prior)
     rows = [_row("yours", "", own, "")]
     rows += [_row(one.who, one.what, one.explain(prior), one.source) for one in DEPLOYMENTS]

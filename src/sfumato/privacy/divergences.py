@@ -1,4 +1,4 @@
-"""Rényi divergences in closed form: each function binds an event's numbers and gives its curve.
+"""Rényi divergences in closed form: each function takes an event's parameters and returns its curve.
 
 Every curve takes an order above 1 and is an upper bound up to the rounding of doubles: 2⁻⁴⁰ of its value or
 10⁻¹² in all, whichever is more (docs/proofs/events.md).
@@ -14,14 +14,15 @@ Curve = Callable[[float], float]
 
 
 def randomized_response(epsilon: float) -> Curve:
-    """Randomized response between two values, which dominates every ε-DP mechanism."""
+    """Return the curve of binary randomized response, which dominates every ε-DP mechanism."""
     return discrete_laplace(epsilon, 1)
 
 
 def kary_randomized_response(epsilon: float, values: int) -> Curve:
-    """Randomized response among several values: the moment is q·(e^αε + e^(1−α)ε + values − 2).
+    """Return the curve of randomized response among several values.
 
-    Here q = 1/(e^ε + values − 1) is the chance of each untrue answer.
+    The moment is q·(e^αε + e^(1−α)ε + values − 2), where q = 1/(e^ε + values − 1) is the probability of each
+    untrue answer.
     """
     rest = (values - 2) * math.exp(-epsilon)
     low = math.log1p(rest + math.exp(-epsilon))
@@ -38,7 +39,7 @@ def kary_randomized_response(epsilon: float, values: int) -> Curve:
 
 
 def laplace(rate: float) -> Curve:
-    """Continuous Laplace noise of scale 1/rate, one unit of l1 norm apart."""
+    """Return the curve of continuous Laplace noise of scale 1/rate, for an l1 sensitivity of 1."""
 
     def at(order: float) -> float:
         width = 2 * order - 1
@@ -48,7 +49,7 @@ def laplace(rate: float) -> Curve:
 
 
 def discrete_laplace(rate: float, steps: int) -> Curve:
-    """Integer Laplace noise of scale 1/rate and itself `steps` apart.
+    """Return the curve of integer Laplace noise of scale 1/rate, for an l1 sensitivity of `steps`.
 
     The moment is a·u^k + b·v^k with a + b = 1, log u = (order − 1)·rate, log v = −order·rate and
     k = steps (docs/proofs/discrete-laplace.md). With one step it is randomized response's.
@@ -64,16 +65,16 @@ def discrete_laplace(rate: float, steps: int) -> Curve:
 
 
 def gaussian(sigma_squared: float) -> Curve:
-    """Gaussian noise of this variance, one unit of l2 norm apart."""
+    """Return the curve of Gaussian noise of this variance, for an l2 sensitivity of 1."""
     half = 0.5 / sigma_squared
     return lambda order: order * half
 
 
 def bounded_range(epsilon: float) -> Curve:
-    """A mechanism whose log-likelihood ratio stays in some interval of length ε (docs/proofs/events.md).
+    """Return the curve of a mechanism of ε-bounded range: its log-likelihood ratio has a range of ε.
 
     The worst interval is [t − ε, t] with e^t = (α − 1)(1 − e^−αε) / (α·(e^−ε − e^−αε)). The sum cancels
-    for small ε, which the pad covers; there αε²/8 is as good.
+    for small ε, which the pad covers; there αε²/8 is as good (docs/proofs/events.md).
     """
 
     one, pad = -math.expm1(-epsilon), 2.0**-45 * (1 + epsilon)
@@ -89,7 +90,7 @@ def bounded_range(epsilon: float) -> Curve:
 
 
 def bounded_ratio(low: float, high: float) -> Curve:
-    """A pair whose log-likelihood ratio stays in [low, high], the worse of its two directions."""
+    """Return the curve of a pair whose log-likelihood ratio stays in [low, high], the worse direction."""
 
     def at(order: float) -> float:
         return max(_chord(low, high, order), _chord(-high, -low, order))
@@ -98,7 +99,8 @@ def bounded_ratio(low: float, high: float) -> Curve:
 
 
 def _chord(low: float, high: float, order: float) -> float:
-    """The divergence of the pair with these two log ratios only: x^α lies below its chord."""
+    """Return the divergence of the pair that takes only these two log ratios."""
+    # It is the worst one, because x^α is convex and lies below its chord.
     if high == low:
         return 0.0
     weight = math.expm1(low) / math.expm1(low - high)
@@ -106,7 +108,8 @@ def _chord(low: float, high: float, order: float) -> float:
 
 
 def _two_points(a: float, b: float, up: float, down: float, order: float) -> float:
-    """log(a·e^up + b·e^down) / (order − 1) where a + b = 1 and up ≥ 0 ≥ down."""
+    """Return log(a·e^up + b·e^down) / (order − 1) where a + b = 1 and up ≥ 0 ≥ down."""
+    # Two forms of the same number: one keeps small divergences precise, the other does not overflow.
     if up < 1:
         return math.log1p(a * math.expm1(up) + b * math.expm1(down)) / (order - 1)
     tail = b / a * math.exp(down - up)

@@ -1,4 +1,4 @@
-"""What a guarantee means, in plain words and odds, and what it does not promise."""
+"""What a guarantee means in plain words and odds, and what it does not promise."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ALREADY_KNOWN = (
     "made secret by an answer that adds little to it."
 )
 WEAK = 5
-"""Above this ε one person is hidden little, and the explanation says so."""
+"""Largest ε that is not called weak."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A guarantee seen by someone who guesses whether you are in the data."""
+    """A guarantee as it limits someone who guesses whether you are in the data."""
 
     budget: Budget
     prior: float
@@ -32,13 +32,13 @@ class Explanation:
 
     @property
     def posterior(self) -> float:
-        """The most certain an onlooker can become, by Bayes' rule with likelihoods at most e^ε apart."""
+        """Largest belief that an observer can reach, by Bayes' rule with a likelihood ratio of e^ε."""
         odds = math.log(self.prior) - math.log1p(-self.prior) + float(self.budget.epsilon)
         return 1 / (1 + math.exp(-odds))
 
     @property
     def sentence(self) -> str:
-        """The guarantee in one sentence."""
+        """One sentence that states the guarantee."""
         before, after = 100 * self.prior, 100 * self.posterior
         return (
             f"Someone who thinks there is a {_in_100(before)} chance that you are in the data can be brought "
@@ -47,6 +47,7 @@ class Explanation:
         )
 
     def sentences(self) -> list[str]:
+        """Return everything there is to say, one sentence each."""
         said = [self.sentence, self._consequence()]
         if self.budget.delta:
             said += [self._failure(), self._sacrifice()]
@@ -68,7 +69,7 @@ class Explanation:
         )
 
     def _sacrifice(self) -> str:
-        """δ alone would allow "just sacrificing a few": publishing each person's record with chance δ."""
+        # "Just sacrificing a few": publishing each person's record with probability δ is (0, δ)-private.
         said = "δ alone would allow to publish everything about each person with that chance"
         if self.people is None:
             return f"{said}; no mechanism here does."
@@ -79,6 +80,7 @@ class Explanation:
         return "\n".join(self.sentences())
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain values."""
         return {
             **self.budget.to_dict(),
             "prior": self.prior,
@@ -90,9 +92,9 @@ class Explanation:
 def explain(
     epsilon: Number, delta: Number = 0, prior: Number = 0.5, people: int | None = None
 ) -> Explanation:
-    """What (ε, δ) means for a person, from any prior chance that they are in the data.
+    """Return what (ε, δ) means for a person, for any prior probability that they are in the data.
 
-    With the number of `people`, also what δ would allow to happen to some of them.
+    With the number of `people`, it also says what δ alone would allow to happen to some of them.
     """
     chance = exact(prior, "prior")
     if not 0 < chance < 1:
@@ -102,7 +104,7 @@ def explain(
 
 
 def _in_100(percent: float) -> str:
-    """Whole numbers in the middle; near the ends as many digits as tell it from 0 or 100."""
+    """Return "62 in 100"; near the ends with as many digits as tell it from 0 or 100."""
     rim = min(percent, 100 - percent)
     digits = 0 if rim >= 1 else min(12, 1 - math.floor(math.log10(max(rim, 1e-12))))
     return f"{percent:.{digits}f} in 100"

@@ -1,6 +1,6 @@
-"""Gaussian noise in closed form: composition, the (ε, δ) profile and its inverses.
+"""Gaussian differential privacy in closed form: composition, the (ε, δ) profile and its inverses.
 
-Gaussian events compose to one Gaussian event: with μ = √Σ 1/σ², all of them together are exactly as revealing
+Gaussian events compose to one Gaussian event: with μ = √Σ 1/σ², all of them together reveal exactly as much
 as telling N(0, 1) from N(μ, 1). Then δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) (docs/proofs/curves.md).
 """
 
@@ -20,16 +20,14 @@ _SLACK = 2.0**-48
 
 
 def compose_mu(counts: Iterable[tuple[Gaussian, int]]) -> float:
-    """The μ of Gaussian DP of all these together, each as often as it says."""
+    """Return the μ of Gaussian DP of all these events together, each repeated as often as it says."""
     return math.sqrt(sum(times / (event.sigma * event.sigma) for event, times in counts))
 
 
 def delta_bounds(mu: float, epsilon: float) -> tuple[float, float]:
-    """Just below and just above the smallest δ for this ε.
-
-    As e^ε is φ(near)/φ(far), both terms have φ(near) as a factor, and far out only their quotients are
-    compared. The width covers what the special functions and the difference lose.
-    """
+    """Return numbers just below and just above the smallest δ for this ε."""
+    # As e^ε is φ(near)/φ(far), both terms have φ(near) as a factor, and far out only their quotients are
+    # compared. The slack covers what the special functions and the difference lose.
     from scipy.special import erfcx, log_ndtr, ndtr
 
     if mu == 0:
@@ -45,29 +43,29 @@ def delta_bounds(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def delta_of(mu: float, epsilon: float) -> float:
-    """The smallest δ for this ε, rounded up."""
+    """Return the smallest δ for this ε, rounded up."""
     return delta_bounds(mu, epsilon)[1]
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The smallest ε for this δ, rounded up."""
+    """Return the smallest ε for this δ, rounded up."""
     if delta_of(mu, 0.0) <= delta:
         return 0.0
     return find_smallest(lambda epsilon: delta_of(mu, epsilon) <= delta, 0.0, mu)
 
 
 def lower_epsilon_of(mu: float, delta: float) -> float:
-    """The same, rounded down."""
+    """Return the smallest ε for this δ, rounded down."""
     return find_largest(lambda epsilon: delta_bounds(mu, epsilon)[0] > delta, 0.0, mu)
 
 
 def mu_of(epsilon: float, delta: float) -> float:
-    """The largest μ that is (ε, δ)-DP, rounded down."""
+    """Return the largest μ that is (ε, δ)-DP, rounded down."""
     return find_largest(lambda mu: delta_of(mu, epsilon) <= delta, 0.0, 1.0)
 
 
 def tradeoff_of(mu: float, alpha: float) -> float:
-    """The smallest false negative rate at a false positive rate: Φ(Φ⁻¹(1 − α) − μ)."""
+    """Return the trade-off function: the least false negative rate at a false positive rate α."""
     from scipy.special import ndtr, ndtri
 
     return float(ndtr(-float(ndtri(alpha)) - mu))

@@ -1,4 +1,4 @@
-"""What a graph protects: a node with all its edges, or a single edge; added or removed."""
+"""The unit of protection of a graph: a node with all its edges, or a single edge; added or removed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from sfumato.privacy.exact import whole
 from sfumato.privacy.units import Unit
 
 MOST_DEGREE = 2**20
+"""Largest degree bound: a degree histogram has one cell for each degree."""
 _EDGE_OF = "edge of "
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class _Ends:
-    """The two columns of an edge list. Both directions of an edge are one edge."""
+    """The two columns that hold the ends of an edge. Both directions of an edge are one edge."""
 
     left: str
     right: str
@@ -27,7 +28,7 @@ class _Ends:
         if not named:
             raise UsageError(
                 "SF-C140",
-                "A graph's unit names the two columns that hold the ends of an edge.",
+                "The unit of a graph must name the two columns that hold the ends of an edge.",
                 try_='sf.Node("from", "to", max_degree=50)',
             )
         if max_degree is None:
@@ -43,11 +44,13 @@ class _Ends:
         object.__setattr__(self, "of", of)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the form that is kept in the catalog."""
         ends = {"left": self.left, "right": self.right}
         return {"protects": type(self).__name__, **ends, "max_degree": self.max_degree, "of": self.of}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Return the unit that `to_dict` wrote."""
         return cls(fields["left"], fields["right"], fields["max_degree"], fields["of"])
 
 
@@ -60,39 +63,44 @@ class Node(_Ends):
     __slots__ = ()
 
     def population(self, table: str) -> str:
+        """Return the name of the account that pays."""
         return self.of or f"node of {table}"
 
     def sentence(self) -> str:
-        return f"one node with all its edges, of which at most {self.max_degree} count"
+        """Return what is protected, in words."""
+        return f"one node with all its edges, of which at most {self.max_degree} are used"
 
 
 class Edge(_Ends):
-    """Protects single edges: that two nodes are linked, and not who has how many links.
+    """Protects single edges: that two nodes are linked, but not how many links a node has.
 
-    Degrees above `max_degree` count as that. Edges have accounts of their own, since what is paid for an edge
-    promises nothing about a node; `of` makes several lists of the same edges share one.
+    Degrees above `max_degree` count as `max_degree`. Edges have accounts of their own, since a price for an
+    edge promises nothing about a node; `of` makes several lists of the same edges share one account.
     """
 
     __slots__ = ()
 
     def population(self, table: str) -> str:
+        """Return the name of the account that pays."""
         return f"{_EDGE_OF}{self.of or table}"
 
     def sentence(self) -> str:
+        """Return what is protected, in words."""
         return f"one edge; degrees above {self.max_degree} count as {self.max_degree}"
 
 
 Protected = Unit | Node | Edge
-"""What a table can protect."""
+"""What a table can protect: a unit of rows, a node or an edge."""
 
 
 def protected_from_dict(fields: dict[str, Any]) -> Protected:
+    """Return the unit that was kept in the catalog, of a table or of a graph."""
     kinds: dict[str, type[Node | Edge]] = {"Node": Node, "Edge": Edge}
     return kinds[fields["protects"]].from_dict(fields) if "protects" in fields else Unit.from_dict(fields)
 
 
 def names_edges(population: str) -> bool:
-    """Whether accounts of this name belong to edges alone."""
+    """Return whether accounts of this name belong to edges alone."""
     return population.startswith(_EDGE_OF)
 
 

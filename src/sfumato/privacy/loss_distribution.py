@@ -1,7 +1,8 @@
-"""Privacy loss distributions of runs fixed in advance, composed numerically (docs/proofs/curves.md).
+"""Privacy loss distributions (PLDs) of runs fixed in advance, composed numerically (docs/proofs/curves.md).
 
-Google's dp-accounting holds and convolves the distributions. Losses lie on a grid: for upper bounds by
-connect-the-dots, for lower bounds rounded down. Both directions of a pair are kept, and the worse one counts.
+Google's dp-accounting holds and convolves the distributions. Losses are discretised on a grid: by
+connect-the-dots for upper bounds, rounded down for lower bounds. Both directions of a pair are kept, and the
+worse one counts.
 """
 
 from __future__ import annotations
@@ -44,23 +45,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STEP = 1e-4
+"""Default step of the loss grid. A coarser step loosens the bounds and never invalidates them."""
 WIDEST = 200.0
-"""The largest loss of one event that a grid is made for."""
+"""Largest loss of one event that a grid is made for."""
 
 MOST_STEPS = 2**20
-"""The largest l1 norm, in grid steps, whose losses are listed one by one."""
+"""Largest l1 norm, in grid steps, whose losses are listed one by one."""
 
 Losses = Any  # dp_accounting's PrivacyLossDistribution, which has no types
 
 
 @dataclass(frozen=True, slots=True)
 class LossGrid:
-    """Where losses may lie, and which way they are moved there."""
+    """The grid that losses are discretised on, and the direction of rounding."""
 
     step: float
     lower: bool
 
     def options(self) -> dict[str, Any]:
+        """Return the options by which dp-accounting builds a distribution on this grid."""
         return {
             "value_discretization_interval": self.step,
             "pessimistic_estimate": not self.lower,
@@ -70,14 +73,14 @@ class LossGrid:
 
 @lru_cache(maxsize=16)
 def loss_distribution(event: Event, step: float = STEP, lower: bool = False) -> Losses:
-    """The losses of an event. `lower` bounds the worst mechanism of its kind from below, else from above."""
+    """Return the distribution that dominates an event, or with `lower` one that the event dominates."""
     grid = LossGrid(step, lower)
-    parts = [_repeated(part, times, grid) for part, times in _parts(event, lower).items()]
-    return _composed(parts or [_atoms(approximate_dp(0.0, 0.0), grid)])
+    parts = [_self_compose(part, times, grid) for part, times in _parts(event, lower).items()]
+    return _compose(parts or [_atoms(approximate_dp(0.0, 0.0), grid)])
 
 
 def _parts(event: Event, lower: bool) -> Counter[Event]:
-    """The single events of a composition and how often each occurs; Gaussian ones become one."""
+    """Return the single events of a composition and how often each occurs; Gaussian ones become one."""
     counts = _counts(event, lower)
     normal = {part: times for part, times in counts.items() if isinstance(part, Gaussian)}
     if sum(normal.values()) > 1:
@@ -106,19 +109,21 @@ def _counts(event: Event, lower: bool = False) -> Counter[Event]:
 
 
 def _require_attained(counts: Iterable[Event]) -> None:
-    """The price of a group is what some mechanism does, and not only a bound, for moves that add up."""
+    """Refuse lower bounds for events whose group price is only an upper bound."""
+    # For these events some mechanism attains the price of a group, because their sensitivities add up.
     for event in counts:
         if not isinstance(event, Laplace | DiscreteLaplace | Gaussian | RandomizedResponse):
             _refuse(event)
 
 
-def _repeated(event: Event, times: int, grid: LossGrid) -> Losses:
+def _self_compose(event: Event, times: int, grid: LossGrid) -> Losses:
     once = _single(event, grid)
     return once if times == 1 else once.self_compose(times)
 
 
-def _composed(parts: list[Losses]) -> Losses:
-    """All together, the smallest first, so that few convolutions are long."""
+def _compose(parts: list[Losses]) -> Losses:
+    """Return the composition of all parts."""
+    # The smallest two are composed first, so that few convolutions are long.
     ties = itertools.count()
     heap = [(part._pmf_remove.size, next(ties), part) for part in parts]
     heapq.heapify(heap)
@@ -178,7 +183,7 @@ def _(event: Pure | ApproxDP | ThresholdedKeys, grid: LossGrid) -> Losses:
 
 @_single.register
 def _(event: Exponential, grid: LossGrid) -> Losses:
-    """Above, the pair that dominates every mechanism of this range; below, the one centred in its range."""
+    # Upper bound: the pair that dominates every mechanism of this range. Lower bound: the pair centred in it.
     _require_narrow(event.epsilon)
     if grid.lower or not event.epsilon:
         return _atoms(approximate_dp(float(event.epsilon) / 2, 0.0), grid)
@@ -207,7 +212,8 @@ def _(event: Sampled, grid: LossGrid) -> Losses:
 
 @_single.register
 def _(event: Parallel, grid: LossGrid) -> Losses:
-    """Above, the pair whose profile is the largest of all; below, one part that is large at order 2."""
+    # Upper bound: the pair whose δ(ε) is the maximum over the parts. Lower bound: a part that is large at
+    # order 2.
     if grid.lower or len(event.events) < 2:
         dearest = max(event.events, key=lambda part: part.renyi(2.0), default=Pure(0))
         return loss_distribution(dearest, grid.step, grid.lower)
@@ -219,13 +225,13 @@ def _(event: Parallel, grid: LossGrid) -> Losses:
 
 
 def _reach(part: Losses) -> float:
-    """The largest finite loss of a distribution."""
+    """Return the largest finite loss of a distribution."""
     pmf = part._pmf_remove.to_dense_pmf()
     return float((pmf._lower_loss + pmf.size) * pmf._discretization)
 
 
 def bounded_range_profile(epsilon: float, at: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """The largest δ at each ε' within ±ε over all pairs of ε-bounded range (docs/proofs/events.md)."""
+    """Return the largest δ at each ε' within ±ε over all pairs of ε-bounded range (docs/proofs/events.md)."""
     profile: NDArray[np.floating[Any]] = np.expm1(np.minimum(0, (at - epsilon) / 2)) ** 2 / -math.expm1(
         -epsilon
     )
@@ -266,7 +272,7 @@ def _library() -> Any:
 
 
 def gaussian_mu(event: Event) -> float | None:
-    """The μ of a composition of Gaussian events only, else none."""
+    """Return the μ of a composition of Gaussian events only, else None."""
     counts = _counts(event)
     normal = [(part, times) for part, times in counts.items() if isinstance(part, Gaussian)]
     if not normal or len(normal) < len(counts):

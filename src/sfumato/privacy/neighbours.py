@@ -1,4 +1,4 @@
-"""Which two tables must look alike."""
+"""The neighbouring relation: which two tables must be hard to tell apart."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Neighbours(Enum):
     """How two neighbouring tables differ."""
 
     ADD_REMOVE = "add-remove"
-    """One unit, with all its rows, is in one table and not in the other."""
+    """One unit, with all its rows, is in one table and not in the other (unbounded DP)."""
     REPLACE_ONE = "replace-one"
-    """One unit has other rows; the number of units is the same, and public."""
+    """One unit has other rows; the number of units is the same, and public (bounded DP)."""
 
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
@@ -25,12 +25,12 @@ REPLACE_ONE = Neighbours.REPLACE_ONE
 
 
 def common_relation(relations: Iterable[Neighbours | None]) -> Neighbours | None:
-    """The one relation that all of these allow; none of them named means that either will do."""
+    """Return the one relation that all of these allow; None if any relation will do."""
     named = {relation for relation in relations if relation is not None}
     if len(named) > 1:
         raise UsageError(
             "SF-N303",
-            "These events are priced for different neighbours and have no common price.",
+            "These events are priced for different neighbouring relations and have no common price.",
             got=" and ".join(sorted(relation.value for relation in named)),
         )
     return next(iter(named), None)

@@ -1,4 +1,4 @@
-"""How far one unit can move an answer, in exact numbers; roots are rounded, and each says which way."""
+"""Sensitivity: how far one unit can move an answer, in exact numbers; roots are rounded up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato.privacy.neighbours import Neighbours
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_BITS = 80  # of a rounded root
+_BITS = 80  # binary digits of a rounded root
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class Sensitivity:
 
     @classmethod
     def of(cls, moves: Iterable[Sequence[Number]], neighbours: Neighbours) -> Sensitivity:
-        """Of the differences that can occur, or of corners whose hull holds them: norms are convex."""
+        """Return the sensitivity of an answer that neighbours move by one of these, or within their hull."""
+        # Corners suffice, because norms are convex.
         exactly = [[exact(part, "move") for part in move] for move in moves]
         return cls(
             max((sum(map(abs, move), Fraction(0)) for move in exactly), default=Fraction(0)),
@@ -38,11 +39,12 @@ class Sensitivity:
 
     @property
     def l2(self) -> Fraction:
-        """The l2 norm, rounded up."""
+        """Largest l2 norm, rounded up."""
         return root_up(self.l2_squared)
 
     def for_replacement(self) -> Sensitivity:
-        """For replacing a unit, which is removing one and adding another: at most twice each norm."""
+        """Return the sensitivity for replacing a unit: at most twice each norm."""
+        # Replacing is removing one unit and adding another.
         if self.neighbours is Neighbours.REPLACE_ONE:
             return self
         return Sensitivity(2 * self.l1, 4 * self.l2_squared, Neighbours.REPLACE_ONE)
@@ -51,7 +53,7 @@ class Sensitivity:
 def correlated_gaussian(
     covariance: Sequence[Sequence[Number]], moves: Iterable[Sequence[Number]]
 ) -> Gaussian:
-    """The event of adding N(0, Σ) to a vector that neighbours move by one of `moves`, or within their hull.
+    """Return the event of adding N(0, Σ) to a vector that neighbours move by one of `moves`.
 
     Its σ is one over the largest norm √(mᵀ Σ⁻¹ m), exact up to that root, which rounds σ down.
 
@@ -60,26 +62,27 @@ def correlated_gaussian(
     matrix = [[exact(part, "covariance") for part in row] for row in covariance]
     longest = max((_inverse_norm_squared(matrix, move) for move in moves), default=Fraction(0))
     if not longest:
-        raise UsageError("SF-N320", "Nothing moves this answer, so its noise has no price.")
+        raise UsageError("SF-N320", "No unit changes this answer, so its noise has no price.")
     return Gaussian(1 / root_up(longest))
 
 
 def root_up(square: Fraction) -> Fraction:
-    """A square root, rounded up in its last of 80 or more bits; exact for squares of whole numbers."""
+    """Return a square root, rounded up at its 80th bit or later; it is exact for squares of integers."""
     scaled = math.isqrt(square.numerator * square.denominator << 2 * _BITS)
     short = scaled * scaled < square.numerator * square.denominator << 2 * _BITS
     return Fraction(scaled + short, square.denominator << _BITS)
 
 
 def _inverse_norm_squared(matrix: list[list[Fraction]], move: Sequence[Number]) -> Fraction:
-    """mᵀ Σ⁻¹ m, solved exactly."""
+    """Return mᵀ Σ⁻¹ m, exactly."""
     exactly = [exact(part, "move") for part in move]
     solved = _solve(matrix, exactly)
     return sum((one * other for one, other in zip(exactly, solved, strict=True)), Fraction(0))
 
 
 def _solve(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]:
-    """Elimination in exact numbers. Positive pivots are what makes Σ a covariance that can be inverted."""
+    """Return the solution of a linear system, by elimination in exact numbers."""
+    # All pivots are positive just when Σ is positive definite.
     size = len(right)
     _require_symmetric(matrix, size)
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
@@ -97,4 +100,4 @@ def _solve(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction
 def _require_symmetric(matrix: list[list[Fraction]], size: int) -> None:
     square = len(matrix) == size and all(len(row) == size for row in matrix)
     if not square or any(matrix[i][j] != matrix[j][i] for i in range(size) for j in range(i)):
-        raise UsageError("SF-N322", "The covariance must be a symmetric matrix with a row for each number.")
+        raise UsageError("SF-N322", "The covariance must be a symmetric matrix with one row for each number.")

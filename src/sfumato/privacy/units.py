@@ -1,4 +1,4 @@
-"""Who is protected: all rows of one unit together, under add/remove of that unit."""
+"""The unit of protection: all rows of one unit together, under add/remove of that unit."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from sfumato.privacy.exact import whole
 class Unit:
     """The unit of protection: everyone named in `column`, with at most `max_rows` rows each.
 
-    Tables whose units share an identifier space share one budget. That space is called
-    `of`, or by the name of the column where `of` is not given.
+    Tables whose units share an identifier space, the population, share one budget. The population is named by
+    `of`, or by the column where `of` is not given.
     """
 
     column: str | None
     max_rows: int
     of: str | None
     public: bool
-    """Whether the rows are about no one who is protected."""
+    """True where the rows are about no one who is protected."""
 
     def __init__(self, column: str, max_rows: int | None = None, of: str | None = None) -> None:
         if not isinstance(column, str) or not column:
-            raise UsageError("SF-C101", "sf.Unit needs the name of the column that says whose row it is.")
+            raise UsageError(
+                "SF-C101", "sf.Unit needs the name of the column that identifies the unit of each row."
+            )
         if max_rows is None:
             raise UsageError(
                 "SF-C121",
@@ -36,15 +38,17 @@ class Unit:
         _set(self, column=column, max_rows=whole(max_rows, "max_rows"), of=of, public=False)
 
     def population(self, table: str) -> str:
-        """The identifier space whose account pays."""
+        """Return the population whose account pays."""
         return self.of or self.column or table
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the form that is kept in the catalog."""
         named = {"column": self.column, "max_rows": self.max_rows, "of": self.of}
         return named | ({"public": True} if self.public else {})
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Unit:
+        """Return the unit that `to_dict` wrote."""
         if fields.get("public"):
             return PUBLIC
         return cls(**fields) if fields["column"] is not None else ROW
@@ -60,4 +64,4 @@ ROW = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=False)
 """Each row is one person, and no one has two."""
 
 PUBLIC = _set(object.__new__(Unit), column=None, max_rows=1, of=None, public=True)
-"""The table is about no one who is protected: everything in it may be known to all. It can be joined with."""
+"""The table is about no one who is protected. Its contents are public, and it can be joined with."""

@@ -1,4 +1,7 @@
-"""Pictures and tables: plain results in, Vega-Lite charts and HTML out. This room imports no other room."""
+"""Charts and tables: plain results in, Vega-Lite documents and HTML out.
+
+This room imports no other room, so notebooks, documentation and pages can share it.
+"""
 
 from sfumato.viz.account import budget_bar, budget_bars
 from sfumato.viz.chart import Chart, check_target

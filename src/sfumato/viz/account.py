@@ -1,4 +1,4 @@
-"""What was spent and what is left, as one bar."""
+"""Budget charts: what was spent and what is left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OTHERS: Final = "others"
 
 
 def budget_bar(spent: Mapping[str, float] | float, cap: float, *, title: str, unit: str = "ε") -> Chart:
-    """The whole bar is the cap. `spent` is one number, or the amount for each name."""
+    """Return one bar for a budget. `spent` is one number, or the amount for each name."""
     parts = _parts(dict(spent) if isinstance(spent, Mapping) else {"spent": spent})
     left = max(0.0, cap - sum(parts.values()))
     segments = _segments({**parts, LEFT: left})
@@ -24,8 +24,10 @@ def budget_bar(spent: Mapping[str, float] | float, cap: float, *, title: str, un
     return make_chart(_body(segments, [*parts, LEFT], cap, unit), title=title, subtitle=subtitle)
 
 
-def budget_bars(used: Mapping[str, float], *, title: str = "Privacy budgets: the part that is used") -> Chart:
-    """One bar for each account, filled up to the share of it that is used, from 0 to 1."""
+def budget_bars(
+    used: Mapping[str, float], *, title: str = "Share of each privacy budget that is used"
+) -> Chart:
+    """Return one bar for each account, filled up to the share of it that is used, from 0 to 1."""
     rows = [{"account": name, "used": min(1.0, max(0.0, share))} for name, share in used.items()]
     whole = {"mark": {"type": "bar", "color": EMPTY}, "encoding": {"y": _account(), "x": {"datum": 1}}}
     part = {
@@ -47,7 +49,7 @@ def _share() -> dict[str, Any]:
 
 
 def _parts(spent: Mapping[str, float]) -> dict[str, float]:
-    """The amounts, largest first; those that would run out of colours are put together."""
+    """Return the amounts, largest first; those beyond the number of colours are added up as "others"."""
     ordered = sorted(spent.items(), key=lambda part: -part[1])
     if len(ordered) <= len(PALETTE):
         return dict(ordered)
@@ -56,7 +58,7 @@ def _parts(spent: Mapping[str, float]) -> dict[str, float]:
 
 
 def _segments(parts: Mapping[str, float]) -> Rows:
-    """Where each part of the bar begins and ends."""
+    """Return where each part of the bar begins and ends."""
     ends: Rows = []
     start = 0.0
     for name, amount in parts.items():

@@ -1,4 +1,4 @@
-"""A picture as a Vega-Lite document, and the files it can become."""
+"""A chart as a Vega-Lite document, and the files it can be saved as."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
 MIME: Final = "application/vnd.vegalite.v5+json"
 
 SHARPNESS: Final = 2
-"""Picture pixels for each pixel of the plan, so that text is crisp on dense screens and in print."""
+"""Pixels of a PNG for each pixel of the layout, so that text is crisp on dense screens and in print."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,14 +36,16 @@ class Chart:
 
     @property
     def title(self) -> str:
+        """Title of the chart, without its subtitle."""
         title = self.spec.get("title", "")
         return str(title["text"] if isinstance(title, dict) else title)
 
     def to_json(self) -> str:
+        """Return the Vega-Lite document as JSON."""
         return json.dumps(self.spec, ensure_ascii=False, allow_nan=False)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the picture in the format that the ending of `path` names, and return the path."""
+        """Write the chart in the format that the file ending of `path` names, and return the path."""
         target = check_target(path)
         target.write_bytes(_RENDERERS[target.suffix.lower()](self))
         return target
@@ -53,23 +55,23 @@ class Chart:
 
 
 def check_target(path: str | PathLike[str]) -> Path:
-    """Where a picture can be saved, or an error before anything is drawn or paid for."""
+    """Return the path if a chart can be saved there; else raise, before anything is drawn or paid for."""
     target = Path(path)
     if target.suffix.lower() not in _RENDERERS:
         raise UsageError(
             "SF-V102",
-            "A chart cannot be saved under this file ending.",
+            "Charts cannot be saved in this file format.",
             got=target.suffix or "no ending",
             known=", ".join(_RENDERERS),
             try_='"chart.png"',
         )
     if not target.parent.is_dir():
-        raise UsageError("SF-V106", "There is no such folder for the picture.", folder=str(target.parent))
+        raise UsageError("SF-V106", "The folder for the chart does not exist.", folder=str(target.parent))
     return target
 
 
 def make_chart(body: dict[str, Any], *, title: str, subtitle: str = "") -> Chart:
-    """A chart in the house style."""
+    """Return a chart in the package's style."""
     heading = {"text": title, "subtitle": subtitle} if subtitle else {"text": title}
     return Chart({"$schema": SCHEMA, "title": heading, **body, "config": CONFIG})
 

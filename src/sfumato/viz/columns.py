@@ -1,4 +1,4 @@
-"""Lists as people hold them (lists, tuples, arrays) into the rows of a Vega-Lite document."""
+"""Lists, tuples and arrays into the rows of a Vega-Lite document."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ FOUR_FIGURES: Final = ",.4~r"
 
 
 def to_rows(columns: Mapping[str, Sequence[Any]]) -> Rows:
-    """One dictionary for each position; every column must be equally long."""
+    """Return one dictionary for each position; every column must be equally long."""
     require_same_length(columns)
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
 def require_same_length(columns: Mapping[str, Sized]) -> None:
+    """Refuse columns of different lengths."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise UsageError(
@@ -37,13 +38,13 @@ def require_same_length(columns: Mapping[str, Sized]) -> None:
 
 
 def to_numbers(values: ArrayLike) -> list[float | None]:
-    """Doubles, with nothing where there is no finite number: nothing is drawn there."""
+    """Return doubles, with None for what is not finite; nothing is drawn there."""
     cells: list[float] = np.asarray(values, dtype=float).ravel().tolist()
     return [cell if math.isfinite(cell) else None for cell in cells]
 
 
 def label_text(label: Any) -> str:
-    """A group key as people read it; the parts of a compound key are set apart by a dot."""
+    """Return a group key as a label; the parts of a compound key are separated by a dot."""
     if isinstance(label, tuple):
         return " · ".join(map(label_text, label))
     if isinstance(label, float):
@@ -52,11 +53,11 @@ def label_text(label: Any) -> str:
 
 
 def are_numeric(labels: Sequence[Any]) -> bool:
-    """Whether the keys are numbers, so that their own order is the one to draw."""
+    """Return whether all keys are numbers, so that they are drawn in their own order."""
     kinds = (int, float, np.integer, np.floating)
     return all(isinstance(label, kinds) and not isinstance(label, bool) for label in labels)
 
 
 def number_format(values: Sequence[float | None]) -> str:
-    """Whole numbers in full; others to four figures."""
+    """Return the number format: integers in full, others to four figures."""
     return WHOLE if all(value is None or value.is_integer() for value in values) else FOUR_FIGURES

@@ -1,4 +1,4 @@
-"""Guarantees as curves: what a test can do, and what an onlooker can come to believe."""
+"""Charts of guarantees: trade-off functions, posterior beliefs, and step functions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ SIDE: Final = 420
 
 
 def tradeoff_curve(alpha: ArrayLike, misses: ArrayLike, *, note: str = "") -> Chart:
-    """False alarms across, misses up. On the grey diagonal a test is no better than a coin."""
+    """Return a trade-off curve. On the grey diagonal a test is no better than a coin."""
     points = to_rows({"alpha": to_numbers(alpha), "misses": to_numbers(misses)})
     ends: Rows = [{"alpha": 0, "misses": 1}, {"alpha": 1, "misses": 0}]
-    across, up = _axis("alpha", "false alarms"), _axis("misses", "people missed")
+    across, up = _axis("alpha", "false positive rate"), _axis("misses", "false negative rate")
     line = _line(points, across, up, {"color": PALETTE[0], "strokeWidth": 2.5})
     return make_chart(_square(_line(ends, across, up, _GREY), line), title=_TEST, subtitle=note)
 
 
 def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, epsilon: float) -> Chart:
-    """Belief before across, belief after up: at most the upper edge and at least the lower one."""
+    """Return the range of beliefs after the release, for every belief before it."""
     points = to_rows({"prior": to_numbers(prior), "low": to_numbers(low), "high": to_numbers(high)})
     ends: Rows = [{"prior": 0, "low": 0}, {"prior": 1, "low": 1}]
-    across = _axis("prior", "belief before, that you are in the data")
-    up = _axis("low", "belief after")
+    across = _axis("prior", "belief before the release that you are in the data")
+    up = _axis("low", "belief after the release")
     band = {
         "data": {"values": points},
         "mark": {"type": "area", "color": PALETTE[0], "opacity": 0.3},
@@ -41,7 +41,7 @@ def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, epsilon: 
 
 
 def step_curve(cuts: ArrayLike, values: ArrayLike, *, x: str, y: str) -> Chart:
-    """A function that is constant between cuts: one value below the first, and one from each on."""
+    """Return the chart of a function that is constant between cuts, with one value before the first cut."""
     at: list[float] = np.asarray(cuts, dtype=float).tolist()
     height = to_numbers(values)
     wide = (at[-1] - at[0]) / 10 or 1.0
@@ -50,13 +50,11 @@ def step_curve(cuts: ArrayLike, values: ArrayLike, *, x: str, y: str) -> Chart:
     across = {"field": "x", "type": "quantitative", "title": x, "scale": close}
     up = {"field": "y", "type": "quantitative", "title": y}
     mark = {"color": PALETTE[0], "strokeWidth": 2.5, "interpolate": "step-after"}
-    return make_chart(
-        {"width": SIDE, "height": SIDE, **_line(points, across, up, mark)}, title=f"{y}, by {x}"
-    )
+    return make_chart({"width": SIDE, "height": SIDE, **_line(points, across, up, mark)}, title=f"{y} by {x}")
 
 
-_TEST: Final = "What a test for one person can do"
-_BELIEF: Final = "What an onlooker can come to believe"
+_TEST: Final = "Errors of the best test for one person"
+_BELIEF: Final = "What an observer can come to believe"
 _GREY: Final = {"color": MUTED, "strokeWidth": 1.5, "strokeDash": [4, 4]}
 
 

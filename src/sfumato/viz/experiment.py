@@ -1,4 +1,4 @@
-"""The histogram experiment: cell errors against ε, next to theory and to the talk that first drew it."""
+"""The chart of the histogram experiment: cell errors by ε, beside theory and the talk's figures."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ MEASURES: Final = ("average", "maximum")
 
 
 def expected_error(epsilon: float) -> float:
-    """The mean of |noise| for integer Laplace noise: 2r/(1 − r²) with r = exp(−ε), which is 1/sinh ε."""
+    """Return E|noise| of integer Laplace noise: 2r/(1 − r²) with r = exp(−ε), which is 1/sinh ε."""
     return 1 / math.sinh(epsilon)
 
 
 def histogram_errors(rows: Iterable[Mapping[str, float]]) -> Chart:
-    """Average and maximum cell error for each ε. A row has `epsilon`, `average` and `maximum`."""
+    """Return a chart of the average and maximum cell error for each ε, from rows with these three fields."""
     ordered = sorted(rows, key=lambda row: -row["epsilon"])
     points = [*_ours(ordered), *_talk(ordered)]
     up = _up([point["error"] for point in points if point["error"]])
     layers = [_theory(ordered, up), *_points(points, up)]
     return make_chart(
         {"width": WIDTH, "height": 460, "layer": layers},
-        title="Error of one cell of a noisy histogram",
-        subtitle="The grey line is the exact expectation of the average: 2r/(1 − r²), r = exp(−ε)",
+        title="Error per cell of a noisy histogram",
+        subtitle="The grey line is the expected average error, 2r/(1 − r²) with r = exp(−ε)",
     )
 
 
@@ -117,14 +117,14 @@ def _up(errors: Sequence[float]) -> dict[str, Any]:
     return {
         "field": "error",
         "type": "quantitative",
-        "title": "error of a cell (log scale)",
+        "title": "error per cell (log scale)",
         "scale": {"type": "log", "nice": False, "padding": 36},
         "axis": {"format": ",~r", "values": _decades(errors)},
     }
 
 
 def _decades(errors: Sequence[float]) -> list[float]:
-    """The powers of ten among the errors: a line for each, and none between."""
+    """Return the powers of ten within the range of the errors, for the grid lines."""
     if not errors:
         return []
     lowest, highest = math.ceil(math.log10(min(errors))), math.floor(math.log10(max(errors)))

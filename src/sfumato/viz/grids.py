@@ -1,4 +1,4 @@
-"""Maps of a grid of cells, side by side: what is true, and what one sees through the noise."""
+"""Heat maps of a grid of cells, side by side: the true values, and the noisy ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GAP: Final = 36
 LARGEST_CELL: Final = 40
 USUAL: Final = 0.99
-"""Of the cells; the few that are fullest would otherwise make all others look empty."""
+"""Share of the cells that the colour scale covers; the largest would make all others look empty."""
 MOST_CELLS: Final = 4_000_000
 
 _ROUND: Final = tuple(figure * 10**power for power in range(7) for figure in (1, 2, 5))
@@ -29,7 +29,7 @@ _ROUND: Final = tuple(figure * 10**power for power in range(7) for figure in (1,
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Where the cells lie: positions counted from the upper left corner, and the numbers at the edges."""
+    """Positions of the cells, counted from the upper left corner, and the numbers at the edges."""
 
     column: NDArray[np.int64]
     line: NDArray[np.int64]
@@ -39,12 +39,13 @@ class _Grid:
     height: int
 
     def picture(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values as an image, with NaN where there is no cell."""
         cells = np.full((self.height, self.width), np.nan)
         cells[self.line, self.column] = values
         return cells
 
     def enlargement(self, panels: int) -> int:
-        """Pixels a cell: whole, so that all cells are equally large, and as many as the page allows."""
+        """Return the pixels per cell: an integer, so that all cells have one size, as large as fits."""
         room = (WIDTH - GAP) / _columns(panels) * SHARPNESS
         return min(LARGEST_CELL * SHARPNESS, max(1, int(room // max(self.width, self.height))))
 
@@ -58,7 +59,7 @@ def heatmap(
     value: str = "",
     domain: tuple[float, float] | None = None,
 ) -> Chart:
-    """Panels of the same cells. `x` and `y` are whole numbers; each panel has a value for every cell.
+    """Return heat maps of the same cells. `x` and `y` are integers; each panel has a value for every cell.
 
     All panels share one scale of colours: `domain`, or the range of all but the largest hundredth of the
     first panel. Values beyond it take the colour of its end. Cells that are not listed stay blank.
@@ -80,11 +81,11 @@ def heatmap(
 def _grid(x: NDArray[np.int64], y: NDArray[np.int64], columns: Mapping[str, NDArray[np.float64]]) -> _Grid:
     require_same_length({"x": x, "y": y, **columns})
     if not columns or not len(x):
-        raise UsageError("SF-V104", "A map needs at least one panel and one cell.")
+        raise UsageError("SF-V104", "A heat map needs at least one panel and one cell.")
     left, bottom = int(x.min()), int(y.min())
     width, height = int(x.max()) - left + 1, int(y.max()) - bottom + 1
     if width * height > MOST_CELLS:
-        raise UsageError("SF-V105", "The cells of a map span too large a grid.", most=f"{MOST_CELLS:,} cells")
+        raise UsageError("SF-V105", "The grid of a heat map is too large.", most=f"{MOST_CELLS:,} cells")
     return _Grid(x - left, height - 1 - (y - bottom), left, bottom, width, height)
 
 
@@ -123,20 +124,20 @@ def _body(
 
 
 def _axis(start: int, cells: int) -> dict[str, Any]:
-    """The whole numbers of the cells, each in the middle of its cell."""
+    """Return an axis with integer labels, each in the middle of its cell."""
     scale = {"domain": [start - 0.5, start + cells - 0.5], "nice": False, "zero": False}
     axis = {"grid": False, "title": None, "format": "d", "values": _ticks(start, cells)}
     return {"datum": start + (cells - 1) / 2, "type": "quantitative", "scale": scale, "axis": axis}
 
 
 def _ticks(start: int, cells: int) -> list[int]:
-    """At most six round numbers; fewer than six cells are all named."""
+    """Return at most six round numbers for the ticks; fewer than six cells are all labelled."""
     step = next(step for step in _ROUND if cells <= 6 * step)
     return list(range(-(-start // step) * step, start + cells, step))
 
 
 def _key(domain: tuple[float, float], value: str) -> dict[str, Any]:
-    """The scale of colours. An image has no legend of its own, so an unseen mark carries it."""
+    """Return an invisible mark that carries the colour legend, because an image has none of its own."""
     colour = {
         "field": "value",
         "type": "quantitative",

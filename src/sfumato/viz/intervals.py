@@ -1,4 +1,4 @@
-"""Answers with their error bars, by one key or by two."""
+"""Bar charts of answers with their error bars, by one key or by two."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 MANY_CELLS: Final = 60
-"""Beyond this, separate bars are a comb; a line with a band says more."""
+"""Most cells drawn as separate bars; more are drawn as a line with a band."""
 MANY_LABELS: Final = 14
 LONG_LABEL: Final = 12
 
@@ -31,10 +31,10 @@ def bars(
     x: str = "",
     y: str = "",
 ) -> Chart:
-    """One bar a label, with its interval from `low` to `high`.
+    """Return a chart with one bar per label and its interval from `low` to `high`.
 
-    Many or long labels lie on their side. More than 60 cells become a line with a band: in the order of
-    the labels where these are numbers, else largest first.
+    Many or long labels make the bars horizontal. More than 60 cells become a line with a band, in the order
+    of the labels if these are numbers, else largest first.
     """
     cells = _cells({"label": [label_text(label) for label in labels]}, values, low, high)
     if len(cells) > MANY_CELLS:
@@ -56,9 +56,9 @@ def grouped_bars(
     y: str = "",
     group: str = "",
 ) -> Chart:
-    """Bars side by side: one cluster a label, one colour a series. `group` names what the colours are.
+    """Return a chart of grouped bars: one group per label, one colour per series. `group` titles the legend.
 
-    With more series than colours, or more than 60 cells, every series gets a panel of its own.
+    With more series than colours, or more than 60 cells, every series has a panel of its own.
     """
     keys = {"label": [label_text(label) for label in labels], "series": [label_text(name) for name in series]}
     cells = _cells(keys, values, low, high)
@@ -132,7 +132,7 @@ def _measure(cells: Rows, field: str, title: str) -> dict[str, Any]:
 
 
 def _whiskers(cells: Rows, sideways: bool) -> list[dict[str, Any]]:
-    """The interval as a line with two ends, drawn by itself so that no end depends on a bar's width."""
+    """Return the intervals as lines with two end ticks."""
     if not cells or "low" not in cells[0]:
         return []
     key = {"field": "label", "type": "nominal", "sort": None}
@@ -155,7 +155,7 @@ def _zero(sideways: bool) -> dict[str, Any]:
 
 
 def _turned(encoding: Encoding, sideways: bool) -> Encoding:
-    """The same encoding with the page turned, where `sideways`."""
+    """Return the encoding with x and y exchanged if `sideways`."""
     turn = str.maketrans("xy", "yx")
     return {channel.translate(turn): field for channel, field in encoding.items()} if sideways else encoding
 

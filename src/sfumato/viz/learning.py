@@ -1,4 +1,4 @@
-"""How error falls: with more rows, or with more ε; one line a method, one panel a setting."""
+"""Learning curves: error by number of rows or by ε, one line per method and one panel per setting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def learning_curves(
     across: str,
     up: str = "error",
 ) -> Chart:
-    """Error against what grows, with a band of `spread` to either side."""
+    """Return a chart of the error against `x`, with a band of `spread` on either side."""
     middle, width = to_numbers(error), to_numbers(spread)
     columns: dict[str, list[Any]] = {
         "panel": list(map(label_text, panels)),

@@ -1,4 +1,4 @@
-"""Arrays into small PNG images, for pictures with too many cells to be drawn one mark at a time."""
+"""Arrays into small PNG images, for charts with too many cells to draw one mark for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def shade(cells: NDArray[np.float64], low: float, high: float, ramp: Sequence[str]) -> NDArray[np.uint8]:
-    """Red, green, blue and opacity for each cell. Beyond the ends their colours go on; NaN is transparent."""
+    """Return red, green, blue and opacity for each cell, clipped to the ramp; NaN is transparent."""
     stops = np.array([_rgb(colour) for colour in ramp], dtype=float)
     place = np.clip((np.nan_to_num(cells) - low) / (high - low), 0, 1)
     knots = np.linspace(0, 1, len(stops))
@@ -26,17 +26,17 @@ def shade(cells: NDArray[np.float64], low: float, high: float, ramp: Sequence[st
 
 
 def enlarge(pixels: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
-    """Each pixel as a square of `factor` × `factor`, so that a viewer has nothing to blur."""
+    """Return each pixel as a square of `factor` × `factor`, so that a viewer has nothing to blur."""
     return pixels.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
 def encode_data_url(pixels: NDArray[np.uint8]) -> str:
-    """An image as text that stands where an address would."""
+    """Return an image as a data URL."""
     return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode("ascii")
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """The PNG file of an array of (height, width, 4) bytes."""
+    """Return the PNG file of an array of (height, width, 4) bytes."""
     height, width, _ = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
     lines = b"".join(b"\0" + line.tobytes() for line in pixels)

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table with one line of column names, numbers and texts set to the right."""
+    """Return a table with a header row; all cells are aligned to the right."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(_line(row) for row in rows)
     return f"<table style='text-align:right'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def definition_table(pairs: Iterable[tuple[str, str]]) -> str:
-    """Names on the left, what they mean on the right."""
+    """Return a table with names on the left and their meaning on the right."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th>"
         f"<td style='text-align:left'>{escape(meaning)}</td></tr>"

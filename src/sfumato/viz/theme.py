@@ -1,17 +1,17 @@
-"""One look for every picture: where the colours, the letters and the grid lines are decided."""
+"""The common style of all charts: colours, fonts and grid lines."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
-"""Liberation Sans travels inside the renderer, so a picture is the same on a machine without fonts."""
+"""Liberation Sans comes with the renderer, so a chart looks the same on a machine without fonts."""
 
 INK: Final = "#1F2933"
 MUTED: Final = "#5F6B76"
 GRID: Final = "#E4E9EE"
 EMPTY: Final = "#EDF1F4"
-"""What is not there: the part of a bar that is left, the cell no one can be in."""
+"""Colour of what is empty: the part of a budget that is left, cells without a value."""
 
 PALETTE: Final = ("#338EC1", "#EBB233", "#33B18F", "#D694B9", "#78C3ED", "#DD7E33")
 """Okabe and Ito's colours without the two that vanish on white or look like the ink, and softened by a fifth
@@ -21,7 +21,7 @@ RAMP: Final = ("#F6F8FA", "#CFE1EE", "#8FBDDB", "#4690C2", "#0A5F97", "#05355A")
 """From almost white to dark blue: its lightness falls all the way, so it also reads in grey."""
 
 WIDTH: Final = 760
-"""Of the plotting area; with axes and margins a picture is about 900 pixels wide."""
+"""Width of the plotting area; with axes and margins a chart is about 900 pixels wide."""
 
 _TEXT: Final[dict[str, Any]] = {"labelFont": FONT, "titleFont": FONT, "titleColor": MUTED, "labelColor": INK}
 

@@ -43,7 +43,8 @@ def test_tables(lab: str) -> None:
     assert "visits" in run("table", "list", "--lab", lab).stdout
     shown = _json(run("table", "show", "visits", "--lab", lab, "--json"))
     assert shown["population"] == "patient_id"  # type: ignore[index]
-    assert [each["name"] for each in _json(run("table", "list", "--lab", lab, "--json"))] == ["visits"]  # type: ignore[attr-defined]
+    # Type: ignore[attr-defined].
+    assert [each["name"] for each in _json(run("table", "list", "--lab", lab, "--json"))] == ["visits"]
 
 
 def test_quote_ask_and_ask_again(lab: str) -> None:
@@ -111,7 +112,8 @@ def test_explain() -> None:
     assert "73 in 100" in run("explain", "--epsilon", "1").stdout
     assert run("explain", "sf-b101").stdout.startswith("SF-B101")
     assert run("explain", "nonsense").exit_code == 2
-    assert _json(run("explain", "--epsilon", "1", "--prior", "0.1", "--json"))["prior"] == 0.1  # type: ignore[index]
+    # Type: ignore[index].
+    assert _json(run("explain", "--epsilon", "1", "--prior", "0.1", "--json"))["prior"] == 0.1
 
 
 def test_a_picture_that_cannot_be_saved_is_refused_before_the_charge(lab: str, tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ def test_graphs_are_listed_and_shown(tmp_path: Path) -> None:
     unit = sf.Node("from", "to", max_degree=5)
     sf.create(lab).register("friends", edges, unit=unit, budget=sf.Budget(epsilon=1))
     assert "node of friends" in run("table", "list", "--lab", lab).stdout
-    assert "one node with all its edges, of which at most 5 count" in (
+    assert "one node with all its edges, of which at most 5 are used" in (
         run("table", "show", "friends", "--lab", lab).stdout
     )
     shown = _json(run("table", "show", "friends", "--lab", lab, "--json"))

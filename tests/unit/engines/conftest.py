@@ -17,7 +17,7 @@ class Store:
     folder: Path
 
     def prepare(self, source: Any, preparation: Any, snapshot: str, threads: int | None = None) -> None:
-        prepare.build(source, preparation, self.folder / f"{snapshot}.duckdb", threads)
+        prepare.build_snapshot(source, preparation, self.folder / f"{snapshot}.duckdb", threads)
 
     def read(self, sql: str, snapshot: str = "t") -> list[tuple[Any, ...]]:
         with duckdb.connect(str(self.folder / f"{snapshot}.duckdb"), read_only=True) as connection:

@@ -22,7 +22,7 @@ import pytest
 
 from sfumato.engines.duckdb import prepare
 from sfumato.engines.duckdb.connection import open_writer
-from sfumato.engines.duckdb.texts import text
+from sfumato.engines.duckdb.texts import write_object
 from sfumato.engines.snapshot import (
     Preparation,
     StoredCodes,
@@ -137,7 +137,7 @@ def test_numbers_read_the_same_from_every_source(read, tmp_path, values):
     table = pa.table({"who": range(len(values)), "x": array})
     pq.write_table(table, tmp_path / "t.parquet")
     objects = pd.DataFrame({"who": range(len(values)), "x": pd.Series(array.to_pylist(), dtype=object)})
-    for column in (NUMBER, StoredCodes("x", tuple(text(value) for value in array.to_pylist()))):
+    for column in (NUMBER, StoredCodes("x", tuple(write_object(value) for value in array.to_pylist()))):
         expected = read(table, column)
         assert all(stored is not None for _, stored in expected)
         for source in (tmp_path / "t.parquet", table.to_pandas(), objects, pl.from_arrow(table)):
@@ -169,10 +169,12 @@ def test_doubles_have_the_text_that_duckdb_gives_them(read):
     values += [draw.choice([-1, 1]) * 10 ** draw.uniform(-8, 38) for _ in range(20_000)]
     values += [draw.randint(-(10**6), 10**6) / 10 ** draw.randint(0, 8) for _ in range(20_000)]
     values = [value for value in values if not math.isnan(value)]
-    listed = StoredCodes("x", tuple(dict.fromkeys(map(text, values))))
+    listed = StoredCodes("x", tuple(dict.fromkeys(map(write_object, values))))
     stored = read(pa.table({"who": range(len(values)), "x": values}), listed)
     codes = {word: code for code, word in enumerate(listed.values)}
-    assert {int(who): code for who, code in stored} == {i: codes[text(x)] for i, x in enumerate(values)}
+    assert {int(who): code for who, code in stored} == {
+        i: codes[write_object(x)] for i, x in enumerate(values)
+    }
 
 
 @pytest.mark.parametrize(
@@ -198,10 +200,10 @@ def test_doubles_have_the_text_that_duckdb_gives_them(read):
     ],
 )
 def test_texts_of_objects(value, expected):
-    assert text(value) == expected
+    assert write_object(value) == expected
 
 
 @pytest.mark.parametrize("value", [[1], 1j, dt.timedelta(1), np.longdouble(1), dt.time(1, tzinfo=PARIS)])
 def test_other_objects_have_no_text(value):
     with pytest.raises(TypeError):
-        text(value)
+        write_object(value)

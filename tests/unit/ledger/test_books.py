@@ -17,7 +17,7 @@ from sfumato.ledger.books import Books, check_entries, write_terms
 from sfumato.ledger.chain import hash_entry, hash_text
 from sfumato.privacy import Budget, Cost, Pure, price
 
-check = runpy.run_path(str(Path(__file__).parents[3] / "tools" / "verify_ledger.py"))["check"]
+check = runpy.run_path(str(Path(__file__).parents[3] / "tools" / "verify_ledger.py"))["check_export"]
 
 Told = tuple[str, dict[str, Any]]
 

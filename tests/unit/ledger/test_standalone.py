@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VERIFIER = Path(__file__).parents[3] / "tools" / "verify_ledger.py"
 
-check = runpy.run_path(str(VERIFIER))["check"]
+check = runpy.run_path(str(VERIFIER))["check_export"]
 
 
 @pytest.fixture

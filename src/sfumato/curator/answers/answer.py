@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenQuantiles:
-    """The places chosen for the quantiles of one value: a row a share, a column a cell."""
+    """Places chosen for the quantiles of one value: one row a share, one column a cell."""
 
     places: NDArray[Any]
     rounds: tuple[QuantilesMechanism | ExtremeMechanism, ...]
-    """What chose them; where there are several, places are their mean."""
+    """Mechanisms that chose them; where there are several, places are weighted means of their choices."""
     size: int
-    """Out of how many places."""
+    """Number of places that were chosen among."""
 
     @property
     def sharpness(self) -> float:
-        """What a mean counts it with: the squares of ε add up."""
+        """Weight in a mean with other choices: the squares of ε add up."""
         return sum(float(each.epsilon) ** 2 for each in self.rounds)
 
 
@@ -46,22 +46,23 @@ class NoisyAnswer:
     """All that is known of the rows: everything people see is computed from this and from public facts."""
 
     sums: NDArray[Any]
-    """A row a measured sum, a column a cell; whole numbers unless several answers were combined."""
+    """One row a measured sum, one column a cell; whole numbers unless several answers were combined."""
     laws: tuple[NoiseLaw, ...]
     """The noise in each sum."""
     chosen: tuple[ChosenQuantiles, ...]
-    """For each value that quantiles were asked of, in the order of the plan."""
+    """Choices for each value that quantiles were asked of, in the order of the plan."""
     keys: tuple[Key, ...] | None
-    """The keys that were bought, raw; none where groups are listed."""
+    """Keys that were discovered, as engines name them; none where groups are listed."""
     cells: int
     rounds: int = 1
-    """How many answers were combined."""
+    """Number of answers that were combined."""
 
     def numbers(self, at: int) -> Floats:
+        """Return a sum in every cell, in doubles."""
         return np.asarray(self.sums[at], dtype=np.float64)
 
     def take(self, cells: Sequence[int]) -> NoisyAnswer:
-        """Some of the cells, in this order."""
+        """Return the answer for some of the cells, in this order."""
         at = np.array(cells, dtype=np.intp)
         chosen = tuple(ChosenQuantiles(each.places[:, at], each.rounds, each.size) for each in self.chosen)
         keys = None if self.keys is None else tuple(self.keys[i] for i in at)
@@ -74,10 +75,11 @@ class NoisyAnswer:
 
 
 def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
-    """What the ledger kept for this plan."""
+    """Return what the ledger kept for this plan."""
     sums: list[list[int]] = []
     chosen: list[ChosenQuantiles] = []
     keys: tuple[Key, ...] | None = None
+    # At most one step has sums: they are measured together, for one price.
     for step, answer in zip(plan.steps, decode_answer(text), strict=True):
         if isinstance(step, Choices):
             chosen.append(
@@ -92,11 +94,12 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
 
 
 def noise_laws(plan: QuestionPlan) -> tuple[NoiseLaw, ...]:
+    """Return the law of the noise in each measured sum."""
     return tuple(NoiseLaw.of(each.noise) for each in plan.measured)
 
 
 def _whole(rows: list[list[int]], cells: int) -> NDArray[Any]:
-    """64-bit integers if all fit."""
+    """Return 64-bit integers if all fit, else Python's own."""
     try:
         return np.array(rows, dtype=np.int64).reshape(len(rows), cells)
     except OverflowError:
@@ -107,12 +110,13 @@ def _whole(rows: list[list[int]], cells: int) -> NDArray[Any]:
 
 
 def combine_answers(one: NoisyAnswer, other: NoisyAnswer) -> NoisyAnswer:
-    """Two answers to one question, with independent noise, as one that is nearer to the exact numbers.
+    """Return two answers to one question, with independent noise, as one that is nearer to the exact numbers.
 
     Sums are averaged with weights in inverse proportion to their variances, which are public. Places chosen
     for a quantile are averaged by the squares of ε: a place between two is no further off in rank than the
     worse of them. A group that only one answer shows has its numbers from there.
     """
+    # Which groups an answer shows is noisy too, so two answers may show different ones.
     keys, (ours, theirs) = None, (np.ones(1, dtype=np.bool_), np.ones(1, dtype=np.bool_))
     if one.keys is not None and other.keys is not None:
         keys = tuple(sorted({*one.keys, *other.keys}))
@@ -133,17 +137,19 @@ def combine_answers(one: NoisyAnswer, other: NoisyAnswer) -> NoisyAnswer:
 
 
 def _share(ours: Floats, theirs: Floats) -> Floats:
+    """Return the weight of the first in a mean of least variance."""
     return np.asarray(ours / (ours + theirs))
 
 
 def _between(one: ChosenQuantiles, other: ChosenQuantiles) -> ChosenQuantiles:
+    """Return places between those of two answers, nearer to the sharper one."""
     share = one.sharpness / (one.sharpness + other.sharpness)
     places = share * one.places + (1 - share) * other.places
     return ChosenQuantiles(places, one.rounds + other.rounds, one.size)
 
 
 def _spread(noisy: NoisyAnswer, keys: tuple[Key, ...]) -> tuple[NoisyAnswer, NDArray[np.bool_]]:
-    """The same with a cell for each of these keys, and which of them it has."""
+    """Return an answer with a cell for each of these keys, and which of them it had."""
     known = {key: at for at, key in enumerate(noisy.keys or ())}
     has = np.array([key in known for key in keys], dtype=np.bool_)
     at = np.array([known[key] for key in keys if key in known], dtype=np.intp)
@@ -154,7 +160,7 @@ def _spread(noisy: NoisyAnswer, keys: tuple[Key, ...]) -> tuple[NoisyAnswer, NDA
 
 
 def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:
-    """Where a cell is not there, weights of nothing: 1, which is multiplied by 0 afterwards."""
+    """Return weights for all cells: 1 where there was no cell, which is multiplied by 0 afterwards."""
     found = np.ones((len(weights), has.size))
     found[:, has] = weights
     return found
@@ -164,23 +170,23 @@ def _placed(weights: Floats, has: NDArray[np.bool_]) -> Floats:
 
 
 def key_columns(plan: QuestionPlan, noisy: NoisyAnswer) -> list[list[Any]]:
-    """For each key of the question, what it is in every cell."""
+    """Return what each key of the question is, in every cell."""
     domains = [key.domain for key in plan.resolved.keys]
     if noisy.keys is not None:
-        return [[_told(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
+        return [[_show_key(domain, key[i]) for key in noisy.keys] for i, domain in enumerate(domains)]
     shape = [each.size for each in domains if not isinstance(each, FreeTexts)]
     places = np.unravel_index(np.arange(noisy.cells), shape) if shape else ()
     shown = [each.show_values() for each in domains if not isinstance(each, FreeTexts)]
     return [[values[at] for at in column.tolist()] for values, column in zip(shown, places, strict=True)]
 
 
-def _told(domain: Domain, raw: Any) -> Any:
-    """What a bought key stands for, as people see it."""
+def _show_key(domain: Domain, raw: Any) -> Any:
+    """Return what a discovered key stands for, as people see it."""
     return raw if isinstance(domain, FreeTexts) else domain.show_value(raw)
 
 
 def decode_places(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[Any]:
-    """The numbers or dates at these places, counted from the domain's first; the nearest if between two."""
+    """Return the numbers or dates at these places of a domain; the nearest if between two."""
     found: Any = np.rint(places).astype(np.int64) + domain.low
     if isinstance(domain, Numbers):
         return np.asarray(found * (int(domain.step) if domain.whole else float(domain.step)))
@@ -192,7 +198,7 @@ def decode_places(domain: Numbers | Periods, places: NDArray[Any]) -> NDArray[An
 
 
 def arrow_type(domain: Domain) -> pa.DataType:
-    """Fixed by the domain, so that types say nothing about rows."""
+    """Return the type of a column. The domain alone decides it, so that types say nothing about rows."""
     import pyarrow as pa
 
     match domain:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.curator.answers.results import not_covered
-from sfumato.engines.arrow import array
+from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 _SHOWN = 20
+"""Number of degrees that are printed."""
 
 
 def make_consistent(noisy: list[int]) -> Counts:
-    """Whole numbers next to the closest that never rise and never fall below zero, as the exact ones do.
+    """Return the nearest whole numbers that never rise and never fall below zero, as the exact ones do.
 
     The largest error does not grow by this (docs/proofs/graphs.md), and most errors become much smaller.
     """
@@ -39,10 +40,11 @@ def make_consistent(noisy: list[int]) -> Counts:
 
 
 def joint_half_width(noise: Noise, numbers: int, confidence: float) -> int:
-    """So many noises all lie within ± this with at least this chance, by a bound on each of them."""
+    """Return a half width that holds for so many noisy numbers at once, by a bound on each of them."""
     share = exact(confidence, "confidence")
     if not 0 < share < 1:
         raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
+    # A union bound: each number may be off with an equal part of the risk.
     return noise.half_width(1 - (1 - share) / numbers)
 
 
@@ -51,37 +53,37 @@ class Degrees:
     """How many nodes have each degree, and how many at least that."""
 
     at_least: Counts
-    """The number of nodes with at least 1, 2, … edges."""
+    """Number of nodes with at least 1, 2, … edges."""
     noise: Noise
-    """Of each of these before they were made consistent."""
+    """Noise in each of these numbers before they were made consistent."""
     bias: tuple[str, ...]
     receipt: Receipt
 
     @property
     def nodes(self) -> Counts:
-        """The number of nodes with 1, 2, … edges; the last holds those with more."""
+        """Number of nodes with 1, 2, … edges; the last includes those with more."""
         return np.asarray(self.at_least - np.append(self.at_least[1:], 0))
 
     @property
     def mean_degree(self) -> float | None:
-        """Over nodes with any edge; none where the answer shows no such node."""
+        """Mean degree of nodes with any edge; none where the answer shows no such node."""
         return float(self.at_least.sum() / self.at_least[0]) if self.at_least[0] else None
 
     # ---- tables ----
 
     def to_arrow(self) -> pa.Table:
-        """One row a degree: `nodes` of that degree, and `at_least` that degree."""
+        """Return one row a degree: `nodes` of that degree, and `at_least` that degree."""
         return self._table({"nodes": self.nodes, "at_least": self.at_least})
 
     def interval(self, confidence: float = 0.95) -> pa.Table:
-        """Where the exact numbers lie, noise only: all of them together at this confidence."""
+        """Return where the exact numbers lie, noise only: all of them together at this confidence."""
         columns = {}
         for name, numbers, half in self._figures(confidence):
             columns[f"{name}_low"], columns[f"{name}_high"] = np.maximum(numbers - half, 0), numbers + half
         return self._table(columns)
 
     def plot(self, *, at_least: bool = False, confidence: float = 0.95) -> Chart:
-        """A chart of the nodes of each degree, or of at least that, with intervals that hold together."""
+        """Return a chart of the nodes of each degree, or of at least that, with joint intervals."""
         name, numbers, half = self._figures(confidence)[at_least]
         return viz.bars(
             self._degrees().tolist(),
@@ -96,7 +98,7 @@ class Degrees:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns, 95 % intervals, what they do not cover, and the receipt, ready for JSON."""
+        """Return columns, 95 % intervals, what they do not cover, and the receipt, ready for JSON."""
         return {
             "columns": self.to_arrow().to_pydict(),
             "interval": self.interval().to_pydict(),
@@ -131,7 +133,7 @@ class Degrees:
         return np.arange(1, len(self.at_least) + 1)
 
     def _figures(self, confidence: float) -> list[tuple[str, Counts, int]]:
-        """Each with what it may be off by: a difference of two is off by both."""
+        """Return each number with what it may be off by: a difference of two is off by both."""
         half = joint_half_width(self.noise, len(self.at_least), confidence)
         return [("nodes", self.nodes, 2 * half), ("at_least", self.at_least, half)]
 
@@ -139,7 +141,7 @@ class Degrees:
         import pyarrow as pa
 
         every = {"degree": self._degrees(), **columns}
-        return pa.table({name: array(cells, pa.int64()) for name, cells in every.items()})
+        return pa.table({name: build_array(cells, pa.int64()) for name, cells in every.items()})
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         header, columns = ["degree"], [self._degrees()[:_SHOWN].tolist()]

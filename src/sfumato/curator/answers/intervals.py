@@ -1,7 +1,7 @@
 """From noisy sums to the numbers people asked for. Post-processing only.
 
-`shown` is the number in the answer. `possible` is the number together with what else it may be for reasons
-other than noise: values that were rounded down before they were summed, and groups of too few rows.
+`compute_shown` gives the number in the answer. `possible_range` gives what else it may be for reasons other
+than noise: values that were rounded down before they were summed, and groups of too few rows.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import NoisyAnswer
-    from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
+    from sfumato.curator.answers.noise_law import Ends, Floats
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.plan.summands import Summand
-    from sfumato.noise.additive import Noise
 
     Sums = Mapping[int, Floats]
 
 _HALVINGS = 60
+"""Bisections of an interval: beyond 53, doubles do not change any more."""
 
 
 def compute_shown(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> Floats:
-    """The number that the answer shows, from its sums in any cells."""
+    """Return the number that the answer shows, from its sums in any cells."""
     parts, of = _parts(plan, aggregate, sums)
     return compute_aggregate(aggregate, of, parts)
 
 
 def possible_range(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> Ends:
-    """Between which ends the number lies if these are its exact sums."""
+    """Return the ends between which the number lies if these are its exact sums."""
     parts, of = _parts(plan, aggregate, sums)
     match aggregate:
         case CountOf() | DistinctUnits() | SumOf():
@@ -79,7 +79,7 @@ def _parts(plan: QuestionPlan, aggregate: SummedAggregate, sums: Sums) -> tuple[
 
 
 def _few(rows: Floats, least: float, ends: Ends, bounds: tuple[float, float]) -> Ends:
-    """Of fewer rows than there must be, nothing is known but the bounds."""
+    """Return the ends, or the bounds where there are fewer rows than there must be."""
     few = rows < least
     if not few.any():
         return ends
@@ -112,7 +112,7 @@ def _covariance_possible(aggregate: CovarianceOf, of: list[Summand], parts: list
 
 
 def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, high: Floats) -> Ends:
-    """Anything where one of the two may not vary at all."""
+    """Return the ends of a correlation, −1 and 1 where one of the two may not vary at all."""
     least = product_of_deviations(of, parts, (0, 0))
     most = (
         product_of_deviations(of, parts, (of[3].slack, of[4].slack)) if of[3].slack or of[4].slack else least
@@ -126,7 +126,7 @@ def _correlation_possible(of: list[Summand], parts: list[Floats], low: Floats, h
 
 
 def find_ranked(resolved: ResolvedQuestion, quantile: QuantileOf) -> tuple[int, LoweredValue]:
-    """Which of the values that quantiles are asked of this one is of."""
+    """Return a quantile's value, and its place among those that quantiles are asked of."""
     for at, (part, asked) in enumerate(resolved.quantiles):
         if quantile in asked:
             return at, part
@@ -134,7 +134,7 @@ def find_ranked(resolved: ResolvedQuestion, quantile: QuantileOf) -> tuple[int, 
 
 
 def decode_quantiles(plan: QuestionPlan, quantile: QuantileOf, noisy: NoisyAnswer) -> NDArray[Any]:
-    """In every cell a number or a date, as the domain of the value says."""
+    """Return a number or a date in every cell, as the domain of the value says."""
     at, part = find_ranked(plan.resolved, quantile)
     chosen = noisy.chosen[at]
     domain = part.domain
@@ -149,7 +149,7 @@ def decode_quantiles(plan: QuestionPlan, quantile: QuantileOf, noisy: NoisyAnswe
 
 
 def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, confidence: float) -> Ends:
-    """Every mean θ that the noise would explain, where sum and count have one draw of noise of one kind each.
+    """Return the ends of all means θ that the noise explains; sum and count have a draw of one kind each.
 
     Those are the θ for which |sum − θ·count| is not in the 1 − confidence tail of the noise of the sum
     less θ times the noise of the count. Where the noisy count is below one, nothing can be ruled out.
@@ -157,10 +157,12 @@ def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, con
     at = plan.sums(aggregate)
     sums, rows = (noisy.numbers(each) for each in at)
     summand = plan.measured[at[0]].of
-    first, second = (_single(noisy.laws[each]) for each in at)
+    first, second = (next(iter(noisy.laws[each].draws), None) for each in at)
+    one, other = (0.0 if each is None else float(each.spread) for each in (first, second))
+    tail_of = _two_laplace_tail if isinstance(first, LaplaceNoise) else _two_gaussian_tail
 
     def explained(mean: Floats) -> NDArray[np.bool_]:
-        tail = _tail(np.abs(sums - mean * rows), first, second, np.abs(mean))
+        tail = tail_of(np.abs(sums - mean * rows), one, np.abs(mean) * other)
         return (tail >= 1 - confidence) | (rows < 1)
 
     middle = mean_deviation(summand, sums, rows)
@@ -171,18 +173,16 @@ def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, con
 
 
 def has_closed_form(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer) -> bool:
+    """Return whether a mean's interval can be computed without draws: see `mean_interval`."""
     first, second = (noisy.laws[each] for each in plan.sums(aggregate))
     return first.plain and (
         not second.draws or (second.plain and type(first.draws[0]) is type(second.draws[0]))
     )
 
 
-def _single(law: NoiseLaw) -> Noise | None:
-    return law.draws[0] if law.draws else None
-
-
 def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, far: Floats) -> Floats:
-    """The last point from near to far that is explained, by bisection in every cell at once."""
+    """Return the last point from near to far that is explained, by bisection in every cell at once."""
+    # What is explained is an interval around the middle, so bisection finds its end.
     inside, outside = near, far
     for _ in range(_HALVINGS):
         between = (inside + outside) / 2
@@ -191,18 +191,16 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
     return np.where(explained(far), far, inside)
 
 
-def _tail(distance: Floats, first: Noise | None, second: Noise | None, weight: Floats) -> Floats:
-    """P(|X + weight·Y| > distance) for independent noise of one kind, Y none at all if need be."""
-    one, other = (0.0 if each is None else float(each.spread) for each in (first, second))
-    if isinstance(first, LaplaceNoise):
-        return _two_laplace_tail(distance, one, weight * other)
+def _two_gaussian_tail(distance: Floats, first: float, second: Floats) -> Floats:
+    """Return P(|X + Y| > distance) for independent Gaussian X, Y of these deviations; either may be 0."""
     from scipy.special import erfc
 
-    return np.asarray(erfc(distance / (math.sqrt(2) * np.hypot(one, weight * other))))
+    return np.asarray(erfc(distance / (math.sqrt(2) * np.hypot(first, second))))
 
 
 def _two_laplace_tail(distance: Floats, first: float, second: Floats) -> Floats:
-    """P(|X + Y| > distance) for independent Laplace X, Y of these scales."""
+    """Return P(|X + Y| > distance) for independent Laplace X, Y of these scales."""
+    # The formula divides by a difference of squares: scales that are equal or zero are moved apart a little.
     second = np.maximum(second, 1e-6 * first)
     second = np.where(np.abs(second - first) < 1e-6 * first, first * (1 + 1e-6), second)
     a, b = first**2, second**2

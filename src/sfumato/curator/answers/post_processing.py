@@ -96,7 +96,7 @@ def _sorted_by(question: Question) -> list[Figure]:
 
 
 def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> NDArray[Any]:
-    """One number a cell: an integer for a count, else a double, NaN where there is none; for dates, dates."""
+    """Return one number a cell: an integer for a count, else a double, NaN where there is none; or dates."""
     match figure:
         case Fraction():
             return np.full(noisy.cells, float(figure))
@@ -115,7 +115,8 @@ def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> ND
 
 
 def _sums(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> dict[int, Floats]:
-    """The noisy sums that a number is computed from."""
+    """Return the noisy sums that a number is computed from, by their places."""
+    # Quantiles are not computed from sums.
     used = [
         at for part in list_aggregates(figure) if not isinstance(part, QuantileOf) for at in plan.sums(part)
     ]
@@ -127,6 +128,7 @@ def _computed(sign: str, left: NDArray[Any], right: NDArray[Any], noisy_divisor:
     with np.errstate(over="ignore", invalid="ignore"):
         if sign != "/":
             return _finite(_COMPUTE[sign](left, right))
+        # A noisy divisor near zero may be anything: the quotient is unknown there, not huge.
         usable = right > 0 if noisy_divisor else right != 0
         return _finite(np.where(usable, left / np.where(usable, right, 1.0), np.nan))
 
@@ -139,9 +141,9 @@ def _finite(numbers: Floats) -> Floats:
 
 
 def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, confidence: float) -> Ends:
-    """Where the exact number of each cell lies, with this confidence; NaN where nothing is known.
+    """Return the ends between which the exact number of each cell lies; NaN where nothing is known.
 
-    Of quantiles nothing is known in the unit of the data: docs/proofs/quantiles.md.
+    For quantiles nothing is known in the unit of the data: docs/proofs/quantiles.md.
     """
     if any(isinstance(part, QuantileOf) for part in list_aggregates(figure)):
         return np.full(noisy.cells, np.nan), np.full(noisy.cells, np.nan)
@@ -158,10 +160,11 @@ def compute_interval(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, con
 def _linear_interval(
     plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer, sums: dict[int, Floats], confidence: float
 ) -> Ends:
-    """The same width in all cells with the same noise. Counts are whole, and so are their ends."""
+    """Return the interval of a number that is linear in sums. Counts are whole, and so are their ends."""
     if not sums:
         number = compute_figure(plan, figure, noisy)
         return number, number
+    # Noise is independent of the sums, so the width follows from its law alone.
     weights = _weights(plan, figure)
     half = combined_half_width([(weights[at], noisy.laws[at]) for at in sums], confidence)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -172,7 +175,7 @@ def _linear_interval(
 
 
 def _weights(plan: QuestionPlan, figure: Figure) -> dict[int, float]:
-    """What one step of each sum adds to a number that is linear in them."""
+    """Return what one step of each sum adds to a number that is linear in them."""
     match figure:
         case Fraction():
             return {}
@@ -189,7 +192,7 @@ def _weights(plan: QuestionPlan, figure: Figure) -> dict[int, float]:
 
 
 def _constant(figure: Figure) -> Fraction:
-    """What a number without aggregates is."""
+    """Return the value of a number without aggregates."""
     if isinstance(figure, Fraction):
         return figure
     if not isinstance(figure, Arithmetic):
@@ -199,7 +202,7 @@ def _constant(figure: Figure) -> Fraction:
 
 
 def _possible(plan: QuestionPlan, figure: Figure, sums: Mapping[int, Floats]) -> Ends:
-    """Between which ends a number lies if these are its exact sums; infinite where it may be anything."""
+    """Return the ends of a number if these are its exact sums; infinite where it may be anything."""
     match figure:
         case Fraction():
             number = np.full(next(iter(sums.values())).shape, float(figure))
@@ -224,7 +227,7 @@ def _combined(sign: str, left: Ends, right: Ends, noisy_divisor: bool) -> Ends:
 
 
 def _paired(low: Floats, left: Ends, right: Ends, high: Callable[[], Floats]) -> Ends:
-    """Where both sides are known but for noise, both ends are one."""
+    """Return both ends; where both sides are known but for noise, both are one array."""
     return (low, low) if left[0] is left[1] and right[0] is right[1] else (low, high())
 
 
@@ -232,12 +235,13 @@ def _product(left: Ends, right: Ends) -> Ends:
     if left[0] is left[1] and right[0] is right[1]:
         number = left[0] * right[0]
         return number, number
+    # A product of intervals is largest and smallest at corners.
     corners = np.array([one * other for one in left for other in right])
     return corners.min(axis=0), corners.max(axis=0)
 
 
 def _inverse(ends: Ends, noisy_divisor: bool) -> Ends:
-    """One over each end; not a number where a noisy divisor is not above zero."""
+    """Return one over each end; not a number where a noisy divisor is not above zero."""
     usable = ends[0] > 0 if noisy_divisor else ends[0] != 0
     if ends[0] is ends[1]:
         number = np.where(usable, 1 / ends[0], np.nan)
@@ -246,7 +250,7 @@ def _inverse(ends: Ends, noisy_divisor: bool) -> Ends:
 
 
 def is_linear(figure: Figure) -> bool:
-    """Whether a number is linear in sums, so that the width of its interval does not depend on them."""
+    """Return whether a number is linear in sums, so that its interval's width does not depend on them."""
     match figure:
         case Arithmetic("+" | "-", left, right):
             return is_linear(left) and is_linear(right)
@@ -266,18 +270,19 @@ def is_linear(figure: Figure) -> bool:
 
 
 def order_groups(plan: QuestionPlan, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]]) -> list[int]:
-    """Where the groups to show stand among all cells, in the order to show them; ties in declared order."""
+    """Return the cells of the groups to show, in the order to show them; ties in declared order."""
     question = plan.question
     shown = list(range(noisy.cells))
     if question.having is not None:
         shown = np.flatnonzero(_truth(plan, question.having, noisy)[0]).tolist()
+    # Keys are sorted by as they are shown; noisy numbers by what they show, which costs nothing.
     for order in reversed(question.order):
         shown = _sorted(shown, _sorter(plan, order, noisy, keys), order.descending)
     return shown[question.offset :][: question.limit]
 
 
 def _truth(plan: QuestionPlan, having: Having, noisy: NoisyAnswer) -> Truth:
-    """Where the condition is true and where it is false; where it is neither, it is unknown, as in SQL."""
+    """Return where a condition is true and where it is false; elsewhere it is unknown, as in SQL."""
     match having:
         case HavingComparison(left, sign, right):
             return _compared(sign, compute_figure(plan, left, noisy), compute_figure(plan, right, noisy))
@@ -301,13 +306,13 @@ def _compared(sign: str, left: NDArray[Any], right: NDArray[Any]) -> Truth:
 def _sorter(
     plan: QuestionPlan, order: SortKey, noisy: NoisyAnswer, keys: Sequence[Sequence[Any]]
 ) -> Sequence[Any]:
-    """What a cell is sorted by, None where there is nothing."""
+    """Return what each cell is sorted by, None where there is nothing."""
     if isinstance(order.by, GroupKey):
         return keys[order.by.place]
     return [None if number != number else number for number in compute_figure(plan, order.by, noisy).tolist()]
 
 
 def _sorted(shown: list[int], by: Sequence[Any], descending: bool) -> list[int]:
-    """A stable sort, so that sorting by the last criterion first gives the order asked for."""
+    """Sort stably, so that sorting by the last criterion first gives the order asked for."""
     known = sorted((at for at in shown if by[at] is not None), key=lambda at: by[at], reverse=descending)
     return known + [at for at in shown if by[at] is None]

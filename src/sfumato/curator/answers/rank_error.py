@@ -17,20 +17,22 @@ def rank_error(
     size: int,
     confidence: float,
 ) -> float:
-    """So many rows off at most, with this confidence, out of `size` places.
+    """Return how many rows off a quantile is at most, with this confidence, out of `size` places.
 
-    For one share that is proven (docs/proofs/quantiles.md). Of several, one is chosen after the other on up
+    For one share that is proven (docs/proofs/quantiles.md). With several, one is chosen after the other on up
     to `levels` levels, and this is what those errors add up to while no place holds more rows than that.
     """
     if isinstance(mechanism, ExtremeMechanism):
         return mechanism.rank_error(size, confidence)
+    # The risk is shared by the levels, and so is ε.
     levels = mechanism.levels
     one = QuantileMechanism(mechanism.epsilon / levels, asked.share)
     return float(one.rank_error(size, 1 - (1 - confidence) / levels) * levels)
 
 
 def rank_note(asked: measurement.QuantileOf, chosen: ChosenQuantiles) -> str:
-    """Of several answers put together the worst counts: what is shown lies between them."""
+    """Say how far off a shown quantile may be; for combined answers, the worst of them: it lies between."""
+    # All of them hold together at 95 %.
     risk = 0.05 / len(chosen.rounds)
     rows = max(rank_error(each, asked, chosen.size, 1 - risk) for each in chosen.rounds)
     if asked.is_end:

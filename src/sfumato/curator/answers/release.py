@@ -18,7 +18,7 @@ from sfumato.curator.answers.rank_error import rank_note
 from sfumato.curator.answers.results import Receipt, not_covered
 from sfumato.curator.question.measurement import CountOf, DistinctUnits, QuantileOf
 from sfumato.curator.question.relation import Name
-from sfumato.engines.arrow import array
+from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import exact
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     Again = Callable[[Mapping[str, Any], tuple[str, ...], QuestionPlan], tuple[QuestionPlan, Released]]
 
 SHOWN_ROWS = 20
+"""Number of groups that are printed."""
 
 
 class Release:
@@ -61,6 +62,7 @@ class Release:
         self._plan = plan
         self._again = again
         self._answer = read_answer(plan, released.answer)
+        # Rounds are part of a refined question's request: each refinement of one answer is charged once.
         self._rounds: tuple[str, ...] = (plan.request,)
         if earlier is not None:
             self._answer = combine_answers(earlier._answer, self._answer)
@@ -87,20 +89,22 @@ class Release:
     # ---- tables ----
 
     def to_arrow(self) -> pa.Table:
-        """The answer. Types follow from the question alone, also when no group is shown."""
+        """Return the answer. Types follow from the question alone, also when no group is shown."""
         return self._table({name: (self._columns[name], self._types[name]) for name in self._columns})
 
     def to_pandas(self) -> pd.DataFrame:
+        """Return the answer as a pandas frame."""
         with _installed("pandas"):
             return self.to_arrow().to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
+        """Return the answer as a polars frame."""
         with _installed("polars"):
             import polars as pl
         return pl.DataFrame(self.to_arrow())
 
     def interval(self, confidence: float = 0.95) -> pa.Table:
-        """For each number of the answer `name_low` and `name_high`: where the exact one lies, noise only.
+        """Return `name_low` and `name_high` for each number: where the exact one lies, noise only.
 
         Both are null where nothing is known: for quantiles, and where a divisor may be zero or less.
         """
@@ -111,6 +115,7 @@ class Release:
         }
         for name, (low, high) in self._intervals(_checked(confidence)).items():
             quantile = isinstance(self._plan.question.figures[name], QuantileOf)
+            # A quantile's error is in rows and not in its unit, so its interval is null, with its own type.
             kind = self._types[name] if quantile else pa.float64()
             nulls = [None] * len(low)
             columns |= {
@@ -120,7 +125,7 @@ class Release:
         return self._table(columns)
 
     def plot(self, column: str | None = None, *, confidence: float = 0.95) -> Chart:
-        """A chart of one number of the answer, the first if none is named, with its error bars if it has any.
+        """Return a chart of one number, the first if none is named, with error bars if it has any.
 
         Groups where the number or its interval is not known are left out.
         """
@@ -163,7 +168,7 @@ class Release:
         return viz.html_table(header, rows) + "".join(f"<p>{escape(note)}</p>" for note in self._notes())
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns, 95 % intervals, what they do not cover, and the receipt, ready for JSON."""
+        """Return columns, 95 % intervals, what they do not cover, and the receipt, ready for JSON."""
         return {
             "columns": _plain(self.to_arrow()),
             "interval": _plain(self.interval()),
@@ -176,7 +181,7 @@ class Release:
 
     @cached_property
     def _every_key(self) -> list[list[Any]]:
-        """Of the groups that are not shown too."""
+        """Key columns of all groups, shown or not."""
         return key_columns(self._plan, self._answer)
 
     @cached_property
@@ -193,7 +198,7 @@ class Release:
 
     @property
     def _key_names(self) -> list[str]:
-        """As the answer calls them, or as the question does."""
+        """Names of the keys, as the answer calls them or else as the question does."""
         labels = {place: name for name, place in reversed(self._plan.question.labels.items())}
         asked = self._plan.question.keys
         return [
@@ -232,19 +237,21 @@ class Release:
     def _table(self, columns: dict[str, tuple[Any, Any]]) -> pa.Table:
         import pyarrow as pa
 
-        return pa.table({name: array(cells, kind) for name, (cells, kind) in columns.items()})
+        return pa.table({name: build_array(cells, kind) for name, (cells, kind) in columns.items()})
 
     def _intervals(self, confidence: float, first: int | None = None) -> dict[str, Ends]:
-        """Of the first groups shown, or of all."""
+        """Return the intervals of the first groups shown, or of all."""
         noisy = self._noisy if first is None else self._noisy.take(range(min(first, self._noisy.cells)))
         asked = self._plan.question.figures
         return {name: compute_interval(self._plan, each, noisy, confidence) for name, each in asked.items()}
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the printed rows, with an error or an interval beside each number."""
         table = self.to_arrow().slice(0, SHOWN_ROWS)
         columns = {name: [_cell(value) for value in column] for name, column in table.to_pydict().items()}
         for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
             figure = self._plan.question.figures[name]
+            # One ± says it all where every group has the same error; else each group has an interval.
             if is_linear(figure):
                 columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
             elif not isinstance(figure, QuantileOf):
@@ -252,6 +259,7 @@ class Release:
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
     def _notes(self) -> list[str]:
+        """Return the lines below the table: ranks, what intervals do not cover, and the price."""
         hidden = self._noisy.cells - SHOWN_ROWS
         more = [f"… and {hidden:,} more groups"] if hidden > 0 else []
         ranks = [
@@ -270,6 +278,7 @@ class Release:
 
 
 def _checked(confidence: float) -> float:
+    """Return a confidence between 0 and 1, or refuse it."""
     if not 0 < exact(confidence, "confidence") < 1:
         raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
     return float(confidence)
@@ -277,6 +286,7 @@ def _checked(confidence: float) -> float:
 
 @contextmanager
 def _installed(library: str) -> Iterator[None]:
+    """Say how to install a library that is missing."""
     try:
         yield
     except ModuleNotFoundError:
@@ -286,7 +296,7 @@ def _installed(library: str) -> Iterator[None]:
 
 
 def _plain(table: pa.Table) -> dict[str, list[Any]]:
-    """Ready for JSON: dates and moments as texts."""
+    """Return the columns ready for JSON: dates and moments as texts."""
     return {
         name: [each.isoformat() if isinstance(each, date) else each for each in column]
         for name, column in table.to_pydict().items()

@@ -25,7 +25,7 @@ from sfumato.engines.values import (
     Lookup,
     Not,
     Predicate,
-    compared,
+    flatten_extremes,
 )
 from sfumato.errors import PolicyError
 
@@ -147,7 +147,7 @@ def _count_parts(node: Any) -> int:
 def _written_parts(node: Any) -> list[Any]:
     """Return the parts of a value as often as SQL writes them: a minimum is tested, then chosen."""
     if isinstance(node, Least | Greatest):
-        return 2 * compared(node)
+        return 2 * flatten_extremes(node)
     parts = [getattr(node, field.name) for field in fields(node)]
     return 2 * parts if isinstance(node, Among) and not node.values else parts
 

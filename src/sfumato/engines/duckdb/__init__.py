@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sfumato.engines.duckdb.prepare import build, remove
-from sfumato.engines.duckdb.run import SNAPSHOTS, answer
-from sfumato.engines.rows import scans
+from sfumato.engines.duckdb.prepare import build_snapshot, remove_snapshot
+from sfumato.engines.duckdb.run import SNAPSHOTS, answer_program
+from sfumato.engines.rows import list_scans
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,19 +33,19 @@ class DuckDBEngine:
 
         The source is a Parquet or CSV path, an Arrow table, or a pandas or polars frame.
         """
-        build(source, preparation, self._path(snapshot), self.threads)
+        build_snapshot(source, preparation, self._path(snapshot), self.threads)
 
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
-        paths = {scan.snapshot: self._path(scan.snapshot) for scan in scans(program.rows)}
-        with SNAPSHOTS.reading(paths, self.threads) as opened:
-            return answer(program, opened)
+        paths = {scan.snapshot: self._path(scan.snapshot) for scan in list_scans(program.rows)}
+        with SNAPSHOTS.open_cursor(paths, self.threads) as opened:
+            return answer_program(program, opened)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""
         path = self._path(snapshot)
-        SNAPSHOTS.let_go(path)
-        remove(path)
+        SNAPSHOTS.forget_file(path)
+        remove_snapshot(path)
 
     def _path(self, snapshot: str) -> Path:
         """Any name is a file name once quoted, and no name leaves the folder."""

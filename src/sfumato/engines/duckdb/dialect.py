@@ -12,38 +12,40 @@ if TYPE_CHECKING:
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
 
-class DuckDB:
+class DuckDBDialect:
+    """DuckDB's own words, in sessions that connection.py opens."""
+
     wide = "HUGEINT"
     everything = "GROUP BY ()"
     escape = " ESCAPE '\\'"
     fence = ""
 
-    def total(self, value: str, reach: int | None) -> str:
+    def write_total(self, value: str, reach: int | None) -> str:
         return f"sum({value})"
 
-    def tally(self, place: str, span: int) -> tuple[str, str]:
-        """Row by row: to hand rows over and sort them takes less time than to count them."""
+    def write_histogram(self, place: str, span: int) -> tuple[str, str]:
+        """Select every row's place: handing rows over and sorting them is faster than counting in DuckDB."""
         kind = "USMALLINT" if span < 2**16 else "UINTEGER" if span < 2**32 else "BIGINT"
         return f"CAST({place} AS {kind})", ""
 
-    def each(self, parts: Sequence[str]) -> str:
+    def write_each(self, parts: Sequence[str]) -> str:
         return f"unnest([{', '.join(parts)}])"
 
-    def divided(self, left: str, right: str, kind: str) -> str:
+    def write_quotient(self, left: str, right: str, kind: str) -> str:
         return f"({left} // {right})"
 
-    def entry(self, entries: tuple[int | None, ...], place: str) -> str:
-        """The place −1 is nowhere; those before it would be counted from the end."""
+    def write_entry(self, entries: tuple[int | None, ...], place: str) -> str:
+        """Raise places to −1, where there is nothing; DuckDB would count lower ones from the end."""
         return f"{_listed(entries)}[greatest(CAST({place} AS BIGINT), -1) + 1]"
 
-    def one_of_many(self, part: str, values: tuple[int, ...]) -> str:
-        """DuckDB parses one text far faster than as many integers."""
+    def write_membership(self, part: str, values: tuple[int, ...]) -> str:
+        """Write the list as one text, which DuckDB parses far faster than as many integers."""
         return f"{part} IN (SELECT unnest({_listed(values)}))"
 
-    def spelled(self, word: str) -> str | None:
+    def write_text(self, word: str) -> str | None:
         return f"decode(from_hex('{word.encode('utf-8', 'surrogatepass').hex()}'))"
 
-    def calendar(self, days: str, field: str) -> str:
+    def write_calendar(self, days: str, field: str) -> str:
         return f"{_FIELDS[field]}(DATE '1970-01-01' + CAST({days} AS INTEGER))"
 
 

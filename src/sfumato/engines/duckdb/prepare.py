@@ -20,13 +20,19 @@ import shutil
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.arrow import array
+from sfumato.engines.arrow import build_array
 from sfumato.engines.duckdb.connection import open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
-from sfumato.engines.duckdb.sources import Kind, scan, unreadable
-from sfumato.engines.duckdb.stored import as_text, parsed, sql_type, stored, understood
-from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
-from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, reach
+from sfumato.engines.duckdb.sources import Kind, scan_source, unreadable_source
+from sfumato.engines.duckdb.stored import (
+    choose_type,
+    interpret_column,
+    parse_column,
+    store_column,
+    write_as_text,
+)
+from sfumato.engines.ingest import EXACT_BELOW, are_texts, derive_key, list_codes, rounded_identifiers
+from sfumato.engines.snapshot import GraphPreparation, StoredCodes, StoredText, find_reach
 from sfumato.files.durable import rename_path, sync_path
 
 if TYPE_CHECKING:
@@ -38,8 +44,11 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import Preparation, StoredColumn
 
 
-def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None) -> None:
+def build_snapshot(
+    source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None
+) -> None:
     """Write the snapshot of a source to `path`: whole and durable, or not at all."""
+    # mkdir's mode passes through the umask, and the folder may be there already.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
     with _scratch(path.parent) as scratch:
@@ -56,8 +65,8 @@ def build(source: Any, preparation: Preparation | GraphPreparation, path: Path, 
         _settle(built, path)
 
 
-def remove(path: Path) -> None:
-    """Durably; a snapshot that is not there is no error."""
+def remove_snapshot(path: Path) -> None:
+    """Remove a snapshot durably; one that is not there is no error."""
     if path.exists():
         path.unlink()
         sync_path(path.parent)
@@ -67,7 +76,7 @@ def remove(path: Path) -> None:
 
 
 def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation) -> None:
-    """The temporary table `gridded`: the unit as text, and columns c0, c1, … as they will be stored.
+    """Make the temporary table `gridded`: the unit as text, and columns c0, c1, … as stored.
 
     Without a unit column all rows are kept, and this is the stored table already.
     """
@@ -77,7 +86,7 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
         connection.register(f"list{i}", _list(column))
     unit = [] if preparation.unit is None else [preparation.unit]
     wanted = [*unit, *(column.name for column in preparation.columns)]
-    with scan(connection, source, wanted) as rows:
+    with scan_source(connection, source, wanted) as rows:
         gridded = _gridded(preparation, rows.relation, rows.kinds)
         try:
             connection.execute(
@@ -87,7 +96,7 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
             raise  # the machine's disk or memory, not the source
         except duckdb.Error:
             # DuckDB's own words quote the line, which is data.
-            raise unreadable(
+            raise unreadable_source(
                 "it is damaged, has rows that do not fit its header, or is large with line breaks in texts"
             ) from None
     if unit and rows.kinds[0] is Kind.FLOAT:
@@ -95,22 +104,22 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
 
 
 def _refuse_rounded_identifiers(connection: DuckDBPyConnection, name: str) -> None:
-    """Long integers become doubles beside one missing value, and then two people may have one number."""
+    """Refuse long integers that became doubles beside a missing value: two people may share a number."""
     rounded = f"SELECT count(*) FROM gridded WHERE abs(TRY_CAST(unit AS DOUBLE)) >= {EXACT_BELOW}"  # noqa: S608
     if connection.execute(rounded).fetchall() != [(0,)]:
         raise rounded_identifiers(name)
 
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
-    """In layers, so that what is used several times is computed once."""
+    """Write the SELECT of stored columns in layers, so that what is used several times is computed once."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
-    unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
+    unit = "'every row'" if preparation.unit is None else write_as_text("s0", kinds[0])
     of = kinds[first : first + len(columns)]
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, of, strict=True))]
-    parse = [f"{parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
-    understand = [f"{understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{stored(column, _place(i, column), kind)} AS c{i}" for i, column, kind in fields]
+    parse = [f"{parse_column(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    understand = [f"{interpret_column(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    store = [f"{store_column(column, _place(i, column), kind)} AS c{i}" for i, column, kind in fields]
     lists = [f"LEFT JOIN list{i} ON read.c{i} = list{i}.value" for i, _ in _listed_columns(preparation)]
     return f"""
         SELECT {", ".join(["unit", *store])}
@@ -129,20 +138,22 @@ def _listed_columns(preparation: Preparation) -> list[tuple[int, StoredCodes]]:
 
 
 def _list(codes: StoredCodes) -> Any:
-    """The table from value to code."""
+    """Return the table from value to code."""
     import pyarrow
 
     types = {"UTINYINT": pyarrow.uint8(), "USMALLINT": pyarrow.uint16(), "UINTEGER": pyarrow.uint32()}
-    first = listed(codes)
-    values = array(list(first), pyarrow.string() if are_texts(codes) else pyarrow.float64())
-    return pyarrow.table({"value": values, "code": array(list(first.values()), types[sql_type(codes)])})
+    first = list_codes(codes)
+    values = build_array(list(first), pyarrow.string() if are_texts(codes) else pyarrow.float64())
+    return pyarrow.table(
+        {"value": values, "code": build_array(list(first.values()), types[choose_type(codes)])}
+    )
 
 
 # ---- keeping: which rows of a unit, by a rule that looks at that unit --------------------------------------
 
 
 def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
-    """The stored tables `rows` and `units`."""
+    """Write the stored tables `rows` and `units`."""
     connection.execute(_units(preparation))
     connection.execute("""
         CREATE TABLE snapshot.units AS SELECT
@@ -153,11 +164,12 @@ def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
     connection.execute("DROP TABLE records")
     connection.execute(_ranked(preparation))
     connection.execute("DROP TABLE digests")
+    # Last and apart: ranking takes most of the time, and these rows are not ranked.
     connection.execute(_single(preparation))
 
 
 def _every_row(preparation: Preparation, gridded: str) -> str:
-    """Each row is a unit. Its block is drawn, as good as by fair coins, with keys that are then forgotten.
+    """Make each row a unit. Its block is drawn pseudorandomly, with keys that are then forgotten.
 
     They go into what is hashed. A key that is hashed beside the number only moves all blocks alike.
     """
@@ -171,8 +183,8 @@ def _every_row(preparation: Preparation, gridded: str) -> str:
 
 
 def _units(preparation: Preparation) -> str:
-    """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
-    person, secret = key_for(preparation, "person"), key_for(preparation, "unit")
+    """Select each unit's rows, keyed digests, and a code whose order says nothing of the identifier."""
+    person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
     return f"""
         CREATE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY person, unit) - 1 AS code
         FROM (
@@ -182,7 +194,7 @@ def _units(preparation: Preparation) -> str:
 
 
 def _records(preparation: Preparation) -> str:
-    """The different records of each unit with several rows, and how often the unit has each.
+    """Select the different records of each unit with several rows, and how often the unit has each.
 
     The salt is 64 secret bits of the unit.
     """
@@ -196,12 +208,13 @@ def _records(preparation: Preparation) -> str:
 
 
 def _digests(preparation: Preparation) -> str:
-    """Every copy of a record with the md5 of salt, record and number of the copy."""
+    """Select every copy of a record with the md5 of salt, record and number of the copy."""
     names = _names(preparation)
     fields = [
         f"md5({n})" if isinstance(c, StoredText) else n
         for n, c in zip(names, preparation.columns, strict=True)
     ]
+    # Commas keep fields apart; texts, which may hold commas, are hashed first.
     hashed = ", ',', ".join(["salt", "copy", *fields])
     return f"""
         CREATE TEMP TABLE digests AS
@@ -210,8 +223,9 @@ def _digests(preparation: Preparation) -> str:
 
 
 def _ranked(preparation: Preparation) -> str:
-    """The first rows of units with several, in the order of digests. Rows with one digest are in the order
-    of their columns, and rows alike in everything need no order.
+    """Keep the first rows of units with several, in the order of digests.
+
+    Rows with one digest are in the order of their columns, and rows alike in everything need no order.
     """
     names = _names(preparation)
     order = f"PARTITION BY code ORDER BY {', '.join(['digest', *names])}"
@@ -229,7 +243,7 @@ def _ranked(preparation: Preparation) -> str:
 
 
 def _single(preparation: Preparation) -> str:
-    """The rows of units that have only one, which need no ranking."""
+    """Add the rows of units that have only one, which need no ranking."""
     return f"""
         INSERT INTO snapshot.rows SELECT {", ".join(_kept(preparation, "CAST(1 AS UINTEGER)"))}
         FROM gridded JOIN (SELECT unit, code FROM units WHERE of_unit = 1) USING (unit)"""  # noqa: S608
@@ -247,7 +261,7 @@ def _names(preparation: Preparation) -> list[str]:
 def _describe(connection: DuckDBPyConnection, preparation: Preparation) -> None:
     connection.execute("CREATE TABLE snapshot.columns (declared VARCHAR, stored VARCHAR, reach BIGINT)")
     for i, column in enumerate(preparation.columns):
-        described = [column.name, f"c{i}", reach(column)]
+        described = [column.name, f"c{i}", find_reach(column)]
         connection.execute("INSERT INTO snapshot.columns VALUES (?, ?, ?)", described)
 
 
@@ -256,7 +270,7 @@ def _describe(connection: DuckDBPyConnection, preparation: Preparation) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for one preparation at a time, so that what a killed one left behind can be removed first."""
+    """Yield a folder for one preparation at a time, after removing what a killed one left behind."""
     lock = os.open(folder, os.O_RDONLY)
     scratch = folder / "preparing"
     try:
@@ -272,6 +286,7 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def _settle(built: Path, path: Path) -> None:
+    # Rights and contents before the name: whoever sees the snapshot sees all of it.
     built.chmod(0o600)
     sync_path(built)
     rename_path(built, path)

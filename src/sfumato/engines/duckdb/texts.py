@@ -19,40 +19,40 @@ _PLAIN_BYTES = frozenset(range(32, 127)) - frozenset(b"\\'\"")
 
 
 @singledispatch
-def text(value: object) -> str:
-    """TypeError for a type that no column can have; the value is not in the message."""
+def write_object(value: object) -> str:
+    """Return the text of an object; TypeError for a type that no column can have, without the value."""
     raise TypeError("values of this type have no text")
 
 
-@text.register
+@write_object.register
 def _str(value: str) -> str:
     return str.__str__(value)
 
 
-@text.register(bool)
-@text.register(np.bool_)
+@write_object.register(bool)
+@write_object.register(np.bool_)
 def _bool(value: object) -> str:
     return "true" if value else "false"
 
 
-@text.register(int)
-@text.register(np.integer)
+@write_object.register(int)
+@write_object.register(np.integer)
 def _integer(value: int) -> str:
     return str(int(value))
 
 
-@text.register(float)
-@text.register(np.float16)
-@text.register(np.float32)
+@write_object.register(float)
+@write_object.register(np.float16)
+@write_object.register(np.float32)
 def _float(value: float) -> str:
-    """Widened to a double first; whole ones as the integer they were before a NaN came beside them."""
+    """Widen to a double first; whole ones are the integers they were before a NaN came beside them."""
     double = float(value)
     return str(int(double)) if double.is_integer() and abs(double) < WRITTEN_OUT_BELOW else repr(double)
 
 
-@text.register
+@write_object.register
 def _decimal(value: Decimal) -> str:
-    """Without zeros at the end: how many there are follows from a column's other values."""
+    """Drop zeros at the end: how many there are follows from a column's other values."""
     if value.is_infinite():
         return repr(float(value))
     digits = format(value, "f")
@@ -60,21 +60,21 @@ def _decimal(value: Decimal) -> str:
     return shortest if value else "0"
 
 
-@text.register
+@write_object.register
 def _date(value: date) -> str:
     return f"{value.year:04}-{value.month:02}-{value.day:02}"
 
 
-@text.register
+@write_object.register
 def _datetime(value: datetime) -> str:
-    """In UTC where a zone is known."""
+    """Write a moment, in UTC where its zone is known."""
     if value.tzinfo is None:
         return f"{_date(value)} {_clock(value)}"
     moment = value.astimezone(UTC)
     return f"{_date(moment)} {_clock(moment)}+00"
 
 
-@text.register
+@write_object.register
 def _time(value: time) -> str:
     if value.tzinfo is not None:
         raise TypeError("a time of day with a zone has no text")
@@ -82,17 +82,17 @@ def _time(value: time) -> str:
 
 
 def _clock(value: datetime | time) -> str:
-    """pandas counts nanoseconds apart from microseconds."""
+    """Write a time of day; pandas counts nanoseconds apart from microseconds."""
     nanoseconds = value.microsecond * 1000 + getattr(value, "nanosecond", 0)
     fraction = f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
     return f"{value.hour:02}:{value.minute:02}:{value.second:02}{fraction}"
 
 
-@text.register
+@write_object.register
 def _uuid(value: UUID) -> str:
     return str(value)
 
 
-@text.register
+@write_object.register
 def _bytes(value: bytes) -> str:
     return "".join(chr(byte) if byte in _PLAIN_BYTES else f"\\x{byte:02X}" for byte in value)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.postgres.connection import reading, writing
-from sfumato.engines.postgres.prepare import build, remove
-from sfumato.engines.postgres.run import answer
+from sfumato.engines.postgres.connection import open_reader, open_writer
+from sfumato.engines.postgres.prepare import build_snapshot, remove_snapshot
+from sfumato.engines.postgres.run import answer_program
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.errors import UsageError
 
@@ -36,14 +36,14 @@ class PostgresEngine:
             raise UsageError(
                 "SF-C213", "A graph is not prepared in PostgreSQL.", try_="a parquet file with its edges"
             )
-        build(source, preparation, self.schema, snapshot)
+        build_snapshot(source, preparation, self.schema, snapshot)
 
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
-        with reading(self.dsn) as connection:
-            return answer(program, connection, self.schema)
+        with open_reader(self.dsn) as connection:
+            return answer_program(program, connection, self.schema)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""
-        with writing(self.dsn) as connection:
-            remove(connection, self.schema, snapshot)
+        with open_writer(self.dsn) as connection:
+            remove_snapshot(connection, self.schema, snapshot)

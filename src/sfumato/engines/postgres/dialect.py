@@ -12,39 +12,41 @@ if TYPE_CHECKING:
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
 
-class PostgreSQL:
+class PostgresDialect:
+    """PostgreSQL's own words, in sessions that connection.py opens."""
+
     wide = "NUMERIC"
     everything = "GROUP BY ()"
     escape = " ESCAPE '\\'"
     fence = " OFFSET 0"
 
-    def total(self, value: str, reach: int | None) -> str:
+    def write_total(self, value: str, reach: int | None) -> str:
         return f"sum({value})"
 
-    def tally(self, place: str, span: int) -> tuple[str, str]:
+    def write_histogram(self, place: str, span: int) -> tuple[str, str]:
         return f"CAST({place} AS BIGINT), count(*)", "GROUP BY 1"
 
-    def each(self, parts: Sequence[str]) -> str:
+    def write_each(self, parts: Sequence[str]) -> str:
         return f"unnest(ARRAY[{', '.join(parts)}])"
 
-    def divided(self, left: str, right: str, kind: str) -> str:
-        """By div, which is exact; / rounds after some digits."""
+    def write_quotient(self, left: str, right: str, kind: str) -> str:
+        """Use div, which is exact; / rounds after some digits."""
         return f"div({left}, {right})"
 
-    def entry(self, entries: tuple[int | None, ...], place: str) -> str:
-        """Places far outside are brought near, where there is nothing either, so that they fit an index."""
+    def write_entry(self, entries: tuple[int | None, ...], place: str) -> str:
+        """Bring places from far outside near, where there is nothing either, so that they fit an index."""
         return f"({_listed(entries)})[CAST(least(greatest({place}, -1), {len(entries)}) AS INTEGER) + 1]"
 
-    def one_of_many(self, part: str, values: tuple[int, ...]) -> str:
+    def write_membership(self, part: str, values: tuple[int, ...]) -> str:
         return f"{part} = ANY ({_listed(values)})"
 
-    def spelled(self, word: str) -> str | None:
-        """No text here has the character 0 or half of a pair."""
+    def write_text(self, word: str) -> str | None:
+        """Refuse the character 0 and halves of surrogate pairs, which no text here has."""
         if "\0" in word or any("\ud800" <= each <= "\udfff" for each in word):
             return None
         return f"convert_from(decode('{word.encode().hex()}', 'hex'), 'UTF8')"
 
-    def calendar(self, days: str, field: str) -> str:
+    def write_calendar(self, days: str, field: str) -> str:
         day = f"(DATE '1970-01-01' + CAST({days} AS INTEGER))"
         return f"CAST(extract({_FIELDS[field]} FROM {day}) AS BIGINT)"
 

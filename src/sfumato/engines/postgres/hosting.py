@@ -6,8 +6,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from sfumato.engines.postgres import PostgresEngine
-from sfumato.engines.postgres.connection import identity
-from sfumato.engines.postgres.sources import is_address, parse
+from sfumato.engines.postgres.connection import identify_database
+from sfumato.engines.postgres.sources import is_address, parse_address
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,12 +25,12 @@ def is_source(source: object) -> bool:
 
 def locate_snapshots(source: str) -> str:
     """Return the address of the database that has the table."""
-    return parse(source).dsn
+    return parse_address(source).dsn
 
 
 def name_home(address: str) -> str:
     """Return a name of the database alone: two users of one have one home."""
-    return f"postgres:{sha256(repr(identity(address)).encode()).hexdigest()[:12]}"
+    return f"postgres:{sha256(repr(identify_database(address)).encode()).hexdigest()[:12]}"
 
 
 def open_engine(address: str, folder: Path, schema: str) -> PostgresEngine:

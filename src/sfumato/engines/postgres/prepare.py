@@ -11,11 +11,11 @@ import secrets
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
-from sfumato.engines.postgres.connection import writing
-from sfumato.engines.postgres.rights import denied, require_rights
-from sfumato.engines.postgres.sources import Kind, parse, quoted, scan
-from sfumato.engines.postgres.stored import LAYERS, as_text
+from sfumato.engines.ingest import EXACT_BELOW, are_texts, derive_key, list_codes, rounded_identifiers
+from sfumato.engines.postgres.connection import open_writer
+from sfumato.engines.postgres.rights import missing_rights, require_rights
+from sfumato.engines.postgres.sources import Kind, parse_address, quote_name, scan_source
+from sfumato.engines.postgres.stored import LAYERS, write_as_text
 from sfumato.engines.snapshot import StoredCodes, StoredText
 from sfumato.errors import UsageError
 
@@ -25,25 +25,27 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import Preparation, StoredColumn
 
 
-def build(source: str, preparation: Preparation, schema: str, snapshot: str) -> None:
+def build_snapshot(source: str, preparation: Preparation, schema: str, snapshot: str) -> None:
     """Write the snapshot of a table: whole and durable, or not at all."""
     import psycopg
 
-    address = parse(source)
-    with writing(address.dsn) as connection:
+    address = parse_address(source)
+    with open_writer(address.dsn) as connection:
         require_rights(connection, address, schema)
         if not _there(connection, schema):
-            _execute(connection, f"CREATE SCHEMA {quoted(schema)}")
+            _execute(connection, f"CREATE SCHEMA {quote_name(schema)}")
         _drop(connection, schema, snapshot)
         unit = [] if preparation.unit is None else [preparation.unit]
-        rows = scan(connection, address, [*unit, *(column.name for column in preparation.columns)])
+        rows = scan_source(connection, address, [*unit, *(column.name for column in preparation.columns)])
         try:
             _fill_lists(connection, preparation)
             _execute(connection, _gridded(preparation, rows.relation, rows.kinds))
             _refuse_rounded_identifiers(connection, preparation, rows.kinds)
             _keep(connection, preparation, schema, snapshot)
         except psycopg.errors.InsufficientPrivilege:
-            raise denied([f"GRANT SELECT ON {address.quoted} TO {quoted(connection.info.user)};"]) from None
+            raise missing_rights(
+                [f"GRANT SELECT ON {address.quoted} TO {quote_name(connection.info.user)};"]
+            ) from None
         except psycopg.DataError:
             # PostgreSQL's own words may quote a value.
             raise UsageError(
@@ -54,8 +56,8 @@ def build(source: str, preparation: Preparation, schema: str, snapshot: str) -> 
         _describe(connection, preparation, schema, snapshot)
 
 
-def remove(connection: Connection[Any], schema: str, snapshot: str) -> None:
-    """A snapshot that is not there is no error, nor is a schema that is not."""
+def remove_snapshot(connection: Connection[Any], schema: str, snapshot: str) -> None:
+    """Remove a snapshot; one that is not there is no error, nor is a schema that is not."""
     if _there(connection, schema):
         _drop(connection, schema, snapshot)
 
@@ -65,12 +67,13 @@ def _there(connection: Connection[Any], schema: str) -> bool:
     return found.fetchone() is not None
 
 
-def table(schema: str, snapshot: str, name: str) -> str:
-    """Snapshots have longer names than tables may have, so theirs are digests."""
-    return f"{quoted(schema)}.{stem(snapshot)}_{name}"
+def name_table(schema: str, snapshot: str, name: str) -> str:
+    """Return the quoted name of a snapshot's table; snapshots have longer names than tables may have."""
+    return f"{quote_name(schema)}.{hash_name(snapshot)}_{name}"
 
 
-def stem(snapshot: str) -> str:
+def hash_name(snapshot: str) -> str:
+    """Return the digest that the names of a snapshot's tables begin with."""
     return f"s{sha256(snapshot.encode()).hexdigest()[:32]}"
 
 
@@ -79,7 +82,7 @@ def _execute(connection: Connection[Any], sql: str) -> None:
 
 
 def _drop(connection: Connection[Any], schema: str, snapshot: str) -> None:
-    tables = ", ".join(table(schema, snapshot, name) for name in ("rows", "units", "columns"))
+    tables = ", ".join(name_table(schema, snapshot, name) for name in ("rows", "units", "columns"))
     _execute(connection, f"SET LOCAL client_min_messages = warning; DROP TABLE IF EXISTS {tables}")
 
 
@@ -87,20 +90,20 @@ def _drop(connection: Connection[Any], schema: str, snapshot: str) -> None:
 
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
-    """In layers, and OFFSET 0 keeps each as it is, so that what is used several times is computed once."""
+    """Write stored columns in layers that OFFSET 0 keeps apart: what is used often is computed once."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
-    unit = "CAST('every row' AS TEXT)" if preparation.unit is None else as_text("s0", kinds[0])
+    unit = "CAST('every row' AS TEXT)" if preparation.unit is None else write_as_text("s0", kinds[0])
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, kinds[first:], strict=True))]
-    parse = [f"{LAYERS.parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
-    understand = [f"{LAYERS.understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{LAYERS.stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    parsed = [f"{LAYERS.parse_column(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    interpreted = [f"{LAYERS.interpret_column(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    stored = [f"{LAYERS.store_column(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
     lists = [f"LEFT JOIN pg_temp.list{i} ON understood.c{i} = list{i}.value" for i in _listed(preparation)]
     return f"""
-        CREATE TEMP TABLE gridded ON COMMIT DROP AS SELECT {", ".join(["unit", *store])}
+        CREATE TEMP TABLE gridded ON COMMIT DROP AS SELECT {", ".join(["unit", *stored])}
         FROM (
-            SELECT {", ".join(["unit", *understand])}
-            FROM (SELECT {", ".join([f"{unit} AS unit", *parse])} FROM {relation} OFFSET 0) AS parsed OFFSET 0
+            SELECT {", ".join(["unit", *interpreted])}
+            FROM (SELECT {", ".join([f"{unit} AS unit", *parsed])} FROM {relation} OFFSET 0) AS one OFFSET 0
         ) AS understood {" ".join(lists)}
         WHERE unit <> ''"""  # noqa: S608
 
@@ -114,14 +117,15 @@ def _listed(preparation: Preparation) -> dict[int, StoredCodes]:
 
 
 def _fill_lists(connection: Connection[Any], preparation: Preparation) -> None:
-    """The tables from value to code, without texts that PostgreSQL cannot hold."""
+    """Make the tables from value to code, without texts that PostgreSQL cannot hold."""
     for i, codes in _listed(preparation).items():
         of_type = 'TEXT COLLATE "C"' if are_texts(codes) else "DOUBLE PRECISION"
         _execute(connection, f"CREATE TEMP TABLE list{i} (value {of_type}, code BIGINT) ON COMMIT DROP")
         with connection.cursor() as cursor, cursor.copy(f"COPY pg_temp.list{i} FROM STDIN") as copy:
-            for value, code in listed(codes).items():
+            for value, code in list_codes(codes).items():
                 if not (isinstance(value, str) and _impossible(value)):
                     copy.write_row((value, code))
+        # Autovacuum never sees temporary tables; without this the planner expects a long list.
         _execute(connection, f"ANALYZE pg_temp.list{i}")
 
 
@@ -143,8 +147,8 @@ def _refuse_rounded_identifiers(
 
 
 def _keep(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> None:
-    """The stored tables `rows` and, with a unit column, `units`."""
-    rows, units = (table(schema, snapshot, name) for name in ("rows", "units"))
+    """Write the stored tables `rows` and, with a unit column, `units`."""
+    rows, units = (name_table(schema, snapshot, name) for name in ("rows", "units"))
     if preparation.unit is None:
         _execute(connection, _every_row(preparation, rows))
         _execute(connection, f"ANALYZE {rows}")
@@ -157,11 +161,12 @@ def _keep(connection: Connection[Any], preparation: Preparation, schema: str, sn
     )
     _execute(connection, _ranked(preparation, rows))
     _execute(connection, _single(preparation, rows))
+    # Questions are planned by the first statistics, and may come at once.
     _execute(connection, f"ANALYZE {rows}; ANALYZE {units}")
 
 
 def _every_row(preparation: Preparation, rows: str) -> str:
-    """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
+    """Make each row a unit. Its block is drawn pseudorandomly, with a key that is then forgotten."""
     names = _names(preparation)
     number = "row_number() OVER () - 1"
     drawn = f"md5(concat('{secrets.token_hex(16)}:', unit))"
@@ -172,8 +177,8 @@ def _every_row(preparation: Preparation, rows: str) -> str:
 
 
 def _units(preparation: Preparation) -> str:
-    """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
-    person, secret = key_for(preparation, "person"), key_for(preparation, "unit")
+    """Select each unit's rows, keyed digests, and a code whose order says nothing of the identifier."""
+    person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
     return f"""
         CREATE TEMP TABLE units ON COMMIT DROP AS
         SELECT *, row_number() OVER (ORDER BY person, unit) - 1 AS code
@@ -184,8 +189,9 @@ def _units(preparation: Preparation) -> str:
 
 
 def _ranked(preparation: Preparation, rows: str) -> str:
-    """The first rows of units with several, in the order of digests. Rows with one digest are in the order
-    of their columns, and rows alike in everything need no order.
+    """Keep the first rows of units with several, in the order of digests.
+
+    Rows with one digest are in the order of their columns, and rows alike in everything need no order.
     """
     names = _names(preparation)
     order = f"PARTITION BY code ORDER BY {', '.join(['digest', *names])}"
@@ -204,7 +210,7 @@ def _ranked(preparation: Preparation, rows: str) -> str:
 
 
 def _digests(preparation: Preparation) -> str:
-    """Every copy of a record with the md5 of salt, record and number of the copy, read from its last byte."""
+    """Select every copy of a record with the md5 of salt, record and copy, read from its last byte."""
     names = _names(preparation)
     fields = [
         f"md5({n})" if isinstance(c, StoredText) else n
@@ -220,7 +226,7 @@ def _digests(preparation: Preparation) -> str:
 
 
 def _records(preparation: Preparation) -> str:
-    """The different records of each unit with several rows, and how often the unit has each.
+    """Select the different records of each unit with several rows, and how often the unit has each.
 
     The salt is 64 secret bits of the unit.
     """
@@ -234,8 +240,9 @@ def _records(preparation: Preparation) -> str:
 
 
 def _unsigned(digest: str, start: int, length: int, of_type: str) -> str:
-    """Some bytes of a digest as an integer, the first of them the least."""
+    """Read some bytes of a digest as an integer, the first of them the least."""
     signed = f"CAST(CAST('x' || {_reversed(digest, start, length)} AS BIT({length * 8})) AS {of_type})"
+    # PostgreSQL has no unsigned integers of 64 bits.
     return f"mod(CAST({signed} AS NUMERIC) + {2**64}, {2**64})" if length == 8 else signed
 
 
@@ -245,7 +252,7 @@ def _reversed(digest: str, start: int, length: int) -> str:
 
 
 def _single(preparation: Preparation, rows: str) -> str:
-    """The rows of units that have only one, which need no ranking."""
+    """Add the rows of units that have only one, which need no ranking."""
     return f"""
         INSERT INTO {rows} SELECT {", ".join(_kept(preparation, "1"))}
         FROM pg_temp.gridded JOIN pg_temp.units USING (unit) WHERE of_unit = 1"""  # noqa: S608
@@ -261,7 +268,7 @@ def _names(preparation: Preparation) -> list[str]:
 
 
 def _describe(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> None:
-    columns = table(schema, snapshot, "columns")
+    columns = name_table(schema, snapshot, "columns")
     _execute(connection, f"CREATE TABLE {columns} (declared TEXT, stored TEXT)")
     for i, column in enumerate(preparation.columns):
         insert = f"INSERT INTO {columns} VALUES (%s, %s)"  # noqa: S608  the name of the table is ours

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.engines.compile import Layout, compile_program
-from sfumato.engines.postgres.dialect import PostgreSQL
-from sfumato.engines.postgres.prepare import stem, table
-from sfumato.engines.rows import scans
+from sfumato.engines.postgres.dialect import PostgresDialect
+from sfumato.engines.postgres.prepare import hash_name, name_table
+from sfumato.engines.rows import list_scans
 from sfumato.engines.shapes import shape_answer
 
 if TYPE_CHECKING:
@@ -16,25 +16,27 @@ if TYPE_CHECKING:
     from sfumato.engines.program import Answer, EngineProgram
 
 
-def answer(program: EngineProgram[Answer], connection: Connection[Any], schema: str) -> Answer:
+def answer_program(program: EngineProgram[Answer], connection: Connection[Any], schema: str) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
-    names = {scan.snapshot for scan in scans(program.rows)}
+    names = {scan.snapshot for scan in list_scans(program.rows)}
     layouts = {name: _layout(connection, schema, name) for name in names}
-    cursor = connection.execute(compile_program(program, layouts, PostgreSQL()).encode())
+    cursor = connection.execute(compile_program(program, layouts, PostgresDialect()).encode())
     rows, width = cursor.fetchall(), len(cursor.description or ())
     columns = [[row[place] for row in rows] for place in range(width)]
     return cast("Answer", shape_answer(program, columns))
 
 
 def _layout(connection: Connection[Any], schema: str, snapshot: str) -> Layout:
-    columns = f"SELECT declared, stored FROM {table(schema, snapshot, 'columns')}"  # noqa: S608  name of ours
+    columns = f"SELECT declared, stored FROM {name_table(schema, snapshot, 'columns')}"  # noqa: S608  name of ours
     declared = dict(connection.execute(columns.encode()).fetchall())
     found = connection.execute(
         "SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
         "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
         "WHERE nspname = %s AND relname = ANY(%s) AND attname IN ('unit', 'place')",
-        [schema, [f"{stem(snapshot)}_{name}" for name in ("rows", "units")]],
+        [schema, [f"{hash_name(snapshot)}_{name}" for name in ("rows", "units")]],
     ).fetchall()
-    units = table(schema, snapshot, "units") if (f"{stem(snapshot)}_units", "unit") in found else None
-    rows = table(schema, snapshot, "rows")
-    return Layout(rows, units, declared, (f"{stem(snapshot)}_rows", "place") in found)
+    units = (
+        name_table(schema, snapshot, "units") if (f"{hash_name(snapshot)}_units", "unit") in found else None
+    )
+    rows = name_table(schema, snapshot, "rows")
+    return Layout(rows, units, declared, (f"{hash_name(snapshot)}_rows", "place") in found)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.snapshot import GraphPreparation
-from sfumato.engines.spark.connection import own_session, steward_session
+from sfumato.engines.spark.connection import find_steward_session, open_own_session
 from sfumato.engines.spark.places import Folder, Tables
-from sfumato.engines.spark.prepare import build
-from sfumato.engines.spark.run import answer
-from sfumato.engines.spark.sources import is_frame, opened
+from sfumato.engines.spark.prepare import build_snapshot
+from sfumato.engines.spark.run import answer_program
+from sfumato.engines.spark.sources import is_frame, open_source
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,20 +37,20 @@ class SparkEngine:
             raise UsageError(
                 "SF-C213", "A graph is not prepared in Spark.", try_="a parquet file with its edges"
             )
-        base = session_of(source)
-        build(opened(source, base), preparation, own_session(base), self.place, snapshot)
+        base = find_session(source)
+        build_snapshot(open_source(source, base), preparation, open_own_session(base), self.place, snapshot)
 
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
-        return answer(program, own_session(steward_session()), self.place)
+        return answer_program(program, open_own_session(find_steward_session()), self.place)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""
-        session = None if isinstance(self.place, Folder) else own_session(steward_session())
+        session = None if isinstance(self.place, Folder) else open_own_session(find_steward_session())
         self.place.erase(session, snapshot)
 
 
-def session_of(source: Any) -> SparkSession:
+def find_session(source: Any) -> SparkSession:
     """Return the session of a frame, or for an address the one that the steward has started."""
-    session: SparkSession = source.sparkSession if is_frame(source) else steward_session()
+    session: SparkSession = source.sparkSession if is_frame(source) else find_steward_session()
     return session

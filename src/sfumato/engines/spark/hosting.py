@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.spark import Folder, SparkEngine, Tables, session_of
-from sfumato.engines.spark.connection import setting
+from sfumato.engines.spark import Folder, SparkEngine, Tables, find_session
+from sfumato.engines.spark.connection import read_setting
 from sfumato.engines.spark.sources import SCHEME, is_address, is_frame
 from sfumato.errors import UsageError
 
@@ -30,9 +30,9 @@ def locate_snapshots(source: Any) -> str:
 
     Only a Spark that runs on this machine reaches that folder.
     """
-    session = session_of(source)
-    schema = setting(session, SETTING)
-    if schema is None and not str(setting(session, "spark.master")).startswith("local"):
+    session = find_session(source)
+    schema = read_setting(session, SETTING)
+    if schema is None and not str(read_setting(session, "spark.master")).startswith("local"):
         raise UsageError(
             "SF-C215",
             "The workers of this cluster cannot reach the lab's folder.",

@@ -10,11 +10,11 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.ingest import EXACT_BELOW, are_texts, key_for, listed, rounded_identifiers
-from sfumato.engines.snapshot import StoredCodes, StoredText, reach
-from sfumato.engines.spark.sources import Kind, scan
-from sfumato.engines.spark.spelling import quick
-from sfumato.engines.spark.stored import LAYERS, as_text
+from sfumato.engines.ingest import EXACT_BELOW, are_texts, derive_key, list_codes, rounded_identifiers
+from sfumato.engines.snapshot import StoredCodes, StoredText, find_reach
+from sfumato.engines.spark.sources import Kind, scan_source
+from sfumato.engines.spark.spelling import respell_query
+from sfumato.engines.spark.stored import LAYERS, write_as_text
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from sfumato.engines.spark.places import SnapshotPlace
 
 
-def build(
+def build_snapshot(
     frame: DataFrame, preparation: Preparation, session: SparkSession, place: SnapshotPlace, snapshot: str
 ) -> None:
     """Write the snapshot of a frame: whole and durable, or not at all. `session` is our own."""
     unit = [] if preparation.unit is None else [preparation.unit]
-    source, kinds = scan(frame, [*unit, *(column.name for column in preparation.columns)])
+    source, kinds = scan_source(frame, [*unit, *(column.name for column in preparation.columns)])
     lists = {i: f"list{i}_{secrets.token_hex(8)}" for i in _listed(preparation)}
     gridded = _gridded(preparation, kinds, lists)  # refuses kinds that do not fit before anything is read
     place.begin(session, snapshot)
     try:
+        # A frame is computed anew by each query, and could differ from one to the next.
         _read(source, place, snapshot)
         _fill_lists(session, preparation, lists)
         relation = place.read(session, snapshot, "made_source")
@@ -50,7 +51,7 @@ def build(
 
 
 def _read(source: DataFrame, place: SnapshotPlace, snapshot: str) -> None:
-    """The source as it is now."""
+    """Read the source as it is now."""
     from pyspark.errors import PySparkException
 
     try:
@@ -69,27 +70,27 @@ def _read(source: DataFrame, place: SnapshotPlace, snapshot: str) -> None:
 
 
 def _gridded(preparation: Preparation, kinds: tuple[Kind, ...], lists: dict[int, str]) -> str:
-    """A SELECT over {source}, in layers, so that what is used several times is computed once."""
+    """Write a SELECT over {source} in layers, so that what is used several times is computed once."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
-    unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
+    unit = "'every row'" if preparation.unit is None else write_as_text("s0", kinds[0])
     fields = [(i, column, kind) for i, (column, kind) in enumerate(zip(columns, kinds[first:], strict=False))]
-    parse = [f"{LAYERS.parsed(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
-    understand = [f"{LAYERS.understood(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
-    store = [f"{LAYERS.stored(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
+    parsed = [f"{LAYERS.parse_column(column, f's{first + i}', kind)} AS c{i}" for i, column, kind in fields]
+    interpreted = [f"{LAYERS.interpret_column(column, f'c{i}', kind)} AS c{i}" for i, column, kind in fields]
+    stored = [f"{LAYERS.store_column(column, _place(i, column))} AS c{i}" for i, column, _ in fields]
     joins = [f"LEFT JOIN {view} AS list{i} ON read.c{i} = list{i}.value" for i, view in lists.items()]
     small = ", ".join(f"list{i}" for i in lists)
     return f"""
-        SELECT {f"/*+ BROADCAST({small}) */" if small else ""} {", ".join(["unit", *store])}
+        SELECT {f"/*+ BROADCAST({small}) */" if small else ""} {", ".join(["unit", *stored])}
         FROM (
-            SELECT {", ".join(["unit", *understand])}
-            FROM (SELECT {", ".join([f"{unit} AS unit", *parse])} FROM {{source}})) AS read {" ".join(joins)}
+            SELECT {", ".join(["unit", *interpreted])}
+            FROM (SELECT {", ".join([f"{unit} AS unit", *parsed])} FROM {{source}})) AS read {" ".join(joins)}
         WHERE unit <> ''"""  # noqa: S608
 
 
 def _identifiers(preparation: Preparation, kinds: tuple[Kind, ...]) -> str:
-    """A SELECT over {source} of the units alone, as `_gridded` has them."""
-    unit = "'every row'" if preparation.unit is None else as_text("s0", kinds[0])
+    """Write a SELECT over {source} of the units alone, as `_gridded` has them."""
+    unit = "'every row'" if preparation.unit is None else write_as_text("s0", kinds[0])
     return f"SELECT unit FROM (SELECT {unit} AS unit FROM {{source}}) WHERE unit <> ''"  # noqa: S608
 
 
@@ -102,7 +103,7 @@ def _listed(preparation: Preparation) -> dict[int, StoredCodes]:
 
 
 def _fill_lists(session: SparkSession, preparation: Preparation, lists: dict[int, str]) -> None:
-    """The views from value to code, without texts that Spark cannot hold."""
+    """Make the views from value to code, without texts that Spark cannot hold."""
     for i, codes in _listed(preparation).items():
         session.createDataFrame(_list(codes)).createOrReplaceTempView(lists[i])
 
@@ -110,7 +111,7 @@ def _fill_lists(session: SparkSession, preparation: Preparation, lists: dict[int
 def _list(codes: StoredCodes) -> Any:
     import pyarrow
 
-    possible = {value: code for value, code in listed(codes).items() if _possible(value)}
+    possible = {value: code for value, code in list_codes(codes).items() if _possible(value)}
     of_type = pyarrow.string() if are_texts(codes) else pyarrow.float64()
     columns = {"value": pyarrow.array(list(possible), of_type), "code": list(possible.values())}
     return pyarrow.table(columns)
@@ -126,7 +127,7 @@ def _refuse_rounded_identifiers(
     if preparation.unit is None or kinds[0] is not Kind.FLOAT:
         return
     large = f"SELECT 1 FROM ({identifiers}) WHERE abs(CAST(unit AS DOUBLE)) >= {EXACT_BELOW} LIMIT 1"  # noqa: S608
-    if session.sql(quick(large)).toArrow().num_rows:
+    if session.sql(respell_query(large)).toArrow().num_rows:
         raise rounded_identifiers(preparation.unit)
 
 
@@ -141,19 +142,19 @@ def _keep(
     place: SnapshotPlace,
     snapshot: str,
 ) -> None:
-    """The relations `rows` and, with a unit column, `units`."""
+    """Write the relations `rows` and, with a unit column, `units`."""
     if preparation.unit is None:
-        place.write(snapshot, "rows", session.sql(quick(_every_row(preparation, gridded))))
+        place.write(snapshot, "rows", session.sql(respell_query(_every_row(preparation, gridded))))
         return
-    place.write(snapshot, "made_people", session.sql(quick(_people(preparation, identifiers))))
+    place.write(snapshot, "made_people", session.sql(respell_query(_people(preparation, identifiers))))
     people = place.read(session, snapshot, "made_people")
     units = f"SELECT code AS unit, person, of_unit AS rows, block FROM {people}"  # noqa: S608  a name of ours
     place.write(snapshot, "units", session.sql(units))
-    place.write(snapshot, "rows", session.sql(quick(_ranked(preparation, gridded, people))))
+    place.write(snapshot, "rows", session.sql(respell_query(_ranked(preparation, gridded, people))))
 
 
 def _every_row(preparation: Preparation, gridded: str) -> str:
-    """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
+    """Make each row a unit. Its block is drawn pseudorandomly, with a key that is then forgotten."""
     names = _names(preparation)
     drawn = f"md5('{secrets.token_hex(16)}:' || unit)"
     numbered = ", ".join(["monotonically_increasing_id() AS unit", *names])
@@ -163,8 +164,8 @@ def _every_row(preparation: Preparation, gridded: str) -> str:
 
 
 def _people(preparation: Preparation, identifiers: str) -> str:
-    """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
-    person, secret = key_for(preparation, "person"), key_for(preparation, "unit")
+    """Select each unit's rows, keyed digests, and a code whose order says nothing of the identifier."""
+    person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
     return f"""
         SELECT unit, of_unit, unhex(person) AS person, monotonically_increasing_id() AS code,
             CAST({_unsigned("secret", 0, 2)} AS INT) AS block, {_unsigned("secret", 8, 8)} AS salt
@@ -194,7 +195,7 @@ def _ranked(preparation: Preparation, gridded: str, people: str) -> str:
 
 
 def _digests(preparation: Preparation, gridded: str, people: str) -> str:
-    """Every copy of a record with the md5 of salt, number of the copy and record, read from its last byte."""
+    """Select every copy of a record with the md5 of salt, copy and record, read from its last byte."""
     names = _names(preparation)
     fields = [
         f"md5({n})" if isinstance(c, StoredText) else n
@@ -208,7 +209,7 @@ def _digests(preparation: Preparation, gridded: str, people: str) -> str:
 
 
 def _copies(preparation: Preparation, gridded: str, people: str) -> str:
-    """Every row with its unit's code and secret salt, and a number among the unit's rows that are the same.
+    """Select rows with their unit's code and secret salt, and a number among equal rows of the unit.
 
     All rows of a unit are brought together once, for this and for the ranks.
     """
@@ -221,7 +222,7 @@ def _copies(preparation: Preparation, gridded: str, people: str) -> str:
 
 
 def _unsigned(digest: str, start: int, length: int) -> str:
-    """Some bytes of a digest as the digits of an integer, the first of them the least."""
+    """Read some bytes of a digest as the digits of an integer, the first of them the least."""
     return f"conv({_reversed(digest, start, length)}, 16, 10)"
 
 
@@ -240,12 +241,14 @@ def _names(preparation: Preparation) -> list[str]:
 
 
 def _description(preparation: Preparation) -> dict[str, Any]:
-    """How the snapshot lies: compile.py's Layout, but for where."""
+    """Return how the snapshot lies: the Layout of relations.py, without the places."""
     has_units = preparation.unit is not None
     return {
         "columns": {column.name: f"c{i}" for i, column in enumerate(preparation.columns)},
         "reaches": {
-            column.name: reach(column) for column in preparation.columns if reach(column) is not None
+            column.name: find_reach(column)
+            for column in preparation.columns
+            if find_reach(column) is not None
         },
         "units": has_units,
         "places": has_units and preparation.max_rows > 1,

@@ -1,7 +1,7 @@
 """Who pays for fits on one's own arrays: a ledger in a file, or at least a count that clones share.
 
-A copy of an account is the same account. `clone`, `copy`, `pickle` and `joblib` hand on its place, never what
-is in it, so nothing that scikit-learn does with an estimator makes budget.
+A copy of an account is the same account. `clone`, `copy`, `pickle` and `joblib` hand on the path of its file,
+never its contents, so nothing that scikit-learn does with an estimator creates budget.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
 
 _NAME = "population:arrays"
+"""The name of the one account in the ledger file."""
 
 
 class Account:
     """A budget for own arrays, kept in a ledger file: every fit that names it is charged there first.
 
-    `Account("fits.ledger", epsilon=4, delta=1e-6)` makes the file or opens it; a budget once fixed stays.
+    `Account("fits.ledger", epsilon=4, delta=1e-6)` creates the file or opens it; a budget once fixed stays.
     """
 
     def __init__(self, path: str | Path, *, epsilon: Number | None = None, delta: Number = 0) -> None:
@@ -40,18 +41,19 @@ class Account:
         known = self._path.exists()
         if not known and epsilon is None:
             raise UsageError("SF-E106", "A new account needs its budget.", try_="epsilon=4, delta=1e-6")
+        # A file that exists keeps the budget it was created with.
         self._ledger = SqliteLedger.open(self._path) if known else SqliteLedger.create(self._path)
         if epsilon is not None:
             self._ledger.open_account(_NAME, Budget(epsilon, delta))
 
     def charge(self, event: Event, about: str) -> None:
-        """Durable before anything is read, or refused; what goes wrong after that stays charged."""
-        # every round has noise of its own, so no two are the same request
+        """Charge durably before anything is read, or raise; what goes wrong after that stays charged."""
+        # Every round has noise of its own, so no two are the same request.
         charge = Charge((_NAME,), price(event), secrets.token_hex(32), {"question": about})
         self._ledger.charge(charge)
 
     def require(self, events: Sequence[Event]) -> None:
-        """Refuse a fit that the budget does not hold as a whole, before anything is charged."""
+        """Raise before anything is charged if the budget does not hold a fit as a whole."""
         if not caps(self.budget).admits(self._ledger.read_spent(_NAME), price(Sequential(tuple(events)))):
             raise BudgetError(
                 "SF-B101",
@@ -62,6 +64,7 @@ class Account:
 
     @property
     def budget(self) -> Budget:
+        """What may be spent in all."""
         return self._ledger.read_budget(_NAME)
 
     @property
@@ -84,21 +87,21 @@ class Account:
 
 
 class FitTally:
-    """How often an estimator and its clones were fitted, and for how much."""
+    """Counts how often an estimator and its clones were fitted, and for how much."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._fits: Counter[tuple[Event, ...]] = Counter()
 
     def add(self, events: tuple[Event, ...]) -> Counter[tuple[Event, ...]]:
-        """How often each price was paid so far, with this one."""
+        """Count one more fit, and return how often each price was paid so far."""
         with self._lock:
             self._fits[events] += 1
             return self._fits.copy()
 
 
 def unaccounted_copy() -> PolicyError:
-    """An estimator that came out of a pickle cannot tell how often others like it were fitted."""
+    """Return the error for an estimator out of a pickle, which cannot know how often others were fitted."""
     return PolicyError(
         "SF-E107",
         "A copy of this estimator that went through pickle is to be fitted, and no account pays for it.",

@@ -1,4 +1,8 @@
-"""What every estimator of this room has in common: what it is given, who pays, and what it promises."""
+"""What all estimators have in common: their parameters, who pays for a fit, and what it promises.
+
+Fitting on own arrays starts here (`PrivateEstimator.fit`), fitting on a table in fit_table.py; both end in
+`_learn`, which asks an oracle and is all that a learner has to write.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.errors import UsageError
 from sfumato.learn.base.accounts import FitTally, unaccounted_copy
 from sfumato.learn.base.saving import save
-from sfumato.oracle.array_features import read_arrays
+from sfumato.oracle.arrays.features import read_arrays
+from sfumato.oracle.arrays.integer_rows import ArrayBounds
 from sfumato.oracle.declared import Labels
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import EXACT, Guarantee, describe_fits
-from sfumato.oracle.integer_rows import ArrayBounds
 from sfumato.oracle.over_arrays import ArrayOracle
 
 if TYPE_CHECKING:
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.over_arrays import Pay
     from sfumato.oracle.protocol import Oracle
@@ -37,21 +41,21 @@ if TYPE_CHECKING:
 
 
 class PaidEstimator(BaseEstimator):
-    """What is fitted for a price: who is charged, what is promised, and what copies are."""
+    """Base class of everything that is fitted for a price: who is charged, and what copies share."""
 
     arithmetic: ClassVar[str] = EXACT
     aside: ClassVar[Fraction] = Fraction(0)
-    """The share of ε, or of ρ, that is spent as pure ε beside Gaussian noise."""
+    """Share of ε, or of ρ, that is spent as pure ε beside Gaussian noise."""
 
     first: ClassVar[Fraction] = Fraction(0)
-    """The share of the rest that is spent before it is decided if pure ε takes the place of what is left."""
+    """Share of the rest that is spent before it is decided whether pure ε pays for what is left."""
 
     epsilon: Any
     delta: Any
     budget: Any
 
     def fit_budget(self) -> FitBudget:
-        """What the whole fit may cost."""
+        """Return what the whole fit may cost."""
         named = {name: getattr(self, name, None) for name in ("epsilon", "delta", "rho")}
         return FitBudget.of(
             {name: value for name, value in named.items() if value is not None}, self.aside, self.first
@@ -59,15 +63,17 @@ class PaidEstimator(BaseEstimator):
 
     @contextmanager
     def _paying(self) -> Iterator[tuple[FitBudget, Pay]]:
-        """Who is charged, round by round, before anything is read."""
+        """Yield the budget and a function that charges for a round; then keep the guarantee of the fit."""
         budget, about = self.fit_budget(), f"fit {type(self).__name__}"
         promised = Guarantee.of(budget, arithmetic=self.arithmetic)
         if self.budget is not None:
             self.budget.require(budget.events)
             yield budget, lambda event: self.budget.charge(event, about)
         else:
+            # Without an account, fits are only counted, which works within one process.
             if getattr(self, "_travelled", False):
                 raise unaccounted_copy()
+            # Rounds that were paid for count even if the fit fails after them.
             paid: list[Event] = []
             try:
                 yield budget, paid.append
@@ -83,7 +89,7 @@ class PaidEstimator(BaseEstimator):
     # ---- copies make no budget ----
 
     def __sklearn_clone__(self) -> Self:
-        """A clone is another estimator on what may be the same rows: both count as one."""
+        """Return a clone that counts its fits with this estimator: both may be fitted on the same rows."""
         given = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
         copy = type(self)(**given)
         copy.__dict__["_fits"] = self._tally()
@@ -105,6 +111,7 @@ class PaidEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        # Two processes cannot share a count.
         state.pop("_fits", None)
         state["_travelled"] = True
         return state
@@ -117,17 +124,17 @@ class PaidEstimator(BaseEstimator):
 
 
 class PrivateEstimator(PaidEstimator, ABC):
-    """An estimator that learns from an oracle alone.
+    """Base class of estimators that learn from an oracle alone.
 
-    Subclasses store what they are given, say in `_learn` what they ask of the oracle, and are plain NumPy
-    after that. They are fitted on one's own arrays by `fit`, and behind the curator by `session.fit`.
+    Subclasses store their parameters, ask the oracle in `_learn`, and are plain NumPy after that. They are
+    fitted on one's own arrays by `fit`, and behind the curator by `session.fit`.
     """
 
     listed: ClassVar[bool] = False
-    """Whether its features are listed values and not numbers."""
+    """Whether the features are listed values and not numbers."""
 
     reads_sets: ClassVar[bool] = False
-    """Whether it learns from what a unit has in all its rows together, as a set."""
+    """Whether the estimator learns from sets: which items a unit has in all its rows together."""
 
     bounds: Any
 
@@ -135,7 +142,7 @@ class PrivateEstimator(PaidEstimator, ABC):
 
     @abstractmethod
     def _learn(self, oracle: Oracle) -> None:
-        """Ask, and set what was learned."""
+        """Ask the oracle, and keep what was learnt in attributes that end in an underscore."""
 
     # ---- fitting on own arrays ----
 
@@ -144,14 +151,14 @@ class PrivateEstimator(PaidEstimator, ABC):
         return self.fit_checked(*self._checked(X, y))
 
     def fit_checked(self, rows: NDArray[Any], target: Any) -> Self:
-        """The same from rows that were checked, of which there may be none."""
+        """Charge, then learn from rows that were checked, of which there may be none."""
         with self._paying() as (budget, pay):
             found = self._given(rows, target)
             self._learn(ArrayOracle(found.declared, budget, found.arrays, pay))
         return self
 
     def check_arrays(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:  # noqa: N803
-        """Rows and targets as this estimator takes them."""
+        """Return rows and targets as this estimator takes them."""
         return self._checked(X, y)
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
@@ -167,7 +174,7 @@ class PrivateEstimator(PaidEstimator, ABC):
     # ---- fitting behind the curator ----
 
     def begin_fit(self, features: Sequence[str], declared: Declared) -> None:
-        """What the catalog says of the columns, before anything is asked. The session calls this."""
+        """Note what the catalog says of the columns, before anything is asked. `session.fit` calls this."""
         self.n_features_in_ = len(features)
         self.feature_names_in_ = np.array(features, dtype=object)
         if isinstance(declared.target, Labels):
@@ -181,7 +188,7 @@ class PrivateEstimator(PaidEstimator, ABC):
         save(self, path)
 
     def _rows(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """Rows to predict for, after the fit."""
+        """Return rows to predict for, after the fit."""
         check_is_fitted(self)
         rows: NDArray[np.float64] = validate_data(
             self, X, dtype=np.float64, ensure_all_finite=False, reset=False
@@ -190,7 +197,7 @@ class PrivateEstimator(PaidEstimator, ABC):
 
 
 def check_classes(classes: Any) -> tuple[Any, ...]:
-    """The classes as declared, at least two, in order."""
+    """Return the declared classes in order, of which there are at least two."""
     if classes is None:
         raise UsageError(
             "SF-E104",

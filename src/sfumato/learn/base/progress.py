@@ -1,4 +1,4 @@
-"""A bar for long fits. It counts rounds, of which there is a public number; rows are never counted."""
+"""A progress bar for long fits. It counts rounds, whose number is public; rows are never counted."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PATIENCE = 1.0
-"""Seconds until a bar is shown at all."""
+"""Seconds that a fit takes before a bar is shown at all."""
 _HIDDEN: ContextVar[bool] = ContextVar("sfumato.progress", default=False)
 
 
 def show_rounds(count: int, name: str) -> Iterator[int]:
-    """The numbers of so many rounds, with a bar where someone watches and it takes a while."""
+    """Yield the numbers of so many rounds, with a bar where someone watches and it takes a while."""
     with _Bar(count, name) as bar:
         for done in range(count):
             yield done
@@ -26,7 +26,7 @@ def show_rounds(count: int, name: str) -> Iterator[int]:
 
 @contextmanager
 def hide_bars() -> Iterator[None]:
-    """No bars of this thread or task until the block ends: how many fits there are is not to be seen."""
+    """Show no bars of this thread or task until the block ends: the number of fits in a search is secret."""
     before = _HIDDEN.set(True)
     try:
         yield
@@ -44,6 +44,7 @@ class _Bar:
         return self
 
     def show(self, done: int) -> None:
+        """Show that so many rounds are done."""
         if self._bar is None and _shown() and time.monotonic() - self._began > _PATIENCE:
             self._bar = self._begun()
         if self._bar is not None:

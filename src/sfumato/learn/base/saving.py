@@ -1,4 +1,4 @@
-"""Models in files without pickle: one .npz whose arrays are plain and whose rest is JSON."""
+"""Saving models without pickle: one .npz file with plain arrays, and JSON for the rest."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from sfumato.oracle.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
 VERSION = 1
 _MODEL = "model"
 _UNSAVED = ("budget",)
-"""A model is what was learnt. Who paid for it is not in it."""
+"""Parameters that are left out: a model is what was learnt, whoever paid for it."""
 
 
 def save(estimator: Any, path: str | Path) -> None:
-    """What was given and what was learnt. Private data is in neither."""
+    """Write the parameters and what was learnt to a file. Private data is in neither."""
     arrays: dict[str, NDArray[Any]] = {}
     body = {
         "version": VERSION,
@@ -44,8 +45,8 @@ def save(estimator: Any, path: str | Path) -> None:
     replace_file(Path(path).resolve(), file.getvalue())  # what a link leads to is replaced, not the link
 
 
-def load(path: str | Path) -> Any:
-    """An estimator as it was saved. Nothing in the file is run."""
+def load(path: str | Path) -> BaseEstimator:
+    """Return an estimator as it was saved. Nothing in the file is executed."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -53,31 +54,35 @@ def load(path: str | Path) -> Any:
         kind, version = body["kind"], body["version"]
     except (OSError, ValueError, KeyError) as problem:
         raise UsageError("SF-E108", "This file holds no model.", path=Path(path).name) from problem
+    # Imported by name, because `sfumato.learn` imports this module.
     room = import_module("sfumato.learn")
     if version != VERSION or kind not in room.ESTIMATORS:
         raise UsageError("SF-E108", "This file holds no model that this version knows.", kind=str(kind)[:40])
     given = {name: _read(value, arrays) for name, value in body["given"].items()}
     estimator = getattr(room, kind)(**given)
     for name, value in body["learned"].items():
+        # A file that was tampered with sets no other attributes.
         if _is_learned(name):
             setattr(estimator, name, _read(value, arrays))
-    estimator.__dict__["_travelled"] = True  # how often the one that was saved was fitted is not known here
+    # How often the estimator that was saved was fitted is not known here.
+    estimator.__dict__["_travelled"] = True
     return estimator
 
 
 def list_learned(estimator: Any) -> dict[str, Any]:
-    """What a fit left behind."""
+    """Return what a fit left behind, by name."""
     return {name: value for name, value in vars(estimator).items() if _is_learned(name)}
 
 
 def to_json(value: Any) -> dict[str, Any]:
-    """A value that could be saved as JSON alone, arrays too. `told` reads it."""
+    """Return a value as JSON alone, arrays too. `from_json` reads it."""
     arrays: dict[str, NDArray[Any]] = {}
     plain = _plain(value, arrays)
     return {"value": plain, "arrays": {name: _listed(each) for name, each in arrays.items()}}
 
 
 def from_json(text: dict[str, Any]) -> Any:
+    """Return a value that `to_json` wrote."""
     return _read(text["value"], {name: _array(each) for name, each in text["arrays"].items()})
 
 

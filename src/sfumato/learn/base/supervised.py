@@ -11,16 +11,16 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator, check_classes
-from sfumato.oracle.array_features import read_arrays, to_numbers
+from sfumato.oracle.arrays.features import read_arrays, to_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
 
 
 def check_target(rows: Any, y: Any) -> NDArray[Any]:
-    """A target for each row. Nothing else is asked of it: an error that one row decides gives it away."""
+    """Return a target for each row. Its values are not checked: an error that one row decides reveals it."""
     if y is None:
         raise ValueError("this estimator requires y to be passed, but the target y is None")
     found: NDArray[Any] = column_or_1d(y, warn=True)
@@ -29,7 +29,7 @@ def check_target(rows: Any, y: Any) -> NDArray[Any]:
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """Learns classes. Rows whose label is not declared, or is missing, count nowhere."""
+    """Base class of classifiers. Rows whose label is not declared, or is missing, count nowhere."""
 
     classes: Any
     classes_: NDArray[Any]
@@ -43,23 +43,26 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return read_arrays(rows, self._frame(rows.shape[1]), labels=(target, self.classes_.tolist()))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return the probability of each class for each row."""
         scores = self._log_scores(self._rows(X))
+        # Subtracting the highest score keeps the exponential in range.
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         found: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
         return found
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return the likeliest class of each row."""
         best = self._log_scores(self._rows(X)).argmax(axis=1)
         found: NDArray[Any] = self.classes_[best]
         return found
 
     @abstractmethod
     def _log_scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The logarithm of each class's probability, up to what is common to a row."""
+        """Return the logarithm of each class's probability, up to a constant for each row."""
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
-    """Learns a number. Targets are clipped to their declared bounds; what is missing counts as the middle."""
+    """Base class of regressors. Targets are clipped to their bounds; a missing one counts as the middle."""
 
     target_bounds: Any
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WIDEST = 2**10
-"""Largest σ that has a table; above it `WideGaussianSampler` draws. benchmarks/noise.py chose it, and privacy
-does not depend on it: both draw from the same law."""
+"""Largest σ that has a table; above it `WideGaussianSampler` draws. benchmarks/noise.py measures both sides;
+privacy does not depend on it, as both draw from the same law."""
 
 _ERROR = 2 ** (64 - 35)
 _BRACKET = 2 * _ERROR

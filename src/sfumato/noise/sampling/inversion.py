@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number as Confidence
 
-# Draws made at a time, so that their arrays stay in the processor's cache (benchmarks/noise.py chose it).
+# Draws made at a time, so that their arrays stay in the processor's cache (see benchmarks/noise.py).
 # Privacy does not depend on it: draws are independent.
 _BLOCK = 2**16
 
@@ -148,9 +148,8 @@ class InversionTable:
         cls, law: IntegerLaw, ks: range, least: NDArray[np.uint64], error: int
     ) -> InversionTable:
         """Return a table from less precise thresholds, which sends more draws to the law itself."""
-        thresholds = np.maximum.accumulate(
-            least
-        )  # a bound from below on one threshold is one on all higher ones
+        # A lower bound on one threshold is a lower bound on all higher ones.
+        thresholds = np.maximum.accumulate(least)
         buckets = thresholds >> np.uint64(48), thresholds + np.uint64(error - 1) >> np.uint64(48)
         starts = np.concatenate([[0], buckets[0].astype(np.int64), [2**16]])
         cells = np.repeat(np.arange(starts.size - 1, dtype=np.int16), starts[1:] - starts[:-1])

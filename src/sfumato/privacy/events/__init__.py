@@ -1,4 +1,7 @@
-"""What happened to the data, as frozen values. An event never shrinks and knows its own price."""
+"""Events: what happened to the data, as frozen values that know their own price.
+
+An event's price never shrinks. Its tag and field names are written to ledgers and never change.
+"""
 
 from sfumato.privacy.events.best_of import BestOf
 from sfumato.privacy.events.composite import Parallel, Repeated, Sequential

@@ -1,4 +1,4 @@
-"""The best of a random number of runs: what a private search costs."""
+"""Private search: the price of the best of a random number of runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.neighbours import Neighbours
 
 _ORDERS = tuple(1 + 2.0 ** (step / 4) for step in range(-16, 64))
-"""At which the inner curve is read."""
+"""Orders at which the inner curve is read. More of them tighten the price; any set is valid."""
 _FARTHER = tuple(2.0 ** (step / 2) for step in range(13))
-"""Divergences grow with the order, so a bound at a higher one is a bound."""
+"""Factors to higher orders that are tried: divergences grow with the order, so a bound there holds here."""
 
 
 @tagged("BestOf", "event", "stop", "tail")
@@ -47,13 +47,13 @@ class BestOf(Event):
         if not 0 < self.stop < 1 or self.tail not in (0, 1) or event.side_delta():
             raise UsageError(
                 "SF-N325",
-                "There is no proven price of this search.",
+                "There is no proven price for this search.",
                 try_="sf.privacy.BestOf(sf.privacy.Gaussian(5), 0.1), each run with no δ of its own",
             )
 
     @property
     def mean(self) -> float:
-        """How many runs there are on average."""
+        """Mean number of runs."""
         stop = float(self.stop)
         return 1 / stop if self.tail else (1 / stop - 1) / -math.log(stop)
 
@@ -81,6 +81,6 @@ class BestOf(Event):
         return least
 
     def _ratio(self, inner: Curve) -> Curve:
-        """How much likelier one table's run is to be beaten than another's, from the curve at an order."""
+        """Return how much likelier a run is to be beaten on one table than on the other, at an order."""
         rare = -math.log(float(self.stop))
         return lambda order: (1 - 1 / order) * inner(order) + rare / order

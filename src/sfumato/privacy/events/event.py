@@ -1,4 +1,4 @@
-"""What every event answers."""
+"""The base class of events: what every event can answer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.neighbours import Neighbours
 
 NONE = Fraction(0)
+"""No δ, or no ε, at all."""
 INNER = {"event": "of"}
-"""What a field is called in the canonical form, where "event" is the tag."""
+"""Name of a field in the canonical form, where "event" is the tag."""
 
 
 class Event(ABC):
@@ -35,29 +36,29 @@ class Event(ABC):
 
     @abstractmethod
     def pure(self) -> Fraction | None:
-        """The smallest proven pure ε, exact or rounded up; none where there is no pure guarantee."""
+        """Return the smallest proven pure ε, exact or rounded up; None where there is no pure guarantee."""
 
     @abstractmethod
     def curve(self) -> Curve:
-        """Upper bounds, up to float rounding, on the Rényi divergence at orders above 1."""
+        """Return an upper bound, up to float rounding, on the Rényi divergence at orders above 1."""
 
     def side_delta(self) -> Fraction:
-        """The δ paid outside the curve, exact or rounded up."""
+        """Return the δ paid outside the curve, exact or rounded up."""
         return NONE
 
     @property
     def neighbours(self) -> Neighbours | None:
-        """The only neighbours that this price holds for; none named where the sensitivity alone decides."""
+        """The only neighbouring relation that this price holds for; None where the sensitivity decides."""
         return None
 
     def renyi(self, order: float) -> float:
-        """The curve at one order above 1; near 1 it is the mean loss, far out the largest one."""
+        """Return the curve at one order above 1; near 1 it is the mean loss, far out the largest loss."""
         if not 1 < order < math.inf:
-            raise UsageError("SF-N324", "A Rényi order is a finite number above 1.", got=str(order))
+            raise UsageError("SF-N324", "A Rényi order must be a finite number above 1.", got=str(order))
         return self.curve()(order)
 
     def to_dict(self) -> dict[str, Any]:
-        """The canonical form: a tag of a closed set, and exact numbers as text."""
+        """Return the canonical form: a tag of a closed set, and exact numbers as text."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         return {"event": self.tag, **{INNER.get(name, name): _plain(getattr(self, name)) for name in names}}
 

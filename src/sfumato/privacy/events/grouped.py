@@ -1,4 +1,4 @@
-"""Protecting several people at once: the same event, seen from a group of k units."""
+"""Group privacy: the price of an event for a group of k units."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @tagged("Grouped", "event", "k")
 @dataclass(frozen=True, slots=True, init=False)
 class Grouped(Event):
-    """An event as it looks to `k` linked units that are added, removed or replaced together.
+    """An event priced for a group of `k` linked units that are added, removed or replaced together.
 
     Because : docs/proofs/events.md#groups
     """
@@ -38,7 +38,7 @@ class Grouped(Event):
         self.reduce_group()
 
     def reduce_group(self) -> Event:
-        """An event without groups that costs at least as much."""
+        """Return an event without groups that costs at least as much."""
         return group(self.event, self.k)
 
     def pure(self) -> Fraction | None:
@@ -56,21 +56,21 @@ class Grouped(Event):
 
 
 def group(event: Event, k: int) -> Event:
-    """What an event costs a group of `k` units, as an event for one."""
+    """Return the price of an event for a group of `k` units, as an event for one unit."""
     size = whole(k, "k")
     return event if size == 1 else _group(event, size)
 
 
 @singledispatch
 def _group(event: Event, k: int) -> Event:
-    """By pure ε alone, which adds over a chain of k neighbours."""
+    # By pure ε alone, which adds up along a chain of k neighbours.
     epsilon = event.pure()
     if epsilon is None or event.side_delta():
         raise UsageError(
             "SF-N306",
-            "There is no proven price of this event for a group.",
+            "There is no proven group price for this event.",
             got=event.tag,
-            try_="bound what the group contributes together, as one unit",
+            try_="make the group one unit with a joint contribution bound",
         )
     return simple.Pure(epsilon * k)
 
@@ -128,7 +128,7 @@ def _(event: Grouped, k: int) -> Event:
 
 
 def _group_delta(epsilon: Fraction, delta: Fraction, k: int) -> Fraction:
-    """δ·(1 + e^ε + … + e^((k−1)ε)), rounded up; 1 where it is at least 1."""
+    """Return δ·(1 + e^ε + … + e^((k−1)ε)), rounded up and at most 1."""
     if not epsilon or not delta:
         return min(Fraction(1), delta * k)
     step = float(epsilon)

@@ -1,4 +1,4 @@
-"""Events on a random part of the people, which hides who was in it."""
+"""Privacy amplification by subsampling: events on a random part of the people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SLACK = 1 + 2.0**-36  # large exponents cancel in the sums below; this is far a
 @tagged("Sampled", "event", "rate", "relation")
 @dataclass(frozen=True, slots=True, init=False)
 class Sampled(Event):
-    """An event that sees each unit with chance `rate` only, and never says whom it saw.
+    """An event on a secret random sample, in which each unit is with probability `rate`.
 
     `Sampled(event, rate)` takes every unit by a coin of its own (Poisson), for adding or removing one.
     `Sampled.fixed(event, size, of)` takes `size` of a public number of units, for replacing one; the event's
@@ -50,7 +50,7 @@ class Sampled(Event):
 
     @classmethod
     def fixed(cls, event: Event, size: int, of: int) -> Sampled:
-        """`size` different units out of `of`, each set of them equally likely."""
+        """Return an event on `size` different units out of `of`, each set of them equally likely."""
         return cls(event, Fraction(whole(size, "size"), whole(of, "of")), Neighbours.REPLACE_ONE)
 
     @property
@@ -71,7 +71,8 @@ class Sampled(Event):
         return lambda order: min(curve(order) for curve in curves)
 
     def _bounds(self) -> Iterator[Curve]:
-        """What is proven beside that sampling never costs more than not sampling."""
+        """Return the proven bounds on the curve."""
+        # Besides these, sampling never costs more than not sampling.
         fixed, pure = self.relation is Neighbours.REPLACE_ONE, self.event.pure()
         if pure is not None:
             yield self._pure_curve(pure, fixed)
@@ -81,14 +82,15 @@ class Sampled(Event):
             yield sampled_gaussian(self.rate, float(self.event.sigma))
 
     def _pure_curve(self, inner: Fraction, fixed: bool) -> Curve:
-        """By the likelihood ratio alone, which for Poisson sampling keeps to a narrower interval."""
+        """Return the curve that follows from the likelihood ratio alone."""
+        # Poisson sampling keeps the ratio to a narrower interval than randomized response would.
         high = float(amplify_epsilon(inner, self.rate))
         if fixed or self.event.side_delta():
             return divergences.randomized_response(high)
         return divergences.bounded_ratio(-_shrunk(float(inner), self.rate), high)
 
     def _require_proven(self) -> None:
-        """Only pairs of a sampling scheme and an event for which a bound is proven."""
+        """Refuse pairs of a sampling scheme and an event for which no bound is proven."""
         event = self.event
         plain = not event.side_delta()
         if plain and (event.pure() is not None or isinstance(event, Gaussian)):
@@ -99,26 +101,26 @@ class Sampled(Event):
             return
         raise UsageError(
             "SF-N309",
-            "There is no proven price of this event on a random part of the people.",
+            "There is no proven price for this event on a random sample.",
             got=f"{event.tag}, {self.relation.value}",
             try_="sf.privacy.Sampled(sf.privacy.Gaussian(sigma), rate) for each step",
         )
 
 
 def amplify_epsilon(epsilon: Fraction, rate: Fraction) -> Fraction:
-    """log(1 + rate·(e^ε − 1)), rounded up and never above ε."""
+    """Return log(1 + rate·(e^ε − 1)), rounded up and never above ε."""
     if epsilon > _LARGE:
         return epsilon
     return min(epsilon, round_up(math.log1p(float(rate) * math.expm1(float(epsilon)))))
 
 
 def _shrunk(epsilon: float, rate: Fraction) -> float:
-    """−log(1 − rate·(1 − e^−ε)), rounded up."""
+    """Return −log(1 − rate·(1 − e^−ε)), rounded up."""
     return -_log_rest(rate, -math.expm1(-epsilon)) * (1 + 2.0**-40)
 
 
 def _log_rest(rate: Fraction, part: float = 1.0) -> float:
-    """log(1 − rate·part), without losing digits where that is near 0 or near 1."""
+    """Return log(1 − rate·part), without losing digits where that is near 0 or near 1."""
     if rate <= Fraction(1, 2):
         return math.log1p(-float(rate) * part)
     return math.log(float(1 - rate) + float(rate) * (1 - part))
@@ -127,12 +129,12 @@ def _log_rest(rate: Fraction, part: float = 1.0) -> float:
 def _rate(rate: Number) -> Fraction:
     chance = exact(rate, "rate")
     if not 1 <= chance * LARGEST <= LARGEST:
-        raise UsageError("SF-N310", "A sampling rate lies above 0 and not above 1.", got=str(rate)[:40])
+        raise UsageError("SF-N310", "A sampling rate must be above 0 and at most 1.", got=str(rate)[:40])
     return chance
 
 
 def sampled_gaussian(rate: Fraction, sigma: float) -> Curve:
-    """Gaussian noise on a Poisson sample (docs/proofs/sampling.md#poisson-and-gaussian).
+    """Return the curve of Gaussian noise on a Poisson sample (docs/proofs/sampling.md#poisson-and-gaussian).
 
     E[(P/Q)^α] − 1 = Σ_{k≥2} C(α,k)·(1 − q)^(α−k)·q^k·(e^((k² − k)/2σ²) − 1) for whole α.
     """
@@ -146,7 +148,7 @@ def sampled_gaussian(rate: Fraction, sigma: float) -> Curve:
 
 
 def sampled_without_replacement(rate: float, inner: Curve, pure: Fraction | None) -> Curve:
-    """Any event on a sample of fixed size (docs/proofs/sampling.md#fixed-size)."""
+    """Return the curve of any event on a sample of fixed size (docs/proofs/sampling.md#fixed-size)."""
     log_q, cap = math.log(rate), math.log(2)
     widest = math.inf if pure is None else _log_expm1(float(pure))
 
@@ -159,7 +161,8 @@ def sampled_without_replacement(rate: float, inner: Curve, pure: Fraction | None
 
 
 def _by_whole_orders(excess: Callable[[int, int], float]) -> Curve:
-    """The curve log(1 + Σ_{k=2}^α e^excess(α, k)) / (α − 1); between whole orders its moment is convex."""
+    """Return the curve log(1 + Σ_{k=2}^α e^excess(α, k)) / (α − 1)."""
+    # Between integer orders the logarithm of the moment is convex, so it lies below the chord.
 
     def moment(order: int) -> float:
         return _log1p_sum([excess(order, k) for k in range(2, order + 1)]) if order > 1 else 0.0
@@ -174,7 +177,7 @@ def _by_whole_orders(excess: Callable[[int, int], float]) -> Curve:
 
 
 def _log1p_sum(logs: list[float]) -> float:
-    """log(1 + Σ e^log), without losing a small sum beside the 1 and without overflow."""
+    """Return log(1 + Σ e^log), without losing a small sum beside the 1 and without overflow."""
     top = max(logs)
     if top < 1:
         return math.log1p(math.fsum(math.exp(log) for log in logs))

@@ -1,4 +1,4 @@
-"""Single uses of the data. Why each price is right: docs/proofs/events.md."""
+"""Events of single mechanisms. Why each price is right: docs/proofs/events.md."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Exponential(Event):
 @tagged("RandomizedResponse", "epsilon", "values")
 @dataclass(frozen=True, slots=True, init=False)
 class RandomizedResponse(Event):
-    """One of `values` answers, the true one e^ε times as likely as each other.
+    """Randomized response: one of `values` answers, the true one e^ε times as likely as each other.
 
     The truth of one respondent is replaced; that there is a respondent is not hidden.
 
@@ -146,18 +146,20 @@ class RandomizedResponse(Event):
         object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
         object.__setattr__(self, "values", whole(values, "values"))
         if self.values < 2:
-            raise UsageError("SF-N304", "Randomized response needs two answers to choose from.")
+            raise UsageError("SF-N304", "Randomized response needs at least two possible answers.")
 
     @classmethod
     def truthful(cls, chance: Number, values: int = 2) -> RandomizedResponse:
-        """The protocol that tells the truth with this chance, and any other answer equally often.
+        """Return the protocol that answers truthfully with this probability, and else uniformly wrong.
 
         ε = ln(chance·(values − 1)/(1 − chance)), rounded up: the fair coin's 3/4 gives ln 3.
         """
         truth = exact(chance, "chance")
         if not 1 <= values * truth < values:
             raise UsageError(
-                "SF-N305", "The chance of the truth lies between 1/values and 1.", got=str(chance)
+                "SF-N305",
+                "The probability of a truthful answer must be at least 1/values and below 1.",
+                got=str(chance),
             )
         return cls(round_up(math.log(truth * (values - 1) / (1 - truth))), values)
 
@@ -175,7 +177,7 @@ class RandomizedResponse(Event):
 @tagged("ApproxDP", "epsilon", "delta")
 @dataclass(frozen=True, slots=True, init=False)
 class ApproxDP(Event):
-    """Any (ε, δ)-DP mechanism: with chance δ anything, else ε-DP.
+    """Any (ε, δ)-DP mechanism: ε-DP except with probability δ.
 
     Because : docs/proofs/events.md#approximate
     """
@@ -201,7 +203,7 @@ class ApproxDP(Event):
 @tagged("ThresholdedKeys", "epsilon", "delta")
 @dataclass(frozen=True, slots=True, init=False)
 class ThresholdedKeys(Event):
-    """Keys shown only where enough units have them: an (ε, δ)-DP choice, as its own mechanism proves.
+    """Key discovery: keys released only where enough units have them, (ε, δ)-DP as the mechanism proves.
 
     Because : docs/proofs/events.md#approximate
     """
@@ -227,7 +229,7 @@ class ThresholdedKeys(Event):
 @tagged("NonPrivate")
 @dataclass(frozen=True, slots=True)
 class NonPrivate(Event):
-    """A use of the data that promises nothing. It can be written down and never charged."""
+    """A use of the data without any guarantee. It can be written down but never charged."""
 
     tag: ClassVar[str] = "non-private"
 

@@ -1,4 +1,4 @@
-"""Events from their canonical form. The set of tags is closed: nothing in the data names code to run."""
+"""Events from their canonical form. The set of tags is closed, so no data can name code to run."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ EVENTS: dict[str, type[Event]] = {
 }
 
 DEEPEST = 20
+"""Deepest nesting of events that is read back."""
 
 _EXACT = re.compile(r"\d{1,400}(/[1-9]\d{0,399})?")
 _FIELDS = {written: name for name, written in INNER.items()}
@@ -47,7 +48,7 @@ _RELATIONS = {relation.value: relation for relation in Neighbours}
 
 
 def from_dict(fields: Any) -> Event:
-    """The event that `to_dict` wrote. Anything else is refused, unknown tags and unknown fields too."""
+    """Return the event that `to_dict` wrote; refuse anything else, unknown tags and fields included."""
     return _event(fields, DEEPEST)
 
 
@@ -61,7 +62,9 @@ def _event(fields: Any, depth: int) -> Event:
     except (TypeError, AttributeError) as error:
         raise UsageError("SF-N308", f"The fields of '{kind.tag}' are not those of that event.") from error
     except SfumatoError as error:
-        raise UsageError("SF-N308", f"The fields of '{kind.tag}' do not fit.", why=error.sentence) from error
+        raise UsageError(
+            "SF-N308", f"The fields of '{kind.tag}' are not valid.", why=error.sentence
+        ) from error
     return event
 
 
@@ -80,4 +83,4 @@ def _value(value: Any, depth: int) -> Any:
         return _RELATIONS[value]
     if _EXACT.fullmatch(value):
         return Fraction(value)
-    raise UsageError("SF-N308", "A number in an event is not written as a whole number or a fraction.")
+    raise UsageError("SF-N308", "A number in an event must be written as a whole number or a fraction.")

@@ -1,7 +1,7 @@
-"""Sums over one's own arrays: the integers that an engine would answer with, computed by NumPy.
+"""One's own arrays as a table of integers, and sums over it: what an engine would answer, computed by NumPy.
 
-Nothing here is missing, since own arrays are made total before. Doubles are used only where every integer on
-the way fits one exactly.
+No value is missing here, since own arrays were made total before. Doubles are used only where they hold every
+integer on the way exactly.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.oracle.arrays.integer_matrix import IntegerMatrix
+from sfumato.oracle.arrays.row_windows import EXACT, LARGEST, ColumnFacts, RowWindow, stack_rows
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -23,8 +25,6 @@ from sfumato.oracle.blocks import (
     Value,
     value_range,
 )
-from sfumato.oracle.integer_matrix import IntegerMatrix
-from sfumato.oracle.row_windows import EXACT, LARGEST, ColumnFacts, RowWindow, stack_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,76 +36,79 @@ if TYPE_CHECKING:
     Factor = tuple[Value, int]
 
 _ROWS = 2**13
-"""So many rows at a time, so that what is computed of them stays near."""
+"""Rows that are computed at a time, so that they stay in the processor's cache. For speed alone."""
 
 
 class ArrayTable:
-    """Columns of whole numbers, held in doubles, with the bounds they were clipped to; and sums over them."""
+    """Columns of whole numbers, held in doubles, with the bounds they were clipped to."""
 
     def __init__(
         self,
         columns: Mapping[Column, Doubles],
-        spans: Mapping[Column, tuple[int, int]],
+        ranges: Mapping[Column, tuple[int, int]],
         matrices: Sequence[IntegerMatrix] = (),
     ) -> None:
         self._columns = columns
         self._matrices = tuple(matrices)
-        self.spans = spans
+        self.ranges = ranges
         self.rows = matrices[0].rows if matrices else len(next(iter(columns.values())))
 
     def sums(self, keys: Sequence[CellKey], terms: Sequence[Value]) -> NDArray[Any]:
-        """One row a term, one column a cell; rows whose key is outside its cells belong to none."""
-        return self.histograms([keys], terms)[0] if keys else _Whole(self, self._fresh()).totals(terms)
+        """Return one row a term and one column a cell; a row whose key is outside its cells is in none."""
+        return self.histograms([keys], terms)[0] if keys else _TableSums(self, self._facts()).totals(terms)
 
     def histograms(
         self, groupings: Sequence[Sequence[CellKey]], terms: Sequence[Value]
     ) -> list[NDArray[Any]]:
-        """The same by each of several groupings; what they share is computed once."""
-        columns, found = self._fresh(), [_Totals(keys, len(terms)) for keys in groupings]
+        """Return the sums by each of several groupings; what they share is computed once."""
+        columns, found = self._facts(), [_GroupedSums(keys, len(terms)) for keys in groupings]
         for window in self._windows(columns):
             for each in found:
                 each.add(window, columns, terms, self.rows)
         return [_narrow(each.sums) for each in found]
 
-    def tallied(self, keys: Sequence[CellKey], values: Sequence[Value], size: int) -> HistogramCounts:
-        """How often each integer below `size` occurs in each cell, for each value: as an engine answers."""
-        window = RowWindow(self._fresh(), slice(0, self.rows))
+    def tally(self, keys: Sequence[CellKey], values: Sequence[Value], size: int) -> HistogramCounts:
+        """Return how often each integer below `size` occurs in each cell, for each value."""
+        window = RowWindow(self._facts(), slice(0, self.rows))
         cell, cells = _cells(window, keys), math.prod(key.size for key in keys)
         places = []
         for at, value in enumerate(values):
-            found = window.whole(value)
+            found = window.integers(value)
             inside = (cell < cells) & (found >= 0) & (found < size)
+            # One number for cell, value and integer together, in the order that engines answer in.
             places.append((cell[inside] * len(values) + at) * size + found[inside])
         return HistogramCounts(*np.unique(np.concatenate(places), return_counts=True), size)
 
     def with_values(self, values: Sequence[Value]) -> tuple[ArrayTable, list[Value]]:
-        """The same columns, and these values as further ones."""
+        """Return a table with these values as further columns, and those columns."""
         first, found = len(self._columns), np.empty((len(values), self.rows))
-        for window in self._windows(self._fresh()):
+        for window in self._windows(self._facts()):
             for place, value in enumerate(values):
                 found[place, window.rows] = window.value(value)
         names = [Column(3, f"v{first + place}") for place in range(len(values))]
         columns = dict(zip(names, found, strict=True))
-        spans = {name: value_range(value, self.spans) for name, value in zip(names, values, strict=True)}
-        return ArrayTable({**self._columns, **columns}, {**self.spans, **spans}, self._matrices), list(names)
+        ranges = {name: value_range(value, self.ranges) for name, value in zip(names, values, strict=True)}
+        table = ArrayTable({**self._columns, **columns}, {**self.ranges, **ranges}, self._matrices)
+        return table, list(names)
 
     def beside(
         self,
         columns: Mapping[Column, Doubles],
-        spans: Mapping[Column, tuple[int, int]],
+        ranges: Mapping[Column, tuple[int, int]],
         matrix: IntegerMatrix,
     ) -> ArrayTable:
-        """The same columns, and these."""
-        return ArrayTable({**self._columns, **columns}, spans, (*self._matrices, matrix))
+        """Return a table with these further columns, of which the matrix holds some."""
+        return ArrayTable({**self._columns, **columns}, ranges, (*self._matrices, matrix))
 
     def column(self, column: Column) -> Doubles:
+        """Return one column of all rows."""
         for matrix in self._matrices:
             if column in matrix.places:
                 return matrix.column(column)
         return self._columns[column]
 
-    def streamed(self, columns: Iterable[Any]) -> IntegerMatrix | None:
-        """What holds all of these, where it is not laid out column by column."""
+    def find_matrix(self, columns: Iterable[Any]) -> IntegerMatrix | None:
+        """Return the matrix that holds all of these and is not laid out column by column, if there is one."""
         wanted = list(columns)
         for matrix in self._matrices:
             if not matrix.has_columns and all(column in matrix.places for column in wanted):
@@ -113,15 +116,15 @@ class ArrayTable:
         return None
 
     def matrix(self, columns: Sequence[Column]) -> IntegerMatrix:
-        """These columns, in this order."""
+        """Return these columns as a matrix, in this order."""
         for matrix in self._matrices:
             if list(matrix.places) == list(columns):
                 return matrix
         stack = stack_rows([self.column(each) for each in columns])
         return IntegerMatrix(columns, self.rows, lambda rows, out: np.copyto(out, stack[:, rows].T))
 
-    def _fresh(self) -> ColumnFacts:
-        return ColumnFacts(self.column, self.spans)
+    def _facts(self) -> ColumnFacts:
+        return ColumnFacts(self.column, self.ranges)
 
     def _windows(self, columns: ColumnFacts) -> Iterator[RowWindow]:
         for at in range(0, self.rows, _ROWS):
@@ -129,17 +132,17 @@ class ArrayTable:
 
 
 def _cells(window: RowWindow, keys: Sequence[CellKey]) -> Ints:
-    """The number of each row's cell, and one past the last for rows that are in none."""
+    """Return the number of each row's cell, and one past the last for rows that are in none."""
     cell, inside = np.zeros(window.count, dtype=np.int64), np.ones(window.count, dtype=bool)
     for key in keys:
-        part = window.whole(key.value)
+        part = window.integers(key.value)
         inside &= (part >= 0) & (part < key.size)
         cell = cell * key.size + part
     return np.where(inside, cell, math.prod(key.size for key in keys))
 
 
-class _Totals:
-    """The sums of terms in every cell, of the rows that were added so far."""
+class _GroupedSums:
+    """The sums of terms in every cell, over the rows that were added so far."""
 
     def __init__(self, keys: Sequence[CellKey], terms: int) -> None:
         self._keys = keys
@@ -147,27 +150,31 @@ class _Totals:
         self.sums: list[Any] = [np.zeros(self._cells, dtype=np.int64) for _ in range(terms)]
 
     def add(self, window: RowWindow, columns: ColumnFacts, terms: Sequence[Value], rows: int) -> None:
-        """Rows of which there are so many in all."""
+        """Add some of so many `rows` in all."""
         cell = _cells(window, self._keys)
         for at, term in enumerate(terms):
+            # Every partial sum is an integer below 2^53, which doubles add without rounding.
             exact = columns.reach(term) * rows < EXACT
             self.sums[at] = self.sums[at] + (
-                self._counted(window, cell, term) if exact else self._wide(window, cell, term, columns)
+                self._sum_doubles(window, cell, term)
+                if exact
+                else self._sum_integers(window, cell, term, columns)
             )
 
-    def _counted(self, window: RowWindow, cell: Ints, term: Value) -> Ints:
+    def _sum_doubles(self, window: RowWindow, cell: Ints, term: Value) -> Ints:
         weights = None if term is COUNT else window.value(term)
+        # The last cell is for rows that are in none, and is cut off.
         found = np.bincount(cell, weights=weights, minlength=self._cells + 1)
         return found[: self._cells].astype(np.int64)
 
-    def _wide(self, window: RowWindow, cell: Ints, term: Value, columns: ColumnFacts) -> NDArray[Any]:
-        """In Python's own integers."""
-        values, reach = window.whole(term), columns.reach(term)
+    def _sum_integers(self, window: RowWindow, cell: Ints, term: Value, columns: ColumnFacts) -> NDArray[Any]:
+        """Return sums in Python's own integers, which have no largest one."""
+        values, reach = window.integers(term), columns.reach(term)
         return np.array([_sum(values[cell == each], reach) for each in range(self._cells)], dtype=object)
 
 
-class _Whole:
-    """Sums over all rows: products of two parts as one product of matrices."""
+class _TableSums:
+    """Sums over all rows; those of products of two values are computed as one product of matrices."""
 
     def __init__(self, arrays: ArrayTable, columns: ColumnFacts) -> None:
         self._arrays = arrays
@@ -175,10 +182,12 @@ class _Whole:
         self._rows = arrays.rows
         self._window = RowWindow(columns, slice(0, arrays.rows))
         self._parts: dict[int, tuple[Factor, int]] = {}
-        self._streamed: dict[IntegerMatrix, list[float]] = {}
+        self._matrix_sums: dict[IntegerMatrix, list[float]] = {}
 
     def totals(self, terms: Sequence[Value]) -> NDArray[Any]:
-        moved = [_moved(term) for term in terms]
+        """Return the sum of each term, one row each."""
+        # Learners shift squares by a constant, which would hide that they are products.
+        moved = [_split_constant(term) for term in terms]
         products = self._products([term for term, _ in moved])
         return _narrow(
             [
@@ -192,39 +201,42 @@ class _Whole:
             return self._rows
         if self._columns.reach(term) * self._rows < EXACT:
             return self._exact(term)
-        return _sum(self._window.whole(term), self._columns.reach(term))
+        return _sum(self._window.integers(term), self._columns.reach(term))
 
     def _exact(self, term: Value) -> int:
-        matrix = self._arrays.streamed([term]) if isinstance(term, Column) else None
+        matrix = self._arrays.find_matrix([term]) if isinstance(term, Column) else None
         if matrix is None:
             return int(self._window.value(term).sum())
-        if matrix not in self._streamed:
-            self._streamed[matrix] = matrix.sums().tolist()
-        return int(self._streamed[matrix][matrix.places[term]])
+        # All columns of a matrix are summed at once, before any is laid out for itself.
+        if matrix not in self._matrix_sums:
+            self._matrix_sums[matrix] = matrix.sums().tolist()
+        return int(self._matrix_sums[matrix][matrix.places[term]])
 
     def _factors(self, term: Value) -> tuple[Factor, Factor] | None:
-        """The two parts of a product that doubles sum exactly, each with the constant it is multiplied by."""
+        """Return the two factors of a product that doubles sum exactly, each with its constant."""
         if not isinstance(term, Multiply):
             return None
         one, other = self._factor(term.left), self._factor(term.right)
+        # Both with their constants, so that the sum is exact before and after these are multiplied in.
         reach = one[1] * other[1]
         return (one[0], other[0]) if reach * self._rows < EXACT else None
 
     def _factor(self, part: Value) -> tuple[Factor, int]:
-        """A part, the constant it is multiplied by, and how far both reach."""
+        """Return a factor, the constant it is multiplied by, and how far from 0 both together can be."""
         found = self._parts.get(id(part))
         if found is None:
-            inner, number = _factored(part)
+            inner, number = _split_factor(part)
             found = self._parts[id(part)] = (inner, number), abs(number) * self._columns.reach(inner)
         return found
 
     def _products(self, every: Sequence[Value]) -> dict[int, int]:
-        """Sums of products of two parts, all of them as one product of matrices, by the term's identity."""
+        """Return the sums of products of two values, by the term's identity."""
         found = [(term, pair) for term in every if (pair := self._factors(term)) is not None]
         terms, pairs = [term for term, _ in found], [pair for _, pair in found]
         parts = list({id(part): part for part, _ in itertools.chain.from_iterable(pairs)}.values())
         if not parts:
             return {}
+        # Parts are told apart by identity: comparing deep values costs more than summing them.
         places, sums = self._by_all(parts, {id(other) for _, (other, _) in pairs})
         return {
             id(term): int(sums[places[id(one)]][places[id(other)]]) * first * second
@@ -232,8 +244,11 @@ class _Whole:
         }
 
     def _by_all(self, parts: list[Value], right: set[int]) -> tuple[dict[int, int], list[list[float]]]:
-        """Every part by every other, and where each stands; where one meets all others, by that one alone."""
-        matrix = self._arrays.streamed(parts)
+        """Return where each factor stands, and the sums of their products.
+
+        Where all products are with one factor, only those are computed.
+        """
+        matrix = self._arrays.find_matrix(parts)
         if matrix is not None:
             return {id(part): matrix.places[part] for part in parts}, matrix.products().tolist()
         places, rows = (
@@ -242,6 +257,7 @@ class _Whole:
         )
         if len(right) > 1:
             return places, (rows @ rows.T).tolist()
+        # A product with one vector, such as the target, takes a fraction of the time of all by all.
         (one,) = (places[each] for each in right)
         found = np.zeros((len(parts), len(parts)))
         found[:, one] = rows @ rows[one]
@@ -253,16 +269,16 @@ class _Whole:
         return self._window.value(part).astype(np.float64, copy=False)
 
 
-def _moved(term: Value) -> tuple[Value, int]:
-    """A term, and the constant that is added to it in every row."""
+def _split_constant(term: Value) -> tuple[Value, int]:
+    """Return a term, and the constant that is added to it in every row."""
     match term:
         case Add(inner, Constant(int(number))):
             return inner, number
     return term, 0
 
 
-def _factored(part: Value) -> Factor:
-    """A part, and the constant it is multiplied by."""
+def _split_factor(part: Value) -> Factor:
+    """Return a value, and the constant it is multiplied by."""
     match part:
         case Multiply(inner, Constant(int(number))):
             return inner, number
@@ -270,7 +286,7 @@ def _factored(part: Value) -> Factor:
 
 
 def _sum(values: Ints, reach: int) -> int:
-    """In 64 bits, in parts so short that none overflows."""
+    """Return a sum, added up in 64 bits in parts so short that none overflows."""
     longest = max(1, LARGEST // max(1, reach))
     if len(values) <= longest:
         return int(values.sum())
@@ -278,7 +294,7 @@ def _sum(values: Ints, reach: int) -> int:
 
 
 def _narrow(sums: list[Any]) -> NDArray[Any]:
-    """64-bit integers where all fit, else Python's own."""
+    """Return 64-bit integers where all fit, else Python's own."""
     try:
         return np.array(sums, dtype=np.int64)
     except OverflowError:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.arrow import array
+from sfumato.engines.arrow import build_array
 
 DAYS = np.array(["1969-12-31", "2024-02-29"], dtype="M8[D]")
 
@@ -38,6 +38,6 @@ DAYS = np.array(["1969-12-31", "2024-02-29"], dtype="M8[D]")
     ],
 )
 def test_an_array_is_what_arrow_would_make(cells: Any, kind: pa.DataType) -> None:
-    found = array(cells, kind)
+    found = build_array(cells, kind)
     found.validate(full=True)
     assert found.equals(pa.array(cells, kind, from_pandas=True))

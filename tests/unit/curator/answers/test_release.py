@@ -275,7 +275,7 @@ def test_sums_are_put_together_by_their_precision() -> None:
     assert second.to_arrow().to_pydict() == {"n": [250], "s": [550.0]}
     third = second.refine(epsilon=2)
     assert third.to_arrow().to_pydict()["n"][0] == 393  # (100 + 400 + 4.25 · 460) / 6.25
-    assert [len(each.round) for each in asker.asked] == [1, 2]
+    assert [len(each.named[0]) - 1 for each in asker.asked] == [1, 2]
     assert len({asked.request, *(each.request for each in asker.asked)}) == 3
     assert "put together with 2 earlier" in str(third)
     widths = [np.ptp([ends["n_low"][0], ends["n_high"][0]]) for ends in _ends(first, second, third)]
