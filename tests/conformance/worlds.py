@@ -271,7 +271,9 @@ def _without(world: World, sources: Mapping[str, pa.Table], draw: random.Random)
         for name in ("visits", "stays"):
             kept = [who != gone for who in sources[name]["who"].to_pylist()]
             table = world.tables[name]
-            engine.prepare(sources[name].filter(pa.array(kept)), table.make_preparation(KEY), table.snapshot_name)
+            engine.prepare(
+                sources[name].filter(pa.array(kept)), table.make_preparation(KEY), table.snapshot_name
+            )
         engines.append(engine)
     return engines
 
