@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Domain
 
 VERSION = 2
+# Names stand in SQL, in file names and in the ledger, and PostgreSQL keeps 63 characters of them.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 
@@ -213,12 +214,14 @@ class Catalog:
 
     @contextmanager
     def _locked(self, suffix: str, how: int) -> Iterator[None]:
+        # The system releases the lock of a process that dies, so a crash leaves none behind.
         with open(self._path.with_suffix(suffix), "a") as lock:
             fcntl.flock(lock, how)
             yield
 
     def begin_snapshot(self, table: Table) -> Table:
         """Give a table its next snapshot, which counts as a leftover until the table is added."""
+        # Written down before anything is prepared: after a crash, what lies there half-made is known.
         numbered = replace(table, snapshot=self.contents.counters.get(table.name, 0) + 1)
         self._write(leftovers=(*self.contents.leftovers, numbered.snapshot_name))
         return numbered
@@ -254,7 +257,7 @@ class Catalog:
     def _read(self) -> CatalogContents:
         try:
             return CatalogContents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
-        except (ValueError, KeyError, TypeError) as problem:
+        except (ValueError, KeyError, TypeError) as problem:  # cut off, or edited by hand
             raise UsageError("SF-C112", "The catalog file cannot be read.", file=self._path.name) from problem
 
 
@@ -318,6 +321,7 @@ def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int |
             f"The neighbours of '{name}' must be sf.ADD_REMOVE or sf.REPLACE_ONE.",
             try_="sf.REPLACE_ONE",
         )
+    # Under add-remove the number of rows is itself protected; under replace-one all neighbours have it.
     if neighbours is Neighbours.ADD_REMOVE and rows is None:
         return None
     if neighbours is Neighbours.REPLACE_ONE and unit == ROW and rows is not None:

@@ -174,7 +174,7 @@ def between(
     `missing` counts in place of a missing value. `constant` says that all rows of a unit have one value; the
     unit's first row decides.
     """
-    if _is_time(low) or _is_time(high):
+    if _is_time(low) or _is_time(high):  # a date beside a number is refused there
         return _between_dates(low, high, step, missing, constant)
     bottom, top = exact(low, "low"), exact(high, "high")
     if not bottom < top:
@@ -274,6 +274,7 @@ def _is_time(value: Any) -> TypeGuard[date]:
 
 def _between_dates(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> DateColumn:
     given = [low, high] + ([] if missing is None else [missing])
+    # A datetime is a date to Python, so types are compared and not classes.
     if step is not None or not all(map(_is_time, given)) or len({type(each) for each in given}) > 1:
         raise UsageError(
             "SF-C104",
@@ -311,7 +312,7 @@ def _require_inside(inside: bool) -> None:
 
 
 def _require_scalar(value: Any) -> Scalar:
-    if isinstance(value, str | bool):
+    if isinstance(value, str | bool):  # before numbers: to Python a boolean is one
         return value
     if isinstance(value, Collection):
         raise UsageError(
@@ -336,6 +337,7 @@ def choose_exponent(magnitude: Fraction) -> int:
     """Return the exponent of the smallest step that keeps this magnitude within 2^STEPS steps."""
     whole = max(magnitude.numerator, 1)
     exponent = whole.bit_length() - magnitude.denominator.bit_length() + 1
+    # Bit lengths give the exponent to within one or two; the rest is taken off exactly.
     while magnitude <= Fraction(2) ** (exponent - 1):
         exponent -= 1
     return exponent - STEPS
