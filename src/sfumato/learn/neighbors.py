@@ -72,7 +72,7 @@ class FourierFeatures:
         found: Floats = self.steps * np.array(self.bounds) * (2 * math.pi / _PERIOD)
         return found
 
-    def block(self, terms: tuple[Value, ...] = ()) -> SumBlock:
+    def build_block(self, terms: tuple[Value, ...] = ()) -> SumBlock:
         """Return the sums of cosines and sines: a row has one phase of every wave, and cos² + sin² ≤ 1."""
         both = [abs(c) + abs(s) for c, s in zip(_COSINES, _SINES, strict=True)]
         squares = [c * c + s * s for c, s in zip(_COSINES, _SINES, strict=True)]
@@ -164,7 +164,7 @@ class NearestNeighbors(PrivateClassifier):
         terms = tuple(Lookup(phase, table) for table in (_COSINES, _SINES) for phase in phases)
         target = require_labels(declared)
         key = CellKey(target.value, len(target.classes))
-        (answer,) = oracle.sums([features.block(terms)], [key], share=left)
+        (answer,) = oracle.sums([features.build_block(terms)], [key], share=left)
         self.prototypes_ = answer.values.T / _HEIGHT
         self.width_ = width
         self.slopes_ = features.frequencies  # under the name that saved models have

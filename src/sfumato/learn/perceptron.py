@@ -73,7 +73,7 @@ class PerceptronGradient:
         found[(codes < 0) | (codes >= self.classes)] = np.nan
         return found
 
-    def compute(self, scores: Floats, labels: Floats) -> Floats:
+    def compute_gradients(self, scores: Floats, labels: Floats) -> Floats:
         if self.outputs == 1:
             gradients: Floats = np.where(scores * labels <= 0, -labels, 0.0)
         else:
@@ -81,7 +81,7 @@ class PerceptronGradient:
             gradients = np.nan_to_num(won - labels) * self.unit
         return gradients
 
-    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
+    def lower_gradients(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
         if self.outputs == 1:
             return [self._lower_two(scores[0], label)]
         (won,) = add_columns([_winner(scores)])

@@ -76,7 +76,7 @@ class NoisyDescent:
     rows: float | None
     steps: int | None
 
-    def run(self, oracle: Oracle) -> LearnedWeights:
+    def learn_weights(self, oracle: Oracle) -> LearnedWeights:
         """Learn weights from rows whose norm is clipped already."""
         norm = oracle.declared.norm
         if norm is None:

@@ -97,7 +97,7 @@ class ContributionCap:
     lost: float
     """The share of all that would be counted that is not, about."""
 
-    def block(self, terms: Sequence[Value], share: Fraction = Fraction(1)) -> SumBlock:
+    def build_block(self, terms: Sequence[Value], share: Fraction = Fraction(1)) -> SumBlock:
         """Return the sums of these terms, with the largest contribution of a transaction of any size."""
         pairs = list(zip(self.size.meets, self.weights, strict=True))
         l1 = max(meets * weight for meets, weight in pairs)
@@ -118,7 +118,7 @@ def choose_cap(
     choices = [_make_cap(size, seen, most, spend) for most in _CAPS if most <= max(1, *size.meets)]
 
     def error(choice: ContributionCap) -> float:
-        (noise,) = oracle.noise([choice.block(())], spend)
+        (noise,) = oracle.noise([choice.build_block(())], spend)
         return noise.deviation / ONE + bias_error(choice.lost, typical)
 
     return min(choices, key=error)
@@ -163,7 +163,7 @@ def ask_counts(
     oracle: Oracle, terms: Sequence[Value], chosen: ContributionCap, share: Fraction
 ) -> CappedCounts:
     """Ask for counts. The terms are conditions times the weight of the transaction."""
-    (answer,) = oracle.sums([chosen.block(terms)], share=share)
+    (answer,) = oracle.sums([chosen.build_block(terms)], share=share)
     whole = ONE * (1 - min(_MOST_LOST, chosen.lost))
     deviation = answer.deviation / whole
     laplace = laplace_deviation(oracle.budget.main, deviation)

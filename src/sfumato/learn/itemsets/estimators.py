@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.itemsets.bases import Items
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
@@ -84,7 +84,10 @@ class FrequentItemsets(PrivateEstimator):
         names = check_items(self.items)
         if len(names) != columns:
             raise UsageError(
-                "SF-E120", "There is one column for each item.", items=str(len(names)), columns=str(columns)
+                "SF-E120",
+                "The matrix must have one column for each item.",
+                items=str(len(names)),
+                columns=str(columns),
             )
         return names
 

@@ -156,7 +156,7 @@ def _count_again(
     if not edges and not close:
         return {}, []
     bins = _Bins(find_bases(edges, _MOST_BINS), tuple(close))
-    again, rows = bins.count(oracle, items, max(1.0, threshold))
+    again, rows = bins.count_subsets(oracle, items, max(1.0, threshold))
     return {each: combine_estimates([*parts, *_before(known, each)]) for each, parts in again.items()}, [rows]
 
 
@@ -175,7 +175,7 @@ class _Bins:
     bases: list[Items]
     alone: Items
 
-    def count(
+    def count_subsets(
         self, oracle: Oracle, items: Sequence[Value], typical: float
     ) -> tuple[dict[Items, list[CountEstimate]], CountEstimate]:
         """Count transactions in all bins; return estimates of every subset, and of all transactions."""

@@ -108,7 +108,7 @@ class ConvexClassifier(LinearClassifier):
         if self.method not in ("auto", "gradient", "gaussian"):
             raise PolicyError(
                 "SF-E132",
-                "Textbook forms of perturbation run on own arrays only.",
+                "Output and objective perturbation run on own arrays only.",
                 why="what a solver does to their noise in floating point is not proven to hide a row",
                 try_='method="gradient", or method="gaussian" with a delta',
             )
@@ -138,12 +138,12 @@ class ConvexClassifier(LinearClassifier):
         return self._descend(clipped, rows)
 
     def _descend(self, clipped: Oracle, rows: float | None) -> LearnedWeights:
-        return NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps()).run(clipped)
+        return NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps()).learn_weights(clipped)
 
     def _penalty(self) -> float:
         found = 0.0 if self.penalty is None else float(exact(self.penalty, "penalty"))
         if found < 0:
-            raise UsageError("SF-E133", "penalty is not negative.", try_="penalty=1.0")
+            raise UsageError("SF-E133", "The penalty must not be negative.", try_="penalty=1.0")
         return found
 
     def _rows_declared(self) -> float | None:
@@ -309,7 +309,7 @@ class ConvexERM(_MarginClassifier):
         if self.loss not in ("logistic", "huber"):
             raise PolicyError(
                 "SF-E143",
-                "Behind the curator this form takes losses that are known by their name.",
+                "Behind the curator, Gaussian objective perturbation takes only losses that have a name.",
                 why="what a function computes is not known before it is called with rows",
                 try_='loss="huber", or method="gradient"',
             )
