@@ -1,9 +1,9 @@
-"""How fast the SQLite ledger charges, and verifies 10^5 entries. Prints a table; asserts nothing.
+"""Measures how fast the SQLite ledger charges, and verifies 10^5 entries. Prints a table; asserts nothing.
 
 python benchmarks/ledger.py [entries]
 
-The folder for temporary files should lie on a disk: in memory there is nothing to wait for. With an address
-in SFUMATO_BENCH_POSTGRES the ledger in PostgreSQL is timed too, in a schema of its own that stays there.
+The folder for temporary files should be on a disk, since in memory there is nothing to wait for. If
+SFUMATO_BENCH_POSTGRES names a database, the ledger in PostgreSQL is measured too, in a new schema that stays.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def begin(path: Path) -> SqliteLedger:
 
 
 def fill(path: Path, pairs: int) -> None:
-    """Charges and releases in one commit, through the same writers as single ones."""
+    """Write many charges and releases in one commit, with the code that writes single ones."""
     database = SqliteDatabase(str(path), 1, identify_file(str(path)))
 
     def write(db: Any) -> None:
@@ -80,7 +80,7 @@ def charge_many(path: Path, who: int, count: int) -> list[float]:
 
 
 def raw_rate(folder: Path, count: int) -> float:
-    """What the disk allows: one page appended and synced, again and again."""
+    """Return how often a second the disk can append one page and sync it."""
     file, page = os.open(folder / "raw", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.urandom(4096)
     start = time.perf_counter()
     for _ in range(count):
@@ -92,7 +92,7 @@ def raw_rate(folder: Path, count: int) -> float:
 
 
 def rewriting_rate(folder: Path, count: int) -> float:
-    """What SQLite asks of the disk once its log is as long as it gets: pages written over old ones."""
+    """Return how often a second the disk can overwrite one page and sync it, as SQLite does in an old log."""
     file, page = os.open(folder / "old", os.O_WRONLY | os.O_CREAT), os.urandom(4096)
     os.pwrite(file, bytes(4096 * count), 0)
     os.fsync(file)
@@ -115,7 +115,7 @@ def single_rate(ledger: SqliteLedger, count: int) -> float:
 
 
 def grouped_rate(ledger: SqliteLedger, threads: int, each: int) -> float:
-    """Threads of one process on one ledger."""
+    """Return the charges per second of several threads on one ledger."""
     me = time.time_ns()
     asked = [[question(f"{me}: {thread}: {number}") for number in range(each)] for thread in range(threads)]
 
@@ -130,10 +130,10 @@ def grouped_rate(ledger: SqliteLedger, threads: int, each: int) -> float:
 
 
 def time_disk(folder: Path, rounds: int = 15) -> None:
-    """The disk alone, single charges and grouped ones in turns, since other work on the machine varies.
+    """Measure the disk alone, single charges and grouped ones in alternation, since other load varies.
 
-    The ledger stays open, as a server's does. So the rounds are of its steady state, in which SQLite writes
-    over an old log and brings it home at times, and not of a log that grows from nothing.
+    The ledger stays open, as a server's does. So this is its steady state, in which SQLite overwrites an old
+    log and copies it into the main file at times, and not a log that grows from nothing.
     """
     ledger = begin(folder / "disk.sqlite")
     single_rate(ledger, 1000)
@@ -154,7 +154,7 @@ def time_disk(folder: Path, rounds: int = 15) -> None:
 
 
 def ratio(pairs: Iterable[tuple[float, ...]]) -> str:
-    """Of the second to the first, in each round by itself."""
+    """Return the ratio of the second to the first in each round: the median, the least and the largest."""
     found = sorted(second / first for first, second in pairs)
     return f"{statistics.median(found):.2f} ({found[0]:.2f} to {found[-1]:.2f})"
 
@@ -191,7 +191,7 @@ POPULATIONS = tuple(f"population:{number}" for number in range(8))
 
 @dataclass(frozen=True)
 class Server:
-    """Charges to eight populations, against as many connections that update a row and insert one."""
+    """Compares charges to eight populations with as many connections that update one row and insert one."""
 
     address: str
     schema: str
@@ -231,7 +231,7 @@ class Server:
         return repeated(once, begin, end)
 
     def alone(self, me: int, begin: float, end: float) -> int:
-        """In a process by itself, which opened the ledger before."""
+        """Charge in a process of its own, which has opened the ledger before."""
         return self.ours(opened(self.address, self.schema), me, begin, end)
 
 

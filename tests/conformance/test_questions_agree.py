@@ -126,8 +126,10 @@ def test_every_function_means_the_same(
     tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: set[str] = set()
-    call = expressions.call
-    monkeypatch.setattr(expressions, "call", lambda name, parts: called.add(name) or call(name, parts))
+    call = expressions.apply_function
+    monkeypatch.setattr(
+        expressions, "apply_function", lambda name, parts: called.add(name) or call(name, parts)
+    )
     asking = Asking.of(tmp_path, postgres, 7)
     asked = [f"SELECT SUM({each}) AS a, COUNT({each}) AS b FROM visits" for each in NUMBERS]
     asked += [f"SELECT {each} AS k, COUNT(*) AS n FROM visits GROUP BY {each}" for each in KEYS]

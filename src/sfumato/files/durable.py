@@ -44,6 +44,18 @@ def create_private_file(path: Path, content: bytes) -> None:
         sync_path(path.parent)
 
 
+def create_private_folder(path: Path) -> None:
+    """Create a folder that its owner alone can enter, and the folders above it that are missing.
+
+    An existing folder is left as it is. Without a sync of the folders above, everything that is written into
+    the new one, however carefully, could be gone after a power failure.
+    """
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in reversed(missing):
+        sync_path(each.parent)
+
+
 def rename_path(draft: Path, path: Path) -> None:
     """Give a file or folder whose content is synced its final name, in place of what had that name."""
     os.replace(draft, path)

@@ -18,7 +18,7 @@ from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
 from sfumato.curator.payer import population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
-from sfumato.files.durable import create_private_file
+from sfumato.files.durable import create_private_file, create_private_folder
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.published import Published
 from sfumato.lab.registration import (
@@ -89,6 +89,7 @@ class Lab:
             require_nothing_else(said)
             said = read_schema(schema)
         table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
+        # The budget is opened before the table appears: no question may come without an account to charge.
         with self._changing():
             if name in self._catalog.tables:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
@@ -261,7 +262,7 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
     folder = Path(path).resolve()  # a lab stays itself when the process changes its directory
     if folder.exists() and any(folder.iterdir()):
         raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private_folder(folder)
     create_ledger(folder, ledger)
     create_private_file(folder / _KEY, secrets.token_bytes(32))
     return Lab(folder)

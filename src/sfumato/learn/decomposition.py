@@ -16,8 +16,8 @@ from sklearn.base import TransformerMixin
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.oracle.arrays.integer_rows import RowTransform
 from sfumato.oracle.blocks import COUNT, SumBlock, share_of
-from sfumato.oracle.integer_rows import RowTransform
 from sfumato.oracle.moments import build_gram_block, build_sum_block, read_gram_matrix
 from sfumato.privacy.exact import whole
 

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.errors import UsageError
-from sfumato.oracle.array_features import encode_labels
+from sfumato.oracle.arrays.features import encode_labels
 from sfumato.oracle.blocks import SumBlock, calibrate_noise, share_of
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import Guarantee
@@ -163,7 +163,9 @@ class _OwnRows:
     true: NDArray[np.int64]
 
     def release_counts(self, measure: EvaluationPlan, spend: Spend) -> tuple[NoisyCounts, NoisyCounts | None]:
+        """Return counts by class and prediction and, of two classes, by class and score."""
         size = len(measure.classes)
+        # What is predicted for a row must not depend on the others.
         guessed = encode_labels(compute_row_by_row(self.model.predict, self.rows), measure.classes)
         first, second = measure.shares
         found = self._counts(guessed, (size, size), share_of(spend, first))
@@ -191,6 +193,7 @@ class _OwnRows:
         else:
             scores = np.clip(self.model.decision_function(rows), -500, 500)
             found = 1 / (1 + np.exp(-scores))
+        # A prediction that is missing is no error, which would give its row away.
         return np.nan_to_num(found, nan=0.5)
 
 

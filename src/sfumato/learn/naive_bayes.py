@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.learn.base.estimator import check_classes
 from sfumato.learn.base.supervised import PrivateClassifier, check_target
-from sfumato.oracle.array_features import check_categories, encode_labels, read_listed_arrays
+from sfumato.oracle.arrays.features import check_categories, encode_labels, read_listed_arrays
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.moments import build_sum_block
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
@@ -102,7 +102,7 @@ def _blocks(declared: Declared) -> list[SumBlock]:
     return [
         SumBlock((COUNT,), 1, 1, _COUNTS),
         build_sum_block(declared.features, declared.norm, _SUMS),
-        SumBlock.within(centred, declared.spans, _SQUARES),
+        SumBlock.within(centred, declared.ranges, _SQUARES),
     ]
 
 

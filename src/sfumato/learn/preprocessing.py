@@ -69,7 +69,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         blocks = [
             SumBlock((COUNT,), 1, 1, _COUNTS),
             build_sum_block(declared.features, declared.norm, _SUMS),
-            SumBlock.within(squares, declared.spans, _SQUARES),
+            SumBlock.within(squares, declared.ranges, _SQUARES),
         ]
         counts, sums, second = oracle.sums(blocks)
         rows = max(1.0, float(counts.values[0, 0]))

@@ -108,6 +108,7 @@ class Search(PaidEstimator):
                 "SF-E136", "A search is paid for in ε, or in ε and δ.", try_="epsilon=2.0, delta=1e-6"
             )
         if not budget.delta:
+            # With pure ε, and numbers of runs drawn as here, the best of all costs at most twice one run.
             return self._plan_runs({"epsilon": budget.epsilon / 2}, stop)
         low, high = Fraction(0), budget.epsilon**2
         for _ in range(_HALVINGS):
@@ -149,12 +150,14 @@ class Search(PaidEstimator):
         plan = self.plan()
         rows, targets = self._make_estimator({}, plan.amounts).check_arrays(X, y)
         with self._paying() as (budget, pay):
+            # One charge for all runs, before any row is read.
             for event in budget.events:
                 pay(event)
             tested = draw_test_rows(len(rows))
 
             def run(setting: dict[str, Any]) -> tuple[Any, float]:
                 fitted = self._make_estimator(setting, plan.amounts)
+                # Sets the names of features and classes, as a fit on its own would.
                 fitted.check_arrays(X, y)
                 fitted.fit_checked(rows[~tested], targets[~tested])
                 qualities = score_own_rows(fitted, rows[tested], targets[tested])

@@ -47,6 +47,7 @@ class Charge:
     _body: tuple[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        # Sorted, so that the same payers give the same text, and so the same keys, in whatever order.
         object.__setattr__(self, "accounts", tuple(sorted(self.accounts)))
         _require(len(set(self.accounts)) == len(self.accounts) > 0, "a charge names its accounts, each once")
         for name in self.accounts:
@@ -229,6 +230,7 @@ def is_step_count(steps: object) -> bool:
 
 def is_cost(cost: Cost) -> bool:
     """Return whether these are whole numbers, one for each order, that can only make a total grow."""
+    # Exact types: a float could round, and a bool, which is an int, would be written as a word.
     pure = () if cost.pure is None else (cost.pure,)
     amounts = (*pure, *cost.renyi, cost.side)
     return len(cost.renyi) == len(ORDERS) and set(map(type, amounts)) == {int} and min(amounts) >= 0
@@ -265,6 +267,7 @@ def parse_account(account: str) -> tuple[str, str | None]:
 @lru_cache(maxsize=4096)
 def _parse_account(account: str) -> tuple[str, str | None]:
     require_utf8(account)
+    # With a colon in a name, the quota of "b" on "p:a" would be that of "a:b" on "p".
     match account.split(":"):
         case ["population", population] if population:
             return population, None

@@ -51,6 +51,7 @@ class AccountState:
         total = self.spent + cost
         if not self.caps.holds(total):
             return None
+        # Written out, as dataclasses.replace is slow and this runs for each account of each charge.
         return AccountState(self.terms, self.kind, self.budget, self.caps, total)
 
     def after_refund(self, cost: Cost) -> AccountState:
@@ -126,6 +127,7 @@ class Books:
         try:
             self._check_link(entry)
             self._apply_fields(entry.kind, read_body(entry.body))
+        # Someone else may have written the entry, so its body can hold anything, or nest without end.
         except (KeyError, TypeError, ValueError, RecursionError, UsageError) as error:
             raise self._broken_error("its content cannot be read") from error
 
@@ -169,8 +171,9 @@ class Books:
 
     def record_release(self, charge: int, commitment: str) -> None:
         self.releases[charge] = self.seq, commitment
-        self.heads[charge] = ""
+        self.heads[charge] = ""  # no second release can name it, and the memory is free
         request = self.charges[charge][0]
+        # Two charges for the same question may both be answered, if the second came before the first answer.
         if request not in self.answered:
             self.answered[request] = charge
 
@@ -197,7 +200,7 @@ class Books:
     # ---- checks of an entry that someone else wrote --------------------------------------------------------
 
     def _check_link(self, entry: Entry) -> None:
-        self.seq += 1
+        self.seq += 1  # first, so that an error names the entry that is wrong
         if entry.seq != self.seq:
             raise self._broken_error("its number does not follow")
         if entry.prev != self.head:
@@ -228,6 +231,7 @@ class Books:
         payers = write_payers(names)
         self._require(key is None or (payers, key) not in self.keys, "its key was used before")
         cost = step_cost if steps == 1 else step_cost * steps
+        # All accounts are checked before the first is changed.
         self.record_charge(request, payers, key, {name: self._pay(name, cost) for name in names})
 
     def _reserve(self, fields: dict[str, Any]) -> None:
@@ -243,6 +247,7 @@ class Books:
         self._require(is_open, "it is of no open reservation")
         unused = self.reservations[charge].unused
         self._require(is_step_count(steps) and steps <= unused, "it takes steps that are not there")
+        # A return takes all that is left, so no step can be drawn after it and be free.
         self._require(kind == "draw" or steps == unused, "it does not return all that is left")
         self.record_draw(charge, steps) if kind == "draw" else self.record_return(charge)
 
@@ -260,6 +265,7 @@ class Books:
         self._require(charge in self.charges, "it answers what was never charged")
         self._require(charge not in self.releases, "it answers a charge for the second time")
         reservation = self.reservations.get(charge)
+        # Otherwise everything could be given back afterwards, and the answer would have been free.
         has_drawn = reservation is None or reservation.drawn > 0
         self._require(has_drawn, "it answers a reservation of which nothing was drawn")
         self._require(is_digest(commitment), "its commitment is malformed")

@@ -28,6 +28,7 @@ class LedgerDatabase(ABC):
     """One connection that threads use in turns, and the queue of those who wait to write."""
 
     def __init__(self) -> None:
+        # Reentrant, since a failed commit is looked up through the same object.
         self.turn = threading.RLock()
         self.queue = CommitQueue()
         with _forks:
@@ -83,7 +84,7 @@ _closed_for_fork: list[LedgerDatabase] = []
 
 def _before_fork() -> None:
     """Wait until no thread uses a database, and close them all. No new one can appear meanwhile."""
-    _forks.acquire()
+    _forks.acquire()  # released on either side of the fork
     _closed_for_fork[:] = _databases
     for database in _closed_for_fork:
         database.turn.acquire()

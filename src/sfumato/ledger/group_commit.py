@@ -63,6 +63,7 @@ class Job(Generic[T]):
             failpoints.reach(f"{self.name}:begun")
             self._result = self._work(transaction)
         except Exception as error:
+            # A job that fails after it has written leaves half of its entries behind: all must be undone.
             if concerns_all_jobs(error) or len(transaction.entries) != before:
                 raise
             self._error = error
@@ -124,6 +125,7 @@ class CommitBatch:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        # KeyboardInterrupt and its like belong to the leader's thread, and are raised there.
         if error is not None and not isinstance(error, Exception):
             error = unconfirmed_error() if self._committing else busy_error()
         for job in self.jobs:
@@ -152,6 +154,7 @@ class CommitQueue:
             self._join(job)
             if job.woken is not None:
                 job.woken.wait()
+            # Woken and not done, this thread leads. It may have to lead twice, if a batch is full without it.
             while not job.done:
                 if self._absent:
                     self._wait_for_absent()
@@ -165,6 +168,7 @@ class CommitQueue:
         """Return the jobs that wait now, for one batch."""
         with self._mutex:
             if len(self._queue) == 1:
+                # A thread by itself is not waited for: nobody would share the commit.
                 self._absent.clear()
                 return [self._queue.popleft()]
             jobs = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
@@ -194,7 +198,7 @@ class CommitQueue:
     def _leave(self, job: Job[Any]) -> None:
         """Hand over the lead, however the job ended: nobody may wait for a leader that is gone."""
         with self._mutex:
-            if job in self._queue:
+            if job in self._queue:  # interrupted before anyone took it
                 self._queue.remove(job)
             if not job.leads:
                 return

@@ -43,6 +43,7 @@ def create_ledger(folder: Path, address: str | None) -> None:
         if refusal.code != "SF-L304":
             raise
         ledger = _take_over(location, key)
+    # Noted last. If the process dies before, the next attempt finds a ledger without entries and takes it.
     write_note(folder, location, ledger.read_identity())
     ledger.close()
 
@@ -66,7 +67,7 @@ def open_ledger(folder: Path, address: str | None = None) -> Ledger:
             "The ledger at this address is not the one this lab was created with.",
             try_="the address of the lab's own ledger; a new ledger would be a new budget",
         )
-    if address is not None:
+    if address is not None:  # it is the same ledger, as its identity shows
         write_note(folder, location, note["identity"])
     return ledger
 
@@ -98,6 +99,7 @@ def _read_note(folder: Path) -> dict[str, Any] | None:
 def _take_over(location: PostgresAddress, key: Path) -> PostgresLedger:
     """Open a ledger that someone else has created for this lab, which has no entries yet."""
     ledger = PostgresLedger.open(location.address, schema=location.schema, key=key)
+    # Names of tables mean something else in another lab, so two labs must not share a ledger.
     if ledger.verify().entries:
         ledger.close()
         raise UsageError(

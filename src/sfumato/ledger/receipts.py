@@ -58,6 +58,7 @@ def _find_head(text: str) -> dict[str, Any]:
         fields = read_body(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise _no_receipt_error() from error
+    # An answer holds its receipt, and a receipt its signed head, which is the part that others believe.
     inner = fields.get("receipt", fields)
     signed = inner.get("signed", inner) if isinstance(inner, dict) else None
     if not isinstance(signed, dict) or not is_digest(signed.get("head")):
@@ -73,6 +74,7 @@ def _check_signature(read_key: Callable[[], str], fields: dict[str, Any]) -> str
     head = SignedHead(*parts)  # type: ignore[arg-type]
     if not head.is_genuine():
         raise LedgerError("SF-L114", "The signature of this receipt is wrong.", key=head.public_key)
+    # A ledger without a key can still be compared with receipts of the key it had.
     try:
         return "signed by this ledger" if head.public_key == read_key() else "signed with another key"
     except LedgerError:

@@ -49,6 +49,7 @@ def unknown_account_error(name: str) -> PolicyError:
 
 def _compare(cost: Cost, account: AccountState) -> tuple[str, str]:
     """Return what was asked and what is left, on the scale that refused, so that asked is the larger."""
+    # Every charge needs side δ to be left. Beyond that one filter is enough, pure ε or any Rényi order.
     spent, caps = account.spent, account.caps
     if spent.side + cost.side > caps.side:
         asked, over, cap = (Fraction(n, SIDE) for n in (cost.side, caps.side - spent.side, caps.side))

@@ -42,7 +42,7 @@ class SignedHead:
 
     def is_genuine(self) -> bool:
         """Return whether the holder of the named key signed exactly this."""
-        key_type = _import_ed25519().Ed25519PublicKey
+        key_type = _import_ed25519().Ed25519PublicKey  # refuses by name if the package is missing
         from cryptography.exceptions import InvalidSignature
 
         try:
@@ -67,6 +67,7 @@ class SigningKey:
     def create(self) -> None:
         """Write a random key, unless there is one already."""
         try:
+            # If two processes create the key at once, both go on with the first one's.
             with suppress(FileExistsError):
                 create_private_file(self.path, secrets.token_hex(_KEY_BYTES).encode())
         except OSError as error:
@@ -86,6 +87,7 @@ class SigningKey:
 
         A lost key is reported and not made again: receipts of another key would convince nobody.
         """
+        # Without the package nobody can sign, whether there is a key or not, so that is said first.
         if not _is_installed():
             _import_ed25519()
         try:

@@ -49,7 +49,7 @@ class HealthGuard:
 
     def __enter__(self) -> None:
         if self.error is not None:
-            raise self.error.with_traceback(None)
+            raise self.error.with_traceback(None)  # or the traceback would grow with each call
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, LedgerError) and error.code in FATAL_CODES:
@@ -114,6 +114,7 @@ class StoredLedger(ABC):
     def charge(self, charge: Charge) -> Charged | Released:
         self._database.require_text(*charge.accounts, charge.key or "")
         done = self._write("charge", lambda transaction: transaction.charge(charge))
+        # Most charges are new, and `_settle` has nothing to do for them.
         return done if isinstance(done, Charged) else self._settle(charge, done)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
@@ -131,6 +132,7 @@ class StoredLedger(ABC):
 
     def release(self, charged: Charged, answer: str) -> Released:
         self._database.require_text(answer)
+        # Drawn and hashed before the lock is taken, so that others wait for less.
         nonce = draw_nonce()
         commitment = commit_to_answer(nonce, answer)
         entry = self._write(
@@ -146,6 +148,7 @@ class StoredLedger(ABC):
             return None if charge is None else tables.read_answer(db, books, charge)
 
     def read_entries(self) -> Iterator[Entry]:
+        # A page at a time, so that no lock is held while the caller works on the entries.
         after = 0
         while page := self._read_page(after):
             yield from page
@@ -194,7 +197,7 @@ class StoredLedger(ABC):
     # ---- steps of the calls above --------------------------------------------------------------------------
 
     def _verify(self, database: LedgerDatabase) -> Books:
-        newest = self._newest
+        newest = self._newest  # before the check begins, since other threads go on writing
         with self._guard, database.lend_snapshot() as db:
             books = self._check(db)
             same = newest[0] == 0 or tables.has_entry(db, *newest)
@@ -273,6 +276,7 @@ class StoredLedger(ABC):
         with self._guard:
             self._database.queue.run_job(job, self._lead)
             result = job.take_result()
+        # Outside of the guard: what a test raises here does not concern the ledger.
         if job.wrote:
             failpoints.reach(f"{name}:durable")
         return result
@@ -282,6 +286,7 @@ class StoredLedger(ABC):
             self._database.write(partial(self._run_batch, batch))
 
     def _run_batch(self, batch: CommitBatch, db: SqlConnection) -> None:
+        # Taken only now, so that threads that came while this one waited for its turn are in the batch.
         batch.jobs = self._database.queue.take_jobs()
         if self._try_at_once(db, batch):
             return

@@ -46,6 +46,7 @@ def add_newer(db: SqlConnection, books: Books, rows: Any) -> None:
     """Add to the books the entries that `query_newer` found, and any pages after them."""
     while True:
         page = rows.fetchall()
+        # The first row is the newest entry that is known. If it is another, this is not the same chain.
         if books.seq:
             same = bool(page) and (page[0][0], page[0][4]) == (books.seq, books.head)
             require_same_ledger(same, "its chain lacks an entry that was in it")
@@ -58,6 +59,7 @@ def add_newer(db: SqlConnection, books: Books, rows: Any) -> None:
 
 def read_answer(db: SqlConnection, books: Books, charge: int) -> Released:
     """Return the kept answer to a charge, compared once more with its commitment in the chain."""
+    # Answers lie outside of the chain, so someone may have changed this one since the start.
     seq, commitment = books.releases[charge]
     row = db.execute(_SELECT_ANSWER, (seq, charge)).fetchone()
     require_agreement(row is not None and _commit(row[0], row[1]) == commitment, "the kept answers")

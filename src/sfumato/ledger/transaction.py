@@ -76,7 +76,7 @@ class Transaction:
         """Open an account, or change a grant. A budget that was fixed is never changed."""
         old = self.books.accounts.get(name)
         if old is not None and (old.kind, old.budget) == (kind, budget):
-            return
+            return  # a repeated call writes nothing
         if old is not None and (old.kind, kind) != ("grant", "grant"):
             sentence = "A budget cannot be changed once it is set."
             raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
@@ -190,6 +190,7 @@ class Transaction:
                 raise unknown_account_error(name)
         keyed = None if charge.key is None else books.keys.get((charge.payers, charge.key))
         answered = books.answered.get(charge.request)
+        # A key that was used decides first, whatever became of other charges for the same question.
         if keyed is None:
             return None if answered is None else KeptAnswer(answered)
         if books.charges[keyed][0] != charge.request:
@@ -214,6 +215,7 @@ class Transaction:
         found = self.books.reservations.get(reserved.seq)
         if found is None or (found.head, found.accounts) != (reserved.head, reserved.accounts):
             raise _unknown_charge_error(reserved)
+        # An answered run is over: no more steps are drawn or given back.
         return 0 if reserved.seq in self.books.releases else found.unused
 
 

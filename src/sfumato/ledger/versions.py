@@ -34,7 +34,7 @@ def check_older_tables(db: SqlConnection, version: int) -> Books:
     answers = {charge: (seq,) for charge, (seq, _) in books.releases.items()}
     found = _read_rows(db, "SELECT charge, seq FROM answers")
     require_agreement(found == answers, "the kept answers")
-    if version > 1:
+    if version > 1:  # version 1 knew no reservations
         counts = {charge: each.counts for charge, each in books.reservations.items()}
         found = _read_rows(db, "SELECT charge, steps, drawn, returned FROM reservations")
         require_agreement(found == counts, "the reservations")

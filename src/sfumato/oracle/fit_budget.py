@@ -66,6 +66,7 @@ class FitBudget:
         if delta and first:
             rest["delta"] = delta / 2  # a fit goes on in one of two ways, and each has half of δ
         main = parse_spend(rest, _NEEDS, _no_budget) if aside or first else whole
+        # What was spent before the decision is gone in either way.
         left = epsilon * (1 - aside) - _spent(main, first, delta / 2)
         set_aside = PureSpend(epsilon * aside) if aside else None
         return cls(main, set_aside, PureSpend(left), str(whole), epsilon, delta, None, first=first)

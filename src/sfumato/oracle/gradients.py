@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_table import ArrayTable
+    from sfumato.oracle.arrays.table import ArrayTable
     from sfumato.oracle.blocks import Column, Value
     from sfumato.oracle.declared import Declared
 
@@ -78,6 +78,7 @@ class GradientQuestion:
         if declared.norm is None:
             raise AssertionError("rows are clipped before their gradients are asked for")
         l2_squared = self.score_gradient.norm_bound**2 * (declared.norm**2 + self.constant**2)
+        # By Cauchy and Schwarz the l1 norm of n entries is at most √n times the l2 norm.
         return SumBlock(tuple(terms), math.isqrt(l2_squared * self.weights.size) + 1, l2_squared)
 
     # ---- own arrays ----
@@ -85,6 +86,7 @@ class GradientQuestion:
     def sum_rows(self, rows: FeatureMatrix) -> NDArray[np.int64]:
         """Return the exact sums over own arrays, in doubles that hold every integer on the way."""
         largest_score = int(np.abs(self.weights).sum(axis=1).max()) * rows.reach
+        # Scores and sums are computed in doubles, so both must be exact there.
         if max(largest_score, self.score_gradient.norm_bound * rows.reach * len(rows.matrix)) >= _EXACT:
             raise OverflowError("a sum lies beyond 2^53")
         weights = self.weights.T.astype(np.float64)
@@ -141,6 +143,7 @@ class FeatureMatrix:
 
 def read_plain_rows(declared: Declared, arrays: ArrayTable) -> tuple[Floats, NDArray[np.int64]]:
     """Return the features as they are, one column each, and the class of each row."""
+    # Features of own arrays are always columns.
     columns: list[Any] = [arrays.column(each.value) for each in declared.features]  # type: ignore[arg-type]
     codes = arrays.column(require_labels(declared).value)  # type: ignore[arg-type]
     return np.array(columns, dtype=np.float64).T, codes.astype(np.int64)

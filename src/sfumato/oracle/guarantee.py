@@ -110,6 +110,7 @@ def _replaced(budget: FitBudget) -> str:
     if isinstance(budget.main, PureSpend) or budget.epsilon is None:
         return _words(2 * float(budget.epsilon or 0), 0.0)
     delta = budget.delta / 2 if budget.first else budget.delta
+    # Twice the sensitivity is half the noise multiplier; pure ε doubles.
     doubled = composition.epsilon([events.Gaussian(budget.main.multiplier / 2)], delta)
     instead = 2 * float(budget.alone.epsilon)
     if budget.first:

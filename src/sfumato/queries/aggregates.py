@@ -170,6 +170,7 @@ def _parse_filter(item: exp.Expression) -> Aggregate:
     inner = parse_aggregate(item.this)
     if isinstance(inner, DistinctUnits | CovarianceOf):
         raise PolicyError("SF-Q103", "FILTER is not supported for this aggregate.", try_="WHERE")
+    # COUNT(*) has no argument: a constant stands in, which is missing where the condition does not hold.
     of = Literal(Fraction(1)) if inner.of is None else inner.of
     return replace(inner, of=Case(((holds, of),)))
 

@@ -85,6 +85,7 @@ def parse_number(node: exp.Literal) -> Fraction:
     """Return a typed number exactly; one with a huge exponent is refused before it fills the memory."""
     text = str(node.this)
     if len(text) <= 40 and _small_exponent(text):
+        # Fraction reads decimals exactly, where float would move a bound.
         try:
             return Fraction(text)
         except ValueError:
@@ -152,6 +153,7 @@ _CLAUSES = {
 
 def refuse_other_parts(node: exp.Expression, *allowed: str) -> None:
     """Refuse a node that carries anything beyond the parts named."""
+    # sqlglot puts whatever it parsed into `args`; a clause that is not read would silently mean nothing.
     extra = [name for name, part in node.args.items() if part and name not in allowed]
     if extra:
         plain = extra[0].strip("_").replace("_", " ").upper()

@@ -73,6 +73,7 @@ def parse_expression_text(text: str) -> Expression:
 
 
 def _parse_one(text: str, what: str, example: str) -> exp.Expression:
+    # DuckDB's dialect whatever the engine: analysts write one SQL, and engines are given programs.
     dialect = sqlglot.Dialect.get_or_raise("duckdb")
     parsed = _parse_safely(text, lambda: dialect.parse_into(exp.Condition, text))
     if len(parsed) != 1 or parsed[0] is None:
@@ -113,6 +114,7 @@ def _error_place(problem: Exception) -> dict[str, str]:
 
 
 def _measure_depth(root: exp.Expr) -> int:
+    # A loop instead of recursion: the text may be nested deeper than Python's stack.
     deepest, stack = 0, [(root, 1)]
     while stack:
         node, depth = stack.pop()

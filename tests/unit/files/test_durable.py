@@ -75,13 +75,15 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 
 def test_the_files_of_a_lab_are_durable(disk: Disk, tmp_path: Path) -> None:
-    lab = sf.create(tmp_path / "lab")
+    lab = sf.create(tmp_path / "labs" / "lab")
+    for folder in (tmp_path, tmp_path / "labs"):
+        assert ("sync", folder.stat().st_ino, "") in disk.calls, "a new folder has a name too"
     rows = pa.table({"who": [1, 2], "cost": [1.0, 2.0]})
     told: dict[str, Any] = {"unit": sf.Unit("who", max_rows=1), "columns": {"cost": sf.between(0, 9)}}
     lab.register("visits", rows, **told, budget=sf.Budget(4))
     lab.publish("SELECT COUNT(*) AS n FROM visits", epsilon=1)
     lab.ledger.close()
-    files = [path for path in (tmp_path / "lab").rglob("*") if path.is_file() and path.stat().st_size]
+    files = [path for path in lab.folder.rglob("*") if path.is_file() and path.stat().st_size]
     expected = {"catalog.json", "published.json", "ranking.key", "ledger.sqlite", "ledger.sqlite.key"}
     assert expected < {path.name for path in files}, "and a snapshot; locks hold nothing"
     disk.require_durable(*files)

@@ -95,6 +95,7 @@ class Table:
         fields["neighbours"] = self.neighbours.value
         if self.public_rows is not None:
             fields["public_rows"] = self.public_rows
+        # Left out where it is the default, so that catalogs of older versions read the same.
         if self.home != "duckdb":
             fields["home"] = self.home
         return fields | ({"multiplicity": dict(self.multiplicity)} if self.is_public else {})
@@ -168,6 +169,7 @@ class Catalog:
         if not self._path.exists():
             return CatalogContents()
         stat = self._path.stat()
+        # The file is replaced, never written into, so a new inode also tells of changes within one tick.
         if self._seen != (stat.st_mtime_ns, stat.st_ino):
             self._contents = self._read()
             self._seen = (stat.st_mtime_ns, stat.st_ino)
@@ -219,6 +221,7 @@ class Catalog:
     def add_table(self, table: Table) -> None:
         """Add a table, or replace one of its name, whose snapshot becomes a leftover."""
         now = self.contents
+        # The neighbouring relation of a population outlives its tables: its account was kept under it.
         relation = {} if table.is_public else {table.population: table.neighbours}
         self._write(
             tables={**now.tables, table.name: table},
@@ -289,6 +292,7 @@ def _check_columns(name: str, unit: Unit, columns: Mapping[str, DeclaredColumn])
                 f"Column '{column}' of '{name}' must be declared by sf.between, sf.one_of or sf.text.",
                 try_='columns={"age": sf.between(0, 110), "ward": sf.one_of("A", "B")}',
             )
+    # SQL's names do not tell upper from lower case, so such columns could not be told apart.
     if len({column.casefold() for column in promises}) < len(promises):
         raise UsageError(
             "SF-C123", f"Two columns of '{name}' differ only in case.", try_="rename one, or declare only one"

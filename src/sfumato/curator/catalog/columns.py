@@ -173,6 +173,7 @@ def between(
     promise = NumberColumn(bottom, top, exponent, step is not None, instead, bool(constant))
     _require_inside(missing is None or bottom <= (instead or 0) <= top)
     ends = promise.ends
+    # Up to 2^52 steps a double holds every multiple exactly, and half of a step for rounding.
     if max(map(abs, ends)) > 2**52 or ends[0] == ends[1]:
         raise UsageError(
             "SF-C105",
@@ -212,6 +213,7 @@ def column_from_dict(fields: dict[str, Any]) -> DeclaredColumn:
     """Return a column from the fields of the catalog file."""
     rules = {"constant": fields.get("constant", False)}
     missing = fields.get("missing")
+    # The keys of the catalog file: they stay what they are, whatever the classes are called.
     if "text" in fields:
         return TextColumn(**rules)
     if "during" in fields:
@@ -306,6 +308,7 @@ def _require_scalar(value: Any) -> Scalar:
             "one_of takes the values one by one, not as a list.",
             try_='sf.one_of("A", "B"), or sf.one_of(*values)',
         )
+    # Sources hold doubles: a listed number that is none would never be found in them.
     number = exact(value, "a value of one_of")
     if abs(number) > 2**53 or exact(float(number), "a value of one_of") != number:
         raise UsageError(

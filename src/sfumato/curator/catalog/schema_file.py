@@ -167,6 +167,7 @@ class _Reader:
         except UsageError as problem:
             if problem.sentence.startswith(self.file):
                 raise
+            # `try` is a keyword of Python, so facts are passed with a trailing underscore.
             facts = {f"{name}_": fact for name, fact in problem.facts.items()}
             raise UsageError(problem.code, f"{self.file}: {path}: {problem.sentence}", **facts) from None
 

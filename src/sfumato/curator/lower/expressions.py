@@ -96,8 +96,10 @@ def _lower_case(node: asked.Case, scope: Scope) -> LoweredValue:
         "CASE",
     )
     value = every[-1].value
+    # The first branch that is true decides, so it is wrapped around the others last.
     for when, then in zip(reversed(conditions), reversed(every[:-1]), strict=True):
         value = Choose(when, then.value, value)
+    # Which branch is taken may differ from row to row, so the result is never constant for a unit.
     return LoweredValue(value, like_all.domain, False, all(part.present for part in every))
 
 
@@ -129,6 +131,7 @@ def _require_representable(value: Any) -> None:
 def _count_parts(node: Any) -> int:
     """Return how many parts a value is written with; a part that is repeated counts each time."""
     total, stack = 0, [node]
+    # A loop instead of recursion: what is checked here may be nested deeper than Python's stack.
     while stack and total <= MOST_PARTS:
         each = stack.pop()
         if isinstance(each, tuple):

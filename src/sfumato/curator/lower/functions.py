@@ -46,6 +46,7 @@ MOST_ARGUMENTS = 20
 
 
 def _absolute(part: LoweredValue) -> LoweredValue:
+    # The larger of x and −x: interval arithmetic alone would not see that it is never negative.
     either = arithmetic.take_larger(part, arithmetic.negate_number(part))
     if not isinstance(either.domain, Numbers):
         raise AssertionError(either)
@@ -64,6 +65,7 @@ def _sign(part: LoweredValue) -> LoweredValue:
 
 def _power(part: LoweredValue, exponent: LoweredValue) -> LoweredValue:
     times = require_typed_integer(exponent, "The second argument of POWER", range(1, 5))
+    # Powers are products, so the bounds follow from those of multiplication.
     product = part
     for _ in range(times - 1):
         product = arithmetic.multiply_numbers(product, part)
@@ -155,6 +157,7 @@ def _nullif(part: LoweredValue, unwanted: LoweredValue) -> LoweredValue:
             "SF-Q110", "NULLIF cannot return a free text.", try_="numbers, dates or listed texts"
         )
     same = compare_values(part, "=", unwanted)
+    # Where the comparison is unknown the value stays, as SQL defines NULLIF.
     return part.derive_value(Choose(same, Constant(None), part.value), part.domain, unwanted, total=False)
 
 

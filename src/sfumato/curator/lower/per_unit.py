@@ -46,6 +46,7 @@ def lower_group_by_unit(relation: asked.GroupByUnit, inner: RowSource) -> RowSou
     rows = engine.PerUnit(
         inner.rows, inner.where, tuple(key.value for key in keys.values), tuple(aggregates.known), at
     )
+    # A key that is constant for a unit does not split its rows; each other one adds a cell for "missing".
     apart = {place: key for place, key in enumerate(keys.values) if not key.constant}
     cells = math.prod(_domain_size(key) + 1 for key in apart.values())
     return replace(
@@ -168,7 +169,7 @@ class _Aggregates:
 
     def _aggregate(self, node: asked.UnitAggregate) -> LoweredValue:
         """Return an aggregate, computed from the columns."""
-        if node.of is None:
+        if node.of is None:  # a unit without rows has no row here, so it counts at least 1
             return self._column(engine.Counted(), Numbers(1, self.inner.max_rows))
         part = lower_expression(node.of, self.inner.scope)
         if node.figure == "count":
@@ -179,6 +180,7 @@ class _Aggregates:
         if node.figure == "avg":
             ends = (literal_number(end * domain.step) for end in (domain.low, domain.high))
             return average_numbers(total, self._present(part), *ends)
+        # SQL's SUM is NULL, not 0, where every summand is.
         return total if part.present else _unless_none(total, self._present(part))
 
     def _present(self, part: LoweredValue) -> LoweredValue:
@@ -215,4 +217,5 @@ def _unless_none(total: LoweredValue, there: LoweredValue) -> LoweredValue:
 
 
 def _hidden_name(name: str) -> str:
+    # The parser refuses the zero character, so no analyst can name these columns.
     return f"\0{name}"

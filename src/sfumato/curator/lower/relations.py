@@ -51,6 +51,7 @@ def _lower_node(relation: Relation, tables: Callable[[str], Table], at: int) -> 
             chosen = tuple(lower_output_column(name, each, inner.scope) for name, each in columns)
             return replace(inner, scope=Scope(chosen, "this subquery"))
         case asked.Join():
+            # Scans are numbered from left to right, so that columns of both sides stay apart.
             left = _lower_node(relation.left, tables, at)
             return lower_join(relation, left, _lower_node(relation.right, tables, left.next_at))
         case asked.GroupByUnit():

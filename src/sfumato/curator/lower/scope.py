@@ -104,6 +104,7 @@ class Scope:
             [each for each in near if each.holds is not None],
             near,
         ):
+            # By identity: after USING one column stands under two tables and is not ambiguous.
             if len({id(each.holds) for each in found}) > 1:
                 raise PolicyError(
                     "SF-Q133",

@@ -78,7 +78,7 @@ def take_left(part: LoweredValue, size: LoweredValue) -> LoweredValue:
 def _rewrite_list(part: LoweredValue, words: list[str]) -> LoweredValue:
     different = tuple(dict.fromkeys(words))
     places = tuple(different.index(word) for word in words)
-    if places == tuple(range(len(places))):
+    if places == tuple(range(len(places))):  # only the texts change, not their places: nothing to compute
         return part.derive_value(part.value, Listed(different))
     return part.derive_value(Lookup(part.value, places), Listed(different))
 
@@ -95,6 +95,7 @@ def make_text_test(before: str, after: str) -> Callable[[LoweredValue, LoweredVa
 
     def test_text(part: LoweredValue, piece: LoweredValue) -> LoweredValue:
         word = require_typed_text(piece)
+        # What was typed stands for itself, so LIKE's own signs in it are escaped.
         pattern = before + "".join(f"\\{each}" if each in "%_\\" else each for each in word) + after
         matches = match_pattern(part, pattern)
         return part.derive_value(

@@ -204,6 +204,7 @@ class Question:
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Every aggregate that the answer needs, each once: shown, compared in HAVING or sorted by."""
+        # A dictionary keeps the order of first use, which fixes the order of the sums in a program.
         used = [each.shows for each in self.outputs] + [each.by for each in self.order]
         figures = [each for each in used if not isinstance(each, GroupKey)] + list(
             _compared_figures(self.having)

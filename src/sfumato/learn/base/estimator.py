@@ -20,11 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.errors import UsageError
 from sfumato.learn.base.accounts import FitTally, unaccounted_copy
 from sfumato.learn.base.saving import save
-from sfumato.oracle.array_features import read_arrays
+from sfumato.oracle.arrays.features import read_arrays
+from sfumato.oracle.arrays.integer_rows import ArrayBounds
 from sfumato.oracle.declared import Labels
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import EXACT, Guarantee, describe_fits
-from sfumato.oracle.integer_rows import ArrayBounds
 from sfumato.oracle.over_arrays import ArrayOracle
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.over_arrays import Pay
     from sfumato.oracle.protocol import Oracle
@@ -70,6 +70,7 @@ class PaidEstimator(BaseEstimator):
             self.budget.require(budget.events)
             yield budget, lambda event: self.budget.charge(event, about)
         else:
+            # Without an account, fits are only counted, which works within one process.
             if getattr(self, "_travelled", False):
                 raise unaccounted_copy()
             # Rounds that were paid for count even if the fit fails after them.
@@ -110,6 +111,7 @@ class PaidEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        # Two processes cannot share a count.
         state.pop("_fits", None)
         state["_travelled"] = True
         return state

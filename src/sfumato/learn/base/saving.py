@@ -18,6 +18,7 @@ from sfumato.oracle.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
 VERSION = 1
 _MODEL = "model"
@@ -44,7 +45,7 @@ def save(estimator: Any, path: str | Path) -> None:
     replace_file(Path(path).resolve(), file.getvalue())  # what a link leads to is replaced, not the link
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path) -> BaseEstimator:
     """Return an estimator as it was saved. Nothing in the file is executed."""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -53,12 +54,14 @@ def load(path: str | Path) -> Any:
         kind, version = body["kind"], body["version"]
     except (OSError, ValueError, KeyError) as problem:
         raise UsageError("SF-E108", "This file holds no model.", path=Path(path).name) from problem
+    # Imported by name, because `sfumato.learn` imports this module.
     room = import_module("sfumato.learn")
     if version != VERSION or kind not in room.ESTIMATORS:
         raise UsageError("SF-E108", "This file holds no model that this version knows.", kind=str(kind)[:40])
     given = {name: _read(value, arrays) for name, value in body["given"].items()}
     estimator = getattr(room, kind)(**given)
     for name, value in body["learned"].items():
+        # A file that was tampered with sets no other attributes.
         if _is_learned(name):
             setattr(estimator, name, _read(value, arrays))
     # How often the estimator that was saved was fitted is not known here.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.itemsets.bases import Items
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.oracle.array_features import ArrayInput
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.features import ArrayInput
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.blocks import Column
 from sfumato.oracle.declared import declare_items
 
@@ -68,4 +68,4 @@ def give_transactions(rows: NDArray[np.float64], names: Sequence[Any]) -> ArrayI
         # One contiguous array an item, as the oracle reads columns.
         bits = np.ascontiguousarray((rows > 0).T).astype(np.float64)
     found = declare_items(names, columns)
-    return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.spans))
+    return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.ranges))

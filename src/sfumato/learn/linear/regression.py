@@ -15,9 +15,9 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.learn.cells import clip_value
+from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
 from sfumato.oracle.blocks import Add, Constant, Multiply, SumBlock, share_of
 from sfumato.oracle.declared import Feature
-from sfumato.oracle.integer_rows import ONE, RowTransform
 from sfumato.oracle.moments import build_cross_block, build_gram_block, read_gram_matrix
 
 if TYPE_CHECKING:

@@ -51,11 +51,12 @@ def open_connection(address: str, schema: str, timeout: float) -> PostgresConnec
     return PostgresConnection(
         _connection_class().connect(
             address,
-            autocommit=True,
+            autocommit=True,  # transactions are opened by name
             connect_timeout=max(2, int(timeout)),
             client_encoding="utf8",
             # All settings go with the first message: every check opens a connection of its own.
             options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
+            # A charge is always the same few statements, so the server keeps their plans after three uses.
             prepare_threshold=3,
         )
     )

@@ -86,6 +86,7 @@ class PostgresDatabase(LedgerDatabase):
             raise
 
     def require_text(self, *texts: str) -> None:
+        # Refused here, as an error inside of a batch would fail the jobs of other threads too.
         if any("\0" in text for text in texts):
             rule = "PostgreSQL keeps no text with a zero character"
             raise UsageError("SF-L302", "The ledger cannot keep this.", rule=rule)
@@ -121,6 +122,7 @@ class PostgresDatabase(LedgerDatabase):
             return int(send().rowcount)
         except import_psycopg().Error as error:
             self.close()
+            # Busy means that the server refused it, so nothing was written. Otherwise the entry decides.
             if is_busy(error) or not self._has_entry(*done.end):
                 raise
             return len(done.entries)

@@ -43,6 +43,7 @@ def _translate(psycopg: ModuleType, error: Any) -> LedgerError:
         return busy_error()
     if error.sqlstate in _FULL:
         return full_error()
+    # Writers add rows under fresh numbers only, so a violated constraint means that a table was changed.
     if error.sqlstate in _DAMAGED or isinstance(error, psycopg.IntegrityError):
         return LedgerError("SF-L102", "The ledger's tables are damaged, so nothing is answered.")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.books import Books
     from sfumato.ledger.tables import SqlConnection
 
+# Names that need no quotes, since they are written into statements.
 _NAME = re.compile("[a-z_][a-z0-9_]{0,62}")
 
 
@@ -79,10 +80,10 @@ class PostgresLedger(StoredLedger):
             old = schema_tables.is_older(db)
         if old:
             with self._guard:
-                self._database.write(schema_tables.migrate)
+                self._database.write(schema_tables.migrate_tables)
 
     def _check(self, db: SqlConnection) -> Books:
-        return schema_tables.check(db)
+        return schema_tables.check_ledger(db)
 
     def _find_key(self) -> SigningKey:
         if self._key_file is None:

@@ -52,10 +52,12 @@ def restore_ledger(path: str | Path, copy: str | Path, receipts: Sequence[str] =
     try:
         _copy_file(Path(copy), draft)
         with closing(SqliteLedger.open(draft)) as fresh:
+            # Checked before the lock is taken, as both take long. The head is read after it: charges made
+            # until then count.
             verified, sound = fresh.verify(), _is_sound(place)
             with _locking_out_others(place) as newest:
                 _require_newest(fresh, place, newest if sound else None, receipts)
-                fresh.close()
+                fresh.close()  # so that its log is written back into the one file that is moved
                 _put_in_place(draft, place)
     finally:
         for leftover in place.parent.glob(f"{draft.name}*"):
@@ -129,6 +131,7 @@ def _put_in_place(draft: Path, place: Path) -> None:
     for ending in ("-shm", "-wal"):
         with suppress(FileNotFoundError):
             os.rename(f"{place}{ending}", f"{aside}{ending}")
+    # A second name for the old file, so that at every moment some ledger lies at the path.
     with suppress(FileNotFoundError):
         os.link(place, aside)
     rename_path(draft, place)

@@ -102,6 +102,7 @@ class SqliteDatabase(LedgerDatabase):
         require_agreement(self.commit_at_once(db, done, mark_written), "where the chain ends")
 
     def commit_at_once(self, db: Any, done: Transaction, mark_written: Callable[[], None]) -> bool:
+        # Moves the end only if it is where the books say, so a decision from old books writes nothing.
         if db.execute(_MOVE_END, (*done.end, *done.start)).rowcount != 1:
             return False
         db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", map(_ENTRY_ROW, done.entries))
@@ -130,7 +131,7 @@ class SqliteDatabase(LedgerDatabase):
             with self.lend_connection() as db:
                 return tables.has_entry(db, seq, head)
         except LedgerError:
-            return True
+            return True  # nobody can tell, so it must be taken as spent
 
     def _roll_back(self, db: sqlite3.Connection) -> None:
         """Undo what is open. Closing undoes it too, if the database refuses."""
@@ -145,6 +146,7 @@ class SqliteDatabase(LedgerDatabase):
         real = os.path.realpath(self._path)
         self._connection, self._busy_timeout = open_connection(real, self._timeout), self._timeout
         self._files = list_files(self._path, real)
+        # The main file keeps the identity it had when the ledger was constructed.
         self._identities = (self._main, *identify_files(self._files)[1:])
         return self._connection
 

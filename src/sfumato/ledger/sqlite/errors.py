@@ -9,6 +9,7 @@ from sfumato.ledger.chain import invalid_unicode_error
 from sfumato.ledger.failures import busy_error, full_error, unreadable_error
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# Rows are added under fresh numbers only, so a violated constraint means that a table was changed.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
 
 

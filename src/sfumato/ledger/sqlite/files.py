@@ -48,6 +48,7 @@ def identify_files(files: Files) -> tuple[Identity | None, ...]:
 
 def identify_file(path: str | bytes) -> Identity | None:
     """Return the inode and device at a path, without opening it: closing it would drop SQLite's locks."""
+    # ValueError: a path with a zero character, which cannot exist either.
     try:
         return os.stat(path)[1:3]
     except (OSError, ValueError):
@@ -61,6 +62,7 @@ def identify_log(path: bytes) -> Identity | None:
     Recording it takes longer than everything else in a commit but the wait for the disk.
     """
     found = _StatxResult()
+    # Elsewhere than on Linux, or on failure, os.stat decides: it names the same numbers.
     if _statx is None or _statx(_AT_FDCWD, path, 0, _STATX_INO, ctypes.byref(found)) != 0:
         return identify_file(path)
     return found.inode, os.makedev(found.major, found.minor)

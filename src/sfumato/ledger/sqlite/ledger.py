@@ -28,6 +28,7 @@ class SqliteLedger(StoredLedger):
 
     def __init__(self, path: str | Path, timeout: float) -> None:
         self._path = str(Path(path).absolute())  # now, since the working directory may change
+        # Fixed here, over all connections to come: a file put in its place later is another ledger.
         self._file = identify_file(self._path)
         super().__init__(timeout)
 
@@ -35,6 +36,7 @@ class SqliteLedger(StoredLedger):
     def create(cls, path: str | Path, *, timeout: float = TIMEOUT) -> Self:
         """Create a ledger that its owner alone can read, where there is no file yet."""
         file = str(Path(path).absolute())
+        # SQLite would create the file too, but readable by others, and it would take over an existing one.
         create_file(file)
         database = SqliteDatabase(file, timeout, identify_file(file))
         with closing(database), database.lend_connection() as db:
@@ -62,10 +64,10 @@ class SqliteLedger(StoredLedger):
             old = schema.is_older(db)
         if old:
             with self._guard:
-                self._database.write(schema.migrate)
+                self._database.write(schema.migrate_tables)
 
     def _check(self, db: SqlConnection) -> Books:
-        return schema.check(db)
+        return schema.check_ledger(db)
 
     def _find_key(self) -> SigningKey:
         return SigningKey.beside_ledger(self._path)

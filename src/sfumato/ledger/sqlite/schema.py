@@ -16,6 +16,7 @@ from sfumato.ledger.versions import VERSION, check_older_tables, newer_version_e
 if TYPE_CHECKING:
     from sfumato.ledger.tables import SqlConnection
 
+# The text of each statement is part of the format: a file is recognized by the exact text of its tables.
 _ENTRIES = (
     """CREATE TABLE entries (
     seq INTEGER PRIMARY KEY,
@@ -29,6 +30,7 @@ _ENTRIES = (
     """CREATE TRIGGER entries_remain BEFORE DELETE ON entries
     BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END""",
 )
+# Tables of versions 1 and 2 that repeat what the chain says.
 _DERIVED = (
     """CREATE TABLE accounts (
     account TEXT PRIMARY KEY,
@@ -50,8 +52,8 @@ _DERIVED = (
     answer TEXT NOT NULL
 ) STRICT""",
 )
-_FIRST = ("CREATE TABLE ledger (version INTEGER PRIMARY KEY) STRICT",)
-_SECOND = (
+_VERSION_1 = ("CREATE TABLE ledger (version INTEGER PRIMARY KEY) STRICT",)
+_VERSION_2 = (
     "CREATE TABLE ledger (version INTEGER PRIMARY KEY, identity TEXT NOT NULL) STRICT",
     """CREATE TABLE reservations (
     charge INTEGER PRIMARY KEY REFERENCES charges,
@@ -60,7 +62,7 @@ _SECOND = (
     returned INTEGER NOT NULL
 ) STRICT""",
 )
-_THIRD = (
+_VERSION_3 = (
     """CREATE TABLE ledger (
     version INTEGER PRIMARY KEY,
     identity TEXT NOT NULL,
@@ -74,9 +76,9 @@ _THIRD = (
 ) STRICT""",
 )
 _TABLES = {
-    1: (*_ENTRIES, *_DERIVED, *_FIRST),
-    2: (*_ENTRIES, *_DERIVED, *_SECOND),
-    3: (*_ENTRIES, *_THIRD),
+    1: (*_ENTRIES, *_DERIVED, *_VERSION_1),
+    2: (*_ENTRIES, *_DERIVED, *_VERSION_2),
+    3: (*_ENTRIES, *_VERSION_3),
 }
 _DROPPED = {
     1: ("answers", "charges", "accounts", "ledger"),
@@ -97,36 +99,40 @@ def create_tables(db: sqlite3.Connection) -> None:
 def is_older(db: SqlConnection) -> bool:
     """Return whether the tables are of an older version. A newer version is refused."""
     there = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'ledger'").fetchone() == (1,)
-    found = _read_version(db) if there else []
-    if found and found[0][0] > VERSION:
-        raise newer_version_error(found[0][0])
-    return len(found) == 1 and 0 < found[0][0] < VERSION
+    version = _read_version(db) if there else 0
+    if version > VERSION:
+        raise newer_version_error(version)
+    return 0 < version < VERSION
 
 
-def migrate(db: SqlConnection) -> None:
+def migrate_tables(db: SqlConnection) -> None:
     """Bring the tables to this version and commit. The chain stays as it is, and all of it is verified."""
-    if not is_older(db):  # another process was faster
-        return
-    ((version,),) = _read_version(db)
+    if is_older(db):  # else another process was faster
+        _change_tables(db, _read_version(db))
+        check_ledger(db)
+    db.execute("COMMIT")
+
+
+def _change_tables(db: SqlConnection, version: int) -> None:
     _require_schema(db, version)
     books = check_older_tables(db, version)
     identity = tables.read_identity(db) if version > 1 else secrets.token_hex(16)
+    # SQLite cannot drop a column that is unique, as `seq` was, so the answers are copied out and back.
     db.execute("CREATE TEMP TABLE kept AS SELECT charge, nonce, answer FROM answers")
     for table in _DROPPED[version]:
         db.execute(f"DROP TABLE {table}")
-    for statement in _THIRD:
+    for statement in _VERSION_3:
         db.execute(statement)
     db.execute("INSERT INTO answers SELECT charge, nonce, answer FROM temp.kept")
     db.execute("DROP TABLE temp.kept")
     _write_end(db, identity, books)
-    check(db)
-    db.execute("COMMIT")
 
 
-def check(db: SqlConnection) -> Books:
+def check_ledger(db: SqlConnection) -> Books:
     """Check that tables and pages are sound and agree with the chain. Returns the books."""
-    is_older(db)
+    is_older(db)  # names a newer version, where the next check would only say that the tables are others
     _require_schema(db, VERSION)
+    # A replay does not notice damage in pages that it does not read.
     sound = db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     require_agreement(sound, "the file's pages")
     return tables.check_tables(db)
@@ -138,11 +144,13 @@ def _write_end(db: SqlConnection, identity: str, books: Books) -> None:
 
 def _require_schema(db: SqlConnection, version: int) -> None:
     """Refuse a file whose tables and triggers are not, to the letter, those of this version."""
+    # A trigger or a column that someone has added is a difference too, so all of the schema is compared with
+    # that of a new ledger.
     with closing(sqlite3.connect(":memory:")) as fresh:
         for statement in _TABLES[version]:
             fresh.execute(statement)
         same = _read_schema(db) == _read_schema(fresh)
-    if not (same and _read_version(db) == [(version,)]):
+    if not (same and _read_version(db) == version):
         raise LedgerError(
             "SF-L103",
             "This file is not a ledger of this version.",
@@ -154,5 +162,6 @@ def _read_schema(db: SqlConnection) -> Any:
     return db.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
 
 
-def _read_version(db: SqlConnection) -> Any:
-    return db.execute("SELECT version FROM ledger").fetchall()
+def _read_version(db: SqlConnection) -> int:
+    found = db.execute("SELECT version FROM ledger").fetchall()
+    return int(found[0][0]) if len(found) == 1 else 0

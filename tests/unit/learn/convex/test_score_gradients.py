@@ -22,10 +22,10 @@ from sfumato.learn.convex.score_gradients import (
     ScoreGrid,
     SoftmaxGradient,
 )
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.integer_rows import ONE
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion, ScoreGradient
-from sfumato.oracle.integer_rows import ONE
 
 FEATURES, ROWS = 5, 400
 NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]
