@@ -39,6 +39,7 @@ _SOLVER_EPSILON, _SOLVER_DELTA = 0.01, 0.1
 
 def draw_uniform(count: int) -> Floats:
     """Draw numbers strictly between 0 and 1 from the operating system's randomness."""
+    # 52 bits and a half: neither 0 nor 1 comes out, whose normal quantiles are infinite.
     bits = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64) >> np.uint64(12)
     found: Floats = (bits.astype(np.float64) + 0.5) * 2.0**-52
     return found
@@ -53,6 +54,7 @@ def draw_normal(shape: tuple[int, ...]) -> Floats:
 def draw_spherical(shape: tuple[int, ...], scale: float) -> Floats:
     """Draw a vector with density ∝ exp(−‖b‖ / scale): a uniform direction, and a Gamma-distributed length."""
     direction = draw_normal(shape)
+    # A sum of exponential lengths, one for each number, is Gamma distributed.
     length = -scale * float(np.log(draw_uniform(math.prod(shape))).sum())
     found: Floats = direction * (length / float(np.linalg.norm(direction)))
     return found
@@ -118,6 +120,7 @@ def calibrate_objective(
 ) -> ObjectiveNoise:
     """Return spherical noise for the part of ε that the determinant leaves, at least three quarters of it."""
     penalty = raise_penalty(problem, epsilon / _LOG_DET_SHARE)
+    # Only what the row norm can really add is taken off ε, which may be less than the quarter.
     left = epsilon - problem.loss.log_det_increase(problem.row_norm**2 / penalty)
     gradient = _rows_changed(neighbours) * problem.loss.lipschitz * problem.row_norm
     return ObjectiveNoise(gradient / left, penalty)
@@ -182,6 +185,7 @@ def calibrate_gaussian_objective(problem: ConvexProblem, epsilon: float, delta: 
         middle = (low + high) / 2
         found = gaussian_objective_delta(middle, log_det, epsilon, problem.loss.gradient_dimensions)
         low, high = (middle, high) if found <= delta else (low, middle)
+    # The lower end of the bisection is the one whose δ was seen to hold.
     return ObjectiveNoise(problem.loss.lipschitz * problem.row_norm / low, penalty)
 
 

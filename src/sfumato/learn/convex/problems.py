@@ -161,6 +161,7 @@ class SoftmaxLoss:
 
 
 def _softmax(scores: Floats) -> Floats:
+    # The largest score is taken off first, so that exp cannot overflow.
     odds = np.exp(scores - scores.max(axis=1, keepdims=True))
     found: Floats = odds / odds.sum(axis=1, keepdims=True)
     return found
@@ -197,6 +198,7 @@ class ConvexProblem:
         by_scores = self.loss.score_hessians(self.rows @ weights.T, self.labels)
         found = np.zeros((outputs, size, outputs, size))
         for one in range(outputs):
+            # The Hessian is symmetric: each block is computed once and written twice.
             for other in range(one + 1):
                 block = (self.rows * by_scores[:, one, other][:, None]).T @ self.rows
                 found[one, :, other, :] = found[other, :, one, :] = block

@@ -68,6 +68,7 @@ def _minimize_newton(
             break
         before, step = weights, _newton_step(problem, weights, gradient)
         weights, gradient = _line_search(problem, weights, gradient, step, perturbation)
+        # Not even a tiny step helps: doubles have no shorter gradient to offer.
         if weights is before:
             break
     return weights
@@ -78,6 +79,7 @@ def _newton_step(problem: ConvexProblem, weights: Floats, gradient: Floats) -> F
     if weights.size <= _MOST_DENSE:
         found: Floats = np.asarray(np.linalg.solve(problem.hessian(weights), gradient.ravel()))
         return found.reshape(gradient.shape)
+    # Far from the minimum a rough direction is enough; near it the tolerance tightens with the gradient.
     return _conjugate_gradient(problem.hessian_product(weights), gradient, min(0.1, _norm(gradient)))
 
 
