@@ -173,6 +173,7 @@ class NearestNeighbors(PrivateClassifier):
         self.halves_ = declared.halves
 
     def _choose_waves(self, oracle: Oracle) -> int:
+        # The noise of a vote grows with the number of waves for Laplace noise only.
         usual = _WAVES_PURE if isinstance(oracle.budget.main, PureSpend) else _WAVES
         return usual if self.waves is None else whole(self.waves, "waves")
 
@@ -198,6 +199,7 @@ class NearestNeighbors(PrivateClassifier):
         """Return the logarithm of the votes, smoothly bounded from below by what noise alone makes."""
         votes = self._votes(rows)
         floor = max(self.noise_, 1e-9)
+        # A softplus keeps the order of votes, also where noise made them negative.
         smooth = floor * np.logaddexp(0.0, votes / floor)
         found: Floats = np.log(np.maximum(smooth, 1e-300))
         return found

@@ -47,6 +47,7 @@ def price_method(budget: FitBudget, method: str) -> FitBudget:
                 "Gaussian objective perturbation needs a delta.",
                 try_='epsilon=1.0, delta=1e-6, or method="objective"',
             )
+        # Behind the curator rows are counted first, as pure ε; the price of the whole is the same there.
         counting = FitBudget.of({"epsilon": budget.epsilon, "delta": budget.delta}, _COUNT_SHARE)
         return replace(counting, whole=ApproxDP(budget.epsilon, budget.delta), words=budget.words)
     if method == "objective" and budget.delta:
@@ -70,6 +71,7 @@ def fit_own_rows(oracle: ArrayOracle, loss: ScoreLoss, method: str, penalty: flo
         raise AssertionError("rows are clipped before")
     (event,) = oracle.budget.events
     features, codes = oracle.read_rows(event)
+    # Rows of norm 1 at most, so that the Lipschitz constant of the loss bounds their gradients.
     rows = np.hstack([features / norm, np.full((len(features), 1), CONSTANT)])
     strength = penalty or _choose_penalty(oracle.budget, loss, method, rows.shape[1])
     problem = ConvexProblem(loss, rows, loss.encode_labels(codes), strength, ROW_NORM)

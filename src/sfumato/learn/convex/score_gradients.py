@@ -119,6 +119,7 @@ class MarginGradient:
         return found
 
     def compute_gradients(self, scores: Floats, labels: Floats) -> Floats:
+        # In place and by the factor 1/step, exact for a power of two: this runs for every row of every step.
         margins = scores * labels
         margins += self.grid.half * self.grid.step
         margins *= 1 / self.grid.step
@@ -127,6 +128,7 @@ class MarginGradient:
         return gradients if self.outputs == 1 else _NormClipping(self).clip_gradients(gradients)
 
     def lower_gradients(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
+        # Each stage is a column of its own: else an engine computes shared parts anew wherever they occur.
         own = [1] if self.outputs == 1 else range(self.classes)
         margins = add_columns(
             [
@@ -179,7 +181,9 @@ class SoftmaxGradient:
     def odds(self) -> Floats:
         """Odds of a class beside the likeliest, by how far its score lies below."""
         found: Floats = np.floor(np.exp(-self.grid.midpoints(0, self.grid.half)) * _ODDS)
+        # The likeliest class has odds of exactly 1, so that their sum is never 0.
         found[0] = _ODDS
+        # The last cell stands for all scores further below.
         found[-1] = 0.0
         return found
 
@@ -196,6 +200,7 @@ class SoftmaxGradient:
         odds = self.odds[below.astype(np.intp)]
         gradients: Floats = np.floor(odds * STEPS / odds.sum(axis=1, keepdims=True))
         gradients -= labels
+        # Rows of no class have NaN for labels, and so a gradient of 0.
         np.nan_to_num(gradients, copy=False)
         return _NormClipping(self).clip_gradients(gradients)
 
@@ -236,6 +241,7 @@ class _NormClipping:
         return np.minimum(np.array(found, dtype=np.float64), _FACTOR)
 
     def clip_gradients(self, gradients: Floats) -> Floats:
+        # Truncating towards 0 makes no entry longer, so the norm stays within the bound.
         squared = np.einsum("ij,ij->i", gradients, gradients)
         squared *= 1 / self.step
         gradients *= self.factors[squared.astype(np.intp)][:, None]

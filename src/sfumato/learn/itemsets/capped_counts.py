@@ -80,8 +80,10 @@ def ask_sizes(oracle: Oracle, size: TransactionSize, share: Fraction) -> SizeHis
     (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [key], share=share, out_of=spend)
     bars = answer.values[0]
     kept = np.where(bars < _SURE * answer.deviation, 0.0, bars)
+    # Transactions that meet nothing add nothing, so their bar may be noisy.
     kept[0] = max(0.0, bars[0])
     lows, highs = (1, *(cap + 1 for cap in _CAPS)), (*_CAPS, 2 * _CAPS[-1])
+    # The middle of each bar stands for all sizes in it.
     meets = np.array([0.0, *((low + high) / 2 for low, high in zip(lows, highs, strict=True))])
     deviation = answer.deviation * math.sqrt(len(bars))
     rows = CountEstimate(max(1.0, float(bars.sum())), deviation, answer.deviation)
@@ -164,6 +166,7 @@ def ask_counts(
 ) -> CappedCounts:
     """Ask for counts. The terms are conditions times the weight of the transaction."""
     (answer,) = oracle.sums([chosen.build_block(terms)], share=share)
+    # Counts are scaled up by what was lost of all conditions on average; lost_ tells how much.
     whole = ONE * (1 - min(_MOST_LOST, chosen.lost))
     deviation = answer.deviation / whole
     laplace = laplace_deviation(oracle.budget.main, deviation)

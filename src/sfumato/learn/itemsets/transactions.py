@@ -65,6 +65,7 @@ def give_transactions(rows: NDArray[np.float64], names: Sequence[Any]) -> ArrayI
     """Return arrays for the oracle: an item is held where its number is above 0; a missing number is not."""
     columns = [Column(0, f"x{place}") for place in range(rows.shape[1])]
     with np.errstate(invalid="ignore"):
+        # One contiguous array an item, as the oracle reads columns.
         bits = np.ascontiguousarray((rows > 0).T).astype(np.float64)
     found = declare_items(names, columns)
     return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.ranges))

@@ -22,6 +22,8 @@ from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -86,6 +88,7 @@ class ConvexClassifier(LinearClassifier):
             return str(self.method)
         pure = self.delta is None and self.rho is None
         two = self.classes is not None and len(self.classes) == 2
+        # Objective perturbation learns more from pure ε; for more classes or a δ descent does.
         return "objective" if pure and two else "gradient"
 
     def fit_budget(self) -> FitBudget:
@@ -104,6 +107,7 @@ class ConvexClassifier(LinearClassifier):
     def begin_fit(self, features: Any, declared: Declared) -> None:
         """Choose the method behind the curator: descent, or the exact form of Gaussian perturbation."""
         super().begin_fit(features, declared)
+        # "minima" is what saved models and guarantees call the exact form, so the word stays.
         self.method_ = "minima" if self.method == "gaussian" else "gradient"
         if self.method not in ("auto", "gradient", "gaussian"):
             raise PolicyError(
@@ -131,6 +135,7 @@ class ConvexClassifier(LinearClassifier):
     def _release_objective(self, clipped: Oracle) -> LearnedWeights:
         """Perturb the objective where convergence is proven for so many rows; else descend."""
         asked = perturbed_fits.plan_release(clipped, *self._loss_name(), self._penalty() or None)
+        # The count is charged on its own; whatever is chosen by it is post-processing.
         asked, rows = perturbed_fits.count_rows(clipped, asked)
         if asked.converges:
             return perturbed_fits.fit_release(clipped, asked)
@@ -210,7 +215,8 @@ class _MarginClassifier(ConvexClassifier):
     """A classifier whose scores are no probabilities."""
 
     @property
-    def predict_proba(self) -> Any:
+    def predict_proba(self) -> Callable[[Any], Floats]:
+        """Not offered: scikit-learn finds that out by asking for the attribute."""
         raise AttributeError("scores of margins are no probabilities: decision_function gives them")
 
 
