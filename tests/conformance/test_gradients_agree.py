@@ -19,10 +19,10 @@ from sfumato.engines.snapshot import Preparation, StoredGrid
 from sfumato.engines.values import Column
 from sfumato.learn.convex.losses import LOGISTIC, huber
 from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, SoftmaxGradient
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.integer_rows import ONE
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion
-from sfumato.oracle.integer_rows import ONE
 
 NAMES = [Column(0, f"x{place}") for place in range(3)]
 LABEL = Column(0, "y")

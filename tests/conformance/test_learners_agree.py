@@ -20,9 +20,9 @@ from sfumato.engines.program import CellHistograms, CellSums, Counted, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
 from sfumato.learn.cells import clip_value, locate_bin, locate_nearest, locate_orthant
+from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
 from sfumato.oracle.blocks import Add, CellKey, Column, Constant, Either, Lookup, Multiply
 from sfumato.oracle.declared import Declared, Feature
-from sfumato.oracle.integer_rows import ONE, RowTransform
 from sfumato.oracle.moments import build_cross_block, build_gram_block
 from sfumato.oracle.table_features import centre_features, clip_source_rows
 

@@ -47,7 +47,7 @@ class Asking:
         world, both = make(folder / "world", seed, neighbours=False), Both.at(folder, address)
         _, sources = worlds._people(random.Random(seed))
         for name, table in world.tables.items():
-            both.prepare(sources[name], table.preparation(worlds.KEY), table.snapshot_name)
+            both.prepare(sources[name], table.make_preparation(worlds.KEY), table.snapshot_name)
             duck, postgres = both.stored(table.snapshot_name)
             assert duck == postgres
         return cls(world, both)
@@ -126,8 +126,10 @@ def test_every_function_means_the_same(
     tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: set[str] = set()
-    call = expressions.call
-    monkeypatch.setattr(expressions, "call", lambda name, parts: called.add(name) or call(name, parts))
+    call = expressions.apply_function
+    monkeypatch.setattr(
+        expressions, "apply_function", lambda name, parts: called.add(name) or call(name, parts)
+    )
     asking = Asking.of(tmp_path, postgres, 7)
     asked = [f"SELECT SUM({each}) AS a, COUNT({each}) AS b FROM visits" for each in NUMBERS]
     asked += [f"SELECT {each} AS k, COUNT(*) AS n FROM visits GROUP BY {each}" for each in KEYS]

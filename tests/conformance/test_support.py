@@ -74,7 +74,7 @@ def test_what_the_page_says(engine: str, tmp_path: Path, request: pytest.Fixture
             assert _registering(lab, source(FRIENDS), budget) == support.lacking.get(engine)
         if engine not in support.lacking:
             asked = eval(support.example, {"s": lab.session(), "sf": sf})
-            spend = {"delta": 1e-6} if "bought" in support.question else {}
+            spend = {"delta": 1e-6} if "discovered" in support.question else {}
             assert asked.release(epsilon=50, **spend).receipt.entry > 0, support.question
 
 

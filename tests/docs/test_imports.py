@@ -92,8 +92,8 @@ for name in ("sklearn", "threadpoolctl"):
     sys.modules[name] = None
 {imports}
 import numpy as np
-given = sfumato.oracle.array_features.read_arrays(
-    np.tile([[0.5, -0.5, 0.25]], (1000, 1)), sfumato.oracle.integer_rows.ArrayBounds.of(3, (-1, 1))
+given = sfumato.oracle.arrays.features.read_arrays(
+    np.tile([[0.5, -0.5, 0.25]], (1000, 1)), sfumato.oracle.arrays.integer_rows.ArrayBounds.of(3, (-1, 1))
 )
 budget = sfumato.oracle.fit_budget.FitBudget.of({{"epsilon": 1}}, Fraction(0))
 prices = []

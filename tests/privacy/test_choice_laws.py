@@ -52,6 +52,12 @@ def pearson(seen: Counter[Any], law: Law) -> float:
     return float(chi2.sf(statistic, len(counted) - 1)) if len(counted) > 1 else 1.0
 
 
+@pytest.fixture(params=[3000, pytest.param(30_000, marks=pytest.mark.slow)])
+def draws(request: pytest.FixtureRequest) -> int:
+    found: int = request.param
+    return found
+
+
 def check(draw: Callable[[], Hashable], law: Law, draws: int = DRAWS) -> None:
     assert pearson(Counter(draw() for _ in range(draws)), law) > FALSE_ALARM
 
@@ -115,31 +121,31 @@ def top_k_law(scores: list[int], scale: float, k: int) -> Law:
 
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @pytest.mark.parametrize("monotone", [False, True])
-def test_exponential(scores: list[int], monotone: bool) -> None:
+def test_exponential(scores: list[int], monotone: bool, draws: int) -> None:
     mechanism = ExponentialMechanism(Fraction(4, 3), 2, monotone)
-    check(lambda: mechanism.release(scores), exponential_law(scores, 1.5 if monotone else 3))
+    check(lambda: mechanism.release(scores), exponential_law(scores, 1.5 if monotone else 3), draws)
 
 
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @pytest.mark.parametrize("monotone", [False, True])
-def test_permute_and_flip(scores: list[int], monotone: bool) -> None:
+def test_permute_and_flip(scores: list[int], monotone: bool, draws: int) -> None:
     mechanism = PermuteAndFlip(Fraction(4, 3), 2, monotone)
-    check(lambda: mechanism.release(scores), flip_law(scores, 1.5 if monotone else 3))
+    check(lambda: mechanism.release(scores), flip_law(scores, 1.5 if monotone else 3), draws)
 
 
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @pytest.mark.parametrize("monotone", [False, True])
-def test_noisy_max(scores: list[int], monotone: bool) -> None:
+def test_noisy_max(scores: list[int], monotone: bool, draws: int) -> None:
     mechanism = NoisyMax(Fraction(4, 3), 2, monotone)
-    check(lambda: mechanism.release(scores), noisy_max_law(scores, 1.5 if monotone else 3))
+    check(lambda: mechanism.release(scores), noisy_max_law(scores, 1.5 if monotone else 3), draws)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_top_k(k: int, monotone: bool) -> None:
+def test_top_k(k: int, monotone: bool, draws: int) -> None:
     scores = [5, 5, 2, -4]
     mechanism = TopK(Fraction(4, 3) * k, k, 2, monotone)
-    check(lambda: tuple(mechanism.release(scores)), top_k_law(scores, 1.5 if monotone else 3, k))
+    check(lambda: tuple(mechanism.release(scores)), top_k_law(scores, 1.5 if monotone else 3, k), draws)
 
 
 def neighbours(seed: int, monotone: bool) -> tuple[list[int], list[int]]:
@@ -189,13 +195,13 @@ def _until(course: tuple[bool, ...], positives: int) -> tuple[bool, ...]:
 
 @pytest.mark.parametrize("positives", [1, 2])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_sparse_vector(positives: int, monotone: bool) -> None:
+def test_sparse_vector(positives: int, monotone: bool, draws: int) -> None:
     answers, threshold = [0, 4, -3, 1], 2
     mechanism = SparseVector(Fraction(3), 1, positives, monotone)
     check(
         lambda: tuple(mechanism.release(answers, threshold)),
         sparse_law(mechanism, answers, threshold),
-        10_000,
+        draws,
     )
 
 
@@ -253,11 +259,11 @@ def _at(noise: LaplaceNoise | GaussianNoise, x: int) -> float:
 
 
 @pytest.mark.parametrize("distance", [0, 2, 4, 6])
-def test_propose_test_release(distance: int) -> None:
+def test_propose_test_release(distance: int, draws: int) -> None:
     mechanism, r = ProposeTestRelease(Fraction(1, 2), Fraction(1, 10)), math.exp(-0.5)
     needed = mechanism.threshold - distance
     chance = r**needed / (1 + r) if needed > 0 else 1 - r ** (1 - needed) / (1 + r)
-    check(lambda: mechanism.release("value", distance), {"value": chance, None: 1 - chance})
+    check(lambda: mechanism.release("value", distance), {"value": chance, None: 1 - chance}, draws)
 
 
 def test_the_check_notices_a_wrong_law() -> None:

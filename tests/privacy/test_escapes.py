@@ -73,10 +73,22 @@ def test_no_attempt_is_through(watch: Any, file: str, family: str) -> None:
     assert {line: why for line, why in found.items() if why} == {}
 
 
+def test_no_condition_is_through(watch: Any) -> None:
+    """Each in one of the places, in turn."""
+    places = list(PLACES)
+    for number, place in enumerate(places):
+        _try_conditions(watch, place, CONDITIONS[number :: len(places)])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
-def test_no_condition_is_through(watch: Any, place: str) -> None:
+def test_no_condition_is_through_anywhere(watch: Any, place: str) -> None:
+    _try_conditions(watch, place, CONDITIONS)
+
+
+def _try_conditions(watch: Any, place: str, conditions: list[str]) -> None:
     found = {}
-    for line in CONDITIONS:
+    for line in conditions:
         text, ask = written(line, watch.outside), PLACES[place]
         found[line] = watch.through(lambda session, text=text, ask=ask: ask(session, text))
     assert {line: why for line, why in found.items() if why} == {}

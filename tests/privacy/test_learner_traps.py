@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn import search
-from sfumato.oracle.array_features import encode_labels
+from sfumato.oracle.arrays.features import encode_labels
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -71,13 +71,13 @@ def test_a_learner_keeps_its_price(make: Any, classes: int, spend: dict[str, flo
 
 
 def test_votes_priced_for_half_their_reach_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = FourierFeatures.block
+    honest = FourierFeatures.build_block
 
     def planted(self: FourierFeatures, terms: tuple[Any, ...] = ()) -> SumBlock:
         block = honest(self, terms)
         return SumBlock(block.terms, block.l1 // 2, block.l2_squared // 4, block.share)
 
-    monkeypatch.setattr(FourierFeatures, "block", planted)
+    monkeypatch.setattr(FourierFeatures, "build_block", planted)
     assert audited(voting(2, bounds=(-1, 1), width=0.5), SPENDS[1], 2).violates
 
 

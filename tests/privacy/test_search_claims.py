@@ -124,7 +124,12 @@ def outcomes(searched: BestRunKernel, table: list[list[int]]) -> Any:
     return draw
 
 
-@pytest.mark.parametrize("side", ["learnt from", "scored on", "by its coin"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "side", ["scored on", pytest.param("learnt from", marks=SLOW), pytest.param("by its coin", marks=SLOW)]
+)
 def test_the_best_of_all_keeps_its_price_and_a_planted_mistake_does_not(
     side: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,7 +99,7 @@ def _count(samples: int) -> int:
 def _require_rare(alpha: float) -> None:
     if not 0 < alpha <= 0.5:
         raise UsageError(
-            "SF-A107", "alpha lies above 0 and is at most 1/2.", got=str(alpha)[:40], try_="1e-4"
+            "SF-A107", "alpha must be above 0 and at most 1/2.", got=str(alpha)[:40], try_="1e-4"
         )
 
 
@@ -108,7 +108,7 @@ def _samplers(target: Any) -> tuple[Sampler, Sampler]:
         return target
     raise UsageError(
         "SF-A101",
-        "The target is two samplers: the mechanism on an input and on a neighbouring one.",
+        "The target must be two samplers: the mechanism on one input and on a neighbouring one.",
         got=type(target).__name__,
         try_="(lambda n: noisy(count, n), lambda n: noisy(count + 1, n))",
     )

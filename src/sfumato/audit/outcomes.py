@@ -41,7 +41,7 @@ def draw_outputs(sampler: Callable[[int], Any], count: int) -> NDArray[Any]:
     if array.ndim < 1 or len(array) != count:
         raise UsageError(
             "SF-A102",
-            "A sampler gives as many outputs as it is asked for.",
+            "A sampler must return as many outputs as it is asked for.",
             asked=str(count),
             got=str(array.shape),
         )

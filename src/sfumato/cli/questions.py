@@ -132,7 +132,7 @@ def explain(code: str | None, epsilon: float | None, delta: float, prior: float,
     if name not in CODES:
         raise UsageError(
             "SF-U101",
-            "There is nothing to explain under this name.",
+            "There is no error code with this name.",
             try_="sfumato explain SF-B101, or sfumato explain --epsilon 1",
         )
     show_json({"code": name, "page": CODES[name]}) if as_json else print(f"{name}  {CODES[name]}")

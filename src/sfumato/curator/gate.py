@@ -9,6 +9,8 @@ from sfumato.errors import SealedError
 from sfumato.ledger import Released, failpoints
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan
     from sfumato.engines.program import Engine
@@ -19,6 +21,7 @@ def answer_plan(
     plan: Plan[Any, Any], charge: Charge, ledger: Ledger, engine: Engine, incidents: Incidents
 ) -> Released:
     """Charge a plan and answer it, or raise; what was answered before is given again for nothing."""
+    # Durable before anything is read: whatever fails from here on, the charge stays.
     charged = ledger.charge(charge)
     if isinstance(charged, Released):
         return charged
@@ -39,18 +42,18 @@ def _attempt(
 ) -> Released | str:
     """Return the answer that was kept, or the number of an incident. No error leaves here."""
     try:
-        answers = []
+        answers: list[object] = []
         for step in plan.steps:
             exact = engine.run(step.program)
             failpoints.reach("data:read")
             answers.append(step.release(exact))
             failpoints.reach("noise:drawn")
         return ledger.release(charged, encode_answer(answers))
-    except Exception:
+    except Exception:  # an error message is a release too, so it goes to the steward and not to who asked
         return incidents.record()
 
 
-def encode_answer(answers: list[Any]) -> str:
+def encode_answer(answers: Sequence[object]) -> str:
     """Return the text that the ledger keeps: noisy integers and discovered keys, in plain lists."""
     return json.dumps(answers, separators=(",", ":"))
 

@@ -92,12 +92,20 @@ class Payer:
     def spend(self, table: Table, needs: Needs, typed: Spending) -> Spend:
         """Return what was typed as a spend; shares are of the smallest account that pays."""
         amounts = {name: value for name, value in typed.items() if value is not None}
+        # The ledger is read for a share alone.
         return parse_spend(amounts, needs, lambda: self._smallest_budget(table))
 
     def standing(self, plan: Plan[Any, Any]) -> Standing:
         """Return what paying for a plan would do to the accounts. Nothing is charged."""
-        free = self.lab.ledger.find_release(plan.request) is not None
-        return self._standing(plan.table, None if free else plan.cost)
+        return self._standing(plan.table, None if self.was_answered(plan) else plan.cost)
+
+    def was_answered(self, plan: Plan[Any, Any]) -> bool:
+        """Return whether the same was answered before, so that it costs nothing."""
+        return self.lab.ledger.find_release(plan.request) is not None
+
+    def can_afford(self, table: Table, cost: Cost) -> bool:
+        """Return whether all accounts hold a cost. What is left of them takes longer to find."""
+        return all(cap.holds(spent + cost) for cap, spent in self._states(table))
 
     def standing_after(self, table: Table, cost: Cost) -> Standing:
         """Return what a cost that nothing was answered for yet would do to the accounts."""
@@ -112,6 +120,7 @@ class Payer:
             about=self._about(plan, text),
             key=key,
         )
+        # No snapshot may be replaced between this check and the end of the scan.
         with self.lab.reading():
             self._require_current(plan)
             return answer_plan(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
@@ -131,13 +140,18 @@ class Payer:
         return min(budgets, key=lambda each: each.epsilon)
 
     def _standing(self, table: Table, cost: Cost | None) -> Standing:
-        ledger = self.lab.ledger
-        states = [(caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in self.accounts(table)]
+        states = self._states(table)
         after = states if cost is None else [(cap, spent + cost) for cap, spent in states]
+        # Every account that pays must admit the cost; the tightest of them is shown.
         admitted = all(cap.holds(total) for cap, total in after)
         before_left, after_left = _least(states), _least(after)
         share = before_left.share - after_left.share
         return Standing(share, before_left.epsilon, after_left.epsilon if admitted else None, cost is None)
+
+    def _states(self, table: Table) -> list[tuple[Caps, Cost]]:
+        """Return what each account may spend and what it has spent."""
+        ledger = self.lab.ledger
+        return [(caps(ledger.read_budget(name)), ledger.read_spent(name)) for name in self.accounts(table)]
 
     def _about(self, plan: Plan[Any, Any], text: str) -> dict[str, Any]:
         """Return what the ledger keeps beside a charge, for people to read."""

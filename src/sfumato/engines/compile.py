@@ -130,6 +130,7 @@ class _ProgramWriter:
     relations: RelationWriter
 
     def write_program(self, program: EngineProgram[Any]) -> str:
+        """Return the SELECT of a program."""
         match program:
             case CellSums():
                 return self._write_sums(program)
@@ -181,6 +182,7 @@ class _ProgramWriter:
         sums = [self._wide(self._write_term(term)) for term in (CountedUnits(), *program.terms)]
         where = self.relations.expressions.write_condition(program.where)
         known = join_conditions("AND", [where, *(f"{key} IS NOT NULL" for key in keys)])
+        # By position, so that a long expression is written once.
         group = ", ".join(str(i + 1) for i in range(len(keys)))
         return f"SELECT {', '.join([*keys, *sums])} FROM {source} WHERE {known} GROUP BY {group}"  # noqa: S608
 
@@ -198,28 +200,29 @@ class _ProgramWriter:
         return f"WHERE {join_conditions('AND', [where, *keys, *more])}"
 
     def _below(self, value: Value, size: int) -> str:
-        """From 0 to size − 1; engines know the ends of a column, and not those of a sum."""
+        """Test for 0 to size − 1. Shifts move to the bounds: engines know ends of columns, not of sums."""
         part, shift = _shifted(value)
         return f"{self._value(part)} BETWEEN {-shift} AND {size - 1 - shift}"
 
     def _cell(self, keys: Sequence[CellKey]) -> str:
-        """The position in the product of the keys, the last fastest."""
+        """Return the position of a row's cell in the product of the keys, the last fastest."""
         cell = "CAST(0 AS BIGINT)"
         for key in keys:
             cell = f"({cell} * {key.size} + {self._value(key.value)})"
         return cell if all(map(self._is_stored, keys)) else f"CAST({cell} AS BIGINT)"
 
     def _grouped(self, keys: Sequence[CellKey]) -> str:
-        """By stored columns where keys are columns, shifted or not: their small integers group fastest."""
+        """Group by stored columns where keys are columns, shifted or not: small integers group fastest."""
         if not keys:
             return self.relations.dialect.everything
         parts = [_shifted(key.value)[0] for key in keys]
+        # The order of GROUP BY does not matter: the cell's number is selected and says where sums belong.
         if all(isinstance(part, Column) for part in parts):
             return "GROUP BY " + ", ".join(map(self._value, parts))
         return "GROUP BY 1"
 
     def _is_stored(self, key: CellKey) -> bool:
-        """Computed columns are wide, and a cell's number is not."""
+        """Return whether a key is a stored column; computed ones are wide, and a cell's number is not."""
         return isinstance(key.value, Column) and key.value.at in self.relations.stored
 
     def _value(self, value: Value) -> str:

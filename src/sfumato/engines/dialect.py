@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Dialect(Protocol):
-    """Words of one engine for meanings that engines/values.py states."""
+    """Writes what engines/values.py states in the words of one engine."""
 
     wide: str
     """The type of integers that no program can overflow."""
@@ -22,33 +22,35 @@ class Dialect(Protocol):
     """What keeps a subquery's values from being written out again wherever they are used."""
 
     def write_histogram(self, place: str, span: int) -> tuple[str, str]:
-        """What is selected of rows at a place below `span`, and how they are grouped: the place of every row,
-        or each place that occurs and how often."""
+        """Return what to select and how to group rows at a place below `span`.
+
+        Either the place of every row is selected, or each place that occurs and how often.
+        """
 
     def write_each(self, parts: Sequence[str]) -> str:
-        """So many rows for one, each with one of the parts."""
+        """Make as many rows of one as there are parts, each with one of them."""
 
     escape: str
     """What stands behind a pattern in which a backslash makes the next character itself."""
 
     def write_total(self, value: str, reach: int | None) -> str:
-        """A sum; missing where all are. `reach` is how far from zero a value of 64 bits can be; wider values
-        have none."""
+        """Sum a value, missing where all are. `reach` is how far from zero it lies, or None if it may need
+        more than 64 bits."""
 
     def write_quotient(self, left: str, right: str, kind: str) -> str:
-        """A quotient without its fraction, of integers of this type; missing parts give a missing one."""
+        """Divide integers of this type without a remainder; the quotient is missing where a part is."""
 
     def write_entry(self, entries: tuple[int | None, ...], place: str) -> str:
-        """The entry of a list at a place from 0; missing outside."""
+        """Look up the entry of a list at a place from 0; it is missing outside."""
 
     def write_membership(self, part: str, values: tuple[int, ...]) -> str:
-        """Whether an integer is among many."""
+        """Test whether an integer is one of many."""
 
     def write_text(self, word: str) -> str | None:
-        """A text as hexadecimal digits; nothing for one that no column of this engine can hold."""
+        """Write a text as hexadecimal digits; return None for one that no column of this engine can hold."""
 
     def write_calendar(self, days: str, field: str) -> str:
-        """The year, month, day or weekday of a number of days since 1970."""
+        """Take the year, month, day or weekday of a number of days since 1970."""
 
 
 @lru_cache(maxsize=32)

@@ -58,7 +58,7 @@ _SMALL, _LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True, slots=True)
 class Expressions:
-    """Values and conditions in one dialect, over columns of these names."""
+    """Writes values and conditions in one dialect, over columns of these names."""
 
     dialect: Dialect
     name: Name
@@ -67,7 +67,7 @@ class Expressions:
     # ---- integers and texts ----
 
     def write_value(self, part: Value) -> str:
-        """An integer or a text, NULL where missing."""
+        """Return a value as SQL: an integer or a text, NULL where it is missing."""
         match part:
             case Column(at, column):
                 return self.name(at, column)
@@ -82,10 +82,12 @@ class Expressions:
                     raise OverflowError("an entry lies beyond 2^62")
                 return self.dialect.write_entry(entries, self.write_value(of))
             case Choose(when, then, otherwise):
+                # Both branches in one type: engines choose the type of a CASE by rules of their own.
                 one, other = (self._as(each, self._kind(part)) for each in (then, otherwise))
                 chosen = f"THEN {one} ELSE {other}"
                 return f"CASE WHEN {self.write_condition(when)} {chosen} END"
             case UnitBlock(at, count):
+                # A block is 16 random bits; this maps them to 0 … count − 1 without a division.
                 return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {_bounded(count)}) >> 16)"
             case Calendar() | Length() | Folded():
                 return self._of_one(part)
@@ -107,8 +109,9 @@ class Expressions:
                 return f"COALESCE({self._as(first, kind)}, {self._as(second, kind)})"
 
     def _extreme(self, part: Least | Greatest) -> str:
-        """Missing where one is; the engines' own functions would pass over it."""
+        """Write a least or greatest value, missing where one is; engines' own pass over missing ones."""
         parts = [(each, self.write_value(each)) for each in flatten_extremes(part)]
+        # Constants are never missing, so most comparisons test one column only.
         missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
         present = [f"{text} IS NOT NULL" for text in missing]
         name = "least" if isinstance(part, Least) else "greatest"
@@ -122,17 +125,19 @@ class Expressions:
             case Length(text):
                 return f"length({self.write_value(text)})"
             case Folded(text, upper):
+                # Engines' own lower and upper follow the locale and Unicode, and so differ between them.
                 here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
                 return f"translate({self.write_value(text)}, '{here}', '{there}')"
 
     def _kind(self, part: Value) -> str:
-        """The type in which a value is computed."""
+        """Return the type in which a value is computed."""
         return "BIGINT" if self.ranges.is_narrow(part) else self.dialect.wide
 
     def _as(self, part: Value, kind: str) -> str:
-        """In the type of what is computed from it."""
+        """Write a part in the type of what is computed from it."""
         if isinstance(part, Constant):
             return self._constant(part.value, kind)
+        # What is computed here has its type already; columns and lookups have types of the engine's choice.
         computed = isinstance(part, Add | Multiply | Divide | Either | Choose)
         text = self.write_value(part)
         return text if computed and self._kind(part) == kind else f"CAST({text} AS {kind})"
@@ -145,6 +150,7 @@ class Expressions:
     # ---- conditions ----
 
     def write_condition(self, predicate: Predicate) -> str:
+        """Return a condition as SQL, with SQL's three-valued logic."""
         match predicate:
             case AtLeast(part, bound):
                 return f"{self.write_value(part)} >= {_clamped(bound)}"
@@ -186,12 +192,14 @@ class Expressions:
         if not values:
             return _none(part)
         clamped = tuple(map(_clamped, values))
+        # Some engines plan a long IN list as a chain of comparisons.
         if len(values) <= _SHORT:
             return f"{part} IN ({', '.join(map(str, clamped))})"
         return self.dialect.write_membership(part, clamped)
 
 
 def join_conditions(word: str, parts: Iterable[str]) -> str:
+    """Return conditions, each in brackets, with AND or OR between them."""
     return f" {word} ".join(f"({part})" for part in parts)
 
 
@@ -202,7 +210,7 @@ def _bounded(number: int) -> int:
 
 
 def _closed(pattern: str) -> str:
-    """A backslash with nothing after it is itself; engines refuse it, some only where a text gets so far.
+    """Double a backslash at the end of a pattern; engines refuse it, some only where a text gets so far.
 
     One before a character that needs none is left out, which some refuse too.
     """
@@ -217,7 +225,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _none(part: str) -> str:
-    """False, and unknown where missing, as a list with values would be."""
+    """Test for membership in an empty list: false, and unknown where the part is missing."""
     return f"{part} <> {part}"
 
 

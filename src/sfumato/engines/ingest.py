@@ -1,4 +1,4 @@
-"""What every engine reads alike: the bounds, lists, keys and refusals that preparing a source shares."""
+"""Reading a source: the limits, lists, keys and refusals that are the same in every engine."""
 
 from __future__ import annotations
 
@@ -52,31 +52,32 @@ SPACES = (
 
 @dataclass(frozen=True, slots=True)
 class ReadingLayers(Generic[K]):
-    """How an engine without DuckDB's own casts reads a column: in three layers of SQL, so that what is used
-    several times is computed once. The fields are what each engine writes in its own way.
+    """Reads a column where DuckDB's own casts are missing, in three layers of SQL.
+
+    Layers compute once what is used several times. The fields are what each engine writes in its own way.
     """
 
     text: K
     """The kind of texts."""
     as_text: Callable[[str, K], str]
     as_number: Callable[[str, str, K], str]
-    """Of a column of this name; missing for what is no number."""
+    """Reads a column of this name as numbers; other values become missing."""
     as_seconds: Callable[[str, str, K], str]
-    """Of a column of this name: whole seconds since 1970."""
+    """Reads a column of this name as whole seconds since 1970."""
     parts: Callable[[str], str]
-    """Of a text that is a moment; missing for any other."""
+    """Takes a text that is a moment apart; other texts become missing."""
     seconds_of_parts: Callable[[str], str]
     double: Callable[[str, K], str]
-    """Of what `as_number` gives."""
+    """Makes a double of what `as_number` gives."""
     on_grid: Callable[[StoredGrid, str], str]
     in_time: Callable[[StoredTime, str], str]
     whole: Callable[[str, StoredGrid | StoredTime | StoredCodes], str]
-    """An integer as it is stored, with what stands for a missing one."""
+    """Writes an integer as it is stored, with what stands for a missing one."""
     kept: Callable[[str], str]
-    """A text as it is stored."""
+    """Writes a text as it is stored."""
 
     def parse_column(self, column: StoredColumn, value: str, kind: K) -> str:
-        """First layer: a text, a number, whole seconds, or the parts of a text that is a moment."""
+        """Write the first layer: a text, a number, whole seconds, or the parts of a text that is a moment."""
         match column:
             case StoredGrid():
                 return self.as_number(column.name, value, kind)
@@ -89,7 +90,7 @@ class ReadingLayers(Generic[K]):
                 return f"left({self.as_text(value, kind)}, {LONGEST_TEXT})"
 
     def interpret_column(self, column: StoredColumn, value: str, kind: K) -> str:
-        """Second layer: numbers become doubles, and parts of a text seconds."""
+        """Write the second layer, in which numbers become doubles and parts of a text seconds."""
         if isinstance(column, StoredTime):
             return self.seconds_of_parts(value) if kind is self.text else value
         if isinstance(column, StoredText) or (isinstance(column, StoredCodes) and are_texts(column)):
@@ -97,7 +98,7 @@ class ReadingLayers(Generic[K]):
         return self.double(value, kind)
 
     def store_column(self, column: StoredColumn, value: str) -> str:
-        """Third layer: the integer or the text itself; of a listed value `value` is its place in the list."""
+        """Write the third layer: the integer or text that is stored. A listed value comes as its place."""
         match column:
             case StoredGrid():
                 return self.whole(self.on_grid(column, value), column)
@@ -110,7 +111,7 @@ class ReadingLayers(Generic[K]):
 
 
 def write_time_on_grid(moments: StoredTime, seconds: str, div: str) -> str:
-    """Whole days or seconds since 1970, clipped. Counted from the year 1, so that division rounds down."""
+    """Write whole days or seconds since 1970, clipped. Counting from the year 1, division rounds down."""
     unit = 1 if moments.seconds else 86_400
     known = f"CASE WHEN {seconds} >= {YEAR_1} AND {seconds} < {YEAR_10000} THEN {seconds} END"
     place = f"(({known} - ({YEAR_1})) {div} {unit} + ({YEAR_1 // unit}))"
@@ -119,11 +120,13 @@ def write_time_on_grid(moments: StoredTime, seconds: str, div: str) -> str:
 
 
 def are_texts(codes: StoredCodes) -> bool:
+    """Return whether a column's public list holds texts, and not numbers."""
     return all(isinstance(value, str) for value in codes.values)
 
 
 def list_codes(codes: StoredCodes) -> dict[Any, int]:
-    """From value to code. A value listed twice has its first code: a join must not double a row."""
+    """Return the code of each value. One listed twice has its first code: a join must not double a row."""
+    # 1, 1.0 and True are one value, as they are in the source.
     texts, values = are_texts(codes), cast("tuple[Any, ...]", codes.values)
     first: dict[Any, int] = {}
     for code, value in enumerate(values):
@@ -132,7 +135,8 @@ def list_codes(codes: StoredCodes) -> dict[Any, int]:
 
 
 def derive_key(preparation: Preparation, purpose: str) -> str:
-    """A key of its own for each purpose, so that no digest is used twice; short, as it is hashed often."""
+    """Return a key of its own for each purpose, so that no digest is used twice; short, for speed."""
+    # 128 bits.
     return hmac.new(preparation.key, purpose.encode(), "sha256").hexdigest()[:32]
 
 
@@ -140,10 +144,12 @@ def derive_key(preparation: Preparation, purpose: str) -> str:
 
 
 def not_numbers(name: str) -> UsageError:
+    """Return the refusal of a column that is declared with numbers and has none."""
     return UsageError("SF-C206", f"The column '{name}' does not hold numbers.", try_="sf.one_of with texts")
 
 
 def not_dates(name: str) -> UsageError:
+    """Return the refusal of a column that is declared with dates and has none."""
     return UsageError(
         "SF-C208",
         f"The column '{name}' does not hold dates.",
@@ -153,7 +159,7 @@ def not_dates(name: str) -> UsageError:
 
 
 def rounded_identifiers(name: str) -> UsageError:
-    """Long integers become doubles beside one missing value, and then two people may have one number."""
+    """Refuse long integers that became doubles beside a missing value: two people may share a number."""
     return UsageError(
         "SF-C207",
         f"The identifiers in '{name}' are floating-point numbers too large to tell people apart.",
@@ -163,6 +169,7 @@ def rounded_identifiers(name: str) -> UsageError:
 
 
 def not_a_column_type(name: str, of_type: str) -> UsageError:
+    """Return the refusal of a column whose type is not on the engine's allowlist."""
     return UsageError(
         "SF-C205",
         f"The values of column '{name}' cannot be used.",

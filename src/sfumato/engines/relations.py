@@ -143,6 +143,7 @@ class RelationWriter:
         ]
         place = ["place"] if layout.has_places else []
         source = layout.rows
+        # Where every row is a unit its block lies in the row itself, and there is no table of units.
         if BLOCK in used:
             columns.append(f"block AS {self._name(rows.at, BLOCK)}")
             source += f" JOIN {layout.units} USING (unit)" if layout.units else ""
@@ -164,6 +165,7 @@ class RelationWriter:
     def _write_per_unit(self, rows: PerUnit) -> str:
         value = self.expressions.write_value
         keys = [f"{value(key)} AS r{rows.at}_k{i}" for i, key in enumerate(rows.keys)]
+        # Figures that nothing looks at are not computed; keys always are, as they make the groups.
         used = self.used.get(rows.at, set())
         figures = [
             f"CAST({self.write_aggregate(figure)} AS {self.dialect.wide}) AS r{rows.at}_f{i}"
@@ -182,6 +184,7 @@ class RelationWriter:
         Rows made of several have the place of one of them, or none, and then the order of their columns.
         """
         cell = ", ".join(["unit", *map(self.expressions.write_value, rows.cell)])
+        # Without places all rows tie, and their columns decide.
         place = "place" if self._has_places(rows.rows) else "1"
         tied = [] if isinstance(rows.rows, Scan) else self._columns(rows.rows)
         order = ", ".join([place, *(f"{column} NULLS LAST" for column in tied)])
@@ -201,6 +204,7 @@ class RelationWriter:
         return f"SELECT {chosen} FROM ({grouped}) AS grouped WHERE nth_cell <= {rows.groups:d}"  # noqa: S608
 
     def _write_computed(self, rows: Computed) -> str:
+        # A stated type: what is computed from the column must not depend on how the engine typed it.
         columns = [f"{self._typed(value)} AS r{rows.at}_v{i}" for i, value in enumerate(rows.values)]
         chosen = ", ".join([*self._all_columns(rows.rows), *columns])
         return f"SELECT {chosen} FROM {self.write_source(rows.rows)}{self.dialect.fence}"  # noqa: S608

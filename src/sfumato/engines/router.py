@@ -58,6 +58,7 @@ class EngineRouter:
 
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
+        # The planner refuses joins across homes, so the first snapshot's engine has them all.
         known = self._known()
         addresses = [known.get(scan.snapshot) for scan in list_scans(program.rows)]
         return self._engine(addresses[0]).run(program)

@@ -122,7 +122,7 @@ class Bounded:
 @tagged("Computed", "rows", "values", "at")
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The same rows with further columns v0, v1, …, each computed once however often it is used."""
+    """Adds columns v0, v1, … to rows, each computed once however often it is used."""
 
     rows: Rows
     values: tuple[Value, ...]
@@ -136,7 +136,7 @@ ALL = Every()
 
 
 def list_scans(rows: Rows) -> tuple[Scan | UnitSizes, ...]:
-    """The snapshots that are read, from left to right."""
+    """Return the snapshots that are read, from left to right."""
     match rows:
         case Scan() | UnitSizes():
             return (rows,)

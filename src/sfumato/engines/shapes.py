@@ -53,6 +53,7 @@ def _key(key: Any) -> int | str:
 def _fill_cells(cells: Sequence[int], sums: Sequence[Sequence[Any]], size: int) -> Integers:
     """Decimals without digits after the point are integers, whichever way they were cast."""
     whole = [[int(number) for number in each] for each in sums]
+    # Sums may need more than 64 bits; then every number is Python's own, and none is rounded.
     small = all(-_SMALL <= number < _SMALL for each in whole for number in each)
     filled: Integers = np.zeros((len(whole), size), dtype=np.int64 if small else object)
     for row, numbers in zip(filled, whole, strict=True):

@@ -41,7 +41,7 @@ class StoredCodes:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text stored as it is. No program returns one that was not bought."""
+    """A text stored as it is. No program returns one that was not discovered with noise."""
 
     name: str
 
@@ -50,10 +50,11 @@ StoredColumn = StoredGrid | StoredTime | StoredCodes | StoredText
 
 
 def find_reach(column: StoredColumn) -> int | None:
-    """How far from zero its integers can be, by the declaration alone; none for texts."""
+    """Return how far from zero a column's integers can be, by the declaration alone; None for texts."""
     match column:
         case StoredGrid(low=low, high=high) | StoredTime(low=low, high=high):
             return max(abs(low), abs(high), abs(column.missing or 0))
+        # One more than the largest code; older snapshots state the same number.
         case StoredCodes(values=values):
             return max(len(values), abs(column.missing or 0))
         case StoredText():

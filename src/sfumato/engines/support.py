@@ -10,12 +10,13 @@ from sfumato.engines.registry import list_hosts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# DuckDB is not a host: it takes what no other engine claims.
 ENGINES = ("DuckDB", *(host.NAME for host in list_hosts()))
 
 
 @dataclass(frozen=True, slots=True)
 class SupportedQuestion:
-    """A kind of question and one of its kind; the code of the error where an engine lacks it."""
+    """A kind of question with an example, and the error code of each engine that lacks it."""
 
     question: str
     example: str
@@ -54,7 +55,9 @@ SUPPORT = (
     SupportedQuestion(
         "computed groups", _sql("SELECT YEAR(day) AS y, COUNT(*) AS n FROM visits GROUP BY YEAR(day)")
     ),
-    SupportedQuestion("groups by bought texts", _sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note")),
+    SupportedQuestion(
+        "groups by discovered texts", _sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note")
+    ),
     SupportedQuestion("quantiles by group", _sql("SELECT ward, MEDIAN(cost) AS m FROM visits GROUP BY ward")),
     SupportedQuestion("one value a unit", _sql(f"SELECT AVG(c) AS a FROM ({_PER_UNIT}) AS q")),  # noqa: S608
     SupportedQuestion(

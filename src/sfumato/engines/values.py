@@ -31,7 +31,7 @@ class Column:
 @tagged("Constant", "value")
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """The same for every row; with no integer, missing."""
+    """An integer that is one for all rows; with none, missing."""
 
     value: int | None
 
@@ -78,7 +78,7 @@ class Greatest:
 
 
 def flatten_extremes(part: Least | Greatest) -> list[Value]:
-    """All that the smallest or the largest is taken of, where one is taken of another."""
+    """Return all values that a least or greatest value is taken of, however deep they are nested."""
     sides = (part.left, part.right)
     return [
         each for side in sides for each in (flatten_extremes(side) if type(side) is type(part) else [side])
@@ -116,7 +116,7 @@ class Choose:
 @tagged("Calendar", "days", "field")
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Of a number of days since 1970: its year, month (1–12), day of the month or weekday (Monday is 1)."""
+    """The year, month (1–12), day of the month or weekday (Monday is 1) of a number of days since 1970."""
 
     days: Value
     field: str

@@ -71,6 +71,7 @@ class BudgetView:
 def view_budget(lab: LabAccess, analyst: str | None) -> BudgetView:
     """Return what is left of every population, and of the analyst's quotas on them if one is named."""
     names = [name for each in list_populations(lab.tables()) for name in account_names(each, analyst)]
+    # A quota is granted on the populations there were, so a newer population may have none.
     known = lab.ledger.list_accounts()
     return BudgetView(tuple(_view(lab.ledger, name) for name in names if name in known))
 

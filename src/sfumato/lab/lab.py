@@ -95,6 +95,7 @@ class Lab:
             require_one_relation(self._catalog.contents, table)
             agreed = agree_on_budget(self.ledger, table, said.budget)
             prepared = self._prepared(table, source)
+            # Before the table appears: no question may come without an account to charge.
             if agreed is not None:
                 self.ledger.open_account(population_account(table.population), agreed)
             self._catalog.add_table(prepared)

@@ -76,6 +76,7 @@ class Partition(Mapping[Any, "Part"]):
         """A question about other rows than its part's would not be about other people than the next one's."""
         inner: Any = query.question.relation
         wanted: Any = self._parts[key].relation
+        # A part may be narrowed further, joined or grouped, but it must be what the question starts from.
         while inner != wanted:
             inner = getattr(inner, "of", None)
             if inner is None:
@@ -108,6 +109,7 @@ class PartQueries(Measure[dict[Any, Release]]):
     def _answers(self, plan: PartsPlan, released: Released) -> dict[Any, Release]:
         """Return the answer of each part, all with the one receipt."""
         answers, found, start = decode_answer(released.answer), {}, 0
+        # All parts were paid for together, so no part has a charge of its own.
         receipt = Receipt.of(plan, released)
         for part, each in zip(self._queries, plan.subject, strict=True):
             own = encode_answer(answers[start : start + len(each.steps)])

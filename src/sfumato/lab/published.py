@@ -41,6 +41,7 @@ class Published:
         query = Query(Payer(self.lab, None), parse_question(self.text), self.text)
         plan = query.plan(cast("Spending", dict(self.spend)))
         kept = self.lab.ledger.find_release(self.publication.request)
+        # The plan says how to read the answer, so it must be the very question that was published.
         if kept is None or plan.request != self.publication.request:
             raise PolicyError(
                 "SF-C134",

@@ -33,6 +33,7 @@ class Query(Measure[Release]):
         super().__init__(payer, text, self.plan, self._answer, _expected_error)
         self.question = question
         self._known: tuple[CatalogContents, ResolvedQuestion] | None = None
+        # What no price could answer is refused now, while the text is before its author's eyes.
         resolved = self._resolve()
         require_numbers(resolved)
         resolved.require_answerable()
@@ -80,6 +81,7 @@ class Query(Measure[Release]):
     def _spend(self, resolved: ResolvedQuestion, spending: Spending) -> Spend:
         given = check_given(spending.get("given"))
         typed = {name: value for name, value in spending.items() if name != "given" and value is not None}
+        # An error is a wish and not a price: the least ε that meets it is looked for.
         if list(typed) == ["error"]:
             return find_cheapest_spend(resolved, typed["error"], given)
         return self._payer.spend(resolved.table, resolved.needs, cast("Spending", typed))

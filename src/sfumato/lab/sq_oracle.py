@@ -51,6 +51,7 @@ class QueryOracle:
                 "SF-B104", "This oracle has answered all its questions.", try_="s.oracle(…) anew"
             )
         query = self._frame.agg(value=aggregate)
+        # Counted down before the answer: a failure after the charge has used it up too.
         self._left -= 1
         release = query.release(epsilon=self._each)
         span = release.interval(0.95).to_pydict()

@@ -158,6 +158,7 @@ def _count_cells(oracle: Oracle, known: FeatureSpread) -> _CellCounts:
     """Count rows by their side of the mean, in as many of the widest features as noise leaves room for."""
     features = oracle.declared.features
     (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, _CELLS))
+    # A cell should hold eight deviations of its noise on average.
     room = int(math.log2(max(2.0, known.rows / (8 * noise.deviation))))
     bits = max(1, min(len(features), _MOST_BITS, room))
     chosen = np.argsort(-known.deviation, kind="stable")[:bits]
@@ -173,6 +174,7 @@ def _measure_cells(oracle: Oracle, known: FeatureSpread, cells: _CellCounts) -> 
     """
     declared, heavy = oracle.declared, cells.heavy
     places = np.full(len(cells.counts), -1)
+    # Rows of all other cells go to the place −1, which is no cell and is not summed.
     places[heavy] = np.arange(len(heavy))
     key = CellKey(Lookup(cells.value, tuple(places.tolist())), len(heavy))
     reaches = _clip_steps(declared, 3 * known.deviation)
@@ -194,6 +196,7 @@ def _measure_cells(oracle: Oracle, known: FeatureSpread, cells: _CellCounts) -> 
     half = np.array([float(reach**2 // 2) for reach in reaches]) / bounds**2
     found = second.values.T / bounds**2 / rows + half - means**2
     square = _posterior_mean(found, second.deviation / smallest**2 / rows, width**2, width**2)
+    # A cell is no wider than all rows together, and never a point.
     limit = known.deviation**2
     return _Summary(
         rows[:, 0], np.clip(means + known.mean, -1, 1), np.sqrt(np.clip(square, 0.01 * limit, limit))
@@ -242,6 +245,7 @@ def _cluster_summary(summary: _Summary, clusters: int, rng: Any) -> tuple[Floats
     """
     cells, features = summary.means.shape
     each = max(_POINTS, -(-4 * clusters // cells))
+    # Points come in pairs around the mean of a cell, so that their own mean is exact.
     noise = rng.normal(size=(cells, each // 2 + 1, features)) * summary.deviations[:, None, :]
     points = np.concatenate([summary.means[:, None] + noise, summary.means[:, None] - noise], axis=1)
     weights = np.repeat(summary.counts / points.shape[1], points.shape[1])

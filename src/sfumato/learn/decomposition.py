@@ -16,8 +16,8 @@ from sklearn.base import TransformerMixin
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
+from sfumato.oracle.arrays.integer_rows import RowTransform
 from sfumato.oracle.blocks import COUNT, SumBlock, share_of
-from sfumato.oracle.integer_rows import RowTransform
 from sfumato.oracle.moments import build_gram_block, build_sum_block, read_gram_matrix
 from sfumato.privacy.exact import whole
 
@@ -126,6 +126,7 @@ def _ask_moments(oracle: Oracle) -> _Moments:
     rows = max(1.0, float(counts.values[0, 0]))
     mean = _estimate_mean(sums, rows, declared.bounds)
     found = _moments_at_once(declared, answers[0], mean, rows) if answers else None
+    # What the products would have cost is left where they were not asked for.
     left = 1 - _FIRST * (_ROWS + _SUMS + _PRODUCTS * len(answers))
     return found or _ask_around_mean(oracle, mean, rows, left)
 

@@ -67,6 +67,7 @@ def evaluate_table(
         model.feature_names_in_.tolist(), target, classifies=True, listed=False
     )
     found, cut = clip_source_rows(bounded, declared, choose_row_norm(declared), 1.0)
+    # A model from columns with other bounds would be scored on another scale.
     if not model.accepts(cut) or require_labels(declared).classes != measure.classes:
         raise _not_supported()
     layers = ComputedColumns(found)
@@ -88,7 +89,7 @@ def evaluate_table(
 def _not_supported() -> PolicyError:
     return PolicyError(
         "SF-E141",
-        "Behind the curator, linear classifiers that were learnt from such columns are evaluated.",
+        "Behind the curator, only linear classifiers that were fitted on such columns can be evaluated.",
         try_="s.fit(sf.learn.LogisticRegression(…), …), and the same table or one like it",
     )
 
@@ -103,6 +104,7 @@ class _Cells:
     def release_counts(
         self, label: CellKey, other: CellKey, layers: ComputedColumns, share: Any
     ) -> NoisyCounts:
+        """Pay a share of the budget for the counts in all cells."""
         spend: Spend = share_of(self._budget.main, share)
         block = SumBlock((COUNT,), 1, 1)
         (answer,) = self._rounds.pay(
@@ -142,6 +144,7 @@ def _predicted_class(scores: list[Value], layers: ComputedColumns) -> Value:
 
 def _score_bin(score: Value, bins: int, layers: ComputedColumns) -> Value:
     """Return the bin of a score: how many edges between bins of probabilities it lies above."""
+    # The logit turns edges between probabilities into edges between scores.
     edges = [math.ceil(math.log(at / (bins - at)) * _ONE) for at in range(1, bins)]
     above = [Choose(AtLeast(score, edge), Constant(1), Constant(0)) for edge in edges]
     return layers.add_columns([sum_values(above) if above else Constant(0)])[0]

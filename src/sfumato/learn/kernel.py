@@ -14,14 +14,14 @@ import numpy as np
 
 from sfumato.errors import PolicyError
 from sfumato.learn.linear.classifiers import LinearSVC
-from sfumato.oracle.array_features import read_arrays
-from sfumato.oracle.integer_rows import ArrayBounds
+from sfumato.oracle.arrays.features import read_arrays
+from sfumato.oracle.arrays.integer_rows import ArrayBounds
 from sfumato.privacy.exact import positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.declared import Declared
 
     Floats = NDArray[np.float64]
@@ -103,8 +103,8 @@ class KernelSVC(LinearSVC):
     def begin_fit(self, features: Any, declared: Declared) -> None:
         raise PolicyError(
             "SF-E140",
-            "Kernels are learnt on own arrays only.",
-            why="engines compute no waves that are the same everywhere",
+            "KernelSVC learns from own arrays only.",
+            why="engines do not compute cosines to the same last digit",
             try_="sf.learn.LinearSVC",
         )
 

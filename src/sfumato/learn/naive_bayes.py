@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.learn.base.estimator import check_classes
 from sfumato.learn.base.supervised import PrivateClassifier, check_target
-from sfumato.oracle.array_features import check_categories, encode_labels, read_listed_arrays
+from sfumato.oracle.arrays.features import check_categories, encode_labels, read_listed_arrays
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.moments import build_sum_block
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
@@ -70,6 +70,7 @@ class GaussianNB(PrivateClassifier):
         rows = np.maximum(counts.values[0], 1.0)
         unit = declared.bounds[:, None]
         means = np.clip(sums.values / unit / rows, -1.0, 1.0)
+        # Half the largest square was taken off every row; in bounds that is 0.5.
         second = squares.values / unit**2 / rows + 0.5
         variances = _shrink_variances(second - means**2, rows, squares.deviation / unit[:, 0] ** 2)
         halves = declared.halves
@@ -101,7 +102,7 @@ def _blocks(declared: Declared) -> list[SumBlock]:
     return [
         SumBlock((COUNT,), 1, 1, _COUNTS),
         build_sum_block(declared.features, declared.norm, _SUMS),
-        SumBlock.within(centred, declared.spans, _SQUARES),
+        SumBlock.within(centred, declared.ranges, _SQUARES),
     ]
 
 
@@ -116,6 +117,7 @@ def _shrink_variances(variances: Floats, rows: Floats, noise: Floats) -> Floats:
         ((variances - pooled) ** 2).mean(axis=1, keepdims=True) - error.mean(axis=1, keepdims=True), 0
     )
     own = between / (between + error + 1e-12)
+    # A variance below its own noise would make a class far too sure of itself.
     floor = np.maximum(1e-4, np.sqrt(error))
     found: Floats = np.clip(own * variances + (1 - own) * pooled, floor, 1.0)
     return found
@@ -172,6 +174,7 @@ class CategoricalNB(PrivateClassifier):
         declared = oracle.declared
         groupings = [[CellKey(each.value, len(each.categories))] for each in declared.features]
         found = [each[0].values for each in oracle.histograms(groupings, [COUNT], [_by_class(declared)])]
+        # Every histogram counts the same rows by class, so their mean has the least noise.
         rows = np.maximum(np.mean([each.sum(axis=0) for each in found], axis=0), 1.0)
         smooth = float(self.alpha)
         self.class_count_ = rows
@@ -185,6 +188,7 @@ class CategoricalNB(PrivateClassifier):
         scores = np.tile(np.log(self.class_prior_), (len(rows), 1))
         for place, (values, shares) in enumerate(zip(self.categories_, self.feature_prob_, strict=True)):
             at = encode_labels(rows[:, place], values)
+            # A value that is not listed says nothing of the class.
             scores += np.where(at[:, None] >= 0, np.log(shares)[np.maximum(at, 0)], 0.0)
         return scores
 

@@ -72,7 +72,7 @@ class FourierFeatures:
         found: Floats = self.steps * np.array(self.bounds) * (2 * math.pi / _PERIOD)
         return found
 
-    def block(self, terms: tuple[Value, ...] = ()) -> SumBlock:
+    def build_block(self, terms: tuple[Value, ...] = ()) -> SumBlock:
         """Return the sums of cosines and sines: a row has one phase of every wave, and cos² + sin² ≤ 1."""
         both = [abs(c) + abs(s) for c, s in zip(_COSINES, _SINES, strict=True)]
         squares = [c * c + s * s for c, s in zip(_COSINES, _SINES, strict=True)]
@@ -164,7 +164,7 @@ class NearestNeighbors(PrivateClassifier):
         terms = tuple(Lookup(phase, table) for table in (_COSINES, _SINES) for phase in phases)
         target = require_labels(declared)
         key = CellKey(target.value, len(target.classes))
-        (answer,) = oracle.sums([features.block(terms)], [key], share=left)
+        (answer,) = oracle.sums([features.build_block(terms)], [key], share=left)
         self.prototypes_ = answer.values.T / _HEIGHT
         self.width_ = width
         self.slopes_ = features.frequencies  # under the name that saved models have
@@ -173,6 +173,7 @@ class NearestNeighbors(PrivateClassifier):
         self.halves_ = declared.halves
 
     def _choose_waves(self, oracle: Oracle) -> int:
+        # The noise of a vote grows with the number of waves for Laplace noise only.
         usual = _WAVES_PURE if isinstance(oracle.budget.main, PureSpend) else _WAVES
         return usual if self.waves is None else whole(self.waves, "waves")
 
@@ -198,6 +199,7 @@ class NearestNeighbors(PrivateClassifier):
         """Return the logarithm of the votes, smoothly bounded from below by what noise alone makes."""
         votes = self._votes(rows)
         floor = max(self.noise_, 1e-9)
+        # A softplus keeps the order of votes, also where noise made them negative.
         smooth = floor * np.logaddexp(0.0, votes / floor)
         found: Floats = np.log(np.maximum(smooth, 1e-300))
         return found

@@ -23,7 +23,7 @@ from sfumato.oracle.gradients import GradientQuestion
 from sfumato.privacy.exact import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,7 +73,7 @@ class PerceptronGradient:
         found[(codes < 0) | (codes >= self.classes)] = np.nan
         return found
 
-    def compute(self, scores: Floats, labels: Floats) -> Floats:
+    def compute_gradients(self, scores: Floats, labels: Floats) -> Floats:
         if self.outputs == 1:
             gradients: Floats = np.where(scores * labels <= 0, -labels, 0.0)
         else:
@@ -81,7 +81,7 @@ class PerceptronGradient:
             gradients = np.nan_to_num(won - labels) * self.unit
         return gradients
 
-    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
+    def lower_gradients(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
         if self.outputs == 1:
             return [self._lower_two(scores[0], label)]
         (won,) = add_columns([_winner(scores)])
@@ -149,7 +149,8 @@ class Perceptron(LinearClassifier):
         self.budget = budget
 
     @property
-    def predict_proba(self) -> Any:
+    def predict_proba(self) -> Callable[[Any], Floats]:
+        """Not offered: scikit-learn finds that out by asking for the attribute."""
         raise AttributeError("a perceptron's scores are no probabilities: decision_function gives them")
 
     def _learn(self, oracle: Oracle) -> None:
@@ -171,6 +172,7 @@ def _run_rounds(oracle: Oracle, gradient: PerceptronGradient, constant: int, rou
     shape = gradient.outputs, len(oracle.declared.features) + 1
     weights, average = np.zeros(shape), np.zeros(shape)
     for done in progress.show_rounds(rounds, "perceptron"):
+        # Only the direction decides which rows are wrong, so weights are scaled to norm 1 before rounding.
         integers = np.rint(_direction(weights) * _WEIGHT_STEPS).astype(np.int64)
         answer = oracle.gradients(GradientQuestion(integers, gradient, constant), Fraction(1, rounds))
         weights = weights - answer.values / (done + 1)

@@ -69,7 +69,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         blocks = [
             SumBlock((COUNT,), 1, 1, _COUNTS),
             build_sum_block(declared.features, declared.norm, _SUMS),
-            SumBlock.within(squares, declared.spans, _SQUARES),
+            SumBlock.within(squares, declared.ranges, _SQUARES),
         ]
         counts, sums, second = oracle.sums(blocks)
         rows = max(1.0, float(counts.values[0, 0]))
@@ -77,6 +77,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         noise = second.deviation / declared.bounds**2 / rows
         variance = np.clip(second.values[:, 0] / declared.bounds**2 / rows + 0.5 - mean**2, 1e-4, 1.0)
         self.mean_ = mean * declared.halves + declared.middles
+        # A variance below its own noise may be 0 in truth, and would blow the feature up.
         self.var_ = np.maximum(variance, np.minimum(noise, 1.0)) * declared.halves**2
         self.scale_ = np.sqrt(self.var_)
 
@@ -145,6 +146,7 @@ def _parse_range(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
     try:
         low, high = (exact(each, "quantile_range") / 100 for each in quantile_range)
     except (TypeError, ValueError):
+        # Falls through to the error below, whatever was given.
         low = high = _HALF
     if not 0 < low < _HALF < high < 1:
         raise UsageError(
@@ -211,6 +213,7 @@ def _locate_cell(feature: Feature, width: int) -> CellKey:
 
 def _place_edges(counts: Floats, width: float, shares: Floats) -> Floats:
     """Return the points, in bounds, below which these shares of the rows lie, if even within each cell."""
+    # A little is added to each count: quantiles are interpolated, which needs sums that increase.
     total = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0.0) + 1e-9)])
     ends = -1 + width * np.arange(len(total))
     found: Floats = np.minimum(np.interp(shares * total[-1], total, ends), 1.0)

@@ -105,9 +105,10 @@ class Search(PaidEstimator):
         stop, budget = _stopping_chance(whole(self.runs, "runs")), super().fit_budget()
         if budget.epsilon is None:
             raise UsageError(
-                "SF-E136", "A search is paid for in ε, or in ε and δ.", try_="epsilon=2.0, delta=1e-6"
+                "SF-E136", "A search needs epsilon, or epsilon and delta.", try_="epsilon=2.0, delta=1e-6"
             )
         if not budget.delta:
+            # With pure ε, and numbers of runs drawn as here, the best of all costs at most twice one run.
             return self._plan_runs({"epsilon": budget.epsilon / 2}, stop)
         low, high = Fraction(0), budget.epsilon**2
         for _ in range(_HALVINGS):
@@ -137,7 +138,9 @@ class Search(PaidEstimator):
         unknown = [name for name in amounts if name not in params]
         if unknown:
             raise UsageError(
-                "SF-E136", "This estimator cannot be searched with a δ.", try_="epsilon=2.0 alone"
+                "SF-E136",
+                "This estimator takes no delta, so a search over it cannot have one.",
+                try_="epsilon=2.0 alone",
             )
         return type(self.estimator)(**{**params, **unpaid, **amounts})
 
@@ -149,12 +152,14 @@ class Search(PaidEstimator):
         plan = self.plan()
         rows, targets = self._make_estimator({}, plan.amounts).check_arrays(X, y)
         with self._paying() as (budget, pay):
+            # One charge for all runs, before any row is read.
             for event in budget.events:
                 pay(event)
             tested = draw_test_rows(len(rows))
 
             def run(setting: dict[str, Any]) -> tuple[Any, float]:
                 fitted = self._make_estimator(setting, plan.amounts)
+                # Sets the names of features and classes, as a fit on its own would.
                 fitted.check_arrays(X, y)
                 fitted.fit_checked(rows[~tested], targets[~tested])
                 qualities = score_own_rows(fitted, rows[tested], targets[tested])
@@ -207,7 +212,9 @@ def list_settings(grid: Any) -> list[dict[str, Any]]:
     """Return all combinations of the listed values."""
     listed = isinstance(grid, dict) and all(isinstance(each, list | tuple) and each for each in grid.values())
     if not listed or not grid:
-        raise UsageError("SF-E137", "A grid lists values for parameters.", try_='{"penalty": [0, 1, 10]}')
+        raise UsageError(
+            "SF-E137", "grid must list values for each parameter.", try_='{"penalty": [0, 1, 10]}'
+        )
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 

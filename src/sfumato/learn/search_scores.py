@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from sfumato.noise.sampling.bits import OS
-from sfumato.oracle.array_features import encode_labels, to_numbers
+from sfumato.oracle.arrays.features import encode_labels, to_numbers
+from sfumato.oracle.arrays.integer_rows import ONE, check_bounds
 from sfumato.oracle.blocks import SumBlock, calibrate_noise
-from sfumato.oracle.integer_rows import ONE, check_bounds
 from sfumato.oracle.row_by_row import compute_row_by_row
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _QUALITY = ONE
 
 def draw_test_rows(rows: int) -> NDArray[np.bool_]:
     """Draw for each row, whatever the others are, whether it is scored on."""
+    # 4 divides 2^64, so the chance is exactly 1 in 4.
     words = OS.words(rows)
     return np.asarray(words % np.uint64(_TESTED) == 0)
 
@@ -64,6 +65,7 @@ def score_own_rows(fitted: Any, rows: Any, targets: Any) -> Ints:
         return round_qualities(met, len(rows))
     lows, highs = check_bounds(fitted.target_bounds, 1)
     clipped = np.clip(to_numbers(targets), lows[0], highs[0])
+    # In units of the target's bounds, so that a squared error is at most 1.
     off = (guessed - clipped) / (highs[0] - lows[0])
     return round_qualities(np.asarray(1.0 - off**2, dtype=np.float64), len(rows))
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.payer import Payer
     from sfumato.curator.plan.spend import Spend
+    from sfumato.learn.base.estimator import PrivateEstimator
     from sfumato.learn.search import Search, SearchPlan
     from sfumato.privacy.events import BestOf, Event
 
@@ -72,12 +73,13 @@ def search_table(
     best = BestRunKernel.of(estimator, settings, RowLayout.of(declared), plan, always)
     budget = replace(PaidEstimator.fit_budget(asked), whole=plan.event)
     priced = price_kernel(bounded, list_figures(declared), best, budget.main)
-    if not payer.standing(priced).free:
+    # An answer that is kept already needs no rehearsal.
+    if not payer.was_answered(priced):
         unobserved(best.rehearse)
     (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.make_estimator(answer["setting"])
     winner.begin_fit(names, declared)
-    vars(winner).update(from_json(answer["learned"]))
+    winner.__dict__.update(from_json(answer["learned"]))
     asked.keep_best(settings[answer["setting"]], winner, answer["score"])
     asked.guarantee_ = winner.guarantee_ = Guarantee.of(
         budget, unit=describe_unit(rows, each), neighbours=rows.table.neighbours
@@ -94,7 +96,7 @@ def _require_searchable(estimator: Any, target: str | None) -> Any:
     if not reviewed or not isinstance(estimator, PrivateClassifier | PrivateRegressor) or target is None:
         raise UsageError(
             "SF-E145",
-            "Behind the curator a search is of a classifier or a regressor of sf.learn, with a target.",
+            "Behind the curator, a search needs a classifier or regressor of sf.learn and a target.",
             try_='s.fit(sf.learn.Search(sf.learn.LogisticRegression(), …), …, target="ill")',
         )
     params = estimator.get_params(deep=False)
@@ -105,8 +107,8 @@ def _in_exact_form(params: dict[str, Any]) -> dict[str, Any]:
     if params.get("method", "auto") not in ("auto", _EXACT):
         raise PolicyError(
             "SF-E132",
-            "Behind the curator a search learns linear classifiers by descent.",
-            why="other forms are proven for real numbers, or have a δ of their own in every run",
+            "Behind the curator, a search fits linear classifiers by gradient descent only.",
+            why="other methods are proven for real numbers only, or have a δ of their own in every run",
             try_='method="gradient"',
         )
     return {**params, "method": _EXACT} if "method" in params else params
@@ -116,7 +118,7 @@ def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
     if rows_per_unit > 1 or rows.table.neighbours is Neighbours.REPLACE_ONE:
         raise PolicyError(
             "SF-E144",
-            "A search behind the curator is proven for units of one row that are added or removed.",
+            "Behind the curator, a search protects units of one row that are added or removed.",
             try_="rows_per_unit=1, or s.fit and s.evaluate for each setting, which are charged one by one",
         )
 
@@ -139,9 +141,9 @@ def _write_parameters(parameters: dict[str, Any]) -> str:
     except UsageError as problem:
         raise UsageError(
             "SF-E146",
-            "Behind the curator a search has parameters that can be written down.",
-            why="what is charged says what it is for, and is known again when it is asked again",
-            try_='numbers, texts and lists, such as loss="huber"',
+            "Behind the curator, parameters of a search must be numbers, texts or lists.",
+            why="the charge records them, so that the same search is recognised and free",
+            try_='loss="huber" instead of a function',
         ) from problem
 
 
@@ -181,6 +183,7 @@ class BestRunKernel:
         plan: SearchPlan,
         always: int,
     ) -> BestRunKernel:
+        """Return the kernel of a search, with all parameters written down."""
         params = estimator.get_params(deep=False)
         given = _write_parameters(
             {name: params[name] for name in sorted(params) if name not in _DECLARED + _PRICES}
@@ -190,14 +193,16 @@ class BestRunKernel:
         return cls(type(estimator).__name__, given, texts, layout, amounts, plan.score, plan.event, always)
 
     def event(self, units: int = 1) -> Event:
+        """Return the price for units that change together."""
         return group(self.whole, units)
 
-    def make_estimator(self, setting: int) -> Any:
+    def make_estimator(self, setting: int) -> PrivateEstimator:
         """Return the estimator with this setting, at the price of a run."""
         kind = getattr(learn, self.kind)
         params = {**from_json(json.loads(self.given)), **from_json(json.loads(self.settings[setting]))}
         unpaid = dict.fromkeys(name for name in params if name in _PRICES)
-        return kind(**{**params, **unpaid, **dict(self.amounts)})
+        made: PrivateEstimator = kind(**{**params, **unpaid, **dict(self.amounts)})
+        return made
 
     def release(self, exact: NDArray[np.int64]) -> dict[str, Any]:
         """Return the best run over rows that are given as one row a figure and one column a unit."""
@@ -229,9 +234,11 @@ class BestRunKernel:
         model, declared = self.make_estimator(setting), self.layout.declare()
         with progress.hide_bars(), np.errstate(all="ignore"):
             model.begin_fit([each.name for each in declared.features], declared)
+            # Rows held in memory have no names of features to compare with.
             del model.feature_names_in_
             if model.arithmetic != EXACT:
                 raise AssertionError("only exact forms run here")
+            # What the catalog says is public and is not part of the answer.
             public = vars(model).keys() | {"feature_names_in_"}
             model._learn(HeldRowsOracle.over(declared, model.fit_budget(), rows))
             found = {name: value for name, value in list_learned(model).items() if name not in public}

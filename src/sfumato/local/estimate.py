@@ -112,7 +112,7 @@ class Estimate:
         if of not in range(len(self.counts)):
             raise UsageError(
                 "SF-N502",
-                "There is no such answer.",
+                "There is no answer with this number.",
                 got=str(of)[:40],
                 answers=f"0 to {len(self.counts) - 1}",
             )

@@ -121,7 +121,7 @@ class RandomizedResponse:
         codes = parse_integers(array.astype(np.int64) if array.dtype == np.bool_ else given)
         if int(codes.min()) < 0 or int(codes.max()) >= self.values:
             raise UsageError(
-                "SF-N502", "An answer is none of those there are.", answers=f"0 to {self.values - 1}"
+                "SF-N502", "An answer is not one of the possible ones.", answers=f"0 to {self.values - 1}"
             )
         return codes.astype(np.int64)
 
@@ -191,5 +191,5 @@ def _epsilon(value: Number) -> Fraction:
 def _values(value: int) -> int:
     values = whole(value, "values")
     if not 2 <= values <= MOST_VALUES:
-        raise UsageError("SF-N503", "A question has from 2 to 2^20 answers.", got=str(values))
+        raise UsageError("SF-N503", "A question can have from 2 to 2^20 answers.", got=str(values))
     return values

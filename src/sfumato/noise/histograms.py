@@ -28,7 +28,7 @@ def parse_histogram(counts: Any, cells: int | None = None) -> IntArray:
     if array.ndim != 1 or int(array.min()) < 0 or cells not in (None, array.size):
         raise UsageError(
             "SF-N505",
-            "A histogram is one row of counts, none of them negative.",
+            "A histogram must be one row of counts, none of them negative.",
             got=f"shape {array.shape}",
             cells="any number" if cells is None else str(cells),
         )
@@ -134,7 +134,7 @@ def parse_single_histogram(counts: Any) -> Histograms:
     if not isinstance(counts, Histograms):
         return Histograms.from_dense(counts)
     if counts.groups != 1:
-        raise UsageError("SF-N511", "One histogram is wanted.", got=f"{counts.groups} groups")
+        raise UsageError("SF-N511", "Only one histogram can be given here.", got=f"{counts.groups} groups")
     return counts
 
 
@@ -169,7 +169,7 @@ def _before(counts: Any, size: int) -> IntArray:
 def _unsorted() -> UsageError:
     return UsageError(
         "SF-N511",
-        "A sparse histogram is three rows of whole numbers: groups, values and counts, sorted by group and "
-        "value, each pair of these once.",
+        "A sparse histogram must be three rows of whole numbers (groups, values, counts), sorted by "
+        "group and value, each pair of these once.",
         try_="numpy.lexsort((values, groups)) for the order",
     )

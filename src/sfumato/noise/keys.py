@@ -88,7 +88,7 @@ class TruncatedGeometric(KeyDiscovery):
                 "The epsilon for one key is out of range.",
                 got=format_short(self.epsilon / self.per_unit),
                 allowed="from 1/1000 to 50",
-                try_="fewer keys a unit, or thresholded noise, if it is too small",
+                try_="fewer keys per unit, or thresholded noise, if it is too small",
             )
 
     def chance(self, count: int) -> float:
@@ -246,11 +246,13 @@ def parse_counts(counts: Mapping[Any, int]) -> tuple[list[Any], IntArray]:
     No keys at all are no error: an empty table must look like any other.
     """
     if not isinstance(counts, Mapping):
-        raise UsageError("SF-N411", "Keys come with their counts, as a mapping.", got=type(counts).__name__)
+        raise UsageError(
+            "SF-N411", "Keys must be given with their counts, as a mapping.", got=type(counts).__name__
+        )
     names = list(counts)
     exact = parse_scores(list(counts.values())) if counts else np.zeros(0, dtype=np.int64)
     if (exact < 0).any():
-        raise UsageError("SF-N412", "A number of units is not below zero.")
+        raise UsageError("SF-N412", "A number of units must not be below 0.")
     order = _ordered(np.flatnonzero(exact).tolist(), names)
     return [names[i] for i in order], exact[np.array(order, dtype=np.intp)]
 
@@ -266,7 +268,7 @@ def _ordered(places: list[int], names: list[Any]) -> list[int]:
         pass
     raise UsageError(
         "SF-N413",
-        "Keys are told in their own order, so they are of one kind.",
+        "Keys must all be of one type, because they are released in their own order.",
         allowed="texts, whole numbers, or tuples of these",
     )
 

@@ -283,7 +283,7 @@ def _shares(given: Sequence[Any]) -> tuple[Fraction, ...]:
     if not shares or not ascending or not 0 < shares[0] <= shares[-1] < 1 or common > FINEST:
         raise UsageError(
             "SF-N504",
-            "Shares lie between 0 and 1, ascend, and are not too fine.",
+            "Shares must lie between 0 and 1, ascend, and not be too fine.",
             got=", ".join(str(share)[:20] for share in given[:4]),
             try_="0.25, 0.5, 0.75",
         )

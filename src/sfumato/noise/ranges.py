@@ -163,14 +163,14 @@ def _root_above(number: int) -> Fraction:
 def _cells(value: int) -> int:
     cells = whole(value, "cells")
     if cells > MOST_CELLS:
-        raise UsageError("SF-N507", "A tree has at most 2^22 cells.", got=str(cells))
+        raise UsageError("SF-N507", "A tree can have at most 2^22 cells.", got=str(cells))
     return cells
 
 
 def _branching(value: int) -> int:
     branching = whole(value, "branching")
     if branching < 2:
-        raise UsageError("SF-N507", "A branching is at least two.", got=str(branching))
+        raise UsageError("SF-N507", "The branching must be at least two.", got=str(branching))
     return branching
 
 

@@ -44,7 +44,9 @@ def parse_scores(scores: Any) -> IntArray:
     array = parse_integers(scores)
     if array.ndim != 1:
         raise UsageError(
-            "SF-N401", "Candidates stand in one row, with one score each.", got=f"{array.ndim} dimensions"
+            "SF-N401",
+            "Scores must be a one-dimensional array, one score per candidate.",
+            got=f"{array.ndim} dimensions",
         )
     return array
 
@@ -72,7 +74,7 @@ def require_scale(scale: Fraction) -> None:
     if not SMALLEST <= scale <= LARGEST:
         raise UsageError(
             "SF-N402",
-            "The choice is far too sharp or far too blunt.",
+            "The scale of this choice is out of range.",
             got=f"a scale of {format_short(scale)} in units of the score",
             allowed="from 1/1000 to 2^40",
             try_="scores on a coarser grid if it is too large, a smaller epsilon if it is too small",

@@ -140,7 +140,7 @@ class NoisyThreshold:
         if not self.left:
             raise PolicyError(
                 "SF-N405",
-                "All the yeses that were paid for have been told.",
+                "All the positive answers that were paid for have been used.",
                 try_="sf.noise.sparse_vector(epsilon=…, positives=…), for a new charge",
             )
 
@@ -161,12 +161,14 @@ def _one(noise: LaplaceNoise, source: BitSource) -> int:
 def _whole(value: Any) -> int:
     array = parse_integers(value)
     if array.ndim:
-        raise UsageError("SF-N406", "One answer is compared at a time.", got=f"{array.size} of them")
+        raise UsageError("SF-N406", "Only one answer can be compared at a time.", got=f"{array.size} of them")
     return int(array[()])
 
 
 def _refused() -> PolicyError:
-    return PolicyError("SF-N407", "A threshold in use stays in the one process that began it, and is one.")
+    return PolicyError(
+        "SF-N407", "A noisy threshold in use cannot be copied, pickled or moved to another process."
+    )
 
 
 @dataclass(frozen=True, slots=True)

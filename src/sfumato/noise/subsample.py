@@ -47,7 +47,7 @@ class UnitBlocks:
 
     def __post_init__(self) -> None:
         if whole(self.count, "count") < 2:
-            raise UsageError("SF-N508", "There are at least two blocks.", got=str(self.count))
+            raise UsageError("SF-N508", "There must be at least two blocks.", got=str(self.count))
 
     def block_of(self, unit: str | int) -> int:
         """Return the block that a unit is in."""
@@ -142,7 +142,9 @@ class BlockMedian:
         _require_bounds(self.blocks, self.low, self.high)
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         if self.high - self.low >= MOST_STEPS:
-            raise UsageError("SF-N508", "A median is chosen among at most 2^22 steps.", try_="coarser steps")
+            raise UsageError(
+                "SF-N508", "A median can be chosen among at most 2^22 steps.", try_="coarser steps"
+            )
         self._choice()
 
     def event(self, changed: int = 1) -> events.Exponential:
@@ -178,7 +180,7 @@ def _name(unit: Any) -> str:
         return f"text {unit}"
     if isinstance(unit, int | np.integer) and not isinstance(unit, bool):
         return f"number {int(unit)}"
-    raise UsageError("SF-N510", "Units are named by texts or whole numbers.", got=type(unit).__name__)
+    raise UsageError("SF-N510", "A unit must be named by a text or a whole number.", got=type(unit).__name__)
 
 
 def _apply_bounded(kernel: Callable[[list[int]], Any], places: list[int], low: int, high: int) -> int:
@@ -196,7 +198,10 @@ def _clip_outputs(outputs: Any, blocks: int, low: int, high: int) -> IntArray:
     array = parse_integers(outputs)
     if array.shape != (blocks,):
         raise UsageError(
-            "SF-N509", "There is one output for each block.", got=f"shape {array.shape}", blocks=str(blocks)
+            "SF-N509",
+            "There must be one output for each block.",
+            got=f"shape {array.shape}",
+            blocks=str(blocks),
         )
     kept: IntArray = np.minimum(np.maximum(array, low), high)
     return kept
@@ -207,6 +212,6 @@ def _require_bounds(blocks: int, low: int, high: int) -> None:
     if whole(blocks, "blocks") < 2 or not whole_bounds or not low < high:
         raise UsageError(
             "SF-N508",
-            "Blocks are at least two, and their outputs lie between two whole numbers.",
+            "There must be at least two blocks, with outputs between two whole numbers.",
             got=f"{blocks} blocks, {str(low)[:20]} to {str(high)[:20]}",
         )

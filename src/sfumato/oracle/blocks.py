@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise.additive import Noise
 
-    Spans = Mapping[Column, tuple[int, int]]
+    Ranges = Mapping[Column, tuple[int, int]]
 
 __all__ = [
     "COUNT",
@@ -103,10 +103,10 @@ class SumBlock:
     """What pays for the block, where that is not the spend of the question."""
 
     @classmethod
-    def within(cls, terms: Sequence[Value], spans: Spans, share: Fraction = Fraction(1)) -> SumBlock:
+    def within(cls, terms: Sequence[Value], ranges: Ranges, share: Fraction = Fraction(1)) -> SumBlock:
         """Return a block whose sensitivity follows from the range of each term on its own."""
-        ranges = ValueRanges(spans)
-        reach = [ranges.reach(term) for term in terms]
+        known = ValueRanges(ranges)
+        reach = [known.reach(term) for term in terms]
         return cls(tuple(terms), sum(reach), sum(each * each for each in reach), share)
 
 
@@ -125,11 +125,13 @@ def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) ->
 
     A unit changes the sums by all its rows; replacing it takes those away and adds others.
     """
+    # Norms grow by this factor, so the squared norm grows by its square.
     times = rows * (2 if replaced else 1)
     sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2)
     share = share_of(block.out_of or spend, block.share)
     noise: Noise
     if isinstance(share, PureSpend):
+        # Below the smallest scale noise would be 0 all but always; more noise than is due is safe.
         noise = LaplaceNoise(max(SMALLEST, sensitivity.l1 / share.epsilon))
     else:
         noise = GaussianNoise(max(SMALLEST, root_up(sensitivity.l2_squared * share.multiplier**2)))

@@ -51,7 +51,7 @@ class Declared:
 
     features: tuple[Feature, ...]
     target: Feature | Labels | None
-    spans: Mapping[Column, tuple[int, int]]
+    ranges: Mapping[Column, tuple[int, int]]
     """The least and the greatest integer in each column that values are computed from."""
     norm: int | None = None
     """The largest l2 norm of the features' integers, with `one` where there is one."""
@@ -60,14 +60,17 @@ class Declared:
 
     @property
     def middles(self) -> Floats:
+        """The middle of each feature's bounds."""
         return np.array([feature.middle for feature in self.features])
 
     @property
     def halves(self) -> Floats:
+        """Half the width of each feature's bounds."""
         return np.array([feature.half for feature in self.features])
 
     @property
     def bounds(self) -> Floats:
+        """The largest integer of each feature, as a double."""
         return np.array([float(feature.bound) for feature in self.features])
 
 

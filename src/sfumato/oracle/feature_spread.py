@@ -41,7 +41,7 @@ def measure_spread(oracle: Oracle, share: Fraction) -> FeatureSpread:
     blocks = [
         SumBlock((COUNT,), 1, 1, Fraction(1, 10)),
         build_sum_block(declared.features, declared.norm, Fraction(5, 10)),
-        SumBlock.within(squares, declared.spans, Fraction(4, 10)),
+        SumBlock.within(squares, declared.ranges, Fraction(4, 10)),
     ]
     counts, sums, second = oracle.sums(blocks, share=share)
     rows = max(1.0, float(counts.values[0, 0]))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_table import ArrayTable
+    from sfumato.oracle.arrays.table import ArrayTable
     from sfumato.oracle.blocks import Column, Value
     from sfumato.oracle.declared import Declared
 
@@ -50,12 +50,12 @@ class ScoreGradient(Protocol):
         """The number of scores a row has."""
 
     def encode_labels(self, codes: NDArray[np.int64]) -> Floats:
-        """Return the labels as `compute` wants them, one column a score."""
+        """Return the labels as `compute_gradients` wants them, one column a score."""
 
-    def compute(self, scores: Floats, labels: Floats) -> Floats:
+    def compute_gradients(self, scores: Floats, labels: Floats) -> Floats:
         """Return the gradients of rows with these whole scores, one column a score."""
 
-    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
+    def lower_gradients(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
         """Return the same gradients as values for an engine, one a score."""
 
 
@@ -78,6 +78,7 @@ class GradientQuestion:
         if declared.norm is None:
             raise AssertionError("rows are clipped before their gradients are asked for")
         l2_squared = self.score_gradient.norm_bound**2 * (declared.norm**2 + self.constant**2)
+        # By Cauchy and Schwarz the l1 norm of n entries is at most √n times the l2 norm.
         return SumBlock(tuple(terms), math.isqrt(l2_squared * self.weights.size) + 1, l2_squared)
 
     # ---- own arrays ----
@@ -85,13 +86,16 @@ class GradientQuestion:
     def sum_rows(self, rows: FeatureMatrix) -> NDArray[np.int64]:
         """Return the exact sums over own arrays, in doubles that hold every integer on the way."""
         largest_score = int(np.abs(self.weights).sum(axis=1).max()) * rows.reach
+        # Scores and sums are computed in doubles, so both must be exact there.
         if max(largest_score, self.score_gradient.norm_bound * rows.reach * len(rows.matrix)) >= _EXACT:
             raise OverflowError("a sum lies beyond 2^53")
         weights = self.weights.T.astype(np.float64)
         found = np.zeros(self.weights.shape)
         for at in range(0, len(rows.matrix), _ROWS):
             part = rows.matrix[at : at + _ROWS]
-            found += self.score_gradient.compute(part @ weights, rows.labels[at : at + _ROWS]).T @ part
+            found += (
+                self.score_gradient.compute_gradients(part @ weights, rows.labels[at : at + _ROWS]).T @ part
+            )
         return found.astype(np.int64)
 
     # ---- engines ----
@@ -106,7 +110,7 @@ class GradientQuestion:
                 for row in self.weights.tolist()
             ]
         )
-        gradients = self.score_gradient.lower(scores, label, add_columns)
+        gradients = self.score_gradient.lower_gradients(scores, label, add_columns)
         return [Multiply(gradient, v) for gradient in gradients for v in vector]
 
 
@@ -139,6 +143,7 @@ class FeatureMatrix:
 
 def read_plain_rows(declared: Declared, arrays: ArrayTable) -> tuple[Floats, NDArray[np.int64]]:
     """Return the features as they are, one column each, and the class of each row."""
+    # Features of own arrays are always columns.
     columns: list[Any] = [arrays.column(each.value) for each in declared.features]  # type: ignore[arg-type]
     codes = arrays.column(require_labels(declared).value)  # type: ignore[arg-type]
     return np.array(columns, dtype=np.float64).T, codes.astype(np.int64)

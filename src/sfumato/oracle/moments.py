@@ -44,7 +44,9 @@ def build_gram_block(features: Sequence[Feature], norm: int | None, share: Fract
         reach.append((_SQUARE if i == j else _MIXED) * features[i].bound * features[j].bound)
     l1, l2_squared = sum(reach), sum(each * each for each in reach)
     if norm is not None:
+        # Σ|vᵢ|·|vⱼ| over pairs is at most (d − 1)/2 times ‖v‖², since 2|ab| ≤ a² + b².
         l1 = min(l1, _SQUARE * norm**2 + _MIXED * (len(features) - 1) * norm**2 // 2 + 1)
+        # The bound from the docstring; each term alone may still be tighter for few features.
         l2_squared = min(l2_squared, (_SQUARE * norm**2) ** 2)
     return SumBlock(tuple(terms), l1, l2_squared, share)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sfumato.oracle.array_features import transform_arrays
+from sfumato.oracle.arrays.features import transform_arrays
 from sfumato.oracle.gradients import FeatureMatrix, read_plain_rows
 from sfumato.oracle.protocol import Oracle
 from sfumato.privacy.events import Sequential
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
-    from sfumato.oracle.array_table import ArrayTable
+    from sfumato.oracle.arrays.integer_rows import RowTransform
+    from sfumato.oracle.arrays.table import ArrayTable
     from sfumato.oracle.blocks import CellKey, SumBlock, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
-    from sfumato.oracle.integer_rows import RowTransform
     from sfumato.privacy.events import Event
 
     Pay = Callable[[Event], None]
@@ -55,7 +55,7 @@ class ArrayOracle(Oracle):
 
     def with_columns(self, values: Sequence[Value]) -> tuple[ArrayOracle, list[Value]]:
         arrays, columns = self._arrays.with_values(values)
-        return self._over(replace(self.declared, spans=arrays.spans), arrays), columns
+        return self._over(replace(self.declared, ranges=arrays.ranges), arrays), columns
 
     def _over(self, declared: Declared, arrays: ArrayTable) -> Self:
         """Return an oracle with the same budget over other columns of the same rows."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.blocks import Column, Constant, Either
 from sfumato.oracle.declared import LABELS, Declared, Feature, Labels
 from sfumato.oracle.over_arrays import ArrayOracle
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.oracle.arrays.integer_rows import RowTransform
     from sfumato.oracle.blocks import Value
     from sfumato.oracle.fit_budget import FitBudget
-    from sfumato.oracle.integer_rows import RowTransform
 
     Ints = NDArray[np.int64]
 
@@ -93,12 +93,12 @@ class RowLayout:
         """Return what a learner may know of the rows; classes and listed values go by their numbers."""
         named = {Column(0, f"x{at}"): each for at, each in enumerate(self.features)}
         features = tuple(each.to_feature(column) for column, each in named.items())
-        spans = {column: each.value_range for column, each in named.items()}
+        ranges = {column: each.value_range for column, each in named.items()}
         if isinstance(self.target, int):
             labels = Labels(LABELS, tuple(range(self.target)))
-            return Declared(features, labels, {**spans, LABELS: (-1, self.target - 1)})
+            return Declared(features, labels, {**ranges, LABELS: (-1, self.target - 1)})
         target = self.target.to_feature(_TARGET)
-        return Declared(features, target, {**spans, _TARGET: self.target.value_range})
+        return Declared(features, target, {**ranges, _TARGET: self.target.value_range})
 
 
 def list_figures(declared: Declared) -> tuple[Value, ...]:
@@ -121,8 +121,9 @@ class HeldRowsOracle(ArrayOracle):
     @classmethod
     def over(cls, declared: Declared, budget: FitBudget, rows: Ints) -> HeldRowsOracle:
         """Return an oracle over rows, one row a figure and one column a unit, that were paid for before."""
-        columns = dict(zip(declared.spans, rows.astype(np.float64), strict=True))
-        return cls(declared, budget, ArrayTable(columns, declared.spans), lambda event: None)
+        # `list_figures` and `RowLayout.declare` list the columns in the same order.
+        columns = dict(zip(declared.ranges, rows.astype(np.float64), strict=True))
+        return cls(declared, budget, ArrayTable(columns, declared.ranges), lambda event: None)
 
     def transform_rows(self, transform: RowTransform) -> HeldRowsOracle:
         columns = _GrowingArrays(self._arrays)

@@ -40,43 +40,12 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.selections import Ranked
     from sfumato.curator.plan.spend import Spend
     from sfumato.noise import TopK
+    from sfumato.oracle.arrays.integer_rows import RowTransform
     from sfumato.oracle.blocks import CellKey, SumBlock, Value
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.fit_budget import FitBudget
     from sfumato.oracle.gradients import GradientQuestion
-    from sfumato.oracle.integer_rows import RowTransform
     from sfumato.oracle.row_kernels import RowKernel
-
-
-def lower_private_table(payer: Payer, table: str) -> RowSource:
-    """Return the rows of a table that has someone to protect in it."""
-    rows = lower_relation(Alias(BaseTable(table), table), payer.lab.table)
-    if rows.table.is_public:
-        raise PolicyError(
-            "SF-Q144",
-            f"'{rows.table.name}' is public: there is no one to protect in it.",
-            try_="scikit-learn's own estimators",
-        )
-    return rows
-
-
-def describe_unit(rows: RowSource, each: int) -> str:
-    """Return who is protected, in words."""
-    unit = rows.table.unit.column or "row"
-    return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
-
-
-def check_column_names(features: Any) -> tuple[str, ...]:
-    """Return the names of the features, each once."""
-    names = (features,) if isinstance(features, str) else tuple(features)
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise UsageError(
-            "SF-E110", "features are names of columns, each once.", try_='features=["age", "cost"]'
-        )
-    return names
-
-
-# ---- the oracle --------------------------------------------------------------------------------------------
 
 
 class TableOracle(Oracle):
@@ -96,10 +65,10 @@ class TableOracle(Oracle):
         return TableOracle(self._rounds, rows, declared, self.budget)
 
     def with_columns(self, values: Sequence[Value]) -> tuple[TableOracle, list[Value]]:
-        layers, ranges = ComputedColumns(self._rows), ValueRanges(self.declared.spans)
+        layers, known = ComputedColumns(self._rows), ValueRanges(self.declared.ranges)
         columns = layers.add_columns(values)
-        spans = {at: ranges.find(each) for at, each in zip(columns, values, strict=True)}
-        declared = replace(self.declared, spans={**self.declared.spans, **spans})
+        ranges = {at: known.find(each) for at, each in zip(columns, values, strict=True)}
+        declared = replace(self.declared, ranges={**self.declared.ranges, **ranges})
         return TableOracle(self._rounds, layers.source, declared, self.budget), list(columns)
 
     def _quantiles(
@@ -117,15 +86,18 @@ class TableOracle(Oracle):
 
     def release_objective(self, kernel: RowKernel) -> NDArray[np.float64]:
         target = require_labels(self.declared)
+        # A class that is missing must not be an error, so it has a code of its own.
         values = [*(each.value for each in self.declared.features), Either(target.value, Constant(-1))]
         plan = price_kernel(self._rows, values, kernel, self.budget.main)
         (steps,) = self._rounds.pay(plan, self.budget)
         return np.array(steps, dtype=np.float64)
 
     def _gradients(self, asked: GradientQuestion, noise: NoisySum[int], spend: Spend) -> Any:
+        # Scores and gradients become columns, so that no part of them is computed twice in a scan.
         layers = ComputedColumns(self._rows)
         block = asked.build_block(self.declared, asked.lower_terms(self.declared, layers.add_columns))
         (answer,) = self._rounds.pay(price_blocks(layers.source, (), (block,), spend), self.budget)
+        # Noisy integers may be wider than 64 bits.
         return np.array(answer, dtype=object)
 
     def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:
@@ -163,15 +135,48 @@ class FitRounds:
 
     def _require_whole(self, first: Plan[Any, Any], budget: FitBudget) -> None:
         # A fit that was done before is free, round by round.
-        if self._payer.standing(first).free:
+        if self._payer.was_answered(first):
             return
+        # A fit may end up paying in either way, and must be able to.
         for events in {budget.events, budget.sums}:
-            standing = self._payer.standing_after(first.table, price(Sequential(events)))
-            if standing.left_after is None:
+            cost = price(Sequential(events))
+            if not self._payer.can_afford(first.table, cost):
+                left = self._payer.standing_after(first.table, cost).left
                 raise BudgetError(
                     "SF-B101",
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                     asked=str(budget),
-                    left=f"one question of up to ε = {format_short(standing.left)}",
-                    why="all rounds of a fit are to be paid for, and none is begun in vain",
+                    left=f"one question of up to ε = {format_short(left)}",
+                    why="a fit starts only if all its rounds can be paid for",
                 )
+
+
+# ---- what a fit is asked on --------------------------------------------------------------------------------
+
+
+def lower_private_table(payer: Payer, table: str) -> RowSource:
+    """Return the rows of a table that has someone to protect in it."""
+    rows = lower_relation(Alias(BaseTable(table), table), payer.lab.table)
+    if rows.table.is_public:
+        raise PolicyError(
+            "SF-Q144",
+            f"'{rows.table.name}' is public: there is no one to protect in it.",
+            try_="scikit-learn's own estimators",
+        )
+    return rows
+
+
+def describe_unit(rows: RowSource, each: int) -> str:
+    """Return who is protected, in words."""
+    unit = rows.table.unit.column or "row"
+    return f"one {unit}" if each == 1 else f"one {unit} with up to {each} rows"
+
+
+def check_column_names(features: Any) -> tuple[str, ...]:
+    """Return the names of the features, each once."""
+    names = (features,) if isinstance(features, str) else tuple(features)
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise UsageError(
+            "SF-E110", "features must be names of columns, each given once.", try_='features=["age", "cost"]'
+        )
+    return names

@@ -20,8 +20,8 @@ import numpy as np
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.noise import QuantilesMechanism, TopK
+from sfumato.oracle.arrays.integer_rows import RowTransform
 from sfumato.oracle.blocks import Add, CellKey, Constant, SumBlock, calibrate_noise, share_of, value_range
-from sfumato.oracle.integer_rows import RowTransform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,11 +139,13 @@ class Oracle(ABC):
 
         They come from one scan and cost pure ε, of which every value has an equal part.
         """
+        # Each of a unit's rows moves the rank of a value by 1; replacing a unit moves it twice.
         spend, moved = self._pure(out_of, share), self.rows_per_unit * (2 if self.replaced else 1)
-        ends = [value_range(value, self.declared.spans) for value in values]
+        ends = [value_range(value, self.declared.ranges) for value in values]
         mechanism = QuantilesMechanism(spend.epsilon / (len(values) * moved), tuple(shares))
         cells, size = math.prod(key.size for key in keys), 1 + max(high - low for low, high in ends)
         ranked = Ranked(len(values), cells, size, mechanism, moved)
+        # Quantiles are chosen among integers from 0 on, as many as the widest value has.
         places = [Add(value, Constant(-low)) for value, (low, _) in zip(values, ends, strict=True)]
         found = self._quantiles(tuple(places), tuple(keys), ranked, spend)
         return [
@@ -165,6 +167,7 @@ class Oracle(ABC):
         It costs pure ε.
         """
         spend = self._pure(out_of, share)
+        # Sums that only grow with a unit more allow half the noise.
         mechanism = TopK(spend.epsilon, k, self.rows_per_unit, monotone=not self.replaced)
         return self._select(tuple(terms), mechanism, spend)
 
@@ -184,7 +187,8 @@ class Oracle(ABC):
 
     def _repeated(self, term: Value, share: Fraction, times: int) -> SumBlock:
         """Return a block of one term that a row adds to once in each of so many groupings."""
-        one = SumBlock.within((term,), self.declared.spans, share)
+        one = SumBlock.within((term,), self.declared.ranges, share)
+        # A row adds the same term to one cell of each grouping: norms of copies side by side.
         return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
 
     @abstractmethod

@@ -30,6 +30,7 @@ def compute_row_by_row(compute: Callable[[Any], Any], rows: Any) -> NDArray[Any]
     count: int = len(rows)
     if not count:
         return np.zeros(0)
+    # 256 divides 2^64, so places are uniform.
     places = (OS.words(count) % np.uint64(_PLACES)).astype(np.int64)
     turns = _turns(places)
     # Empty places hold row 0, whose answers there are not used.

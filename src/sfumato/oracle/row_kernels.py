@@ -7,7 +7,7 @@ the gate charges for, runs and releases.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.engines.program import Total, UnitFigures
@@ -15,6 +15,9 @@ from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from sfumato.curator.lower.row_source import RowSource
     from sfumato.curator.plan.spend import Spend
@@ -25,9 +28,11 @@ if TYPE_CHECKING:
 class RowKernel(Protocol):
     """A mechanism over rows that gives away no more than its event says. What is released is plain JSON."""
 
-    def event(self) -> Event: ...
+    def event(self) -> Event:
+        """Return the price of one release."""
 
-    def release(self, exact: Any) -> Any: ...
+    def release(self, exact: NDArray[np.int64]) -> object:
+        """Release something about rows, one row a figure and one column a unit."""
 
 
 @tagged("Learnt", "program", "kernel")
@@ -39,9 +44,11 @@ class KernelStep:
     kernel: RowKernel
 
     def event(self) -> Event:
+        """Return the price of the kernel."""
         return self.kernel.event()
 
-    def release(self, exact: Any) -> Any:
+    def release(self, exact: NDArray[np.int64]) -> object:
+        """Return what the kernel releases."""
         return self.kernel.release(exact)
 
 

@@ -39,6 +39,7 @@ class SumStep:
     blocks: tuple[NoisySum[int], ...]
 
     def event(self) -> Event:
+        """Return the price of all blocks together."""
         return Sequential(tuple(block.event() for block in self.blocks))
 
     def release(self, exact: NDArray[Any]) -> list[list[int]]:
@@ -73,6 +74,7 @@ def price_blocks(
     source: RowSource, keys: Sequence[CellKey], blocks: Sequence[SumBlock], spend: Spend
 ) -> Plan[SumStep, None]:
     """Return what is charged for the sums of blocks in every cell of the keys, from one scan."""
+    # Shares are exact fractions; their sum as doubles leaves room for rounding alone.
     if math.fsum(float(block.share) for block in blocks if block.out_of is None) > 1 + 2**-40:
         raise AssertionError("the shares of blocks add to more than 1")
     bias = (
@@ -95,6 +97,7 @@ def price_histograms(
     """
     if len(groupings) == 1:
         return price_blocks(source, (*groupings[0], *keys), blocks, spend)
+    # A row outside a cell adds 0 to its sum, so the block keeps its sensitivity.
     cells = [cell for grouping in groupings for cell in _cells(grouping)]
     wide = [
         replace(block, terms=tuple(Choose(cell, block.terms[0], Constant(0)) for cell in cells))

@@ -15,9 +15,9 @@ from sfumato.curator.lower.expressions import lower_expression
 from sfumato.curator.lower.lowered_value import coarsen_grid, require_number
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
+from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
 from sfumato.oracle.blocks import Add, Column, Constant, Either, Greatest, Least, Multiply
 from sfumato.oracle.declared import Declared, Feature, Labels
-from sfumato.oracle.integer_rows import ONE, RowTransform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,8 @@ class CatalogFeatures:
         """Return these columns as numbers or `listed` values, and the target as classes or a number."""
         found = tuple(map(self._listed if listed else self._feature, features))
         named = (*features, *([target] if target else ()))
-        spans = dict(map(self._span, named))
-        return Declared(found, self._target(target, classifies), spans)
+        ranges = dict(map(self._range_of, named))
+        return Declared(found, self._target(target, classifies), ranges)
 
     def _target(self, name: str | None, classifies: bool) -> Feature | Labels | None:
         if name is None:
@@ -57,6 +57,7 @@ class CatalogFeatures:
         Features share one noise, so the steps of those with few are counted as several.
         """
         part, domain = require_number(self._column(name), f"'{name}'")
+        # A grid finer than that of own arrays would only make sums wider: noise drowns the difference.
         bits = max(0, (domain.high - domain.low).bit_length() - ONE.bit_length() + 1)
         part, domain = require_number(coarsen_grid(part, domain, bits), f"'{name}'")
         steps = max(1, domain.high - domain.low)
@@ -74,7 +75,7 @@ class CatalogFeatures:
         if isinstance(domain, FreeTexts) or not is_countable(domain) or domain.size > _MOST_LISTED:
             raise PolicyError(
                 "SF-E112",
-                f"The values of '{name}' are not listed.",
+                f"The values of '{name}' are not declared as a list.",
                 try_="sf.one_of(…) when the table is registered, or GaussianNB for numbers",
             )
         value = Add(part.value, Constant(-domain.low)) if domain.low else part.value
@@ -86,7 +87,7 @@ class CatalogFeatures:
         if not isinstance(domain, Listed) or domain.size < 2:
             raise PolicyError(
                 "SF-E111",
-                f"The classes in '{name}' are not listed.",
+                f"The classes in '{name}' are not declared as a list.",
                 try_="sf.one_of(…) for the target when the table is registered",
             )
         return Labels(part.value, tuple(domain.show_values()))
@@ -94,18 +95,19 @@ class CatalogFeatures:
     def _column(self, name: str) -> LoweredValue:
         return lower_expression(Name(name), self.rows.scope)
 
-    def _span(self, name: str) -> tuple[Column, tuple[int, int]]:
+    def _range_of(self, name: str) -> tuple[Column, tuple[int, int]]:
         part = self._column(name)
         if not isinstance(part.value, Column) or isinstance(part.domain, FreeTexts):
             raise PolicyError(
                 "SF-E112",
-                f"'{name}' cannot be learnt from.",
+                f"'{name}' has no declared bounds or values, so nothing can be learnt from it.",
                 try_="a column declared by sf.between or sf.one_of",
             )
         return part.value, (part.domain.low, part.domain.high)
 
 
 def _centred(value: Value, domain: Numbers, times: int) -> Value:
+    # In half steps the middle of the bounds is an integer, whatever the bounds are.
     doubled = Multiply(value, Constant(2 * times))
     return Add(doubled, Constant(-times * (domain.low + domain.high)))
 
@@ -145,18 +147,20 @@ def clip_features(layers: ColumnBuilder, declared: Declared, length: float, reac
     target = [declared.target] if isinstance(declared.target, Feature) else []
     every = [*vector, *target]
     values, bounds = [each.value for each in every], [each.bound for each in every]
+    # The target is multiplied by the same factor as its row and does not count in the norm.
     columns = clip_to_norm(layers, values, bounds, norm, ONE, beside=len(target))
     found = [_on_common_grid(*each, min(norm, ONE)) for each in zip(vector, columns, strict=False)]
-    spans = dict.fromkeys(columns, (-ONE, ONE))
+    ranges = dict.fromkeys(columns, (-ONE, ONE))
     goal: Feature | Labels | None = declared.target
     if target:
         goal = _clip(_on_common_grid(target[0], columns[-1], ONE), reach)
     features, one = (found[1:], found[0]) if declared.one else (found, None)
-    return Declared(tuple(features), goal, {**declared.spans, **spans}, norm, one)
+    return Declared(tuple(features), goal, {**declared.ranges, **ranges}, norm, one)
 
 
 def _centre(feature: Feature, centre: float) -> Feature:
     shift = round(centre * feature.bound)
+    # A row can now be further from the point than from the middle of the bounds.
     bound, unit = feature.bound + abs(shift), feature.half / feature.bound
     value = Add(feature.value, Constant(-shift)) if shift else feature.value
     return replace(feature, value=value, bound=bound, middle=feature.middle + unit * shift, half=unit * bound)

@@ -130,7 +130,7 @@ def _price_single(event: Event) -> Cost:
     pure, curve = event.pure(), event.curve()
     divergences = [curve(order) for order in ORDERS]
     if math.inf in divergences:
-        raise UsageError("SF-N302", "This use of the data promises nothing, so it cannot be charged.")
+        raise UsageError("SF-N302", "This use of the data has no privacy guarantee, so it cannot be charged.")
     return Cost(
         None if pure is None else math.ceil(pure * NAT),
         NOTHING.renyi if pure == 0 else tuple([math.ceil(max(0.0, one) * _UP) + 1 for one in divergences]),

@@ -23,7 +23,7 @@ def find_smallest(
     while not holds(high):
         low, high = high, low + 2 * (high - low) + step
         if high > _FARTHEST:
-            raise UsageError("SF-N312", "No amount of noise or ε meets what was asked.")
+            raise UsageError("SF-N312", "No amount of noise or ε meets this requirement.")
     return _bisect(holds, low, high, precision)
 
 

@@ -118,7 +118,9 @@ def _gaussian_filter(limits: Caps) -> tuple[float, int]:
     order, cap = max(zip(ORDERS, limits.renyi, strict=True), key=lambda pair: pair[1] / pair[0])
     if cap <= 0:
         raise UsageError(
-            "SF-N315", "This budget holds no Gaussian noise.", try_="a budget with a larger delta or epsilon"
+            "SF-N315",
+            "This budget cannot pay for Gaussian noise.",
+            try_="a budget with a larger delta or epsilon",
         )
     return order, cap
 
@@ -134,6 +136,6 @@ def _share(share: Number) -> Fraction:
     part = exact(share, "share")
     if not 0 < part <= 1:
         raise UsageError(
-            "SF-N317", "A share lies above 0 and not above 1.", got=str(share), try_="share=0.02"
+            "SF-N317", "A share must be above 0 and at most 1.", got=str(share), try_="share=0.02"
         )
     return part

@@ -123,7 +123,7 @@ def _epsilon(event: Event, delta: Number) -> float:
     if not share:
         raise UsageError(
             "SF-N318",
-            "This event bounds beliefs only up to a delta.",
+            "This event bounds beliefs only with a delta.",
             try_="posterior(event, prior, delta=1e-6)",
         )
     return composition.epsilon(event, share)
@@ -139,5 +139,5 @@ def _prior(prior: Number) -> Number:
 def _rate(alpha: Number) -> Number:
     rate = exact(alpha, "alpha")
     if not 0 <= rate <= 1:
-        raise UsageError("SF-N319", "An error rate lies between 0 and 1.", got=str(alpha))
+        raise UsageError("SF-N319", "An error rate must lie between 0 and 1.", got=str(alpha))
     return rate

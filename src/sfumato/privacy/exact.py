@@ -88,7 +88,7 @@ def parse_interval_level(value: Any) -> float:
     """Return the confidence level of an interval; it must lie strictly between 0 and 1."""
     level = exact(value, "confidence")
     if not 0 < level < 1:
-        raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=_shown(value), try_="0.95")
+        raise UsageError("SF-N107", "A confidence must lie between 0 and 1.", got=_shown(value), try_="0.95")
     return float(level)
 
 
@@ -105,7 +105,7 @@ def parse_delta(value: Any) -> Fraction:
 def require_bool(value: Any, name: str) -> None:
     """Refuse anything but True and False: the text "no" would count as yes and buy less noise."""
     if not isinstance(value, bool):
-        raise UsageError("SF-N403", f"{name} is True or False.", got=type(value).__name__)
+        raise UsageError("SF-N403", f"{name} must be True or False.", got=type(value).__name__)
 
 
 def format_short(value: Fraction, digits: int = 4) -> str:

@@ -28,7 +28,7 @@ class _Ends:
         if not named:
             raise UsageError(
                 "SF-C140",
-                "A graph's unit names the two columns that hold the ends of an edge.",
+                "The unit of a graph must name the two columns that hold the ends of an edge.",
                 try_='sf.Node("from", "to", max_degree=50)',
             )
         if max_degree is None:

@@ -30,7 +30,7 @@ def common_relation(relations: Iterable[Neighbours | None]) -> Neighbours | None
     if len(named) > 1:
         raise UsageError(
             "SF-N303",
-            "These events are priced for different neighbours and have no common price.",
+            "These events are priced for different neighbouring relations and have no common price.",
             got=" and ".join(sorted(relation.value for relation in named)),
         )
     return next(iter(named), None)

@@ -25,7 +25,9 @@ class Unit:
 
     def __init__(self, column: str, max_rows: int | None = None, of: str | None = None) -> None:
         if not isinstance(column, str) or not column:
-            raise UsageError("SF-C101", "sf.Unit needs the name of the column that says whose row it is.")
+            raise UsageError(
+                "SF-C101", "sf.Unit needs the name of the column that identifies the unit of each row."
+            )
         if max_rows is None:
             raise UsageError(
                 "SF-C121",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.exact import Number
 
+# A plain name needs no parser, so sqlglot is not imported for it.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 

@@ -58,7 +58,7 @@ class GroupByKeys:
             return None
         try:
             again = parse_expression(node)
-        except PolicyError:
+        except PolicyError:  # what is no value of a row may still be a number of the answer
             return None
         alike = (
             place for place, key in enumerate(self.expressions) if key == again or self._same(key, again)
@@ -70,6 +70,7 @@ class GroupByKeys:
         if not isinstance(key, Name) or not isinstance(again, Name):
             return False
         name, tables = key.column.casefold(), {_fold_name(each.table) for each in (key, again)}
+        # A name without a table means any; after a LEFT JOIN … USING it means the merged column alone.
         if name not in self.merged:
             tables.discard(None)
         return name == again.column.casefold() and len(tables) < 2

@@ -92,6 +92,7 @@ def _parse_column(node: exp.Expression) -> Expression:
 def _parse_minus(node: exp.Expression) -> Expression:
     refuse_other_parts(node, "this")
     inner = parse_expression(node.this)
+    # -1 is a constant, so that comparisons with it and arguments such as the digits of ROUND see one.
     if isinstance(inner, Literal) and isinstance(inner.value, Fraction):
         return Literal(-inner.value)
     return FunctionCall("negate", (inner,))
@@ -214,6 +215,7 @@ def parse_condition(node: exp.Expression) -> Condition:
     )
 
 
+# Nodes that may be true or false by themselves; whether they are is known when they are lowered.
 _BOOLEANS = (
     exp.Column,
     exp.StartsWith,
@@ -253,6 +255,7 @@ def _parse_comparison(node: exp.Expression) -> Condition:
 
 def _parse_not_equal(node: exp.Expression) -> Condition:
     left, right = parse_sides(node)
+    # x <> 1 is NOT x = 1: both are unknown for missing values, and one form finds answers paid for before.
     return Negation(_parse_comparison(exp.EQ(this=left, expression=right)))
 
 

@@ -194,7 +194,7 @@ class Frame(Generic[AskedQuestion, Parts]):
     def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> Measure[ChosenRange]:
         """Ask for bounds that hold about this share of the rows, to declare in place of wide ones."""
         self._require_plain("bounds")
-        kept = exact(keep, "keep")
+        kept = exact(keep, "keep")  # what is cut off is shared by both ends
         if not 0 < kept < 1:
             raise UsageError("SF-Q150", "keep must lie between 0 and 1.", try_="keep=0.99")
         outside = (1 - kept) / 2

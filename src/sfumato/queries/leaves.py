@@ -54,6 +54,7 @@ def _is_printable(text: str) -> bool:
 def parse_position(node: exp.Literal, columns: int) -> int:
     """Return the index, from 0, of a column of the answer that was typed by its position, from 1."""
     text = str(node.this)
+    # isdecimal alone would let a number through that is too long to convert quickly.
     if node.is_string or not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= columns:
         raise PolicyError("SF-Q121", "The answer has no column at this position.", columns=f"1 to {columns}")
     return int(text) - 1
@@ -85,6 +86,7 @@ def parse_number(node: exp.Literal) -> Fraction:
     """Return a typed number exactly; one with a huge exponent is refused before it fills the memory."""
     text = str(node.this)
     if len(text) <= 40 and _small_exponent(text):
+        # Fraction reads decimals exactly, where float would move a bound.
         try:
             return Fraction(text)
         except ValueError:
@@ -152,6 +154,7 @@ _CLAUSES = {
 
 def refuse_other_parts(node: exp.Expression, *allowed: str) -> None:
     """Refuse a node that carries anything beyond the parts named."""
+    # sqlglot puts whatever it parsed into `args`; a clause that is not read would silently mean nothing.
     extra = [name for name, part in node.args.items() if part and name not in allowed]
     if extra:
         plain = extra[0].strip("_").replace("_", " ").upper()

@@ -60,13 +60,13 @@ def check_target(path: str | PathLike[str]) -> Path:
     if target.suffix.lower() not in _RENDERERS:
         raise UsageError(
             "SF-V102",
-            "A chart cannot be saved under this file ending.",
+            "Charts cannot be saved in this file format.",
             got=target.suffix or "no ending",
             known=", ".join(_RENDERERS),
             try_='"chart.png"',
         )
     if not target.parent.is_dir():
-        raise UsageError("SF-V106", "There is no such folder for the picture.", folder=str(target.parent))
+        raise UsageError("SF-V106", "The folder for the chart does not exist.", folder=str(target.parent))
     return target
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sfumato.engines.compile import Layout, compile_program
-from sfumato.engines.duckdb.dialect import DuckDB
+from sfumato.engines.duckdb.dialect import DuckDBDialect
 from sfumato.engines.program import (
     CellHistogram,
     CellHistograms,
@@ -63,7 +63,7 @@ VISITS = Scan("visits")
 
 
 def compiled(where=ALL, keys=(), terms=COUNT, rows=VISITS) -> str:
-    return compile_program(CellSums(rows, where, keys, terms), LAYOUTS, DuckDB())
+    return compile_program(CellSums(rows, where, keys, terms), LAYOUTS, DuckDBDialect())
 
 
 def test_a_count():
@@ -115,7 +115,7 @@ def test_what_fits_is_computed_in_64_bits(value, sql):
     """Of WARD nothing is known here."""
     layouts = {"visits": replace(LAYOUTS["visits"], reaches={NAME: 2**30})}
     program = CellSums(Scan("visits"), ALL, (), (Smallest(value),))
-    assert f"min({sql})" in compile_program(program, layouts, DuckDB())
+    assert f"min({sql})" in compile_program(program, layouts, DuckDBDialect())
 
 
 def test_a_count_of_rows_is_not_the_column_of_that_name():
@@ -123,7 +123,7 @@ def test_a_count_of_rows_is_not_the_column_of_that_name():
     layouts = {"visits": replace(LAYOUTS["visits"], reaches={"rows": 1})}
     rows = Column(0, "rows")
     program = CellSums(UnitSizes("visits", 0), ALL, (), (Total(Multiply(rows, rows)),))
-    assert "BIGINT) *" not in compile_program(program, layouts, DuckDB())
+    assert "BIGINT) *" not in compile_program(program, layouts, DuckDBDialect())
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_count_of_rows_is_not_the_column_of_that_name():
     ],
 )
 def test_other_programs(program, sql):
-    assert compile_program(program, LAYOUTS, DuckDB()) == sql
+    assert compile_program(program, LAYOUTS, DuckDBDialect()) == sql
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from sfumato.engines.compile import Layout, compile_program
-from sfumato.engines.duckdb.dialect import DuckDB
-from sfumato.engines.postgres.dialect import PostgreSQL
+from sfumato.engines.duckdb.dialect import DuckDBDialect
+from sfumato.engines.postgres.dialect import PostgresDialect
 from sfumato.engines.program import CellKey, CellSums, Counted, CountedUnits, Present, Total
 from sfumato.engines.rows import ALL, Bounded, PerUnit, Scan
-from sfumato.engines.spark.dialect import Spark
+from sfumato.engines.spark.dialect import SparkDialect
 from sfumato.engines.values import (
     Among,
     AtLeast,
@@ -39,7 +39,7 @@ COUNT = (Counted(),)
 
 def compiled(where: Any = ALL, keys: Any = (), terms: Any = COUNT, dialect: Any = None) -> str:
     program = CellSums(Scan("visits-1"), where, keys, terms)
-    return compile_program(program, {"visits-1": LAYOUT}, dialect or DuckDB())
+    return compile_program(program, {"visits-1": LAYOUT}, dialect or DuckDBDialect())
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def compiled(where: Any = ALL, keys: Any = (), terms: Any = COUNT, dialect: Any 
         (Some(()), "false"),
     ],
 )
-@pytest.mark.parametrize("dialect", [DuckDB(), PostgreSQL(), Spark()])
+@pytest.mark.parametrize("dialect", [DuckDBDialect(), PostgresDialect(), SparkDialect()])
 def test_conditions_are_the_same_everywhere(predicate, sql, dialect):
     assert f"WHERE ({sql}) {dialect.everything}" in compiled(predicate, dialect=dialect)
 
@@ -105,15 +105,15 @@ def test_conditions_are_the_same_everywhere(predicate, sql, dialect):
 )
 def test_each_engine_has_its_own_words_for_some(term, duckdb, postgres, spark):
     assert duckdb in compiled(terms=(term,))
-    assert postgres in compiled(terms=(term,), dialect=PostgreSQL())
-    assert spark in compiled(terms=(term,), dialect=Spark())
+    assert postgres in compiled(terms=(term,), dialect=PostgresDialect())
+    assert spark in compiled(terms=(term,), dialect=SparkDialect())
 
 
 def test_only_stored_columns_are_summed_in_parts():
     """What is computed may have more than 64 bits."""
     per_unit = PerUnit(Scan("visits-1"), ALL, (), (Total(COST),), 1)
     program = CellSums(per_unit, ALL, (), (Total(Column(1, "f0")),))
-    sql = compile_program(program, {"visits-1": LAYOUT}, Spark())
+    sql = compile_program(program, {"visits-1": LAYOUT}, SparkDialect())
     assert "COALESCE(sum(CAST(r1_f0 AS DECIMAL(38, 0))), 0)" in sql
     assert "shiftright(CAST(r0_n0 AS BIGINT), 42)" in sql
 
@@ -123,7 +123,7 @@ def test_only_stored_columns_are_summed_in_parts():
 )
 def test_no_more_limbs_are_summed_than_a_value_has(reach, shifts):
     """With 2^42 rows each of them still adds up to less than 2^63."""
-    sql = Spark().write_total("x", reach)
+    sql = SparkDialect().write_total("x", reach)
     assert sql.count("sum(") == shifts + 1
     assert (f"shiftright(CAST(x AS BIGINT), {21 * shifts})" in sql) == bool(shifts)
 
@@ -132,9 +132,9 @@ def test_texts_are_hexadecimal_digits():
     words = Spelled(WARD, ("O'Brien",))
     assert "IN (decode(from_hex('4f27427269656e')))" in compiled(words)
     assert "IN (convert_from(decode('4f27427269656e', 'hex'), 'UTF8'))" in compiled(
-        words, dialect=PostgreSQL()
+        words, dialect=PostgresDialect()
     )
-    assert "IN (CAST(X'4f27427269656e' AS STRING))" in compiled(words, dialect=Spark())
+    assert "IN (CAST(X'4f27427269656e' AS STRING))" in compiled(words, dialect=SparkDialect())
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,6 @@ def test_a_pattern_never_ends_within_an_escape(pattern, whole):
 def test_bounding_names_the_columns_it_keeps():
     rows = Bounded(Scan("visits-1"), ALL, (WARD,), 2, 3)
     sql = compile_program(
-        CellSums(rows, ALL, (CellKey(GRADE, 2),), (Counted(),)), {"visits-1": LAYOUT}, PostgreSQL()
+        CellSums(rows, ALL, (CellKey(GRADE, 2),), (Counted(),)), {"visits-1": LAYOUT}, PostgresDialect()
     )
     assert "*" not in sql.replace("count(*)", "").replace("* 2", "")

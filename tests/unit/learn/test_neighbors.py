@@ -46,7 +46,7 @@ def test_votes_are_the_kernel_of_the_rows() -> None:
 
 def test_no_row_adds_more_than_its_price() -> None:
     waves = FourierFeatures(np.zeros((7, 2), dtype=np.int64), (4, 4))
-    block, vectors = waves.block(), np.array([_COSINES, _SINES])
+    block, vectors = waves.build_block(), np.array([_COSINES, _SINES])
     assert 7 * (vectors**2).sum(axis=0).max() <= block.l2_squared <= 7 * 256**2
     assert 7 * abs(vectors).sum(axis=0).max() <= block.l1
 

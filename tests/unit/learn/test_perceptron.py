@@ -38,10 +38,10 @@ def test_more_classes_are_told_apart() -> None:
 
 def test_only_rows_on_the_wrong_side_pull() -> None:
     two, codes = PerceptronGradient(2), np.array([1, 0, 1, 0, -1])
-    found = two.compute(np.array([[5.0], [5.0], [0.0], [0.0], [3.0]]), two.encode_labels(codes))
+    found = two.compute_gradients(np.array([[5.0], [5.0], [0.0], [0.0], [3.0]]), two.encode_labels(codes))
     assert found[:, 0].tolist() == [0, 1, -1, 1, 0]
     three = PerceptronGradient(3)
-    found = three.compute(
+    found = three.compute_gradients(
         np.array([[1.0, 2, 3], [3.0, 2, 1], [0.0, 9, 0]]), three.encode_labels(np.array([0, 0, 7]))
     )
     assert found.tolist() == [[-70, 0, 70], [0, 0, 0], [0, 0, 0]]
@@ -51,7 +51,7 @@ def test_only_rows_on_the_wrong_side_pull() -> None:
 def test_no_row_pulls_further_than_it_is_priced(classes: int) -> None:
     gradient = PerceptronGradient(classes)
     scores = RNG.integers(-5, 6, (500, gradient.outputs)).astype(float)
-    found = gradient.compute(scores, gradient.encode_labels(RNG.integers(-1, classes + 1, 500)))
+    found = gradient.compute_gradients(scores, gradient.encode_labels(RNG.integers(-1, classes + 1, 500)))
     lengths = (found**2).sum(axis=1)
     assert lengths.max() <= gradient.norm_bound**2
     assert lengths.max() > 0.95 * gradient.norm_bound**2

@@ -204,7 +204,7 @@ def test_waves_are_of_length_one_and_products_are_the_kernel() -> None:
     fitted = KernelSVC(
         bounds=(-1.2, 1.2), classes=[0, 1], gamma=0.5, waves=4000, epsilon=1.0, delta=1e-6, steps=1
     ).fit(X, y)
-    waves = fitted._waves(X)
+    waves = fitted._fourier_features(X)
     assert np.allclose(np.linalg.norm(waves, axis=1), 1)
     apart = ((X[:1] - X) ** 2).sum(axis=1) / 1.2**2
     assert np.abs(waves[0] @ waves.T - np.exp(-0.5 * apart)).max() < 0.1

@@ -28,7 +28,8 @@ from sfumato.learn.cells import (
     locate_orthant,
     reaches_threshold,
 )
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.integer_rows import ONE, clip_integer_rows
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -43,7 +44,6 @@ from sfumato.oracle.blocks import (
 )
 from sfumato.oracle.declared import Declared, Feature
 from sfumato.oracle.fit_budget import FitBudget
-from sfumato.oracle.integer_rows import ONE, clip_integer_rows
 from sfumato.oracle.moments import build_gram_block
 from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.oracle.over_tables import FitRounds, TableOracle

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sfumato.learn import KernelSVC
-from sfumato.oracle.integer_rows import ArrayBounds, _squared_norms
+from sfumato.oracle.arrays.integer_rows import ArrayBounds, _squared_norms
 from sfumato.oracle.row_by_row import compute_row_by_row
 
 
@@ -46,9 +46,9 @@ def test_waves_of_a_row_depend_on_it_alone() -> None:
     rng = np.random.default_rng(1)
     X, y = rng.uniform(-1, 1, (1500, 7)), rng.integers(0, 2, 1500)
     model = KernelSVC(epsilon=1, bounds=(-1, 1), classes=[0, 1], waves=33, gamma=3.0).fit(X, y)
-    whole = model._waves(X)
+    whole = model._fourier_features(X)
     for some in ([0], [700, 3, 1499], list(range(1, 1500)), list(range(1499, -1, -1))):
-        assert np.array_equal(model._waves(X[some]), whole[some])
+        assert np.array_equal(model._fourier_features(X[some]), whole[some])
     assert np.allclose((whole**2).sum(axis=1), 1)
     near = np.exp(-3.0 * ((X[0] - X[1]) ** 2).sum())
     assert abs(float(whole[0] @ whole[1]) - near) < 0.7

@@ -79,6 +79,7 @@ def read_answer(plan: QuestionPlan, text: str) -> NoisyAnswer:
     sums: list[list[int]] = []
     chosen: list[ChosenQuantiles] = []
     keys: tuple[Key, ...] | None = None
+    # At most one step has sums: they are measured together, for one price.
     for step, answer in zip(plan.steps, decode_answer(text), strict=True):
         if isinstance(step, Choices):
             chosen.append(
@@ -115,6 +116,7 @@ def combine_answers(one: NoisyAnswer, other: NoisyAnswer) -> NoisyAnswer:
     for a quantile are averaged by the squares of ε: a place between two is no further off in rank than the
     worse of them. A group that only one answer shows has its numbers from there.
     """
+    # Which groups an answer shows is noisy too, so two answers may show different ones.
     keys, (ours, theirs) = None, (np.ones(1, dtype=np.bool_), np.ones(1, dtype=np.bool_))
     if one.keys is not None and other.keys is not None:
         keys = tuple(sorted({*one.keys, *other.keys}))
@@ -135,10 +137,12 @@ def combine_answers(one: NoisyAnswer, other: NoisyAnswer) -> NoisyAnswer:
 
 
 def _share(ours: Floats, theirs: Floats) -> Floats:
+    """Return the weight of the first in a mean of least variance."""
     return np.asarray(ours / (ours + theirs))
 
 
 def _between(one: ChosenQuantiles, other: ChosenQuantiles) -> ChosenQuantiles:
+    """Return places between those of two answers, nearer to the sharper one."""
     share = one.sharpness / (one.sharpness + other.sharpness)
     places = share * one.places + (1 - share) * other.places
     return ChosenQuantiles(places, one.rounds + other.rounds, one.size)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 _SHOWN = 20
+"""Number of degrees that are printed."""
 
 
 def make_consistent(noisy: list[int]) -> Counts:
@@ -43,6 +44,7 @@ def joint_half_width(noise: Noise, numbers: int, confidence: float) -> int:
     share = exact(confidence, "confidence")
     if not 0 < share < 1:
         raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
+    # A union bound: each number may be off with an equal part of the risk.
     return noise.half_width(1 - (1 - share) / numbers)
 
 

@@ -97,6 +97,7 @@ class QuestionError:
         if half is not None:
             return f"{half:,.4g}"
         if isinstance(figure, MeanOf) or (isinstance(figure, VarianceOf) and not figure.root):
+            # The error of an average is about that of its sum, spread over the rows; those are not known yet.
             total = self.plan.measured[self.plan.sums(figure)[0]]
             width = total.noise.half_width(0.95) if total.noise is not None else 0
             return f"about {width * float(total.of.step):,.4g} / rows of the group"
@@ -172,6 +173,7 @@ def find_cheapest_spend(resolved: ResolvedQuestion, error: Any, given: dict[str,
         expected = QuestionError(plan, given)
         return all(_known(name, figures[name], expected) <= half for name, half in wanted.items())
 
+    # Errors fall as ε grows, so bisection finds the least ε.
     low, high = _millionths(resolved), 1000 * _MILLION
     if not meets(high):
         raise UsageError("SF-N115", "No ε up to 1000 gives an error as small as this.", try_="a larger error")

@@ -40,12 +40,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.curator.answers.answer import NoisyAnswer
-    from sfumato.curator.answers.noise_law import Ends, Floats, NoiseLaw
+    from sfumato.curator.answers.noise_law import Ends, Floats
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.plan.plan import QuestionPlan
     from sfumato.curator.plan.resolved import ResolvedQuestion
     from sfumato.curator.plan.summands import Summand
-    from sfumato.noise.additive import Noise
 
     Sums = Mapping[int, Floats]
 
@@ -150,19 +149,20 @@ def decode_quantiles(plan: QuestionPlan, quantile: QuantileOf, noisy: NoisyAnswe
 
 
 def mean_interval(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer, confidence: float) -> Ends:
-    """Return the ends of all means θ that the noise would explain.
+    """Return the ends of all means θ that the noise explains; sum and count have a draw of one kind each.
 
-    Sum and count have one draw of noise each, of one kind.
     Those are the θ for which |sum − θ·count| is not in the 1 − confidence tail of the noise of the sum
     less θ times the noise of the count. Where the noisy count is below one, nothing can be ruled out.
     """
     at = plan.sums(aggregate)
     sums, rows = (noisy.numbers(each) for each in at)
     summand = plan.measured[at[0]].of
-    first, second = (_single(noisy.laws[each]) for each in at)
+    first, second = (next(iter(noisy.laws[each].draws), None) for each in at)
+    one, other = (0.0 if each is None else float(each.spread) for each in (first, second))
+    tail_of = _two_laplace_tail if isinstance(first, LaplaceNoise) else _two_gaussian_tail
 
     def explained(mean: Floats) -> NDArray[np.bool_]:
-        tail = _tail(np.abs(sums - mean * rows), first, second, np.abs(mean))
+        tail = tail_of(np.abs(sums - mean * rows), one, np.abs(mean) * other)
         return (tail >= 1 - confidence) | (rows < 1)
 
     middle = mean_deviation(summand, sums, rows)
@@ -180,12 +180,9 @@ def has_closed_form(plan: QuestionPlan, aggregate: MeanOf, noisy: NoisyAnswer) -
     )
 
 
-def _single(law: NoiseLaw) -> Noise | None:
-    return law.draws[0] if law.draws else None
-
-
 def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, far: Floats) -> Floats:
     """Return the last point from near to far that is explained, by bisection in every cell at once."""
+    # What is explained is an interval around the middle, so bisection finds its end.
     inside, outside = near, far
     for _ in range(_HALVINGS):
         between = (inside + outside) / 2
@@ -194,14 +191,11 @@ def _furthest(explained: Callable[[Floats], NDArray[np.bool_]], near: Floats, fa
     return np.where(explained(far), far, inside)
 
 
-def _tail(distance: Floats, first: Noise | None, second: Noise | None, weight: Floats) -> Floats:
-    """Return P(|X + weight·Y| > distance) for independent noise of one kind; Y may be absent."""
-    one, other = (0.0 if each is None else float(each.spread) for each in (first, second))
-    if isinstance(first, LaplaceNoise):
-        return _two_laplace_tail(distance, one, weight * other)
+def _two_gaussian_tail(distance: Floats, first: float, second: Floats) -> Floats:
+    """Return P(|X + Y| > distance) for independent Gaussian X, Y of these deviations; either may be 0."""
     from scipy.special import erfc
 
-    return np.asarray(erfc(distance / (math.sqrt(2) * np.hypot(one, weight * other))))
+    return np.asarray(erfc(distance / (math.sqrt(2) * np.hypot(first, second))))
 
 
 def _two_laplace_tail(distance: Floats, first: float, second: Floats) -> Floats:

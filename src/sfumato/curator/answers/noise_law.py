@@ -28,6 +28,8 @@ _FINE_POINTS = 2**16
 """Number of draws where one set of them serves all cells."""
 _BLOCK = 2**18
 """Number of doubles held at a time."""
+_LEAST = 1e-300
+"""Least variance that is divided by."""
 _SEED = 105
 """The seed, of 150 tried, whose draws are nearest to the law for sums of 2 to 12 of them: 0.2 % off.
 
@@ -59,8 +61,13 @@ class NoiseLaw:
         """One over the variance, in every cell or for all; where there is no noise, 1."""
         if not self.draws:
             return np.ones(1)
+        # Noise that is all but never drawn has a variance of 0 in doubles.
         return np.asarray(
-            1 / (self.weights**2 * np.array([[each.moments.variance] for each in self.draws])).sum(axis=0)
+            1
+            / np.maximum(
+                _LEAST,
+                (self.weights**2 * np.array([[each.moments.variance] for each in self.draws])).sum(axis=0),
+            )
         )
 
     def at(self, cells: Any) -> NoiseLaw:
@@ -81,6 +88,7 @@ def draw_points(noises: tuple[Noise, ...], count: int) -> Floats:
     """Return draws of all noise together, one row each: even quantiles of its law in a random order."""
     rng = np.random.default_rng(_SEED)
     even = (np.arange(count) + 0.5) / count
+    # Each row has the same even quantiles, shuffled: the law of every single noise is met exactly.
     drawn = [noise.quantiles(rng.permutation(even)) for noise in noises]
     return np.stack(drawn) if drawn else np.zeros((0, count))
 
@@ -95,6 +103,7 @@ def combined_half_width(terms: Sequence[tuple[float, NoiseLaw]], confidence: flo
         return np.array([abs(weight) * law.draws[0].half_width(confidence)])
     columns = np.broadcast_arrays(*(weight * row for weight, law in terms for row in law.weights))
     drawn = draw_points(tuple(noise for _, law in terms for noise in law.draws), _FINE_POINTS)
+    # Cells with the same weights share one half width.
     patterns, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
     enough = math.ceil(confidence * _FINE_POINTS) - 1
     halves = [np.partition(np.abs(pattern @ drawn), enough)[enough] for pattern in patterns.T]
@@ -114,6 +123,7 @@ def likely_range(
     """
     drawn = draw_points(tuple(noise for law in laws.values() for noise in law.draws), _POINTS)
     cells = next(iter(sums.values())).size
+    # Cells are taken in blocks, so that draws times cells fit into memory.
     size = max(1, _BLOCK // _POINTS)
     blocks = [slice(start, start + size) for start in range(0, cells, size)]
     ends = [_outside(computed(_exact(sums, laws, drawn, block)), confidence) for block in blocks]
@@ -137,6 +147,7 @@ def _exact(
 def _outside(ends: Ends, confidence: float) -> Ends:
     """Return the ends that leave out equal shares of the draws; a draw without a number may be anything."""
     count = ends[0].shape[1]
+    # Rounded down, after a nudge against the rounding of doubles: an interval is rather wider than too short.
     skipped = math.floor((1 - confidence) / 2 * count * (1 + 1e-12))
     last = count - 1 - skipped
     if ends[0] is ends[1] and not np.isnan(ends[0]).any():

@@ -116,6 +116,7 @@ def compute_figure(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> ND
 
 def _sums(plan: QuestionPlan, figure: Figure, noisy: NoisyAnswer) -> dict[int, Floats]:
     """Return the noisy sums that a number is computed from, by their places."""
+    # Quantiles are not computed from sums.
     used = [
         at for part in list_aggregates(figure) if not isinstance(part, QuantileOf) for at in plan.sums(part)
     ]
@@ -127,6 +128,7 @@ def _computed(sign: str, left: NDArray[Any], right: NDArray[Any], noisy_divisor:
     with np.errstate(over="ignore", invalid="ignore"):
         if sign != "/":
             return _finite(_COMPUTE[sign](left, right))
+        # A noisy divisor near zero may be anything: the quotient is unknown there, not huge.
         usable = right > 0 if noisy_divisor else right != 0
         return _finite(np.where(usable, left / np.where(usable, right, 1.0), np.nan))
 
@@ -162,6 +164,7 @@ def _linear_interval(
     if not sums:
         number = compute_figure(plan, figure, noisy)
         return number, number
+    # Noise is independent of the sums, so the width follows from its law alone.
     weights = _weights(plan, figure)
     half = combined_half_width([(weights[at], noisy.laws[at]) for at in sums], confidence)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -232,6 +235,7 @@ def _product(left: Ends, right: Ends) -> Ends:
     if left[0] is left[1] and right[0] is right[1]:
         number = left[0] * right[0]
         return number, number
+    # A product of intervals is largest and smallest at corners.
     corners = np.array([one * other for one in left for other in right])
     return corners.min(axis=0), corners.max(axis=0)
 
@@ -271,6 +275,7 @@ def order_groups(plan: QuestionPlan, noisy: NoisyAnswer, keys: Sequence[Sequence
     shown = list(range(noisy.cells))
     if question.having is not None:
         shown = np.flatnonzero(_truth(plan, question.having, noisy)[0]).tolist()
+    # Keys are sorted by as they are shown; noisy numbers by what they show, which costs nothing.
     for order in reversed(question.order):
         shown = _sorted(shown, _sorter(plan, order, noisy, keys), order.descending)
     return shown[question.offset :][: question.limit]

@@ -24,6 +24,7 @@ def rank_error(
     """
     if isinstance(mechanism, ExtremeMechanism):
         return mechanism.rank_error(size, confidence)
+    # The risk is shared by the levels, and so is ε.
     levels = mechanism.levels
     one = QuantileMechanism(mechanism.epsilon / levels, asked.share)
     return float(one.rank_error(size, 1 - (1 - confidence) / levels) * levels)
@@ -31,6 +32,7 @@ def rank_error(
 
 def rank_note(asked: measurement.QuantileOf, chosen: ChosenQuantiles) -> str:
     """Say how far off a shown quantile may be; for combined answers, the worst of them: it lies between."""
+    # All of them hold together at 95 %.
     risk = 0.05 / len(chosen.rounds)
     rows = max(rank_error(each, asked, chosen.size, 1 - risk) for each in chosen.rounds)
     if asked.is_end:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     Again = Callable[[Mapping[str, Any], tuple[str, ...], QuestionPlan], tuple[QuestionPlan, Released]]
 
 SHOWN_ROWS = 20
+"""Number of groups that are printed."""
 
 
 class Release:
@@ -61,6 +62,7 @@ class Release:
         self._plan = plan
         self._again = again
         self._answer = read_answer(plan, released.answer)
+        # Rounds are part of a refined question's request: each refinement of one answer is charged once.
         self._rounds: tuple[str, ...] = (plan.request,)
         if earlier is not None:
             self._answer = combine_answers(earlier._answer, self._answer)
@@ -113,6 +115,7 @@ class Release:
         }
         for name, (low, high) in self._intervals(_checked(confidence)).items():
             quantile = isinstance(self._plan.question.figures[name], QuantileOf)
+            # A quantile's error is in rows and not in its unit, so its interval is null, with its own type.
             kind = self._types[name] if quantile else pa.float64()
             nulls = [None] * len(low)
             columns |= {
@@ -243,10 +246,12 @@ class Release:
         return {name: compute_interval(self._plan, each, noisy, confidence) for name, each in asked.items()}
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the printed rows, with an error or an interval beside each number."""
         table = self.to_arrow().slice(0, SHOWN_ROWS)
         columns = {name: [_cell(value) for value in column] for name, column in table.to_pydict().items()}
         for name, (low, high) in self._intervals(0.95, SHOWN_ROWS).items():
             figure = self._plan.question.figures[name]
+            # One ± says it all where every group has the same error; else each group has an interval.
             if is_linear(figure):
                 columns[f"± {name}"] = [f"{half:,.4g}" for half in (high - low) / 2]
             elif not isinstance(figure, QuantileOf):
@@ -254,6 +259,7 @@ class Release:
         return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
     def _notes(self) -> list[str]:
+        """Return the lines below the table: ranks, what intervals do not cover, and the price."""
         hidden = self._noisy.cells - SHOWN_ROWS
         more = [f"… and {hidden:,} more groups"] if hidden > 0 else []
         ranks = [
@@ -272,6 +278,7 @@ class Release:
 
 
 def _checked(confidence: float) -> float:
+    """Return a confidence between 0 and 1, or refuse it."""
     if not 0 < exact(confidence, "confidence") < 1:
         raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
     return float(confidence)
@@ -279,6 +286,7 @@ def _checked(confidence: float) -> float:
 
 @contextmanager
 def _installed(library: str) -> Iterator[None]:
+    """Say how to install a library that is missing."""
     try:
         yield
     except ModuleNotFoundError:

@@ -34,6 +34,7 @@ def start_of_period(place: int, unit: str) -> date | datetime:
     if unit in MONTHS:
         months = place * MONTHS[unit]
         return date(1970 + months // 12, months % 12 + 1, 1)
+    # Weeks start on Mondays; 1970 began on a Thursday, three days into week 0.
     return EPOCH + timedelta(days=place * 7 - 3 if unit == "week" else place)
 
 

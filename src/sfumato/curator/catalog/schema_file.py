@@ -63,6 +63,7 @@ def read_schema(path: str | Path) -> Schema:
     """Return the schema in a file, or raise an error that says where in it something is wrong."""
     file = Path(path)
     try:
+        # Decimals keep what was typed: as a double, 0.1 would not be a tenth.
         body = tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
     except OSError:
         raise UsageError("SF-C202", "There is no such file.", path=str(path)) from None
@@ -167,6 +168,7 @@ class _Reader:
         except UsageError as problem:
             if problem.sentence.startswith(self.file):
                 raise
+            # `try` is a keyword of Python, so facts are passed with a trailing underscore.
             facts = {f"{name}_": fact for name, fact in problem.facts.items()}
             raise UsageError(problem.code, f"{self.file}: {path}: {problem.sentence}", **facts) from None
 

@@ -52,6 +52,7 @@ def add_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     (one, other), step = align_steps([left, right], "One side of +")
     first, second = number_domain(one), number_domain(other)
     domain = Numbers(first.low + second.low, first.high + second.high, step)
+    # A constant is folded into what stands on the left, so that x + 1 + 1 and x + 2 are one program.
     if isinstance(other.value, Constant) and other.value.value is not None:
         return limit_magnitude(one.derive_value(add_integer(one.value, other.value.value), domain, other))
     return limit_magnitude(one.derive_value(Add(one.value, other.value), domain, other))
@@ -77,8 +78,9 @@ def multiply_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     one, first = require_number(left, "One side of *")
     other, second = require_number(right, "One side of *")
     for part, domain, factor in ((one, first, _constant_value(other)), (other, second, _constant_value(one))):
-        if factor:
+        if factor:  # zero would make the step zero; its product is computed like any other
             return scale_number(part, domain, factor)
+    # A product over two intervals is largest and smallest at their corners.
     corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
     domain = Numbers(min(corners), max(corners), first.step * second.step)
     return limit_magnitude(one.derive_value(Multiply(one.value, other.value), domain, other))
@@ -108,6 +110,7 @@ def divide_numbers(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     divisor = _constant_value(other)
     if divisor:
         return scale_number(one, first, 1 / divisor)
+    # The divisor is missing at 0, so it is at least one step from it, or as far as its bounds say.
     nearest = max(1, second.low, -second.high)
     magnitude = max(Fraction(1, 2**STEPS), first.bound * first.step / (nearest * second.step))
     step = Fraction(2) ** choose_exponent(magnitude)
@@ -138,10 +141,8 @@ def _quotient(
 
     Engines round quotients towards zero, so numerator and divisor are made non-negative first.
     """
-    above, below = (
-        multiply_by_integer(one.value, ratio.numerator),
-        multiply_by_integer(other.value, ratio.denominator),
-    )
+    above = multiply_by_integer(one.value, ratio.numerator)
+    below = multiply_by_integer(other.value, ratio.denominator)
     low, high = first.low * ratio.numerator, first.high * ratio.numerator
     if max(abs(low), abs(high), second.bound * ratio.denominator) > LARGEST:
         raise grid_too_fine("A quotient")
@@ -154,6 +155,7 @@ def _quotient(
         return Divide(above, below)
     if isinstance(below, Constant) and below.value:
         return divide_by_integer(above, Numbers(low, max(high, 0)), below.value)
+    # A multiple of the divisor that lifts the numerator above zero is added before and taken off after.
     return Add(Divide(Add(above, Multiply(Constant(-low), below)), below), Constant(low))
 
 
@@ -202,7 +204,7 @@ def take_modulo(left: LoweredValue, right: LoweredValue) -> LoweredValue:
     times_right = Multiply(floor_divide_numbers(one, other).value, other.value)
     rest = Add(one.value, Multiply(times_right, Constant(-1)))
     divisor = number_domain(other)
-    most = max(divisor.bound - 1, 0)
+    most = max(divisor.bound - 1, 0)  # the rest has the sign of the divisor and is smaller than it
     domain = Numbers(-most if divisor.low < 0 else 0, most if divisor.high > 0 else 0, step)
     return one.derive_value(rest, domain, other, total=divisor.low > 0 or divisor.high < 0)
 
@@ -210,6 +212,7 @@ def take_modulo(left: LoweredValue, right: LoweredValue) -> LoweredValue:
 def clip_number(part: LoweredValue, domain: Numbers, low: int, high: int) -> LoweredValue:
     """Return a number clipped to two integers of its own step."""
     value = part.value
+    # Bounds that cannot bind are left out: the engine has less to do, and the program stays short.
     if domain.low < low:
         value = Greatest(value, Constant(low))
     if domain.high > high:

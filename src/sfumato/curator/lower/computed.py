@@ -68,6 +68,7 @@ def clip_to_norm(
     inner = len(fine) - beside
     reach = sum((grid_factor(bound) * bound) ** 2 for bound in bounds[:inner])
     step = reach // _LENGTHS + 1
+    # Each value is added as a column before it is used again: SQL would repeat the whole expression.
     (length,) = layers.add_columns([sum_values([Multiply(each, each) for each in fine[:inner]])])
     entries = tuple(_clipping_factor((place + 1) * step, norm, one) for place in range(_LENGTHS))
     (factor,) = layers.add_columns([Lookup(Divide(length, Constant(step)), entries)])

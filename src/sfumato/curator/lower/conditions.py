@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _QUOTE = "'"
 """Names are quoted in sentences and not in SQL to paste, where quotes would make a text of them."""
+# 65 <= age says age >= 65.
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -77,6 +78,7 @@ def _compare_with_literal(part: LoweredValue, operator: str, value: Scalar | Non
         raise PolicyError("SF-Q134", "A comparison with NULL is never true.", try_="IS NULL")
     match part.domain:
         case Numbers() as domain:
+            # Where values were rounded to a grid the literal is rounded too: cost = 0.1 then finds 0.1.
             place = _require_number(words, value) / domain.step
             return compare_with_constant(
                 part, operator, Fraction(_nearest_integer(place)) if domain.rounded else place
@@ -103,7 +105,7 @@ def compare_with_constant(part: LoweredValue, operator: str, place: Fraction) ->
             return AtMost(value, math.floor(place))
         case "<":
             return AtMost(value, math.ceil(place) - 1)
-        case _:
+        case _:  # no integer equals a constant between two of them, which is false and not an error
             return Among(value, (int(place),) if place.denominator == 1 else ())
 
 
@@ -189,6 +191,7 @@ def compare_values(left: LoweredValue, operator: str, right: LoweredValue) -> Pr
             return Less(one.value, other.value)
         case ">":
             return Less(other.value, one.value)
+        # Not(…) is unknown where either side is missing, as SQL wants <= to be.
         case "<=":
             return Not(Less(other.value, one.value))
         case _:
@@ -224,6 +227,7 @@ def _recode_list(part: LoweredValue, as_in: Listed) -> LoweredValue:
     """Return texts of one list by their places in another; missing where they are not in it."""
     if part.domain == as_in or not isinstance(part.domain, Listed):
         return part
+    # A text that the other list lacks equals none of its texts; missing is never equal either.
     places = {value: place for place, value in enumerate(as_in.values)}
     entries = tuple(places.get(value) for value in part.domain.values)
     return part.derive_value(Lookup(part.value, entries), as_in, total=None not in entries)
@@ -243,6 +247,7 @@ def match_pattern(part: LoweredValue, pattern: str) -> Predicate:
     if isinstance(part.domain, FreeTexts):
         return Matches(require_text(part), pattern)
     if isinstance(part.domain, Listed) and _is_text(part):
+        # The list is public, so Python decides here and every engine agrees.
         matches = re.compile(_regular_expression(pattern), re.DOTALL)
         places = [code for code, value in enumerate(part.domain.values) if matches.fullmatch(str(value))]
         return Among(part.value, tuple(places))

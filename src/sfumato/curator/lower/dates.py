@@ -36,6 +36,7 @@ def _convert_to_days(part: LoweredValue) -> tuple[Value, Periods]:
 
 
 def _floor_divide(value: Value, low: int, size: int) -> Value:
+    # Unlike `divide_by_integer` it also divides by 1: leaving that out would change programs, and so hashes.
     up = -(low // size) if low < 0 else 0
     return add_integer(Divide(add_integer(value, up * size), Constant(size)), -up)
 
@@ -91,6 +92,7 @@ def truncate_date(part: LoweredValue, unit: str) -> LoweredValue:
     if unit == "day":
         return part.derive_value(days, dates)
     if unit == "week":
+        # 1970 began on a Thursday, three days after the Monday that starts its week.
         value = _floor_divide(add_integer(days, 3), dates.low + 3, 7)
         return part.derive_value(value, Periods((dates.low + 3) // 7, (dates.high + 3) // 7, unit))
     if unit in MONTHS:
@@ -126,6 +128,7 @@ def add_days(part: LoweredValue, more: LoweredValue) -> LoweredValue:
         raise PolicyError("SF-Q131", "Only whole days can be added to a date.", try_="day + 7")
     factor = int(by.step)
     ends = domain.low + by.low * factor, domain.high + by.high * factor
+    # Python's calendar goes from the year 1 to 9999; some room is left for truncation at both ends.
     if not -700_000 < ends[0] <= ends[1] < 2_900_000:
         raise PolicyError("SF-Q131", "This date could lie outside the years 54 to 9900.", try_="fewer days")
     return part.derive_value(Add(part.value, Multiply(extra.value, Constant(factor))), Periods(*ends), more)

@@ -48,6 +48,7 @@ def lower_expression(node: Expression, scope: Scope) -> LoweredValue:
 
 def lower_condition(node: Condition, scope: Scope) -> Predicate:
     """Return the predicate of a condition, in one form for all conditions that mean the same."""
+    # Checked before it is simplified, since simplifying walks through all of it.
     found = build_predicate(node, lambda part: lower_expression(part, scope))
     _require_small(found)
     return simplify_predicate(found)
@@ -90,15 +91,17 @@ def lower_literal(value: Scalar | None) -> LoweredValue:
 
 def _lower_case(node: asked.Case, scope: Scope) -> LoweredValue:
     conditions = [lower_condition(when, scope) for when, _ in node.branches]
-    every, like_all = unify_domains(
+    every, domain = unify_domains(
         [lower_expression(then, scope) for _, then in node.branches]
         + [lower_expression(node.otherwise, scope)],
         "CASE",
     )
     value = every[-1].value
+    # The first branch that is true decides, so it is wrapped around the others last.
     for when, then in zip(reversed(conditions), reversed(every[:-1]), strict=True):
         value = Choose(when, then.value, value)
-    return LoweredValue(value, like_all.domain, False, all(part.present for part in every))
+    # Which branch is taken may differ from row to row, so the result is never constant for a unit.
+    return LoweredValue(value, domain, False, all(part.present for part in every))
 
 
 def _lower_truth(holds: Predicate) -> LoweredValue:
@@ -129,6 +132,7 @@ def _require_representable(value: Any) -> None:
 def _count_parts(node: Any) -> int:
     """Return how many parts a value is written with; a part that is repeated counts each time."""
     total, stack = 0, [node]
+    # A loop instead of recursion: what is checked here may be nested deeper than Python's stack.
     while stack and total <= MOST_PARTS:
         each = stack.pop()
         if isinstance(each, tuple):
@@ -146,6 +150,7 @@ def _written_parts(node: Any) -> list[Any]:
     if isinstance(node, Least | Greatest):
         return 2 * flatten_extremes(node)
     parts = [getattr(node, field.name) for field in fields(node)]
+    # An empty list of values is written as a test that is false, and unknown where the value is missing.
     return 2 * parts if isinstance(node, Among) and not node.values else parts
 
 

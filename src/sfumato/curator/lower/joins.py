@@ -32,6 +32,7 @@ since a crash would give it away."""
 
 def lower_join(relation: asked.Join, left: RowSource, right: RowSource) -> RowSource:
     """Return the joined rows; between two tables about people, only rows of one unit meet."""
+    # The unit is followed through the left side, so people stand there; an inner join is symmetric.
     if left.table.is_public and not right.table.is_public and not relation.optional:
         left, right = right, left
     if left.table.is_public:
@@ -73,7 +74,7 @@ def _pair_rows(
     same_unit, match = not right.table.is_public, _Match.from_terms(left.scope, right.scope, using, terms)
     match.require_supported(same_unit, optional, right.where == Every(), left.table)
     each = right.max_rows if same_unit else _multiplicity(match.pairs, right)
-    most = left.max_rows * max(each, 1)
+    most = left.max_rows * max(each, 1)  # a LEFT JOIN keeps rows without a partner
     if most > MOST_ROWS:
         raise PolicyError(
             "SF-Q142",
@@ -110,6 +111,7 @@ class _Match:
             else:
                 pairs.append(make_comparable(left.find_column(name), right.find_column(name)))
         for term in terms:
+            # Whatever is not an equality of one value of each side filters the pairs later.
             pair = _find_equated(term, left, right)
             if _equates_units(term, left, right):
                 units = True
@@ -172,13 +174,14 @@ def _names_column(node: Expression, scope: Scope) -> bool:
 def _has_column(name: Name, scope: Scope) -> bool:
     try:
         scope.find_column(name)
-    except PolicyError:
+    except PolicyError:  # also where it is ambiguous: lowering the term will say so
         return False
     return True
 
 
 def _multiplicity(pairs: tuple[tuple[LoweredValue, LoweredValue], ...], right: RowSource) -> int:
     """Return how many rows of a public table one row can meet, by the column with the fewest repetitions."""
+    # Rows that agree in several columns agree in each, so the smallest bound holds for all of them.
     if right.table.public_rows is None:
         raise AssertionError(right.table)
     columns = [_determining_column(other.value) for _, other in pairs]
@@ -191,6 +194,7 @@ def _determining_column(value: Value) -> Column | None:
     match value:
         case Column():
             return value
+        # Adding a constant and multiplying by one other than zero map different values to different ones.
         case Add(inner, Constant(int())):
             return _determining_column(inner)
         case Multiply(inner, Constant(int(factor))) if factor:
@@ -206,6 +210,7 @@ def _after_join(
     optional: bool,
 ) -> Scope:
     """Return the right side's columns, with what is still constant for a unit and never missing."""
+    # A public table that is looked up by something constant adds constants; anything else may vary by row.
     looked_up = each <= 1 and all(one.constant for one, _ in pairs)
 
     def change(part: LoweredValue) -> LoweredValue:

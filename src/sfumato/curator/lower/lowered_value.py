@@ -74,7 +74,7 @@ def require_number(part: LoweredValue, what: str) -> tuple[LoweredValue, Numbers
         weights, step = _listed_integers(domain)
         listed = Numbers(min(weights), max(weights), step)
         return part.derive_value(Lookup(part.value, weights), listed), listed
-    if part is MISSING:
+    if part is MISSING:  # NULL has no domain of its own and is a number wherever one is wanted
         return part, Numbers(0, 0)
     raise PolicyError(
         "SF-Q114",
@@ -113,6 +113,7 @@ def align_steps(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue
     known = [domain for part, domain in numbers if part is not MISSING]
     step = _common_step([domain.step for domain in known])
     largest = max((domain.bound * int(domain.step / step) for domain in known), default=0)
+    # Two integers of 60 bits still add up below LARGEST; beyond that the last bits are given up.
     bits = max(0, largest.bit_length() - 60)
     every = [part if part is MISSING else _on_step(part, domain, step, bits) for part, domain in numbers]
     return every, step * 2**bits
@@ -133,6 +134,7 @@ def limit_magnitude(part: LoweredValue) -> LoweredValue:
     """Return the number itself if its integers are small enough, else on a coarser grid."""
     domain = part.domain
     if isinstance(domain, Numbers) and domain.bound > LARGEST // 2:
+        # Twice the digits of a declared column: a product keeps what its factors had.
         return coarsen_grid(part, domain, domain.bound.bit_length() - 2 * STEPS)
     return part
 
@@ -141,7 +143,7 @@ def coarsen_grid(part: LoweredValue, domain: Numbers, bits: int) -> LoweredValue
     """Return a number on a grid 2^bits times as coarse, rounded down."""
     if bits <= 0:
         return part
-    low, high = domain.low >> bits, domain.high >> bits
+    low, high = domain.low >> bits, domain.high >> bits  # like the value, rounded down
     value = divide_by_integer(part.value, domain, 2**bits)
     return replace(part, value=value, domain=Numbers(low, high, domain.step * 2**bits))
 
@@ -165,6 +167,7 @@ def add_integer(value: Value, by: int) -> Value:
         return Constant(None if value.value is None else value.value + by)
     if isinstance(value, Lookup):
         return Lookup(value.part, tuple(None if each is None else each + by for each in value.entries))
+    # Sums with constants are merged, so that equal values are written in one way.
     if isinstance(value, Add) and isinstance(value.right, Constant) and value.right.value is not None:
         return add_integer(value.left, value.right.value + by)
     return Add(value, Constant(by))

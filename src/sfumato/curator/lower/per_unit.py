@@ -46,6 +46,7 @@ def lower_group_by_unit(relation: asked.GroupByUnit, inner: RowSource) -> RowSou
     rows = engine.PerUnit(
         inner.rows, inner.where, tuple(key.value for key in keys.values), tuple(aggregates.known), at
     )
+    # A key that is constant for a unit does not split its rows; each other one adds a cell for "missing".
     apart = {place: key for place, key in enumerate(keys.values) if not key.constant}
     cells = math.prod(_domain_size(key) + 1 for key in apart.values())
     return replace(
@@ -105,6 +106,7 @@ class _Keys:
         for place, key in enumerate(self.asked_for):
             if node == key or self._same(node, key):
                 return asked.Name(_hidden_name(f"k{place}"))
+        # Inside an aggregate a name means the column of the single rows, not the key of the group.
         return _rebuild_node(node, self.replace_keys, stop=asked.UnitAggregate)
 
     def _same(self, node: Any, key: Expression) -> bool:
@@ -168,7 +170,7 @@ class _Aggregates:
 
     def _aggregate(self, node: asked.UnitAggregate) -> LoweredValue:
         """Return an aggregate, computed from the columns."""
-        if node.of is None:
+        if node.of is None:  # a unit without rows has no row here, so it counts at least 1
             return self._column(engine.Counted(), Numbers(1, self.inner.max_rows))
         part = lower_expression(node.of, self.inner.scope)
         if node.figure == "count":
@@ -179,6 +181,7 @@ class _Aggregates:
         if node.figure == "avg":
             ends = (literal_number(end * domain.step) for end in (domain.low, domain.high))
             return average_numbers(total, self._present(part), *ends)
+        # SQL's SUM is NULL, not 0, where every summand is.
         return total if part.present else _unless_none(total, self._present(part))
 
     def _present(self, part: LoweredValue) -> LoweredValue:
@@ -198,8 +201,10 @@ class _Aggregates:
         """Return the sum and the bounds of each summand, on a coarser grid where the rows could overflow."""
         part, domain = require_number(part, "The argument of SUM")
         most = self.inner.max_rows
+        # The whole sum of a unit must stay below LARGEST, whatever its rows say.
         part = coarsen_grid(part, domain, (domain.bound * most).bit_length() - LARGEST.bit_length() + 1)
         part, domain = require_number(part, "The argument of SUM")
+        # A unit may have fewer rows than `most`, or only missing values, so 0 is always within the bounds.
         total = Numbers(min(0, domain.low) * most, max(0, domain.high) * most, domain.step)
         return self._column(engine.Total(part.value), total), domain
 
@@ -215,4 +220,5 @@ def _unless_none(total: LoweredValue, there: LoweredValue) -> LoweredValue:
 
 
 def _hidden_name(name: str) -> str:
+    # The parser refuses the zero character, so no analyst can name these columns.
     return f"\0{name}"

@@ -31,6 +31,7 @@ def _negate_predicate(predicate: Predicate) -> Predicate:
     match predicate:
         case Not(part):
             return simplify_predicate(part)
+        # Over integers the complement of ≥ v is ≤ v − 1, and both are unknown for missing values.
         case AtLeast(column, value):
             return AtMost(column, value - 1)
         case AtMost(column, value):
@@ -49,6 +50,7 @@ def _flatten_parts(
     flat: list[Predicate] = []
     for part in map(simplify_predicate, parts):
         flat += part.parts if isinstance(part, Every | Some) and type(part) is kind else [part]
+    # Sorted by their canonical text, since predicates themselves have no order.
     unique = sorted(dict.fromkeys(_merge_lists(flat, kind is Some)), key=canonical_json)
     return unique[0] if len(unique) == 1 else kind(tuple(unique))
 

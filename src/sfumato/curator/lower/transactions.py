@@ -40,6 +40,7 @@ def build_transactions(
         raise PolicyError(
             "SF-E122", "Itemsets need 2 to 5,000 items.", items=f"{len(items):,}", try_="fewer items"
         )
+    # A maximum of 0 and 1 over a unit's rows: 1 if any of them has the item.
     figures = tuple(Largest(Choose(held, Constant(1), Constant(0))) for _, held in items)
     at = source.next_at
     rows = PerUnit(source.rows, source.where, (), figures, at)

@@ -117,6 +117,7 @@ def mean_product(of: Sequence[Summand], parts: Sequence[Floats], slack: int) -> 
     products, one, other, rows = parts[0], parts[1], parts[2], parts[-1]
     means = _each(one, rows) * _each(other, rows) * float(of[1].step * of[2].step)
     product = (_each(products, rows) + slack) * float(of[0].step)
+    # Kept within what any rows give, as noise can take both terms anywhere.
     most = _reach(of[1]) * _reach(of[2])
     return np.clip(product - means, -most, most)
 

@@ -114,11 +114,13 @@ class Linear:
 
     def distance(self, exact: NDArray[Any]) -> int:
         """Return the fewest units that must change."""
+        # Python integers: weights times figures may not fit into 64 bits.
         scores = sum(
             weight * figure.astype(object) for weight, figure in zip(self.weights, exact, strict=True)
         )
         scores = np.asarray(scores, dtype=object).reshape(-1)
         short = self.goal - int(scores.sum()) if scores.size else self.goal
+        # Removing the units with the most negative scores first is the cheapest way up.
         taken = sorted((-int(score) for score in scores if score < 0), reverse=True)
         return _fewest(short, taken, self.gain)
 
@@ -172,9 +174,11 @@ class Distance:
     changes: int
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return self.noise.event(self.changes)
 
     def release(self, exact: NDArray[Any]) -> int:
+        """Return the distance plus noise."""
         distance = np.array([self.formula.distance(exact)], dtype=object)
         return int(self.noise.release(distance, l1=self.changes)[0])
 
@@ -235,6 +239,7 @@ def _linear(
 
 def _sum(source: RowSource, of: Expression, bound: Fraction, at_least: bool) -> Formula:
     part, domain = require_number(lower_expression(of, source.scope), "What SUM takes")
+    # On the grid a sum is at least the bound exactly where it is at least the next grid point.
     goal = math.ceil(bound / domain.step) if at_least else math.floor(bound / domain.step)
     most, least = max(domain.high, 0) * source.max_rows, min(domain.low, 0) * source.max_rows
     total = Total(part.value)

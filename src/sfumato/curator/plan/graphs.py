@@ -68,9 +68,11 @@ class DegreeCounts:
     numbers: NoisySum[None]
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return self.numbers.event()
 
     def release(self, exact: IntArray) -> list[int]:
+        """Return the noisy numbers of nodes with at least 1, 2, … edges."""
         counts: list[int] = self.numbers.release(np.cumsum(exact[0][::-1])[::-1]).tolist()
         return counts
 
@@ -84,9 +86,11 @@ class EdgeCount:
     numbers: NoisySum[None]
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return self.numbers.event()
 
     def release(self, exact: IntArray) -> list[int]:
+        """Return the noisy number of edges."""
         counts: list[int] = self.numbers.release(exact[0] // 2).tolist()
         return counts
 
@@ -108,6 +112,7 @@ def require_graph(table: Table) -> Node | Edge:
 def plan_degrees(table: Table, spends: Spends) -> Plan[DegreeCounts, Node | Edge]:
     """Return the plan for how many nodes have each degree."""
     protects = require_graph(table)
+    # Where only edges are protected, a degree may be above the bound: such nodes fall into the last cell.
     place = Add(Least(_COLUMN, Constant(protects.max_degree)), Constant(-1))
     program = CellSums(_rows(table), ALL, (CellKey(place, protects.max_degree),), (Counted(),))
     spend, numbers = _paid(table, degree_sensitivity(protects), spends)
@@ -119,6 +124,7 @@ def plan_edges(table: Table, spends: Spends) -> Plan[EdgeCount, Node | Edge]:
     protects = require_graph(table)
     program = CellSums(_rows(table), ALL, (), (Total(_COLUMN),))
     spend, numbers = _paid(table, edge_sensitivity(protects), spends)
+    # Edges beyond the bound are still counted where only edges are protected.
     left_out = describe_degree_bound(protects)[:1] if isinstance(protects, Node) else ()
     return Plan(table, spend, (EdgeCount(program, numbers),), protects, left_out)
 

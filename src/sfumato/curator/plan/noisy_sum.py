@@ -23,8 +23,9 @@ _LEAST = 1e-12
 """A standard deviation is reported as at least this, so that whoever divides by it may."""
 
 
+# The three forms are those of the classes that this one replaced. They are hashed, so they stay.
 def _write(sums: NoisySum[Any]) -> dict[str, Any]:
-    """Each kind of sum is written as it was when it had a class of its own: requests stay the same."""
+    """Return the form that is hashed: each kind of sum is written under a tag of its own."""
     sensitivity = sums.sensitivity
     match sums.of:
         case Summand():

@@ -83,6 +83,7 @@ def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionSte
 
     Neighbours can differ in `copies` of the parts, so the dearest of the plans is charged that often.
     """
+    # Units of different parts are different people, unless a unit can be in several parts.
     dearest = Parallel(plan.event for plan in plans)
     return Plan(
         plans[0].table,
@@ -97,6 +98,7 @@ def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionSte
 
 
 def _steps(resolved: ResolvedQuestion, spend: Spend) -> tuple[QuestionStep, ...]:
+    # Parts of the spend follow from public weights; sums that no unit moves have no part and no noise.
     split = spend.split(resolved.needs)
     measured = tuple(
         _measured(resolved, each, spend, part)
@@ -129,6 +131,7 @@ def _choices(
     keys = tuple(key.engine_key() for key in resolved.keys)
     domain: Any = part.domain
     value: Value = add_integer(part.value, -domain.low)
+    # The same share asked twice is chosen once.
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
     count = resolved.contribution.counted
     epsilon = shared / count
@@ -157,6 +160,7 @@ def _key_mechanism(
     """Return the mechanism that shows a group from the fewest units on."""
     if per_unit == 1:
         return TruncatedGeometric(epsilon, delta)
+    # Which noise has the lower threshold depends on how many groups a unit can be in.
     laplace, gaussian = (ThresholdedNoise(epsilon, delta, per_unit, noise) for noise in (False, True))
     return laplace if laplace.threshold <= gaussian.threshold else gaussian
 

@@ -25,7 +25,7 @@ class Step(Protocol):
 
     def event(self) -> Event: ...
 
-    def release(self, exact: Any) -> Any: ...
+    def release(self, exact: Any) -> object: ...
 
 
 Taken = TypeVar("Taken", bound=Step, covariant=True)
@@ -53,6 +53,7 @@ class Plan(Generic[Taken, Subject]):
     @cached_property
     def event(self) -> Event:
         """What one unit's presence can cost: every step, one after the other, unless said otherwise."""
+        # Parts of a table are about different people, so their events do not simply add up.
         if self.together is not None:
             return self.together
         return Sequential(tuple(step.event() for step in self.steps))

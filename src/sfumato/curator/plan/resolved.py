@@ -53,6 +53,7 @@ class Grouping:
 
     @property
     def domain(self) -> Domain:
+        """What the key can be."""
         return self.part.domain
 
     @property
@@ -84,6 +85,7 @@ class ResolvedQuestion:
 
     @property
     def table(self) -> Table:
+        """The table whose units are protected."""
         return self.source.table
 
     @property
@@ -100,6 +102,7 @@ class ResolvedQuestion:
     def rows(self) -> tuple[Rows, Predicate]:
         """Where rows come from and which of them are used, with a unit's contribution bounded as asked."""
         bounds = self.question.bounds
+        # A unit of one row is in one group anyway: bounding it would only make another request.
         if bounds is None or self.source.max_rows == 1:
             return self.source.rows, self.source.where
         cell = tuple(key.part.value for key in self.keys)
@@ -109,6 +112,7 @@ class ResolvedQuestion:
     def contribution(self) -> ContributionBounds:
         """How many rows one unit can have, and in how many groups."""
         rows, bounds = self.source.max_rows, self.question.bounds
+        # Keys that are the same in all rows of a unit put it into one group, however many rows it has.
         constant = all(key.part.constant for key in self.keys)
         cells = 1 if constant else rows if self.discovers_keys else min(rows, self.cells)
         each = 1 if self._apart else rows
@@ -135,6 +139,7 @@ class ResolvedQuestion:
 
         The same integers may stand for different numbers, as those of x and x / 3 do: those are two sums.
         """
+        # A sum that several aggregates use is measured once, and gets the noise of one.
         wanted = {summand for parts in self.summands_of.values() for summand in parts}
         return tuple(sorted(wanted, key=lambda each: (canonical_json(each.term), canonical_json(each))))
 
@@ -147,6 +152,7 @@ class ResolvedQuestion:
                 part = _rankable(lower_expression(aggregate.of, self.source.scope))
                 alone = aggregate.share if aggregate.is_end else None
                 found.setdefault((part, alone), []).append(aggregate)
+        # Sorted by canonical form, so that the order of SELECT makes no other request.
         in_order = sorted(found, key=lambda each: canonical_json([each[0].value, each[1]]))
         return tuple((key[0], tuple(sorted(found[key], key=lambda each: each.share))) for key in in_order)
 
@@ -170,6 +176,7 @@ class ResolvedQuestion:
 
     def sensitivity(self, summand: Summand) -> SumSensitivity:
         """Return how far one unit can move a sum. Nothing moves the number of all rows where it is public."""
+        # With REPLACE_ONE the number of all rows was declared: it costs nothing and gets no noise.
         everyone = self.rows == (self.source.rows, Every()) and isinstance(self.source.rows, Scan)
         whole = everyone and not self.keys and isinstance(summand.term, engine.Counted)
         if whole and self.table.neighbours is Neighbours.REPLACE_ONE:
@@ -177,6 +184,7 @@ class ResolvedQuestion:
         return self.contribution.sensitivity(summand)
 
     def _check_keys(self) -> None:
+        """Refuse groups whose names would say something about rows, and too many groups."""
         for key in self.keys:
             if key.part is MISSING:
                 raise PolicyError("SF-Q134", "A group is NULL whatever happens.", try_="GROUP BY a column")
@@ -187,6 +195,7 @@ class ResolvedQuestion:
                     why="its values are not listed",
                     try_="FLOOR(age / 10), or sf.between(…, step=1) when the table is registered",
                 )
+        # Every listed group is in the answer, empty or not, so their number decides how large it is.
         if not self.discovers_keys and self.cells > MOST_CELLS:
             raise PolicyError(
                 "SF-Q117", f"A question has at most {MOST_CELLS:,} groups.", asked=f"{self.cells:,}"
@@ -198,7 +207,7 @@ class ResolvedQuestion:
 
 
 def _rankable(part: LoweredValue) -> LoweredValue:
-    """A value with an order and not too many places."""
+    """Return a value with an order and not too many places, or refuse it."""
     domain = part.domain
     if part is MISSING:
         raise PolicyError("SF-Q134", "What a quantile takes is NULL whatever happens.", try_="a column")

@@ -63,9 +63,11 @@ class Top:
     mechanism: TopK
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return self.mechanism.event()
 
     def release(self, exact: NDArray[Any]) -> list[int]:
+        """Return the places that were chosen, the greatest first."""
         return self.mechanism.release(exact.reshape(-1))
 
 
@@ -97,6 +99,7 @@ def plan_top(
     if k > domain.size:
         raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
     program = CellSums(source.rows, source.where, (key,), (CountedUnits() if by_units else Counted(),))
+    # Adding a unit only adds to counts, which halves the price; replacing one moves them both ways.
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
     mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
     return Plan(source.table, spend, (Top(program, mechanism),), domain, describe_truncation(source.table))
@@ -120,10 +123,12 @@ class Ranked:
     rows: int
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return Repeated(self.mechanism.event(self.rows), self.values)
 
     def release(self, exact: HistogramCounts) -> list[list[list[int]]]:
         """Return a table for each value: one row a share, one column a cell."""
+        # The engine counts all values in one scan, with the value as the last part of the cell.
         cells, places, counts = exact.triplets()
         return [
             self._chosen(*(row[cells % self.values == at] for row in (cells // self.values, places, counts)))
@@ -145,9 +150,11 @@ class Ranks:
     ranked: Ranked
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return self.ranked.event()
 
     def release(self, exact: HistogramCounts) -> list[list[list[int]]]:
+        """Return a table for each value: one row a share, one column a cell."""
         return self.ranked.release(exact)
 
 
@@ -173,9 +180,12 @@ class BlockQuantiles:
     changed: int
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return self.mechanism.event(self.changed)
 
     def release(self, exact: HistogramCounts) -> int:
+        """Return the place of the private median of the blocks' quantiles."""
+        # A block without rows counts as the middle: how many blocks are empty must not show.
         middle = _middle(self.mechanism)
         cells, places, counts = exact.triplets()
         ends = np.searchsorted(cells, np.arange(self.mechanism.blocks + 1))
@@ -196,6 +206,7 @@ def _quantile(places: NDArray[np.int64], counts: NDArray[np.int64], share: Fract
     if not places.size:
         return middle
     upto = np.cumsum(counts)
+    # In integers, so that every machine picks the same place.
     wanted = -(-share.numerator * int(upto[-1]) // share.denominator)
     return int(places[np.searchsorted(upto, max(wanted, 1))])
 
@@ -216,9 +227,11 @@ class BlockEstimates:
     changed: int
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return self.mechanism.event(self.changed)
 
     def release(self, exact: NDArray[Any]) -> int:
+        """Return the place of the private median of the blocks' numbers."""
         parts = [np.asarray(sums, dtype=np.float64) for sums in exact]
         numbers = compute_aggregate(self.aggregate, self.of, parts)
         known = np.isfinite(numbers) & (parts[-1] >= 1)
@@ -237,11 +250,13 @@ def plan_subsample(
             "Blocks are asked for what a part of the rows estimates well: an average, a spread, a quantile.",
             try_='sf.median("cost"), sf.stddev("cost"), sf.correlation("age", "cost")',
         )
+    # A block is found by the unit of a stored row, which only the scan of one table has.
     if not isinstance(source.rows, Scan):
         raise PolicyError(
             "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without JOIN or units()"
         )
     key = CellKey(UnitBlock(source.rows.at, blocks), blocks)
+    # Adding a unit changes one block; replacing one may change the block it left and the one it joins.
     changed = 1 if source.table.neighbours is Neighbours.ADD_REMOVE else 2
     step: BlockQuantiles | BlockEstimates
     domain: Numbers | Periods

@@ -49,6 +49,7 @@ class Needs:
         weights = self.weights or (Fraction(1),) * len(self.sums)
         roots = [_root(w, degree) if each.l1 else 0 for each, w in zip(self.sums, weights, strict=True)]
         others = (self.choices + self.keys) * _root(Fraction(1), degree)
+        # At least 1, so that a question without any use of the spend does not divide by zero.
         whole = max(1, sum(roots) + others)
         return Split(
             tuple(Fraction(each, whole) for each in roots), Fraction(_root(Fraction(1), degree), whole)
@@ -65,6 +66,7 @@ class Split:
 
 def _root(weight: Fraction, degree: int) -> int:
     """Return a root in 65,536ths, rounded down. In integers: prices must be the same on every machine."""
+    # Bisection: the largest root whose power is not above what is wanted.
     wanted, low, high = weight * 2 ** (16 * degree), 0, 2**16 * (1 + math.ceil(weight))
     while high - low > 1:
         middle = (low + high) // 2
@@ -186,6 +188,7 @@ def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
         return GaussianSpend(multiplier, words)
     pure = PureSpend(epsilon, words=words)
     rounded = GaussianSpend(root_up(1 / (2 * rho_for(epsilon, delta))), words)
+    # Which of the two gives choices more ε depends on how many there are: squares against a plain sum.
     sharpest: list[Spend] = [pure, rounded]
     return max(sharpest, key=lambda each: each.choice(each.split(needs).other))
 
@@ -201,6 +204,7 @@ def _share(budget: Budget, share: Fraction, needs: Needs) -> Spend:
     pure = PureSpend(share_epsilon(budget, share), words=words)
     if needs.keys:
         return _for_keys(needs, PureSpend(pure.epsilon, share_side(budget, share), words))
+    # Without a δ in the budget, Gaussian noise could never be admitted.
     if not budget.delta:
         return pure
     rounded = GaussianSpend(share_sigma(budget, share) * _ROUNDING, words)

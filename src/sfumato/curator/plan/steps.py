@@ -31,9 +31,11 @@ class Sums:
     measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return Sequential(tuple(each.event() for each in self.measured))
 
     def release(self, exact: NDArray[Any]) -> list[list[int]]:
+        """Return a list of noisy integers for each sum, one a cell."""
         return [each.release(sums).tolist() for each, sums in zip(self.measured, exact, strict=True)]
 
 
@@ -52,10 +54,12 @@ class Choices:
     rows: int
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return self.mechanism.event(self.rows)
 
     def release(self, exact: HistogramCounts) -> list[list[int]]:
         """Return the places chosen: one row a share, one column a cell."""
+        # The engine sorts by cell and place; nothing in the answer depends on an order of rows.
         shape = {"groups": self.program.cells, "cells": self.program.size}
         table = Histograms.from_sorted_cells(exact.places, exact.counts, **shape)
         places = self.mechanism.release_groups(table, rows=self.rows)
@@ -73,10 +77,13 @@ class DiscoveredKeys:
     measured: tuple[NoisySum[Summand], ...]
 
     def event(self) -> Event:
+        """Return what one unit's presence can cost."""
         return Sequential((self.keys.event(), *(each.event() for each in self.measured)))
 
     def release(self, found: SumsByKey) -> list[list[Any]]:
         """Return the keys to show, in their own order, then a list a sum."""
+        # What the engine found is not public: keys are shown only as the mechanism decides, and sums of the
+        # others are dropped before any noise is drawn for them.
         places = {key: place for place, key in enumerate(found.keys)}
         shown = list(self.keys.release(dict(zip(found.keys, found.units.tolist(), strict=True))))
         at = [places[key] for key in shown]

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from sfumato.curator.question.relation import Expression
 
 FINEST = 28
-"""A sum whose rows reach further than 2^FINEST steps is taken on a coarser grid."""
+"""A sum whose rows reach further than 2^FINEST steps is taken on a coarser grid, to keep integers small.
+
+Privacy does not depend on it: bounds follow the grid."""
 
 
 @tagged("Summand", "term", "bound", "step", "centre", "slack", "signed")
@@ -50,7 +52,7 @@ class Summand:
     step: Fraction
     centre: int = 0
     slack: int = 0
-    """How many steps a row may lie above what it adds, where it was rounded down."""
+    """Number of steps that a row may lie above what it adds, where it was rounded down."""
     signed: bool = False
     """Whether a row can add less than nothing."""
 
@@ -92,7 +94,7 @@ def noise_weights(aggregate: SummedAggregate, sums: int) -> list[Fraction]:
 
 
 def _taken(of: Expression, source: RowSource, what: str) -> LoweredValue:
-    """The number that is aggregated."""
+    """Return the number that is aggregated, or refuse one that is always NULL."""
     part = require_number(lower_expression(of, source.scope), what)[0]
     if part is MISSING:
         raise PolicyError("SF-Q134", f"{what} is NULL whatever happens.", try_="a column")
@@ -103,16 +105,17 @@ def _units(of: object, source: RowSource) -> Summand:
     if not isinstance(of, asked.Name):
         raise PolicyError("SF-Q105", "COUNT(DISTINCT …) takes the column that says whose row it is.")
     source.scope.require_unit(of)
+    # Where a unit has one row, units are rows: both questions are then the same request.
     return ROWS if source.max_rows == 1 else Summand(engine.CountedUnits(), 1, Fraction(1))
 
 
 def _present(part: LoweredValue) -> Summand:
-    """Where nothing is missing, the rows themselves."""
+    """Return the count of values; where nothing can be missing it is the count of rows."""
     return ROWS if part.present else Summand(engine.Present(_source_of(part.value)), 1, Fraction(1))
 
 
 def _source_of(value: Any) -> Any:
-    """What is missing where the value is: the same value without steps that take nothing away."""
+    """Return a simpler value that is missing in exactly the same rows."""
     match value:
         case Add(inner, Constant(int())) | Multiply(inner, Constant(int())):
             return _source_of(inner)
@@ -122,6 +125,7 @@ def _source_of(value: Any) -> Any:
 
 
 def _total(part: LoweredValue) -> Summand:
+    """Return the plain sum of a number."""
     kept, slack = _coarse(part, _grid(part))
     grid = _grid(kept)
     return Summand(
@@ -130,7 +134,10 @@ def _total(part: LoweredValue) -> Summand:
 
 
 def _deviations(part: LoweredValue) -> Summand:
-    """Measured from the middle of the bounds, where one row weighs least; in half steps if need be."""
+    """Return the sum of deviations from the middle of the bounds, in half steps if need be.
+
+    From there one row adds least, which is half the sensitivity of the plain sum.
+    """
     kept, slack = _coarse(part, _grid(part))
     grid, value = _grid(kept), _value(kept)
     if (grid.low + grid.high) % 2:
@@ -142,9 +149,10 @@ def _deviations(part: LoweredValue) -> Summand:
 
 
 def _product(one: Summand, other: Summand) -> Summand:
-    """The product of two deviations, rounded down to a grid of which at most 2^STEPS steps are needed."""
+    """Return the sum of products of two deviations, rounded down to a grid of at most 2^STEPS steps."""
     bound = one.bound * other.bound
     shift = max(0, bound.bit_length() - STEPS)
+    # Squares are not negative, which limits what replacing a unit can change.
     square = one == other
     domain = Numbers(0 if square else -bound, bound, one.step * other.step)
     value = _multiplied(_of(one), _of(other))
@@ -160,17 +168,21 @@ def _product(one: Summand, other: Summand) -> Summand:
 
 
 def _multiplied(one: Value, other: Value) -> Value:
-    """The square of a listed number is listed too."""
+    """Return the product; the square of a listed number is listed too, which engines compute faster."""
     if isinstance(one, Lookup) and one == other:
         return replace(one, entries=tuple(None if each is None else each**2 for each in one.entries))
     return Multiply(one, other)
 
 
 def _covariance(aggregate: CovarianceOf, source: RowSource) -> tuple[Summand, ...]:
-    """Where neither is missing: products, both deviations, for a correlation both squares, and rows."""
+    """Return products, both deviations, for a correlation both squares, and rows.
+
+    All of them are over the rows where neither number is missing.
+    """
     parts = [_taken(of, source, "What a covariance takes") for of in (aggregate.of, aggregate.other)]
     one, other = (_deviations(_where_present(a, b)) for a, b in (parts, reversed(parts)))
     squares = (_product(one, one), _product(other, other)) if aggregate.scaled else ()
+    # A sum is missing where one of its parts is, so it stands for "neither is missing".
     values = [_source_of(part.value) for part in parts if not part.present]
     both = (
         LoweredValue(values[0] if len(values) == 1 else Add(*values), Numbers(0, 0)) if values else parts[0]

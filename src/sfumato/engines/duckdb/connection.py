@@ -29,17 +29,18 @@ _BLIND = {"common_subexpressions", "unused_columns"}
 
 
 def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConnection:
-    """Snapshots by these names, read-only, with no way to a file, an extension, a variable or a setting."""
+    """Open snapshots by these names, read-only, with no way to a file, an extension or a setting."""
     connection = _connect({"temp_directory": ""}, threads)  # nothing read from a snapshot reaches a disk
     for name, path in paths.items():
         connection.execute(f"ATTACH {quote_text(str(path))} AS {name} (READ_ONLY)")
+    # In this order: after the lock nothing can be attached or set, not even by a query of ours.
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
 
 
 def open_writer(path: Path, spill: Path, threads: int | None) -> DuckDBPyConnection:
-    """A new snapshot file; what does not fit in memory goes to the folder `spill`.
+    """Open a new snapshot file; what does not fit in memory goes to the folder `spill`.
 
     Expressions are computed row by row as written. Optimizers fold them by the smallest and largest values
     of a whole file, which do not count NaN, and so would let one row change how the others are read.
@@ -53,7 +54,7 @@ def open_writer(path: Path, spill: Path, threads: int | None) -> DuckDBPyConnect
 
 
 def quote_text(text: str) -> str:
-    """The SQL literal of a text."""
+    """Return the SQL literal of a text."""
     return "'" + text.replace("'", "''") + "'"
 
 

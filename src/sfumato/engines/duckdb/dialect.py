@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
 
-class DuckDB:
+class DuckDBDialect:
+    """DuckDB's own words, in sessions that connection.py opens."""
+
     wide = "HUGEINT"
     everything = "GROUP BY ()"
     escape = " ESCAPE '\\'"
@@ -22,7 +24,7 @@ class DuckDB:
         return f"sum({value})"
 
     def write_histogram(self, place: str, span: int) -> tuple[str, str]:
-        """Row by row: to hand rows over and sort them takes less time than to count them."""
+        """Select every row's place: handing rows over and sorting them is faster than counting in DuckDB."""
         kind = "USMALLINT" if span < 2**16 else "UINTEGER" if span < 2**32 else "BIGINT"
         return f"CAST({place} AS {kind})", ""
 
@@ -33,11 +35,11 @@ class DuckDB:
         return f"({left} // {right})"
 
     def write_entry(self, entries: tuple[int | None, ...], place: str) -> str:
-        """The place −1 is nowhere; those before it would be counted from the end."""
+        """Raise places to −1, where there is nothing; DuckDB would count lower ones from the end."""
         return f"{_listed(entries)}[greatest(CAST({place} AS BIGINT), -1) + 1]"
 
     def write_membership(self, part: str, values: tuple[int, ...]) -> str:
-        """DuckDB parses one text far faster than as many integers."""
+        """Write the list as one text, which DuckDB parses far faster than as many integers."""
         return f"{part} IN (SELECT unnest({_listed(values)}))"
 
     def write_text(self, word: str) -> str | None:

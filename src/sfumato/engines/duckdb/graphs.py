@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def write_degrees(connection: DuckDBPyConnection, source: Any, preparation: GraphPreparation) -> None:
-    """The stored tables of a graph's snapshot."""
+    """Write the stored tables of a graph's snapshot."""
     _read(connection, source, preparation)
     left, right, nodes = _in_order(connection, preparation)
     degrees = count_kept_degrees(left, right, nodes, preparation.max_degree)
@@ -40,7 +40,7 @@ def write_degrees(connection: DuckDBPyConnection, source: Any, preparation: Grap
 
 
 def _read(connection: DuckDBPyConnection, source: Any, preparation: GraphPreparation) -> None:
-    """The temporary table `ends`: both as texts, so that 7 is one node in either column."""
+    """Make the temporary table `ends`, both as texts, so that 7 is one node in either column."""
     import duckdb
 
     names = (preparation.left, preparation.right)
@@ -59,7 +59,7 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: GraphPrepara
 
 
 def _refuse_rounded(connection: DuckDBPyConnection, end: str, name: str) -> None:
-    """Long integers become doubles beside one missing value, and then two nodes may have one number."""
+    """Refuse long integers that became doubles beside a missing value: two nodes may share a number."""
     rounded = f"SELECT count(*) FROM ends WHERE abs(TRY_CAST({end} AS DOUBLE)) >= {EXACT_BELOW}"  # noqa: S608
     if connection.execute(rounded).fetchall() != [(0,)]:
         raise UsageError(
@@ -74,7 +74,7 @@ def _refuse_rounded(connection: DuckDBPyConnection, end: str, name: str) -> None
 
 
 def _in_order(connection: DuckDBPyConnection, preparation: GraphPreparation) -> tuple[Codes, Codes, int]:
-    """The ends of each edge as numbers below the number of nodes.
+    """Return the ends of each edge as numbers below the number of nodes.
 
     The order is that of a keyed md5 of both identifiers, and of these where two are equal: a place before or
     after another edge depends on these two edges alone. Where all edges are kept there is no order.
@@ -86,6 +86,7 @@ def _in_order(connection: DuckDBPyConnection, preparation: GraphPreparation) -> 
     connection.execute("""
         CREATE TEMP TABLE nodes AS SELECT node, row_number() OVER () - 1 AS code
         FROM (SELECT a AS node FROM edges UNION SELECT b FROM edges)""")
+    # The length tells (ab, c) from (a, bc).
     digest = f"md5_number(concat('{_key(preparation)}:', length(a), ':', a, ':', b))"
     place = "0" if preparation.max_degree is None else f"row_number() OVER (ORDER BY {digest}, a, b)"
     found = connection.sql(f"""
@@ -105,7 +106,7 @@ def _key(preparation: GraphPreparation) -> str:
 
 
 def count_kept_degrees(left: Codes, right: Codes, nodes: int, most: int | None) -> Codes:
-    """The degree of every node, by edges that are kept: in their order, one is if both ends have room."""
+    """Return the degree of every node by kept edges: in their order, one is if both ends have room."""
     degrees = _degrees(left, right, nodes)
     if most is None or degrees.max(initial=0) <= most:
         return degrees
@@ -120,7 +121,7 @@ def _degrees(left: Codes, right: Codes, nodes: int) -> Codes:
 
 
 def _filled(degrees: Codes, left: Codes, right: Codes, most: int) -> Codes:
-    """One edge after the other. An end that is not crowded has room whatever was counted for it already."""
+    """Add one edge after the other. An end that is not crowded has room, whatever it counts already."""
     counts = degrees.tolist()
     for one, other in zip(left.tolist(), right.tolist(), strict=True):
         if counts[one] < most and counts[other] < most:

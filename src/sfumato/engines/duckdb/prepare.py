@@ -48,6 +48,7 @@ def build_snapshot(
     source: Any, preparation: Preparation | GraphPreparation, path: Path, threads: int | None
 ) -> None:
     """Write the snapshot of a source to `path`: whole and durable, or not at all."""
+    # mkdir's mode passes through the umask, and the folder may be there already.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
     with _scratch(path.parent) as scratch:
@@ -65,7 +66,7 @@ def build_snapshot(
 
 
 def remove_snapshot(path: Path) -> None:
-    """Durably; a snapshot that is not there is no error."""
+    """Remove a snapshot durably; one that is not there is no error."""
     if path.exists():
         path.unlink()
         sync_path(path.parent)
@@ -75,7 +76,7 @@ def remove_snapshot(path: Path) -> None:
 
 
 def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation) -> None:
-    """The temporary table `gridded`: the unit as text, and columns c0, c1, … as they will be stored.
+    """Make the temporary table `gridded`: the unit as text, and columns c0, c1, … as stored.
 
     Without a unit column all rows are kept, and this is the stored table already.
     """
@@ -103,14 +104,14 @@ def _read(connection: DuckDBPyConnection, source: Any, preparation: Preparation)
 
 
 def _refuse_rounded_identifiers(connection: DuckDBPyConnection, name: str) -> None:
-    """Long integers become doubles beside one missing value, and then two people may have one number."""
+    """Refuse long integers that became doubles beside a missing value: two people may share a number."""
     rounded = f"SELECT count(*) FROM gridded WHERE abs(TRY_CAST(unit AS DOUBLE)) >= {EXACT_BELOW}"  # noqa: S608
     if connection.execute(rounded).fetchall() != [(0,)]:
         raise rounded_identifiers(name)
 
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
-    """In layers, so that what is used several times is computed once."""
+    """Write the SELECT of stored columns in layers, so that what is used several times is computed once."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
     unit = "'every row'" if preparation.unit is None else write_as_text("s0", kinds[0])
@@ -137,7 +138,7 @@ def _listed_columns(preparation: Preparation) -> list[tuple[int, StoredCodes]]:
 
 
 def _list(codes: StoredCodes) -> Any:
-    """The table from value to code."""
+    """Return the table from value to code."""
     import pyarrow
 
     types = {"UTINYINT": pyarrow.uint8(), "USMALLINT": pyarrow.uint16(), "UINTEGER": pyarrow.uint32()}
@@ -152,7 +153,7 @@ def _list(codes: StoredCodes) -> Any:
 
 
 def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
-    """The stored tables `rows` and `units`."""
+    """Write the stored tables `rows` and `units`."""
     connection.execute(_units(preparation))
     connection.execute("""
         CREATE TABLE snapshot.units AS SELECT
@@ -163,11 +164,12 @@ def _keep(connection: DuckDBPyConnection, preparation: Preparation) -> None:
     connection.execute("DROP TABLE records")
     connection.execute(_ranked(preparation))
     connection.execute("DROP TABLE digests")
+    # Last and apart: ranking takes most of the time, and these rows are not ranked.
     connection.execute(_single(preparation))
 
 
 def _every_row(preparation: Preparation, gridded: str) -> str:
-    """Each row is a unit. Its block is drawn, as good as by fair coins, with keys that are then forgotten.
+    """Make each row a unit. Its block is drawn pseudorandomly, with keys that are then forgotten.
 
     They go into what is hashed. A key that is hashed beside the number only moves all blocks alike.
     """
@@ -181,7 +183,7 @@ def _every_row(preparation: Preparation, gridded: str) -> str:
 
 
 def _units(preparation: Preparation) -> str:
-    """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
+    """Select each unit's rows, keyed digests, and a code whose order says nothing of the identifier."""
     person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
     return f"""
         CREATE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY person, unit) - 1 AS code
@@ -192,7 +194,7 @@ def _units(preparation: Preparation) -> str:
 
 
 def _records(preparation: Preparation) -> str:
-    """The different records of each unit with several rows, and how often the unit has each.
+    """Select the different records of each unit with several rows, and how often the unit has each.
 
     The salt is 64 secret bits of the unit.
     """
@@ -206,12 +208,13 @@ def _records(preparation: Preparation) -> str:
 
 
 def _digests(preparation: Preparation) -> str:
-    """Every copy of a record with the md5 of salt, record and number of the copy."""
+    """Select every copy of a record with the md5 of salt, record and number of the copy."""
     names = _names(preparation)
     fields = [
         f"md5({n})" if isinstance(c, StoredText) else n
         for n, c in zip(names, preparation.columns, strict=True)
     ]
+    # Commas keep fields apart; texts, which may hold commas, are hashed first.
     hashed = ", ',', ".join(["salt", "copy", *fields])
     return f"""
         CREATE TEMP TABLE digests AS
@@ -220,8 +223,9 @@ def _digests(preparation: Preparation) -> str:
 
 
 def _ranked(preparation: Preparation) -> str:
-    """The first rows of units with several, in the order of digests. Rows with one digest are in the order
-    of their columns, and rows alike in everything need no order.
+    """Keep the first rows of units with several, in the order of digests.
+
+    Rows with one digest are in the order of their columns, and rows alike in everything need no order.
     """
     names = _names(preparation)
     order = f"PARTITION BY code ORDER BY {', '.join(['digest', *names])}"
@@ -239,7 +243,7 @@ def _ranked(preparation: Preparation) -> str:
 
 
 def _single(preparation: Preparation) -> str:
-    """The rows of units that have only one, which need no ranking."""
+    """Add the rows of units that have only one, which need no ranking."""
     return f"""
         INSERT INTO snapshot.rows SELECT {", ".join(_kept(preparation, "CAST(1 AS UINTEGER)"))}
         FROM gridded JOIN (SELECT unit, code FROM units WHERE of_unit = 1) USING (unit)"""  # noqa: S608
@@ -266,7 +270,7 @@ def _describe(connection: DuckDBPyConnection, preparation: Preparation) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for one preparation at a time, so that what a killed one left behind can be removed first."""
+    """Yield a folder for one preparation at a time, after removing what a killed one left behind."""
     lock = os.open(folder, os.O_RDONLY)
     scratch = folder / "preparing"
     try:
@@ -282,6 +286,7 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def _settle(built: Path, path: Path) -> None:
+    # Rights and contents before the name: whoever sees the snapshot sees all of it.
     built.chmod(0o600)
     sync_path(built)
     rename_path(built, path)

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.connection import open_reader
-from sfumato.engines.duckdb.dialect import DuckDB
+from sfumato.engines.duckdb.dialect import DuckDBDialect
 from sfumato.engines.program import (
     CellHistogram,
     CellHistograms,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenSnapshots:
-    """Snapshots open together: how each lies in its file, by name, and which files these are."""
+    """Several snapshots that are open together: how each lies in its file, and which files these are."""
 
     connection: DuckDBPyConnection
     layouts: Mapping[str, Layout]
@@ -43,7 +43,7 @@ class OpenSnapshots:
 
 
 class Snapshots:
-    """The snapshots this process has open, each once.
+    """Keeps the snapshots that this process has open, each once.
 
     A connection refuses a second call while one runs, so it is used under the lock and only to make cursors,
     one for each question. Letting go of it closes it once the last cursor is done; `close` would refuse while
@@ -61,7 +61,7 @@ class Snapshots:
 
     @contextmanager
     def open_cursor(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[OpenSnapshots]:
-        """A cursor of one's own on the files that are there now, which may have taken older ones' places."""
+        """Yield a cursor on the files that are there now, which may have taken the places of older ones."""
         with self._turn:
             self._under_way += 1
         try:
@@ -78,6 +78,7 @@ class Snapshots:
                 del self._open[key]
 
     def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> OpenSnapshots:
+        # A file that was replaced has another inode, and its old connection would answer about old rows.
         inodes = tuple(path.stat().st_ino for path in paths.values())
         key = tuple(paths.values()), threads
         with self._turn:
@@ -98,7 +99,7 @@ SNAPSHOTS = Snapshots()
 def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor:
-        table = cursor.sql(compile_program(program, opened.layouts, DuckDB())).to_arrow_table()
+        table = cursor.sql(compile_program(program, opened.layouts, DuckDBDialect())).to_arrow_table()
     return cast("Answer", _shape_answer(program, table))
 
 
@@ -124,12 +125,12 @@ def _shape_answer(program: EngineProgram[Any], table: Any) -> Integers | Histogr
 
 
 def _keys(column: Any) -> list[Any]:
-    """Texts as they are, integers as Python's own, whichever type the engine computed them in."""
+    """Return keys as texts or as Python's integers, whichever type the engine computed them in."""
     return [key if isinstance(key, str) else int(key) for key in column.to_pylist()]
 
 
 def _ascending(column: Any) -> NDArray[Any]:
-    """In one array, which is sorted where it lies."""
+    """Return all places in one array, sorted in place."""
     parts = [_as_it_lies(part) for part in column.chunks]
     places: NDArray[Any] = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
     places.sort()
@@ -137,19 +138,20 @@ def _ascending(column: Any) -> NDArray[Any]:
 
 
 def _as_it_lies(column: Any) -> NDArray[Any]:
-    """A column of integers, none of them missing: Arrow's own way brings pandas along."""
+    """Read integers, none of them missing, from Arrow's buffer; Arrow's own way would import pandas."""
+    # A slice shares its parent's buffer, so the offset counts.
     kind = np.dtype(str(column.type))
     return np.frombuffer(column.buffers()[1], dtype=kind)[column.offset : column.offset + len(column)]
 
 
 def _integers(sums: list[NDArray[np.int64]], size: int | None = None) -> Integers:
-    """One row a sum, in the order of the engine."""
+    """Return one row a sum, in the order of the engine."""
     length = len(sums[0]) if size is None else size
     return _dense(np.arange(length), sums, length)
 
 
 def _dense(cells: NDArray[np.int64], sums: list[NDArray[np.int64]], size: int) -> Integers:
-    """Each sum is two words, low and high; it fits one when the high word only repeats the sign."""
+    """Put sums of two words, low and high, into cells. One word holds a sum if the high one is its sign."""
     small = all((words[:, 1] == words[:, 0] >> 63).all() for words in sums)
     dense = np.zeros((len(sums), size), dtype=np.int64 if small else object)
     for row, words in zip(dense, sums, strict=True):
@@ -163,7 +165,7 @@ def _joined(words: NDArray[np.int64]) -> NDArray[np.object_]:
 
 
 def _words(sums: Any) -> NDArray[np.int64]:
-    """Arrow keeps a HUGEINT as a 128-bit decimal of scale 0: read as it lies, never through a float."""
+    """Read the two words of each HUGEINT, which Arrow keeps as 128-bit decimals; never through a float."""
     words = np.frombuffer(sums.buffers()[1], dtype="<i8").reshape(-1, 2)
     return words[sums.offset : sums.offset + len(sums)]
 
@@ -181,6 +183,7 @@ def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:
         (declared, reach) for declared, _, *stated in described for reach in stated
     ]  # older ones do not
     reaches = {declared: reach for declared, reach in bounds if reach is not None}
+    # Graphs and tables without a unit column have no table of units.
     units = f"{schema}.units" if "person" in _columns(connection, f"{schema}.units") else None
     return Layout(
         f"{schema}.rows", units, columns, "place" in _columns(connection, f"{schema}.rows"), reaches
@@ -188,7 +191,7 @@ def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:
 
 
 def _columns(connection: DuckDBPyConnection, table: str) -> list[str]:
-    """None where there is no such table. DuckDB's own list of all columns takes twenty times as long."""
+    """Return a table's columns, none if it is not there; DuckDB's list of columns takes 20 times as long."""
     import duckdb
 
     try:

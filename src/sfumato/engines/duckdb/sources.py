@@ -52,7 +52,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceScan:
-    """What follows FROM: columns s0, s1, … are those asked for, in that order."""
+    """A relation to select from, whose columns s0, s1, … are those asked for, and their kinds."""
 
     relation: str
     kinds: tuple[Kind, ...]
@@ -70,7 +70,7 @@ class _Source(Protocol):
 def scan_source(
     connection: DuckDBPyConnection, source: Any, wanted: Sequence[str]
 ) -> AbstractContextManager[SourceScan]:
-    """The columns of these names, or an error that names the one that cannot be had.
+    """Return the columns of these names, or raise an error that names the one that cannot be had.
 
     The relation can be read until the context is left.
     """
@@ -80,6 +80,7 @@ def scan_source(
 
 
 def unreadable_source(reason: str) -> UsageError:
+    """Return the refusal of a source that is damaged, without a word of what it holds."""
     return UsageError(
         "SF-C204",
         "The source cannot be read.",
@@ -98,6 +99,7 @@ class _Csv:
 
     @contextmanager
     def scan(self, connection: DuckDBPyConnection, positions: Sequence[int]) -> Iterator[SourceScan]:
+        # All as texts: guessing a type would look at many rows, and one row could change the others.
         fields = ", ".join(f"f{i}: 'VARCHAR'" for i in range(len(self.names)))
         with _opened(self.path) as file:
             table = f"read_csv({file}, columns = {{{fields}}}, {_CSV})"
@@ -121,7 +123,7 @@ class _Parquet:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[str]:
-    """The file by its number: to DuckDB a name is a pattern, and `visits[1].csv` would read `visits1.csv`."""
+    """Name the file by its number: as a pattern, `visits[1].csv` would make DuckDB read `visits1.csv`."""
     handle = os.open(path, os.O_RDONLY)
     try:
         yield f"'/dev/fd/{handle}'"
@@ -183,7 +185,7 @@ class _Columns:
 
 
 def _known(array: Any) -> Any:
-    """DuckDB knows neither halves nor 256-bit decimals, even short ones."""
+    """Widen half floats and shorten 256-bit decimals: DuckDB knows neither, even where values are short."""
     import pyarrow
     from pyarrow import types
 
@@ -203,6 +205,7 @@ def _from_pandas(series: Any) -> Any:
         texts = [None if no else write_object(value) for value, no in zip(series, series.isna(), strict=True)]
         return pyarrow.array(texts, pyarrow.large_string())
     if series.dtype.name == "category":
+        # A missing category has the code −1.
         codes = series.cat.codes.to_numpy()
         return _from_pandas(series.cat.categories.to_series()).take(pyarrow.array(codes, mask=codes < 0))
     return pyarrow.Array.from_pandas(series)
@@ -226,7 +229,7 @@ def _recognised(source: Any) -> _Source:
 
 
 def _is(source: Any, library: str, name: str) -> bool:
-    """Without an import: what was never imported has made no object."""
+    """Test without an import: a library that was never imported has made no object."""
     kind = getattr(sys.modules.get(library), name, None)
     return kind is not None and isinstance(source, kind)
 
@@ -252,7 +255,7 @@ def _position(names: Sequence[str], wanted: str) -> int:
 
 
 def _kind(name: str, of_type: Any) -> Kind:
-    """By an allowlist: a type whose values DuckDB could merge or rename is refused."""
+    """Choose a kind from an allowlist: a type whose values DuckDB could merge or rename is refused."""
     from pyarrow import types
 
     of_type = _of_values(of_type)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def parse_column(column: StoredColumn, value: str, kind: Kind) -> str:
-    """First layer: a text, a double, whole seconds or days, or the parts of a text that is a moment."""
+    """Write the first layer: a text, a double, whole seconds or days, or the parts of a moment's text."""
     match column:
         case StoredGrid():
             return _as_number(column.name, value, kind)
@@ -41,12 +41,12 @@ def parse_column(column: StoredColumn, value: str, kind: Kind) -> str:
 
 
 def interpret_column(column: StoredColumn, value: str, kind: Kind) -> str:
-    """Second layer: parts of a text become seconds."""
+    """Write the second layer, in which parts of a text become seconds."""
     return _seconds_of_parts(value) if isinstance(column, StoredTime) and kind is Kind.TEXT else value
 
 
 def store_column(column: StoredColumn, value: str, kind: Kind) -> str:
-    """Third layer: the integer or the text itself. Of a listed value, `value` is its place in the list."""
+    """Write the third layer: the integer or text that is stored. A listed value comes as its place."""
     match column:
         case StoredGrid():
             return _or_missing(_on_grid(column, value), column)
@@ -60,7 +60,7 @@ def store_column(column: StoredColumn, value: str, kind: Kind) -> str:
 
 
 def choose_type(column: StoredGrid | StoredTime | StoredCodes) -> str:
-    """Wide enough for what the declaration allows."""
+    """Return the smallest type that holds what the declaration allows."""
     if isinstance(column, StoredCodes):
         size = len(column.values)
         return "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
@@ -77,15 +77,16 @@ def _or_missing(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> s
 
 
 def write_as_text(value: str, kind: Kind) -> str:
-    """One text for one value, whichever type its column has: texts.py has the same rule for objects."""
+    """Write one text for one value, whatever its column's type: texts.py has the same rule for objects."""
     if kind is Kind.FLOAT:
         return _double_as_text(f"CAST({value} AS DOUBLE)")
+    # A decimal's zeros at the end follow from its column's type, not from the value.
     text = f"CAST({value} AS VARCHAR)"
     return f"rtrim(rtrim({text}, '0'), '.')" if kind is Kind.DECIMAL else text
 
 
 def _double_as_text(double: str) -> str:
-    """Whole numbers as integers, which turn into doubles beside a NaN."""
+    """Write whole numbers as integers, which they were before a NaN beside them made them doubles."""
     whole = f"{double} = trunc({double}) AND abs({double}) < CAST('{WRITTEN_OUT_BELOW}' AS DOUBLE)"
     return (
         f"CASE WHEN isnan({double}) THEN NULL WHEN {whole} "
@@ -97,12 +98,13 @@ def _double_as_text(double: str) -> str:
 
 
 def _as_number(name: str, value: str, kind: Kind) -> str:
-    """A double or NULL; a boolean is 1 or 0 however it was written."""
+    """Write a double or NULL; a boolean is 1 or 0 however it was written."""
     if kind in (Kind.DATE, Kind.MOMENT, Kind.OTHER):
         raise not_numbers(name)
     number = f"TRY_CAST({value} AS DOUBLE)"
     if kind is Kind.TEXT:
         text = f"CAST({value} AS VARCHAR)"
+        # Booleans come as words from a CSV, and are the numbers that a column of booleans has.
         word = (
             f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 't' THEN 1 WHEN 'false' THEN 0 WHEN 'f' THEN 0 END"
         )
@@ -111,7 +113,7 @@ def _as_number(name: str, value: str, kind: Kind) -> str:
 
 
 def _on_grid(grid: StoredGrid, number: str) -> str:
-    """The nearest grid point, halves upwards.
+    """Write the nearest grid point, halves upwards.
 
     Scaling by a power of two is exact, and so is the part after the point, or it is rounded on the same
     side of one half. Adding one half instead could round up to the next whole number.
@@ -123,7 +125,7 @@ def _on_grid(grid: StoredGrid, number: str) -> str:
 
 
 def _clipped(value: str, low: str, high: str, inside: str) -> str:
-    """By CASE: least and greatest would pass over a missing value and make it a bound."""
+    """Clip by CASE: least and greatest would pass over a missing value and make it a bound."""
     return f"CASE WHEN {value} < {low} THEN {low} WHEN {value} > {high} THEN {high} ELSE {inside} END"
 
 
@@ -135,18 +137,18 @@ def _in_time(moments: StoredTime, place: str) -> str:
 
 
 def _in_days(moments: StoredTime, kind: Kind) -> bool:
-    """Whether days are wanted and given, so that nothing is divided."""
+    """Return whether days are wanted and given, so that nothing is divided."""
     return kind is Kind.DATE and not moments.seconds
 
 
 def _of_seconds(moments: StoredTime, seconds: str) -> str:
-    """Whole days or seconds since 1970. Counted from the year 1, so that // rounds down."""
+    """Write whole days or seconds since 1970, counted from the year 1, so that // rounds down."""
     unit = 1 if moments.seconds else 86_400
     return f"(({_known(seconds, 1)} - ({YEAR_1})) // {unit} + ({YEAR_1 // unit}))"
 
 
 def _known(count: str, seconds: int) -> str:
-    """In a year that has a date, counted in units of so many seconds; missing otherwise."""
+    """Keep a moment in a year that has dates, counted in units of so many seconds; others are missing."""
     return f"CASE WHEN {count} >= {YEAR_1 // seconds} AND {count} < {YEAR_10000 // seconds} THEN {count} END"
 
 
@@ -155,7 +157,7 @@ def _days(value: str) -> str:
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
-    """Whole seconds since 1970 in UTC, rounded down, as a BIGINT; far ones may be missing already."""
+    """Write whole seconds since 1970 in UTC, rounded down; far ones may be missing already."""
     if kind is Kind.DATE:
         return f"{_days(value)} * 86400"
     if kind is Kind.MOMENT:
@@ -164,7 +166,7 @@ def _as_seconds(name: str, value: str, kind: Kind) -> str:
 
 
 def _of_moment(value: str) -> str:
-    """Nanoseconds by a way of their own: cut to microseconds they would be rounded towards 1970.
+    """Treat nanoseconds apart: cut to microseconds they would be rounded towards 1970.
 
     Each way is computed only where it is chosen; the other could fail.
     """
@@ -175,18 +177,18 @@ def _of_moment(value: str) -> str:
 
 
 def _whole(ticks: str, each: int) -> str:
-    """Rounded down; // rounds towards zero."""
+    """Divide rounding down; // rounds towards zero."""
     return f"({ticks} // {each} - CASE WHEN {ticks} % {each} < 0 THEN 1 ELSE 0 END)"
 
 
 def _parts(value: str) -> str:
-    """Of a date, or a date and a time of day, with an offset or in UTC; all empty for any other text."""
+    """Take apart a date, with or without time of day and offset; all parts are empty for other texts."""
     names = "['day', 'clock', 'second', 'sign', 'hours', 'minutes']"
     return f"regexp_extract(trim(CAST({value} AS VARCHAR)), '^{ISO}$', {names})"
 
 
 def _seconds_of_parts(parts: str) -> str:
-    """What is after the point of a second is left out, which rounds down. A day that never was is missing."""
+    """Write seconds without their fraction, which rounds down; a day that never was is missing."""
     second = f"COALESCE(NULLIF({parts}.second, ''), '00')"
     clock = f"COALESCE(NULLIF({parts}.clock, ''), '00:00') || ':' || {second}"
     local = f"epoch_us(TRY_CAST({parts}.day || ' ' || {clock} AS TIMESTAMP)) // 1000000"

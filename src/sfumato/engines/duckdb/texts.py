@@ -20,7 +20,7 @@ _PLAIN_BYTES = frozenset(range(32, 127)) - frozenset(b"\\'\"")
 
 @singledispatch
 def write_object(value: object) -> str:
-    """TypeError for a type that no column can have; the value is not in the message."""
+    """Return the text of an object; TypeError for a type that no column can have, without the value."""
     raise TypeError("values of this type have no text")
 
 
@@ -45,14 +45,14 @@ def _integer(value: int) -> str:
 @write_object.register(np.float16)
 @write_object.register(np.float32)
 def _float(value: float) -> str:
-    """Widened to a double first; whole ones as the integer they were before a NaN came beside them."""
+    """Widen to a double first; whole ones are the integers they were before a NaN came beside them."""
     double = float(value)
     return str(int(double)) if double.is_integer() and abs(double) < WRITTEN_OUT_BELOW else repr(double)
 
 
 @write_object.register
 def _decimal(value: Decimal) -> str:
-    """Without zeros at the end: how many there are follows from a column's other values."""
+    """Drop zeros at the end: how many there are follows from a column's other values."""
     if value.is_infinite():
         return repr(float(value))
     digits = format(value, "f")
@@ -67,7 +67,7 @@ def _date(value: date) -> str:
 
 @write_object.register
 def _datetime(value: datetime) -> str:
-    """In UTC where a zone is known."""
+    """Write a moment, in UTC where its zone is known."""
     if value.tzinfo is None:
         return f"{_date(value)} {_clock(value)}"
     moment = value.astimezone(UTC)
@@ -82,7 +82,7 @@ def _time(value: time) -> str:
 
 
 def _clock(value: datetime | time) -> str:
-    """pandas counts nanoseconds apart from microseconds."""
+    """Write a time of day; pandas counts nanoseconds apart from microseconds."""
     nanoseconds = value.microsecond * 1000 + getattr(value, "nanosecond", 0)
     fraction = f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
     return f"{value.hour:02}:{value.minute:02}:{value.second:02}{fraction}"

@@ -33,8 +33,9 @@ _OLDEST = 14
 
 @contextmanager
 def open_reader(dsn: str) -> Iterator[Connection[Any]]:
-    """One transaction that cannot write and sees one state of the data."""
+    """Open one transaction that cannot write and sees one state of the data."""
     settings = {"statement_timeout": f"'{_LONGEST}'", "default_transaction_read_only": "on"}
+    # Twice read-only: the setting holds for the session, the level for one state of the data.
     with _opened(dsn, settings) as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield connection
@@ -42,7 +43,7 @@ def open_reader(dsn: str) -> Iterator[Connection[Any]]:
 
 @contextmanager
 def open_writer(dsn: str) -> Iterator[Connection[Any]]:
-    """One transaction: all that is made in it is there afterwards, durably, or none of it."""
+    """Open one transaction: all that is made in it is there afterwards, durably, or none of it."""
     with _opened(dsn, {}) as connection, connection.transaction():
         yield connection
 
@@ -57,7 +58,7 @@ def _opened(dsn: str, settings: dict[str, str]) -> Iterator[Connection[Any]]:
 
 
 def identify_database(dsn: str) -> tuple[str, ...]:
-    """Which database an address is of, whoever opens it."""
+    """Return what tells databases apart in an address, whoever opens it."""
     psycopg = _library()
     try:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)

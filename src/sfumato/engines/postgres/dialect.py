@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
 
-class PostgreSQL:
+class PostgresDialect:
+    """PostgreSQL's own words, in sessions that connection.py opens."""
+
     wide = "NUMERIC"
     everything = "GROUP BY ()"
     escape = " ESCAPE '\\'"
@@ -28,18 +30,18 @@ class PostgreSQL:
         return f"unnest(ARRAY[{', '.join(parts)}])"
 
     def write_quotient(self, left: str, right: str, kind: str) -> str:
-        """By div, which is exact; / rounds after some digits."""
+        """Use div, which is exact; / rounds after some digits."""
         return f"div({left}, {right})"
 
     def write_entry(self, entries: tuple[int | None, ...], place: str) -> str:
-        """Places far outside are brought near, where there is nothing either, so that they fit an index."""
+        """Bring places from far outside near, where there is nothing either, so that they fit an index."""
         return f"({_listed(entries)})[CAST(least(greatest({place}, -1), {len(entries)}) AS INTEGER) + 1]"
 
     def write_membership(self, part: str, values: tuple[int, ...]) -> str:
         return f"{part} = ANY ({_listed(values)})"
 
     def write_text(self, word: str) -> str | None:
-        """No text here has the character 0 or half of a pair."""
+        """Refuse the character 0 and halves of surrogate pairs, which no text here has."""
         if "\0" in word or any("\ud800" <= each <= "\udfff" for each in word):
             return None
         return f"convert_from(decode('{word.encode().hex()}', 'hex'), 'UTF8')"

@@ -57,7 +57,7 @@ def build_snapshot(source: str, preparation: Preparation, schema: str, snapshot:
 
 
 def remove_snapshot(connection: Connection[Any], schema: str, snapshot: str) -> None:
-    """A snapshot that is not there is no error, nor is a schema that is not."""
+    """Remove a snapshot; one that is not there is no error, nor is a schema that is not."""
     if _there(connection, schema):
         _drop(connection, schema, snapshot)
 
@@ -68,11 +68,12 @@ def _there(connection: Connection[Any], schema: str) -> bool:
 
 
 def name_table(schema: str, snapshot: str, name: str) -> str:
-    """Snapshots have longer names than tables may have, so theirs are digests."""
+    """Return the quoted name of a snapshot's table; snapshots have longer names than tables may have."""
     return f"{quote_name(schema)}.{hash_name(snapshot)}_{name}"
 
 
 def hash_name(snapshot: str) -> str:
+    """Return the digest that the names of a snapshot's tables begin with."""
     return f"s{sha256(snapshot.encode()).hexdigest()[:32]}"
 
 
@@ -89,7 +90,7 @@ def _drop(connection: Connection[Any], schema: str, snapshot: str) -> None:
 
 
 def _gridded(preparation: Preparation, relation: str, kinds: tuple[Kind, ...]) -> str:
-    """In layers, and OFFSET 0 keeps each as it is, so that what is used several times is computed once."""
+    """Write stored columns in layers that OFFSET 0 keeps apart: what is used often is computed once."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
     unit = "CAST('every row' AS TEXT)" if preparation.unit is None else write_as_text("s0", kinds[0])
@@ -116,7 +117,7 @@ def _listed(preparation: Preparation) -> dict[int, StoredCodes]:
 
 
 def _fill_lists(connection: Connection[Any], preparation: Preparation) -> None:
-    """The tables from value to code, without texts that PostgreSQL cannot hold."""
+    """Make the tables from value to code, without texts that PostgreSQL cannot hold."""
     for i, codes in _listed(preparation).items():
         of_type = 'TEXT COLLATE "C"' if are_texts(codes) else "DOUBLE PRECISION"
         _execute(connection, f"CREATE TEMP TABLE list{i} (value {of_type}, code BIGINT) ON COMMIT DROP")
@@ -124,6 +125,7 @@ def _fill_lists(connection: Connection[Any], preparation: Preparation) -> None:
             for value, code in list_codes(codes).items():
                 if not (isinstance(value, str) and _impossible(value)):
                     copy.write_row((value, code))
+        # Autovacuum never sees temporary tables; without this the planner expects a long list.
         _execute(connection, f"ANALYZE pg_temp.list{i}")
 
 
@@ -145,7 +147,7 @@ def _refuse_rounded_identifiers(
 
 
 def _keep(connection: Connection[Any], preparation: Preparation, schema: str, snapshot: str) -> None:
-    """The stored tables `rows` and, with a unit column, `units`."""
+    """Write the stored tables `rows` and, with a unit column, `units`."""
     rows, units = (name_table(schema, snapshot, name) for name in ("rows", "units"))
     if preparation.unit is None:
         _execute(connection, _every_row(preparation, rows))
@@ -159,11 +161,12 @@ def _keep(connection: Connection[Any], preparation: Preparation, schema: str, sn
     )
     _execute(connection, _ranked(preparation, rows))
     _execute(connection, _single(preparation, rows))
+    # Questions are planned by the first statistics, and may come at once.
     _execute(connection, f"ANALYZE {rows}; ANALYZE {units}")
 
 
 def _every_row(preparation: Preparation, rows: str) -> str:
-    """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
+    """Make each row a unit. Its block is drawn pseudorandomly, with a key that is then forgotten."""
     names = _names(preparation)
     number = "row_number() OVER () - 1"
     drawn = f"md5(concat('{secrets.token_hex(16)}:', unit))"
@@ -174,7 +177,7 @@ def _every_row(preparation: Preparation, rows: str) -> str:
 
 
 def _units(preparation: Preparation) -> str:
-    """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
+    """Select each unit's rows, keyed digests, and a code whose order says nothing of the identifier."""
     person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
     return f"""
         CREATE TEMP TABLE units ON COMMIT DROP AS
@@ -186,8 +189,9 @@ def _units(preparation: Preparation) -> str:
 
 
 def _ranked(preparation: Preparation, rows: str) -> str:
-    """The first rows of units with several, in the order of digests. Rows with one digest are in the order
-    of their columns, and rows alike in everything need no order.
+    """Keep the first rows of units with several, in the order of digests.
+
+    Rows with one digest are in the order of their columns, and rows alike in everything need no order.
     """
     names = _names(preparation)
     order = f"PARTITION BY code ORDER BY {', '.join(['digest', *names])}"
@@ -206,7 +210,7 @@ def _ranked(preparation: Preparation, rows: str) -> str:
 
 
 def _digests(preparation: Preparation) -> str:
-    """Every copy of a record with the md5 of salt, record and number of the copy, read from its last byte."""
+    """Select every copy of a record with the md5 of salt, record and copy, read from its last byte."""
     names = _names(preparation)
     fields = [
         f"md5({n})" if isinstance(c, StoredText) else n
@@ -222,7 +226,7 @@ def _digests(preparation: Preparation) -> str:
 
 
 def _records(preparation: Preparation) -> str:
-    """The different records of each unit with several rows, and how often the unit has each.
+    """Select the different records of each unit with several rows, and how often the unit has each.
 
     The salt is 64 secret bits of the unit.
     """
@@ -236,8 +240,9 @@ def _records(preparation: Preparation) -> str:
 
 
 def _unsigned(digest: str, start: int, length: int, of_type: str) -> str:
-    """Some bytes of a digest as an integer, the first of them the least."""
+    """Read some bytes of a digest as an integer, the first of them the least."""
     signed = f"CAST(CAST('x' || {_reversed(digest, start, length)} AS BIT({length * 8})) AS {of_type})"
+    # PostgreSQL has no unsigned integers of 64 bits.
     return f"mod(CAST({signed} AS NUMERIC) + {2**64}, {2**64})" if length == 8 else signed
 
 
@@ -247,7 +252,7 @@ def _reversed(digest: str, start: int, length: int) -> str:
 
 
 def _single(preparation: Preparation, rows: str) -> str:
-    """The rows of units that have only one, which need no ranking."""
+    """Add the rows of units that have only one, which need no ranking."""
     return f"""
         INSERT INTO {rows} SELECT {", ".join(_kept(preparation, "1"))}
         FROM pg_temp.gridded JOIN pg_temp.units USING (unit) WHERE of_unit = 1"""  # noqa: S608

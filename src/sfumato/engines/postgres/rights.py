@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def require_rights(connection: Connection[Any], address: Address, schema: str) -> None:
-    """To read one table, to have temporary ones, and to have the lab's schema; nothing else is used."""
+    """Raise unless the role may read the table, have temporary ones, and have the lab's schema."""
     role, database = connection.execute("SELECT current_user, current_database()").fetchone() or ("", "")
     grants = {
         f"GRANT TEMPORARY ON DATABASE {quote_name(database)} TO {quote_name(role)};": _may(
@@ -30,13 +30,14 @@ def require_rights(connection: Connection[Any], address: Address, schema: str) -
             connection, database, schema
         ),
     }
+    # All at once, so that an owner is asked only once.
     missing = [sql for sql, allowed in grants.items() if not allowed]
     if missing:
         raise missing_rights(missing)
 
 
 def missing_rights(grants: list[str]) -> PolicyError:
-    """With the SQL that an owner of the database would run."""
+    """Return the refusal, with the SQL that an owner of the database would run."""
     return PolicyError(
         "SF-C210",
         "The role in the address may not prepare this table.",
@@ -46,7 +47,7 @@ def missing_rights(grants: list[str]) -> PolicyError:
 
 
 def _may_select(connection: Connection[Any], address: Address) -> bool:
-    """A table that is not there is another error's matter."""
+    """Return whether the role may read the table; one that is not there is another error's matter."""
     asked = (
         "has_any_column_privilege(pg_class.oid, 'SELECT') FROM pg_class "
         "JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s AND relname = %s"

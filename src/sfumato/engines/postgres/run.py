@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.engines.compile import Layout, compile_program
-from sfumato.engines.postgres.dialect import PostgreSQL
+from sfumato.engines.postgres.dialect import PostgresDialect
 from sfumato.engines.postgres.prepare import hash_name, name_table
 from sfumato.engines.rows import list_scans
 from sfumato.engines.shapes import shape_answer
@@ -20,7 +20,7 @@ def answer_program(program: EngineProgram[Answer], connection: Connection[Any], 
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     names = {scan.snapshot for scan in list_scans(program.rows)}
     layouts = {name: _layout(connection, schema, name) for name in names}
-    cursor = connection.execute(compile_program(program, layouts, PostgreSQL()).encode())
+    cursor = connection.execute(compile_program(program, layouts, PostgresDialect()).encode())
     rows, width = cursor.fetchall(), len(cursor.description or ())
     columns = [[row[place] for row in rows] for place in range(width)]
     return cast("Answer", shape_answer(program, columns))

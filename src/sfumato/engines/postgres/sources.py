@@ -64,18 +64,20 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class SourceScan:
-    """What follows FROM: columns s0, s1, … are those asked for, in that order."""
+    """A relation to select from, whose columns s0, s1, … are those asked for, and their kinds."""
 
     relation: str
     kinds: tuple[Kind, ...]
 
 
 def is_address(source: object) -> bool:
+    """Return whether this is the address of a database, with or without a table."""
     return isinstance(source, str) and source.startswith(_SCHEMES)
 
 
 def parse_address(source: str) -> Address:
-    """Behind # stand schema and table, with %2E for a point within a name; public is the usual schema."""
+    """Parse an address: behind # stand schema and table, %2E for a point in a name; else schema public."""
+    # libpq does not know fragments, so what is before the # is an address of its own.
     dsn, place = urldefrag(source)
     schema, _, table = place.rpartition(".")
     if not table:
@@ -85,11 +87,12 @@ def parse_address(source: str) -> Address:
 
 
 def quote_name(name: str) -> str:
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def scan_source(connection: Connection[Any], address: Address, wanted: Sequence[str]) -> SourceScan:
-    """The columns of these names, or an error that names the one that cannot be had."""
+    """Return the columns of these names, or raise an error that names the one that cannot be had."""
     types = _types(connection, address)
     kinds = tuple(_kind(name, types) for name in wanted)
     chosen = ", ".join(f"{quote_name(name)} AS s{i}" for i, name in enumerate(wanted)) or "1 AS s0"
@@ -97,7 +100,7 @@ def scan_source(connection: Connection[Any], address: Address, wanted: Sequence[
 
 
 def _kind(name: str, types: dict[str, tuple[str, bool, bool]]) -> Kind:
-    """By an allowlist, and of the system's own types alone; labels of an enumeration are texts."""
+    """Choose a kind from an allowlist of the system's own types; labels of an enumeration are texts."""
     if name not in types:
         raise UsageError("SF-C203", f"The source has no column '{name}'.", columns=", ".join(types))
     of_type, ours, is_enum = types[name]

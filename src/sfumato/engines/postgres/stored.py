@@ -42,7 +42,7 @@ def _whole(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
 
 
 def write_as_text(value: str, kind: Kind) -> str:
-    """The text that DuckDB gives the same value: engines/duckdb/texts.py has the rule."""
+    """Write the text that DuckDB gives the same value: engines/duckdb/texts.py has the rule."""
     match kind:
         case Kind.FLOAT:
             text = _double_as_text(f"CAST({value} AS DOUBLE PRECISION)")
@@ -54,11 +54,12 @@ def write_as_text(value: str, kind: Kind) -> str:
             text = _bytes_as_text(value)
         case _:
             text = f"CAST({value} AS TEXT)"
+    # By bytes: a locale could hold two different texts to be equal, or change with an update.
     return f'({text}) COLLATE "C"'
 
 
 def _double_as_text(double: str) -> str:
-    """Whole numbers as integers. PostgreSQL uses exponents from 10^15 on, others from 10^16 on."""
+    """Write whole numbers as integers. PostgreSQL uses exponents from 10^15 on, others from 10^16 on."""
     whole = f"{double} = trunc({double}) AND abs({double}) < CAST('{WRITTEN_OUT_BELOW}' AS DOUBLE PRECISION)"
     written_out = f"CAST(CAST(CAST({double} AS TEXT) AS NUMERIC) AS TEXT)"
     return (
@@ -70,7 +71,7 @@ def _double_as_text(double: str) -> str:
 
 
 def _whole_as_text(double: str) -> str:
-    """Exactly, in two halves of 60 bits; a cast to a decimal would keep 15 digits."""
+    """Write digits exactly, in two halves of 60 bits; a cast to a decimal would keep 15 digits."""
     half = f"CAST('{2**60}' AS DOUBLE PRECISION)"
     high = f"trunc({double} / {half})"
     low = f"({double} - {high} * {half})"
@@ -100,7 +101,7 @@ def _bytes_as_text(value: str) -> str:
 
 
 def _as_number(name: str, value: str, kind: Kind) -> str:
-    """A double that is no NaN, or of texts and decimals a decimal."""
+    """Write a double that is no NaN; texts and decimals become decimals."""
     double = f"CAST({value} AS DOUBLE PRECISION)"
     match kind:
         case Kind.TEXT:
@@ -117,7 +118,7 @@ def _as_number(name: str, value: str, kind: Kind) -> str:
 
 
 def _decimal_of_text(text: str) -> str:
-    """What others read as a double: digits with an exponent, infinite ones, and words for true and false.
+    """Read what others read as a double: digits with an exponent, infinities, words for true and false.
 
     Decimals have thousands of digits and no more, so that a very long exponent is read by its sign.
     """
@@ -141,7 +142,7 @@ def _as_double(number: str, kind: Kind) -> str:
 
 
 def _double_of_decimal(decimal: str) -> str:
-    """Rounded to the nearest, as all doubles are. The cast fails beyond the largest and below the least."""
+    """Round to the nearest double. The cast alone fails beyond the largest and below the least."""
     return (
         f"CASE WHEN {decimal} >= {_OVERFLOW} THEN CAST('Infinity' AS DOUBLE PRECISION) "
         f"WHEN {decimal} <= -{_OVERFLOW} THEN CAST('-Infinity' AS DOUBLE PRECISION) "
@@ -175,7 +176,7 @@ def _in_time(moments: StoredTime, seconds: str) -> str:
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
-    """Whole seconds since 1970 in UTC, rounded down; infinite ones are missing."""
+    """Write whole seconds since 1970 in UTC, rounded down; infinite ones are missing."""
     if kind not in (Kind.DATE, Kind.MOMENT):
         raise not_dates(name)
     seconds = f"CAST(floor(extract(epoch FROM {value})) AS BIGINT)"
@@ -183,7 +184,7 @@ def _as_seconds(name: str, value: str, kind: Kind) -> str:
 
 
 def _parts(value: str) -> str:
-    """Of a date, or a date and a time of day, with an offset or in UTC; missing for any other text."""
+    """Take apart a date, with or without time of day and offset; other texts become missing."""
     spaces = f"convert_from(decode('{SPACES.encode().hex()}', 'hex'), 'UTF8')"
     return f"regexp_match(btrim(CAST({value} AS TEXT) COLLATE \"C\", {spaces}), '^{ISO}$')"
 
@@ -194,6 +195,7 @@ def _seconds_of_parts(parts: str) -> str:
     The day is looked up 400 years later, where PostgreSQL has one for the year 0 too.
     """
     year, month, day = (_number(parts, 1, *place) for place in ((1, 4), (6, 2), (9, 2)))
+    # make_date fails on a day that never was; counting from the first of the month does not.
     shifted = f"(make_date({year} + 400, {month}, 1) + ({day} - 1))"
     days = f"CAST({shifted} - DATE '1970-01-01' - {_CYCLE} AS BIGINT)"
     clock = f"{_number(parts, 2, 1, 2)} * 3600 + {_number(parts, 2, 4, 2)} * 60 + {_number(parts, 3, 1, 2)}"

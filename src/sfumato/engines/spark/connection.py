@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 LONGEST = 600.0
 """Seconds. A question that takes longer is ended, as it is in PostgreSQL."""
 _OURS = {
+    # Overflow raises instead of wrapping around.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "true",
     "spark.sql.codegen.hugeMethodLimit": "8000",  # Java never compiles longer ones; Spark then splits them
+    # dialect.py relies on how many digits a quotient keeps.
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
@@ -43,7 +45,7 @@ _sessions: dict[str, SparkSession] = {}
 
 
 def find_steward_session() -> SparkSession:
-    """The one that is there, or a new one as Spark's own settings say."""
+    """Return the session that is there, or start one as Spark's own settings say."""
     builder = _library().builder
     if "SPARK_REMOTE" not in os.environ and not _is_connected():
         require_java()
@@ -52,21 +54,21 @@ def find_steward_session() -> SparkSession:
 
 
 def _is_connected() -> bool:
-    """Whether this process has sessions of Spark Connect, whose Java is the server's."""
+    """Return whether this process has sessions of Spark Connect, whose Java is the server's."""
     from pyspark.sql import is_remote
 
     return bool(is_remote())
 
 
 def _connected_builder() -> Any:
-    """It knows the session that is there; the other builder would ask for an address again."""
+    """Return the builder that knows the session; the other one would ask for an address again."""
     from pyspark.sql.connect.session import SparkSession
 
     return SparkSession.builder
 
 
 def open_own_session(base: SparkSession) -> SparkSession:
-    """One for each application of Spark, kept while it runs."""
+    """Return our own session, one for each application of Spark, kept while it runs."""
     key = _application(base)
     with _turn:
         if key not in _sessions:
@@ -79,14 +81,14 @@ def open_own_session(base: SparkSession) -> SparkSession:
 
 @atexit.register
 def _close() -> None:
-    """Before threads end: a session of Spark Connect that is closed later waits for one of them for ever."""
+    """Close before threads end: later, a session of Spark Connect waits for one of them for ever."""
     for session in filter(_is_remote, _sessions.values()):
         session.client.close()
 
 
 @contextmanager
 def limit_time(session: SparkSession) -> Iterator[None]:
-    """What this thread asks inside is ended, with an error of Spark's, when its time is over."""
+    """End what this thread asks inside, with an error of Spark's, when its time is over."""
     tag, done = f"sfumato-{secrets.token_hex(8)}", Event()
     with _marked(session, tag) as end:
         watch = Thread(target=_end_late, args=(end, tag, done, LONGEST), daemon=True)
@@ -98,7 +100,7 @@ def limit_time(session: SparkSession) -> Iterator[None]:
 
 
 def _end_late(end: Callable[[str], object], tag: str, done: Event, seconds: float) -> None:
-    """Again and again: only what runs can be ended, and some of a question may not have begun."""
+    """End again and again: only what runs can be ended, and some of a question may not have begun."""
     while not done.wait(seconds):
         end(tag)
         seconds = 1.0
@@ -106,7 +108,7 @@ def _end_late(end: Callable[[str], object], tag: str, done: Event, seconds: floa
 
 @contextmanager
 def _marked(session: SparkSession, tag: str) -> Iterator[Callable[[str], object]]:
-    """What this thread asks inside has a tag; any thread may end all that has it.
+    """Tag what this thread asks inside; any thread may end all that has the tag.
 
     Tags of a session can be used by other threads only in Spark Connect, which is also the only one to
     interrupt tasks that do not look up from their work.
@@ -130,7 +132,7 @@ def _marked(session: SparkSession, tag: str) -> Iterator[Callable[[str], object]
 
 
 def read_setting(session: SparkSession, name: str) -> str | None:
-    """One that the steward made, if it was made."""
+    """Return a setting that the steward made, or None."""
     found: Any = session.conf.get(name, None)
     return found or None
 
@@ -157,7 +159,7 @@ def _imported() -> Any:
 
 
 def _quiet(work: Any) -> Any:
-    """Spark warns of pandas being newer than it knows, which nothing here uses."""
+    """Silence a warning that pandas is newer than Spark knows, which nothing here uses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return work()

@@ -20,7 +20,9 @@ _LIMB = 21
 """Bits: 2^42 numbers of so many, and more rows than that there are not, add up to less than 2^63."""
 
 
-class Spark:
+class SparkDialect:
+    """Spark's own words, in sessions that connection.py opens."""
+
     wide = "DECIMAL(38, 0)"
     everything = "HAVING true"
     escape = ""
@@ -33,7 +35,7 @@ class Spark:
         return f"explode(array({', '.join(parts)}))"
 
     def write_quotient(self, left: str, right: str, kind: str) -> str:
-        """By div in 64 bits, where it is exact.
+        """Use div in 64 bits, where it is exact.
 
         Quotients of decimals have six digits after the point, rounded, and 32 before it. So only multiples
         are divided, and what is above the sixth digit first. Each number is bound to a name once.
@@ -49,8 +51,10 @@ class Spark:
         return f"get(transform(transform(transform({pair}, {split}), {again}), {joined}), 0)"
 
     def write_total(self, value: str, reach: int | None) -> str:
-        """In as few sums of 64 bits as the reach needs, at most three; sums of decimals take several times
-        as long."""
+        """Add up in as few sums of 64 bits as the reach needs, at most three.
+
+        Sums of decimals take several times as long.
+        """
         if reach is None:
             return f"sum(CAST({value} AS {self.wide}))"
         number, last = f"CAST({value} AS BIGINT)", min(max(reach.bit_length() - 1, 0) // _LIMB, 2)
@@ -60,7 +64,7 @@ class Spark:
         return f"({' + '.join(reversed(shifted))})"
 
     def write_entry(self, entries: tuple[int | None, ...], place: str) -> str:
-        """Places far outside are brought near, where there is nothing either, so that they fit an index."""
+        """Bring places from far outside near, where there is nothing either, so that they fit an index."""
         near = f"CAST(greatest(least({place}, {len(entries)}), -1) AS INT)"
         return f"CASE WHEN {place} IS NOT NULL THEN get({_listed(entries)}, {near}) END"
 
@@ -68,7 +72,7 @@ class Spark:
         return f"{part} IN ({write_list(values)})"
 
     def write_text(self, word: str) -> str | None:
-        """No text here has half of a pair."""
+        """Refuse halves of surrogate pairs, which no text here has."""
         if any("\ud800" <= each <= "\udfff" for each in word):
             return None
         return f"CAST(X'{word.encode().hex()}' AS STRING)"
@@ -78,17 +82,17 @@ class Spark:
 
 
 def _above(number: str, at: int) -> str:
-    """Without the lowest limbs, rounded down."""
+    """Drop the lowest limbs of a number, rounding down."""
     return f"shiftright({number}, {_LIMB * at})" if at else number
 
 
 def _quotient(left: str, right: str) -> str:
-    """Of a multiple, so that nothing is rounded."""
-    return f"CAST(({left} - {left} % {right}) / {right} AS {Spark.wide})"
+    """Divide what is left of a number without its remainder, so that nothing is rounded."""
+    return f"CAST(({left} - {left} % {right}) / {right} AS {SparkDialect.wide})"
 
 
 def _named(**parts: str) -> str:
-    """Not by the words array and struct, after which Spark no longer reads >> as a shift."""
+    """Write a struct by a function: behind the word struct Spark no longer reads >> as a shift."""
     inside = ", ".join(f"'{name}', {part}" for name, part in parts.items())
     return f"named_struct({inside})"
 

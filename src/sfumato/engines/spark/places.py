@@ -37,20 +37,20 @@ class SnapshotPlace(Protocol):
         """Keep rows under a name."""
 
     def read(self, session: SparkSession, snapshot: str, name: str) -> str:
-        """What follows FROM for what was written; while it is made, and afterwards."""
+        """Return what to select from for what was written; while it is made, and afterwards."""
 
     def finish(self, session: SparkSession, snapshot: str, description: dict[str, Any]) -> None:
         """Make the snapshot durable, and forget what it was made of."""
 
     def description(self, session: SparkSession, snapshot: str) -> dict[str, Any]:
-        """What it was finished with."""
+        """Return what the snapshot was finished with."""
 
     def erase(self, session: SparkSession | None, snapshot: str) -> None:
         """Remove a snapshot and what may be left of making it; one that is not there is no error."""
 
 
 def hash_name(snapshot: str) -> str:
-    """Snapshots may have any name; a digest is a name everywhere."""
+    """Return a digest, which is a valid name everywhere; snapshots may have any name."""
     return f"s{sha256(snapshot.encode()).hexdigest()[:32]}"
 
 
@@ -61,19 +61,20 @@ class Folder:
     path: Path
 
     def begin(self, session: SparkSession, snapshot: str) -> None:
+        # mkdir's mode passes through the umask, and the folder may be there already.
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
         self.erase(None, snapshot)
         self._making(snapshot).mkdir(mode=0o700)
 
     def write(self, snapshot: str, name: str, rows: DataFrame) -> None:
-        """With its columns beside it, so that no file is opened to learn them."""
+        """Write columns' types beside the rows, so that no file is opened to learn them."""
         folder = self._making(snapshot) / name
         rows.write.parquet(f"file://{folder}")
         folder.with_suffix(_COLUMNS).write_text(rows.schema.json(), encoding="utf-8")
 
     def read(self, session: SparkSession, snapshot: str, name: str) -> str:
-        """A view in our own session."""
+        """Return the name of a view in our own session."""
         from pyspark.sql.types import StructType
 
         making = self._making(snapshot)
@@ -89,6 +90,7 @@ class Folder:
             shutil.rmtree(making / name, ignore_errors=True)
             (making / name).with_suffix(_COLUMNS).unlink(missing_ok=True)
         (making / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
+        # Spark syncs none of its files; the rename must not survive a crash that they do not.
         for path in [*making.rglob("*"), making]:
             sync_path(path)
         rename_path(making, self._whole(snapshot))
@@ -126,8 +128,9 @@ class Tables:
         return self._table(snapshot, name)
 
     def finish(self, session: SparkSession, snapshot: str, description: dict[str, Any]) -> None:
-        """The description comes last: without it there is no snapshot."""
+        """Write the description last: without it there is no snapshot."""
         self._drop(session, snapshot, MADE)
+        # As digits: names of columns may hold quotes.
         digits = json.dumps(description).encode().hex()
         said = session.sql(f"SELECT CAST(X'{digits}' AS STRING) AS said")
         self.write(snapshot, _DESCRIPTION, said)
@@ -150,5 +153,5 @@ class Tables:
 
 
 def _one(folder: Path) -> str:
-    """The address of this folder alone: what is read may be a pattern. To Spark no address is quoted."""
+    """Return the address of this folder alone, escaped: Spark reads addresses as patterns."""
     return "file://" + re.sub(r"([\\*?{}\[\]])", r"\\\1", str(folder))

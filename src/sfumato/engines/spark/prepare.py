@@ -34,6 +34,7 @@ def build_snapshot(
     gridded = _gridded(preparation, kinds, lists)  # refuses kinds that do not fit before anything is read
     place.begin(session, snapshot)
     try:
+        # A frame is computed anew by each query, and could differ from one to the next.
         _read(source, place, snapshot)
         _fill_lists(session, preparation, lists)
         relation = place.read(session, snapshot, "made_source")
@@ -50,7 +51,7 @@ def build_snapshot(
 
 
 def _read(source: DataFrame, place: SnapshotPlace, snapshot: str) -> None:
-    """The source as it is now."""
+    """Read the source as it is now."""
     from pyspark.errors import PySparkException
 
     try:
@@ -69,7 +70,7 @@ def _read(source: DataFrame, place: SnapshotPlace, snapshot: str) -> None:
 
 
 def _gridded(preparation: Preparation, kinds: tuple[Kind, ...], lists: dict[int, str]) -> str:
-    """A SELECT over {source}, in layers, so that what is used several times is computed once."""
+    """Write a SELECT over {source} in layers, so that what is used several times is computed once."""
     columns = preparation.columns
     first = 0 if preparation.unit is None else 1
     unit = "'every row'" if preparation.unit is None else write_as_text("s0", kinds[0])
@@ -88,7 +89,7 @@ def _gridded(preparation: Preparation, kinds: tuple[Kind, ...], lists: dict[int,
 
 
 def _identifiers(preparation: Preparation, kinds: tuple[Kind, ...]) -> str:
-    """A SELECT over {source} of the units alone, as `_gridded` has them."""
+    """Write a SELECT over {source} of the units alone, as `_gridded` has them."""
     unit = "'every row'" if preparation.unit is None else write_as_text("s0", kinds[0])
     return f"SELECT unit FROM (SELECT {unit} AS unit FROM {{source}}) WHERE unit <> ''"  # noqa: S608
 
@@ -102,7 +103,7 @@ def _listed(preparation: Preparation) -> dict[int, StoredCodes]:
 
 
 def _fill_lists(session: SparkSession, preparation: Preparation, lists: dict[int, str]) -> None:
-    """The views from value to code, without texts that Spark cannot hold."""
+    """Make the views from value to code, without texts that Spark cannot hold."""
     for i, codes in _listed(preparation).items():
         session.createDataFrame(_list(codes)).createOrReplaceTempView(lists[i])
 
@@ -141,7 +142,7 @@ def _keep(
     place: SnapshotPlace,
     snapshot: str,
 ) -> None:
-    """The relations `rows` and, with a unit column, `units`."""
+    """Write the relations `rows` and, with a unit column, `units`."""
     if preparation.unit is None:
         place.write(snapshot, "rows", session.sql(respell_query(_every_row(preparation, gridded))))
         return
@@ -153,7 +154,7 @@ def _keep(
 
 
 def _every_row(preparation: Preparation, gridded: str) -> str:
-    """Each row is a unit. Its block is drawn, as good as by fair coins, with a key that is then forgotten."""
+    """Make each row a unit. Its block is drawn pseudorandomly, with a key that is then forgotten."""
     names = _names(preparation)
     drawn = f"md5('{secrets.token_hex(16)}:' || unit)"
     numbered = ", ".join(["monotonically_increasing_id() AS unit", *names])
@@ -163,7 +164,7 @@ def _every_row(preparation: Preparation, gridded: str) -> str:
 
 
 def _people(preparation: Preparation, identifiers: str) -> str:
-    """Each unit's number of rows, keyed digests, and a code whose order tells nothing of the identifier."""
+    """Select each unit's rows, keyed digests, and a code whose order says nothing of the identifier."""
     person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
     return f"""
         SELECT unit, of_unit, unhex(person) AS person, monotonically_increasing_id() AS code,
@@ -194,7 +195,7 @@ def _ranked(preparation: Preparation, gridded: str, people: str) -> str:
 
 
 def _digests(preparation: Preparation, gridded: str, people: str) -> str:
-    """Every copy of a record with the md5 of salt, number of the copy and record, read from its last byte."""
+    """Select every copy of a record with the md5 of salt, copy and record, read from its last byte."""
     names = _names(preparation)
     fields = [
         f"md5({n})" if isinstance(c, StoredText) else n
@@ -208,7 +209,7 @@ def _digests(preparation: Preparation, gridded: str, people: str) -> str:
 
 
 def _copies(preparation: Preparation, gridded: str, people: str) -> str:
-    """Every row with its unit's code and secret salt, and a number among the unit's rows that are the same.
+    """Select rows with their unit's code and secret salt, and a number among equal rows of the unit.
 
     All rows of a unit are brought together once, for this and for the ranks.
     """
@@ -221,7 +222,7 @@ def _copies(preparation: Preparation, gridded: str, people: str) -> str:
 
 
 def _unsigned(digest: str, start: int, length: int) -> str:
-    """Some bytes of a digest as the digits of an integer, the first of them the least."""
+    """Read some bytes of a digest as the digits of an integer, the first of them the least."""
     return f"conv({_reversed(digest, start, length)}, 16, 10)"
 
 
@@ -240,7 +241,7 @@ def _names(preparation: Preparation) -> list[str]:
 
 
 def _description(preparation: Preparation) -> dict[str, Any]:
-    """How the snapshot lies: compile.py's Layout, but for where."""
+    """Return how the snapshot lies: the Layout of relations.py, without the places."""
     has_units = preparation.unit is not None
     return {
         "columns": {column.name: f"c{i}" for i, column in enumerate(preparation.columns)},

@@ -13,7 +13,7 @@ from sfumato.engines.program import CellSums
 from sfumato.engines.rows import list_scans
 from sfumato.engines.shapes import shape_answer
 from sfumato.engines.spark.connection import limit_time
-from sfumato.engines.spark.dialect import Spark
+from sfumato.engines.spark.dialect import SparkDialect
 from sfumato.engines.spark.spelling import respell_query
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ MOST_TERMS = 28
 def answer_program(program: EngineProgram[Answer], session: SparkSession, place: SnapshotPlace) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with limit_time(session):
-        answers = [_answered(part, session, place) for part in _split(program)]
+        answers = [_answered(part, session, place) for part in split_sums(program)]
     return cast("Answer", answers[0] if len(answers) == 1 else np.concatenate(answers))
 
 
@@ -39,10 +39,11 @@ def _answered(program: EngineProgram[Any], session: SparkSession, place: Snapsho
     return shape_answer(program, [column.to_pylist() for column in found.columns])
 
 
-def _split(program: EngineProgram[Any]) -> list[EngineProgram[Any]]:
+def split_sums(program: EngineProgram[Any]) -> list[EngineProgram[Any]]:
     """Ask for many sums by several queries. They see the same rows, because a snapshot never changes."""
     if not isinstance(program, CellSums) or len(program.terms) <= MOST_TERMS:
         return [program]
+    # Evenly, so that no query is much longer than the others.
     count = -(-len(program.terms) // MOST_TERMS)
     ends = [len(program.terms) * at // count for at in range(count + 1)]
     return [replace(program, terms=program.terms[start:end]) for start, end in pairwise(ends)]
@@ -52,7 +53,7 @@ def write_sql(program: EngineProgram[Any], session: SparkSession, place: Snapsho
     """Return the program as Spark's SQL, over views of our own session."""
     names = {scan.snapshot for scan in list_scans(program.rows)}
     layouts = {name: _layout(session, place, name) for name in names}
-    return respell_query(compile_program(program, layouts, Spark()))
+    return respell_query(compile_program(program, layouts, SparkDialect()))
 
 
 def _layout(session: SparkSession, place: SnapshotPlace, snapshot: str) -> Layout:

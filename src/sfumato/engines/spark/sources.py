@@ -57,18 +57,19 @@ _READ = {
 
 
 def is_frame(source: object) -> bool:
-    """Without an import: what was never imported has made no object."""
+    """Test without an import: a library that was never imported has made no object."""
     library = sys.modules.get("pyspark.sql")
     kind = getattr(library, "DataFrame", None)
     return kind is not None and isinstance(source, kind)
 
 
 def is_address(source: object) -> bool:
+    """Return whether this is the address of a table or schema in Spark's catalogs."""
     return isinstance(source, str) and source.startswith(SCHEME)
 
 
 def open_source(source: Any, session: SparkSession) -> DataFrame:
-    """The frame itself, or the table or view that is named behind `spark:`."""
+    """Return the frame itself, or the table or view that is named behind `spark:`."""
     if is_frame(source):
         frame: DataFrame = source
         return frame
@@ -79,7 +80,7 @@ def open_source(source: Any, session: SparkSession) -> DataFrame:
 
 
 def scan_source(frame: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, tuple[Kind, ...]]:
-    """The columns of these names as s0, s1, …, or an error that names the one that cannot be had."""
+    """Return the columns of these names as s0, s1, …, or raise an error that names the missing one."""
     places = [_position(frame.columns, name) for name in wanted]
     kinds = tuple(_kind(frame.schema.fields[place]) for place in places)
     plain = frame.toDF(*(f"f{i}" for i in range(len(frame.columns))))  # names may be anything at all
@@ -101,7 +102,7 @@ def _position(names: Sequence[str], wanted: str) -> int:
 
 
 def _kind(field: Any) -> Kind:
-    """By an allowlist."""
+    """Choose a kind from an allowlist."""
     of_type = field.dataType
     if of_type.typeName() == "decimal":
         return Kind.DECIMAL if of_type.scale else Kind.INTEGER

@@ -23,7 +23,7 @@ _NO_FUNCTIONS = frozenset({"AND", "BETWEEN", "BY", "HAVING", "NOT", "ON", "OR", 
 
 
 def respell_query(sql: str) -> str:
-    """The same question. It is one of ours: no comment, no quote inside a quote, CASE always with WHEN."""
+    """Return a query of ours with the same meaning. It has no comment and no quote inside a quote."""
     return _written(_nested(_WORD.findall(sql)))
 
 
@@ -59,13 +59,14 @@ def _written(parts: Sequence[Part]) -> str:
 
 
 def _cast(parts: list[Part]) -> str:
+    # The last AS at this depth: the value may hold a cast in brackets of its own.
     last = max(place for place, part in enumerate(parts) if part == "AS")
     value, of_type = (_written(side).strip() for side in (parts[:last], parts[last + 1 :]))
     return f"{value}::{of_type}" if re.fullmatch(r"\w+", value) else f"coalesce({value})::{of_type}"
 
 
 def _choices(parts: Sequence[Part]) -> list[Part]:
-    """CASE WHEN a THEN b ELSE c END as if(a, b, c)."""
+    """Write CASE WHEN a THEN b ELSE c END as if(a, b, c)."""
     open_: list[list[list[Part]]] = [[[]]]
     for part in parts:
         match part:

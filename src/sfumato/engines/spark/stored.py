@@ -39,13 +39,14 @@ def _whole(stored: str, column: StoredGrid | StoredTime | StoredCodes) -> str:
 
 
 def _sql_type(column: StoredGrid | StoredTime | StoredCodes) -> str:
-    """Wide enough for what the declaration allows."""
+    """Return the smallest type that holds what the declaration allows."""
     if isinstance(column, StoredCodes):
         return "SMALLINT" if len(column.values) < 2**15 else "INT"
     return "INT" if column.low >= -(2**31) and column.high < 2**31 else "BIGINT"
 
 
 def quote_text(text: str) -> str:
+    """Return a text as hexadecimal digits, which no setting of Spark's unescapes."""
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
@@ -55,7 +56,7 @@ _ESCAPED = quote_text("\\x")
 
 
 def write_as_text(value: str, kind: Kind) -> str:
-    """The text that DuckDB gives the same value: engines/duckdb/texts.py has the rule."""
+    """Write the text that DuckDB gives the same value: engines/duckdb/texts.py has the rule."""
     match kind:
         case Kind.FLOAT:
             return _double_as_text(f"CAST({value} AS DOUBLE)")
@@ -74,7 +75,7 @@ def write_as_text(value: str, kind: Kind) -> str:
 
 
 def _double_as_text(double: str) -> str:
-    """Whole numbers as integers, infinite ones by name, others by their shortest digits."""
+    """Write whole numbers as integers, infinite ones by name, others by their shortest digits."""
     bound = f"CAST('{WRITTEN_OUT_BELOW}' AS DOUBLE)"
     return (
         f"CASE WHEN {double} IS NULL OR isnan({double}) THEN NULL "
@@ -89,7 +90,7 @@ def _is_whole(double: str) -> str:
 
 
 def _whole_as_text(double: str) -> str:
-    """Exactly, in two halves of 60 bits; a cast to a decimal would keep 17 digits."""
+    """Write digits exactly, in two halves of 60 bits; a cast to a decimal would keep 17 digits."""
     half = f"{2**60}D"
     high = f"CAST({double} / {half} AS BIGINT)"
     low = f"CAST({double} - CAST({high} AS DOUBLE) * {half} AS BIGINT)"
@@ -98,7 +99,7 @@ def _whole_as_text(double: str) -> str:
 
 
 def _written(double: str) -> str:
-    """From a digit, a point and digits, and an exponent: without one from 0.0001 up to 10^16."""
+    """Write digits and exponent the way DuckDB does: no exponent from 0.0001 up to 10^16."""
     digits = "replace(regexp_extract(text, '^([0-9.]+)e', 1), '.', '')"
     power = "CAST(regexp_extract(text, 'e(.+)$', 1) AS INT)"
     parts = (
@@ -118,7 +119,7 @@ def _written(double: str) -> str:
 
 
 def _shortest(double: str) -> str:
-    """The fewest digits that are read as this double again.
+    """Write the fewest digits that are read as this double again.
 
     Java's own are these, or one or two more where 15 would do, before version 19; below the least normal
     double it may have any number more.
@@ -133,7 +134,7 @@ def _shortest(double: str) -> str:
 
 
 def _date_as_text(days: str) -> str:
-    """Years before the first as others write them."""
+    """Write a date, with years before the first as others write them."""
     date = f"date_from_unix_date({days})"
     year = f"CASE WHEN year({date}) < 1 THEN 1 - year({date}) ELSE year({date}) END"
     digits = " || '-' || ".join([_padded(year, 4), _padded(f"month({date})", 2), _padded(f"day({date})", 2)])
@@ -141,7 +142,7 @@ def _date_as_text(days: str) -> str:
 
 
 def _padded(number: str, length: int) -> str:
-    """With zeros in front; lpad alone would cut what is longer."""
+    """Pad with zeros in front; lpad alone would cut what is longer."""
     digits = f"CAST({number} AS STRING)"
     return f"lpad({digits}, greatest({length}, length({digits})), '0')"
 
@@ -159,7 +160,7 @@ def _moment_as_text(micros: str) -> str:
 
 
 def _floored(ticks: str, each: int) -> str:
-    """Rounded down; div rounds towards zero."""
+    """Divide rounding down; div rounds towards zero."""
     return f"({ticks} - pmod({ticks}, {each})) div {each}"
 
 
@@ -176,7 +177,7 @@ def _bytes_as_text(value: str) -> str:
 
 
 def _as_number(name: str, value: str, kind: Kind) -> str:
-    """A double or NULL; a boolean is 1 or 0 however it was written."""
+    """Write a double or NULL; a boolean is 1 or 0 however it was written."""
     match kind:
         case Kind.TEXT:
             return _number_of_text(value)
@@ -188,7 +189,7 @@ def _as_number(name: str, value: str, kind: Kind) -> str:
 
 
 def _number_of_text(text: str) -> str:
-    """Digits with an exponent, infinite ones, and words for true and false."""
+    """Read digits with an exponent, infinities, and words for true and false."""
     clean = f"regexp_replace({text}, {quote_text(_NOT_READ)}, '')"
     infinite = f"CASE WHEN contains({text}, '-') THEN -{_INFINITY} ELSE {_INFINITY} END"
     return (
@@ -204,12 +205,12 @@ def _matches(text: str, pattern: str) -> str:
 
 
 def _whole_text(pattern: str) -> str:
-    """From end to end: to Java $ is also before the last line break."""
+    """Match a text from end to end: to Java $ is also before the last line break."""
     return quote_text(rf"\A{pattern}\z")
 
 
 def _on_grid(grid: StoredGrid, number: str) -> str:
-    """The nearest grid point, halves upwards; clipped before floor, which gives 64 bits."""
+    """Write the nearest grid point, halves upwards; clipped before floor, which gives 64 bits."""
     steps = f"({number} * CAST('{math.ldexp(1.0, -grid.exponent)!r}' AS DOUBLE))"
     nearest = f"floor({steps}) + CASE WHEN {steps} - floor({steps}) >= 0.5D THEN 1 ELSE 0 END"
     low, high = f"CAST({grid.low} AS DOUBLE)", f"CAST({grid.high} AS DOUBLE)"
@@ -227,7 +228,7 @@ def _in_time(moments: StoredTime, seconds: str) -> str:
 
 
 def _as_seconds(name: str, value: str, kind: Kind) -> str:
-    """Whole seconds since 1970 in UTC, rounded down."""
+    """Write whole seconds since 1970 in UTC, rounded down."""
     if kind is Kind.DATE:
         return f"CAST({value} AS BIGINT) * 86400"
     if kind in (Kind.MOMENT, Kind.LOCAL):
@@ -236,7 +237,7 @@ def _as_seconds(name: str, value: str, kind: Kind) -> str:
 
 
 def _parts(value: str) -> str:
-    """Of a date, or a date and a time of day, with an offset or in UTC; missing for any other text."""
+    """Take apart a date, with or without time of day and offset; other texts become missing."""
     text = f"trim(BOTH {quote_text(SPACES)} FROM {value})"
     names = ("day", "clock", "second", "sign", "hours", "minutes")
     pattern = _whole_text(ISO)
@@ -245,7 +246,7 @@ def _parts(value: str) -> str:
 
 
 def _seconds_of_parts(parts: str) -> str:
-    """What is after the point of a second is left out, which rounds down. A day that never was is missing."""
+    """Write seconds without their fraction, which rounds down; a day that never was is missing."""
     days = f"CAST(unix_date(try_cast({parts}.day AS DATE)) AS BIGINT)"
     clock = (
         f"{_or_zero(f'left({parts}.clock, 2)')} * 3600 + {_or_zero(f'right({parts}.clock, 2)')} * 60 "

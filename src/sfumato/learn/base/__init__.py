@@ -1,1 +1,1 @@
-"""What every estimator has in common: parameters, who pays, saving, progress."""
+"""What every estimator has in common: parameters, who pays, fitting on a table, saving, progress."""

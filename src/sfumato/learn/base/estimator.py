@@ -20,11 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.errors import UsageError
 from sfumato.learn.base.accounts import FitTally, unaccounted_copy
 from sfumato.learn.base.saving import save
-from sfumato.oracle.array_features import read_arrays
+from sfumato.oracle.arrays.features import read_arrays
+from sfumato.oracle.arrays.integer_rows import ArrayBounds
 from sfumato.oracle.declared import Labels
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import EXACT, Guarantee, describe_fits
-from sfumato.oracle.integer_rows import ArrayBounds
 from sfumato.oracle.over_arrays import ArrayOracle
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.over_arrays import Pay
     from sfumato.oracle.protocol import Oracle
@@ -70,6 +70,7 @@ class PaidEstimator(BaseEstimator):
             self.budget.require(budget.events)
             yield budget, lambda event: self.budget.charge(event, about)
         else:
+            # Without an account, fits are only counted, which works within one process.
             if getattr(self, "_travelled", False):
                 raise unaccounted_copy()
             # Rounds that were paid for count even if the fit fails after them.
@@ -85,7 +86,7 @@ class PaidEstimator(BaseEstimator):
         tally: FitTally = self.__dict__.setdefault("_fits", FitTally())
         return tally
 
-    # ---- copies make no budget ----
+    # ---- copies create no budget ----
 
     def __sklearn_clone__(self) -> Self:
         """Return a clone that counts its fits with this estimator: both may be fitted on the same rows."""
@@ -97,6 +98,7 @@ class PaidEstimator(BaseEstimator):
         return copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Everything is copied but the count of fits, which copies share.
         tally = self._tally()
         copy = object.__new__(type(self))
         memo[id(self)] = copy
@@ -110,12 +112,14 @@ class PaidEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        # Two processes cannot share a count.
         state.pop("_fits", None)
         state["_travelled"] = True
         return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        # Missing numbers are no error, since an error would say that there are any.
         tags.input_tags.allow_nan = True
         tags.non_deterministic = True
         return tags
@@ -199,8 +203,8 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
     if classes is None:
         raise UsageError(
             "SF-E104",
-            "Say which classes there are before labels are read.",
-            why="which labels occur would give away a row that is alone with its own",
+            "Declare the classes before labels are read.",
+            why="the labels that occur would reveal a row that is the only one with its label",
             try_="classes=[0, 1]",
         )
     listed = np.unique(np.asarray(classes))

@@ -44,6 +44,7 @@ def fit_table(
     bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
     names: Sequence[Any] = check_column_names(features)
     if estimator.reads_sets:
+        # One set for each unit, from all its rows: it counts once whatever `rows_per_unit` is.
         bounded, names, columns = build_transactions(rows, names)
         declared, each = declare_items(names, columns), rows.max_rows
     else:
@@ -52,6 +53,7 @@ def fit_table(
         )
     rounds = FitRounds(payer, type(estimator).__name__)
     oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())
+    # Nothing was charged so far: what the catalog does not say is refused before the first round.
     estimator.begin_fit(names, declared)
     estimator._learn(oracle)
     estimator.guarantee_ = Guarantee.of(
@@ -70,6 +72,6 @@ def _require_known(estimator: Any) -> None:
     if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
         raise UsageError(
             "SF-E117",
-            "Only the estimators of sf.learn are fitted behind the curator.",
+            "Only the estimators of sf.learn can be fitted behind the curator.",
             try_="sf.learn.LogisticRegression(epsilon=0.5), or s.oracle(…) for a program of one's own",
         )

@@ -44,6 +44,7 @@ class _Bar:
         return self
 
     def show(self, done: int) -> None:
+        """Show that so many rounds are done."""
         if self._bar is None and _shown() and time.monotonic() - self._began > _PATIENCE:
             self._bar = self._begun()
         if self._bar is not None:

@@ -18,6 +18,7 @@ from sfumato.oracle.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
 VERSION = 1
 _MODEL = "model"
@@ -41,10 +42,11 @@ def save(estimator: Any, path: str | Path) -> None:
     text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
     file = BytesIO()
     np.savez_compressed(file, allow_pickle=False, **{_MODEL: text}, **arrays)
-    replace_file(Path(path).resolve(), file.getvalue())  # what a link leads to is replaced, not the link
+    # What a link leads to is replaced, not the link.
+    replace_file(Path(path).resolve(), file.getvalue())
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path) -> BaseEstimator:
     """Return an estimator as it was saved. Nothing in the file is executed."""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -52,13 +54,17 @@ def load(path: str | Path) -> Any:
         body = json.loads(arrays.pop(_MODEL).tobytes())
         kind, version = body["kind"], body["version"]
     except (OSError, ValueError, KeyError) as problem:
-        raise UsageError("SF-E108", "This file holds no model.", path=Path(path).name) from problem
+        raise UsageError("SF-E108", "This file contains no model.", path=Path(path).name) from problem
+    # Imported by name, because `sfumato.learn` imports this module.
     room = import_module("sfumato.learn")
     if version != VERSION or kind not in room.ESTIMATORS:
-        raise UsageError("SF-E108", "This file holds no model that this version knows.", kind=str(kind)[:40])
+        raise UsageError(
+            "SF-E108", "This file contains no model that this version can load.", kind=str(kind)[:40]
+        )
     given = {name: _read(value, arrays) for name, value in body["given"].items()}
     estimator = getattr(room, kind)(**given)
     for name, value in body["learned"].items():
+        # A file that was tampered with sets no other attributes.
         if _is_learned(name):
             setattr(estimator, name, _read(value, arrays))
     # How often the estimator that was saved was fitted is not known here.
@@ -102,6 +108,7 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     match value:
         case np.ndarray():
             name = f"a{len(arrays)}"
+            # Arrays of objects would need pickle; those of estimators hold names.
             arrays[name] = value if value.dtype != object else value.astype(str)
             return {"array": name}
         case Guarantee():
@@ -111,16 +118,18 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         case list():
             return [_plain(each, arrays) for each in value]
         case dict():
+            # Keys of JSON are texts, and those of a dictionary need not be.
             return {"pairs": [[_plain(key, arrays), _plain(each, arrays)] for key, each in value.items()]}
         case np.generic():
             return _plain(value.item(), arrays)
+        # JSON has neither infinities nor NaN.
         case float() if not math.isfinite(value):
             return {"float": str(value)}
         case Fraction():
             return {"fraction": str(value)}
         case None | bool() | int() | float() | str():
             return value
-    raise UsageError("SF-E109", "A model holds something that cannot be saved.", type=type(value).__name__)
+    raise UsageError("SF-E109", "This model holds a value that cannot be saved.", type=type(value).__name__)
 
 
 def _read(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator, check_classes
-from sfumato.oracle.array_features import read_arrays, to_numbers
+from sfumato.oracle.arrays.features import read_arrays, to_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
 
 
 def check_target(rows: Any, y: Any) -> NDArray[Any]:
@@ -45,6 +45,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return the probability of each class for each row."""
         scores = self._log_scores(self._rows(X))
+        # Subtracting the highest score keeps the exponential in range.
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         found: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
         return found
@@ -73,8 +74,8 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         if self.target_bounds is None:
             raise UsageError(
                 "SF-E105",
-                "Say between which bounds the target lies.",
-                why="bounds that are measured on the data would give it away",
+                "Declare the bounds of the target.",
+                why="bounds measured on the data would reveal some of it",
                 try_="target_bounds=(0, 100)",
             )
         return read_arrays(rows, self._frame(rows.shape[1]), numbers=(target, self.target_bounds))

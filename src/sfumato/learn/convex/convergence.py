@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Privacy rests on these: they are numbers of the proof. Only the two limits at the end are about time.
 ROW_NORM = math.hypot(1.0, CONSTANT) * (1 + 2.0**-40)
 """Bound on the norm of a row with its constant, features scaled to norm 1; 2^−40 covers what doubles add."""
 _UNIT = 2.0**-53
@@ -29,7 +30,7 @@ _BLOCK = 1024
 _SAFETY = 1.01
 """Factor on the smoothness and the start, for what the doubles of this bound itself may be off by."""
 _MOST_STEPS, _MOST_NUMBERS = 50_000, 2**25
-"""Beyond these a fit would take hours, or gigabytes for rows and their Hessians. Not about privacy."""
+"""Beyond these a fit would take hours, or gigabytes for rows and their Hessians."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,9 @@ def bound_convergence(
     start = _SAFETY * (2 * rows * _loss_at_zero(loss) + perturbation**2 / penalty)
     reach = 3 * math.sqrt(start / penalty)  # the norm of every iterate is below this
     error = bound_gradient_error(loss, (rows, size, ROW_NORM), penalty * reach + smoothness * reach, reach)
+    # What rounding leaves, to first order and doubled for all that is of higher order.
     floor = 2 * (4 * error / penalty + 128 * _UNIT * reach / root**2)
+    # After so many steps the start has shrunk to the same size.
     steps = math.ceil(2 / root * math.log(max(2.0, reach / floor)))
     numbers = rows * (size + loss.outputs**2)
     if floor > reach / 10 or steps > _MOST_STEPS or numbers > _MOST_NUMBERS:
@@ -92,6 +95,7 @@ def sum_gradient(problem: ConvexProblem, weights: Floats, perturbation: Floats) 
     blocks = [slice(at, at + _BLOCK) for at in range(0, len(rows), _BLOCK)]
     parts = [problem.loss.score_gradients(rows[at] @ weights.T, labels[at]).T @ rows[at] for at in blocks]
     parts += [problem.penalty * weights, perturbation]
+    # fsum rounds once, so the error bound grows with the size of a block and not with the number of rows.
     columns = np.stack(parts).reshape(len(parts), -1).T.tolist()
     found: Floats = np.array([math.fsum(column) for column in columns]).reshape(weights.shape)
     return found
@@ -99,6 +103,7 @@ def sum_gradient(problem: ConvexProblem, weights: Floats, perturbation: Floats) 
 
 def bound_gradient_norm(problem: ConvexProblem, weights: Floats, perturbation: Floats) -> float:
     """Bound the norm of the true gradient, in real numbers: what doubles say, and what they may be off by."""
+    # 2^−40 covers the rounding of the norms themselves.
     norm = float(np.linalg.norm(sum_gradient(problem, weights, perturbation))) * (1 + 2.0**-40)
     reach = float(np.linalg.norm(weights)) * (1 + 2.0**-40)
     return norm + bound_gradient_error(
@@ -117,6 +122,7 @@ def bound_gradient_error(
     count, size, row_norm = rows
     outputs, smoothness = loss.outputs, loss.smoothness
     scores = size * _UNIT * row_norm * reach
+    # The arithmetic of one score gradient: exp within 8 units of its last place, and sums over the scores.
     own = math.sqrt(outputs) * (outputs + 24 + 2 * smoothness) * _UNIT
     of_row = smoothness * scores + own + loss.lipschitz * _BLOCK * _UNIT
     return 2 * (count * row_norm * of_row + 4 * _UNIT * single)

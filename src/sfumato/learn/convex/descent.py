@@ -76,12 +76,13 @@ class NoisyDescent:
     rows: float | None
     steps: int | None
 
-    def run(self, oracle: Oracle) -> LearnedWeights:
+    def learn_weights(self, oracle: Oracle) -> LearnedWeights:
         """Learn weights from rows whose norm is clipped already."""
         norm = oracle.declared.norm
         if norm is None:
             raise AssertionError("rows are clipped before a descent")
         gradient = self.make_gradient(WEIGHT_STEPS * norm)
+        # Whole numbers on the grid of the features, as the oracle sums integers.
         constant = max(1, round(CONSTANT * norm))
         start = np.zeros((gradient.outputs, len(oracle.declared.features) + 1), dtype=np.int64)
         rows, left = self.rows, Fraction(1)
@@ -135,6 +136,8 @@ class _DescentPath:
         if isinstance(self.oracle.budget.main, PureSpend):
             return int(min(max(signal, _FEWEST_STEPS_PURE), _MOST_STEPS_PURE))
         wide = min(1.0, max(0, self.dimensions - _MANY_WEIGHTS // 2) / _MANY_WEIGHTS)
+        # Gaussian noise of a step grows with the root of their number: at the signal squared it equals the
+        # signal of a step.
         return int(min(max(signal**2, _FEWEST_STEPS), _MOST_STEPS * (1 + self.abundance(rows) * wide)))
 
     def clearness(self, rows: float) -> float:
@@ -158,6 +161,7 @@ class _DescentPath:
             gradients = self.oracle.gradients(self._ask_at(ahead), self.share / steps)
             velocity = momentum * velocity + gradients.values * scale + step_size * penalty * ahead
             weights = weights - velocity
+            # The early weights still carry the start; averaging the later ones cancels noise of single steps.
             if step >= steps // 2:
                 later += weights
         return later / (steps - steps // 2)

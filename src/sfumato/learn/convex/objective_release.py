@@ -124,11 +124,13 @@ class ObjectiveRelease:
         public = _calibrate(self)
         if public.convergence is None:
             raise AssertionError("convergence is asked for before")
+        # The test comes first: everything after it may assume that there are at most `rows` rows.
         few = self._test_rows(exact.shape[1])
         rows = np.asarray(exact, dtype=np.float64).T if few else np.zeros((0, self.size))
         problem = replace(self._problem(rows), penalty=public.noise.penalty)
         with np.errstate(all="ignore"):  # a warning would depend on rows
             weights = _solve_within(problem, public.draw_perturbation(), public.convergence)
+        # Clipping and rounding bring two neighbours no further apart than the noise below allows for.
         steps = np.rint(np.clip(weights, -_LARGEST_WEIGHT, _LARGEST_WEIGHT) / STEP).astype(np.int64)
         released: list[list[int]] = GaussianNoise(public.width).release(steps).tolist()
         return released
@@ -186,6 +188,7 @@ def _calibrate(asked: ObjectiveRelease) -> _Calibration:
     noise = calibrate_gaussian_objective(empty, epsilon * _PERTURBATION_EPSILON, delta * _PERTURBATION_DELTA)
     shape = loss.outputs, asked.size
     root = math.sqrt(math.prod(shape))
+    # A power of two, so that multiplying a drawn integer by it is exact.
     grid = 2.0 ** (math.frexp(noise.scale)[1] - _BINARY_DIGITS)
     rounding = root * grid / 2
     # So many normal numbers have a longer norm almost never (docs/proofs/convex.md#exact-release).
@@ -193,5 +196,6 @@ def _calibrate(asked: ObjectiveRelease) -> _Calibration:
     found = bound_convergence(loss, asked.size, noise.penalty, asked.rows, noise.scale * longest + rounding)
     away = 0.0 if found is None else found.distance + rounding / noise.penalty
     mu = mu_of(epsilon * _OUTPUT_EPSILON, delta * _OUTPUT_DELTA)
+    # Both neighbours lie within `away` of one point, and rounding adds half a step in each weight.
     width = round_up(2 * (away / STEP + root / 2) / mu)
     return _Calibration(noise, grid, shape, found if width <= LARGEST else None, width)

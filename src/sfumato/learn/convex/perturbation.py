@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
+from sfumato.learn.convex.solvers import solve
 from sfumato.privacy.gaussian import delta_of, mu_of
 from sfumato.privacy.neighbours import ADD_REMOVE, Neighbours
 
@@ -38,6 +39,7 @@ _SOLVER_EPSILON, _SOLVER_DELTA = 0.01, 0.1
 
 def draw_uniform(count: int) -> Floats:
     """Draw numbers strictly between 0 and 1 from the operating system's randomness."""
+    # 52 bits and a half: neither 0 nor 1 comes out, whose normal quantiles are infinite.
     bits = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64) >> np.uint64(12)
     found: Floats = (bits.astype(np.float64) + 0.5) * 2.0**-52
     return found
@@ -52,6 +54,7 @@ def draw_normal(shape: tuple[int, ...]) -> Floats:
 def draw_spherical(shape: tuple[int, ...], scale: float) -> Floats:
     """Draw a vector with density ∝ exp(−‖b‖ / scale): a uniform direction, and a Gamma-distributed length."""
     direction = draw_normal(shape)
+    # A sum of exponential lengths, one for each number, is Gamma distributed.
     length = -scale * float(np.log(draw_uniform(math.prod(shape))).sum())
     found: Floats = direction * (length / float(np.linalg.norm(direction)))
     return found
@@ -73,13 +76,13 @@ def output_sensitivity(problem: ConvexProblem, neighbours: Neighbours = ADD_REMO
 
 def perturb_output(problem: ConvexProblem, epsilon: float, neighbours: Neighbours = ADD_REMOVE) -> Floats:
     """Return the minimiser with noise for its sensitivity; ε-DP."""
-    found = problem.solve(_unperturbed(problem))
+    found = solve(problem, _unperturbed(problem))
     return found + draw_spherical(found.shape, output_sensitivity(problem, neighbours) / epsilon)
 
 
 def perturb_output_gaussian(problem: ConvexProblem, multiplier: float) -> Floats:
     """Return the minimiser with Gaussian noise, `multiplier` times as wide as its sensitivity."""
-    found = problem.solve(_unperturbed(problem))
+    found = solve(problem, _unperturbed(problem))
     return found + multiplier * output_sensitivity(problem) * draw_normal(found.shape)
 
 
@@ -117,6 +120,7 @@ def calibrate_objective(
 ) -> ObjectiveNoise:
     """Return spherical noise for the part of ε that the determinant leaves, at least three quarters of it."""
     penalty = raise_penalty(problem, epsilon / _LOG_DET_SHARE)
+    # Only what the row norm can really add is taken off ε, which may be less than the quarter.
     left = epsilon - problem.loss.log_det_increase(problem.row_norm**2 / penalty)
     gradient = _rows_changed(neighbours) * problem.loss.lipschitz * problem.row_norm
     return ObjectiveNoise(gradient / left, penalty)
@@ -127,7 +131,7 @@ def perturb_objective(problem: ConvexProblem, epsilon: float, neighbours: Neighb
     noise = calibrate_objective(problem, epsilon * (1 - _SOLVER_EPSILON), neighbours)
     convex = replace(problem, penalty=noise.penalty)
     shape = problem.loss.outputs, problem.rows.shape[1]
-    found = convex.solve(draw_spherical(shape, noise.scale))
+    found = solve(convex, draw_spherical(shape, noise.scale))
     return found + draw_spherical(shape, _solver_sensitivity(convex) / (epsilon * _SOLVER_EPSILON))
 
 
@@ -181,6 +185,7 @@ def calibrate_gaussian_objective(problem: ConvexProblem, epsilon: float, delta: 
         middle = (low + high) / 2
         found = gaussian_objective_delta(middle, log_det, epsilon, problem.loss.gradient_dimensions)
         low, high = (middle, high) if found <= delta else (low, middle)
+    # The lower end of the bisection is the one whose δ was seen to hold.
     return ObjectiveNoise(problem.loss.lipschitz * problem.row_norm / low, penalty)
 
 
@@ -191,6 +196,6 @@ def perturb_objective_gaussian(problem: ConvexProblem, epsilon: float, delta: fl
     )
     convex = replace(problem, penalty=noise.penalty)
     shape = problem.loss.outputs, problem.rows.shape[1]
-    found = convex.solve(noise.scale * draw_normal(shape))
+    found = solve(convex, noise.scale * draw_normal(shape))
     width = _solver_sensitivity(convex) / mu_of(epsilon * _SOLVER_EPSILON, delta * _SOLVER_DELTA)
     return found + width * draw_normal(shape)

@@ -43,13 +43,18 @@ def price_method(budget: FitBudget, method: str) -> FitBudget:
     if method == "gaussian":
         if budget.epsilon is None or not budget.delta:
             raise UsageError(
-                "SF-E134", "This form has a delta.", try_='epsilon=1.0, delta=1e-6, or method="objective"'
+                "SF-E134",
+                "Gaussian objective perturbation needs a delta.",
+                try_='epsilon=1.0, delta=1e-6, or method="objective"',
             )
+        # Behind the curator rows are counted first, as pure ε; the price of the whole is the same there.
         counting = FitBudget.of({"epsilon": budget.epsilon, "delta": budget.delta}, _COUNT_SHARE)
         return replace(counting, whole=ApproxDP(budget.epsilon, budget.delta), words=budget.words)
     if method == "objective" and budget.delta:
         raise UsageError(
-            "SF-E134", "Objective perturbation is of pure ε.", try_='no delta, or method="gaussian" with one'
+            "SF-E134",
+            "Objective perturbation costs pure ε and takes no delta.",
+            try_='no delta, or method="gaussian" with one',
         )
     if isinstance(budget.main, GaussianSpend) and method == "output":
         return budget
@@ -66,6 +71,7 @@ def fit_own_rows(oracle: ArrayOracle, loss: ScoreLoss, method: str, penalty: flo
         raise AssertionError("rows are clipped before")
     (event,) = oracle.budget.events
     features, codes = oracle.read_rows(event)
+    # Rows of norm 1 at most, so that the Lipschitz constant of the loss bounds their gradients.
     rows = np.hstack([features / norm, np.full((len(features), 1), CONSTANT)])
     strength = penalty or _choose_penalty(oracle.budget, loss, method, rows.shape[1])
     problem = ConvexProblem(loss, rows, loss.encode_labels(codes), strength, ROW_NORM)
@@ -103,7 +109,7 @@ def plan_release(oracle: Oracle, loss: str, width: Any, penalty: float | None) -
     if oracle.rows_per_unit > 1 or oracle.replaced:
         raise PolicyError(
             "SF-E142",
-            "This form is proven for units of one row that are added or removed.",
+            "Gaussian objective perturbation is proven for units of one row that are added or removed.",
             try_='rows_per_unit=1, or method="gradient"',
         )
     if declared.norm is None or budget.epsilon is None:

@@ -70,6 +70,7 @@ def rows_needed(
     if method == "output":
         return math.ceil(2 * noise * math.sqrt((1 + strength) / wrong) / strength)
     least = objective_min_rows(regularization=strength, epsilon=epsilon)
+    # Below `objective_min_rows` the bound on the excess loss does not hold.
     return max(math.ceil(4 * noise / math.sqrt(strength * wrong)), least)
 
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.learn.convex.solvers import minimize
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -163,6 +161,7 @@ class SoftmaxLoss:
 
 
 def _softmax(scores: Floats) -> Floats:
+    # The largest score is taken off first, so that exp cannot overflow.
     odds = np.exp(scores - scores.max(axis=1, keepdims=True))
     found: Floats = odds / odds.sum(axis=1, keepdims=True)
     return found
@@ -199,6 +198,7 @@ class ConvexProblem:
         by_scores = self.loss.score_hessians(self.rows @ weights.T, self.labels)
         found = np.zeros((outputs, size, outputs, size))
         for one in range(outputs):
+            # The Hessian is symmetric: each block is computed once and written twice.
             for other in range(one + 1):
                 block = (self.rows * by_scores[:, one, other][:, None]).T @ self.rows
                 found[one, :, other, :] = found[other, :, one, :] = block
@@ -221,16 +221,3 @@ class ConvexProblem:
     def gradient_tolerance(self) -> float:
         """Norm that the gradient may still have where a solver stops; public."""
         return 1e-8 * max(1.0, self.penalty)
-
-    def minimize(self, perturbation: Floats) -> tuple[Floats, float]:
-        """Return weights near the minimum, and the norm of the gradient there."""
-        return minimize(self, perturbation, self.gradient_tolerance)
-
-    def solve(self, perturbation: Floats) -> Floats:
-        """Return weights at which the gradient is within the tolerance.
-
-        That they are reached is proven for real numbers. Where doubles did not reach them, the minimiser of
-        the problem without rows is returned: an error would depend on the rows, and so be a release.
-        """
-        found, norm = self.minimize(perturbation)
-        return found if norm <= self.gradient_tolerance else -perturbation / self.penalty

@@ -118,15 +118,17 @@ class MarginGradient:
         found *= ((codes >= 0) & (codes < self.classes))[:, None]
         return found
 
-    def compute(self, scores: Floats, labels: Floats) -> Floats:
+    def compute_gradients(self, scores: Floats, labels: Floats) -> Floats:
+        # In place and by the factor 1/step, exact for a power of two: this runs for every row of every step.
         margins = scores * labels
         margins += self.grid.half * self.grid.step
         margins *= 1 / self.grid.step
         gradients: Floats = np.take(self.table, margins.astype(np.int64), mode="clip")
         gradients *= labels
-        return gradients if self.outputs == 1 else _NormClipping(self).compute(gradients)
+        return gradients if self.outputs == 1 else _NormClipping(self).clip_gradients(gradients)
 
-    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
+    def lower_gradients(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
+        # Each stage is a column of its own: else an engine computes shared parts anew wherever they occur.
         own = [1] if self.outputs == 1 else range(self.classes)
         margins = add_columns(
             [
@@ -147,7 +149,11 @@ class MarginGradient:
                 for k, d in zip(own, derivatives, strict=True)
             ]
         )
-        return list(gradients) if self.outputs == 1 else _NormClipping(self).lower(gradients, add_columns)
+        return (
+            list(gradients)
+            if self.outputs == 1
+            else _NormClipping(self).lower_clipped(gradients, add_columns)
+        )
 
 
 @dataclass(frozen=True)
@@ -175,7 +181,9 @@ class SoftmaxGradient:
     def odds(self) -> Floats:
         """Odds of a class beside the likeliest, by how far its score lies below."""
         found: Floats = np.floor(np.exp(-self.grid.midpoints(0, self.grid.half)) * _ODDS)
+        # The likeliest class has odds of exactly 1, so that their sum is never 0.
         found[0] = _ODDS
+        # The last cell stands for all scores further below.
         found[-1] = 0.0
         return found
 
@@ -185,17 +193,18 @@ class SoftmaxGradient:
         found[(codes < 0) | (codes >= self.classes)] = np.nan
         return found
 
-    def compute(self, scores: Floats, labels: Floats) -> Floats:
+    def compute_gradients(self, scores: Floats, labels: Floats) -> Floats:
         below = scores.max(axis=1, keepdims=True) - scores
         below *= 1 / self.grid.step
         np.minimum(below, len(self.odds) - 1, out=below)
         odds = self.odds[below.astype(np.intp)]
         gradients: Floats = np.floor(odds * STEPS / odds.sum(axis=1, keepdims=True))
         gradients -= labels
+        # Rows of no class have NaN for labels, and so a gradient of 0.
         np.nan_to_num(gradients, copy=False)
-        return _NormClipping(self).compute(gradients)
+        return _NormClipping(self).clip_gradients(gradients)
 
-    def lower(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
+    def lower_gradients(self, scores: Sequence[Value], label: Value, add_columns: AddColumns) -> list[Value]:
         highest = scores[0]
         for each in scores[1:]:
             (highest,) = add_columns([Greatest(highest, each)])
@@ -210,7 +219,7 @@ class SoftmaxGradient:
         gradients = add_columns(
             [_if_classed(label, self.classes, Add(p, each)) for p, each in zip(shares, own, strict=True)]
         )
-        return _NormClipping(self).lower(gradients, add_columns)
+        return _NormClipping(self).lower_clipped(gradients, add_columns)
 
 
 @dataclass(frozen=True)
@@ -231,14 +240,15 @@ class _NormClipping:
         found = [math.isqrt(bound**2 * _FACTOR**2 // ((cell + 1) * step)) for cell in cells]
         return np.minimum(np.array(found, dtype=np.float64), _FACTOR)
 
-    def compute(self, gradients: Floats) -> Floats:
+    def clip_gradients(self, gradients: Floats) -> Floats:
+        # Truncating towards 0 makes no entry longer, so the norm stays within the bound.
         squared = np.einsum("ij,ij->i", gradients, gradients)
         squared *= 1 / self.step
         gradients *= self.factors[squared.astype(np.intp)][:, None]
         gradients *= 1 / _FACTOR
         return np.trunc(gradients, out=gradients)
 
-    def lower(self, gradients: Sequence[Value], add_columns: AddColumns) -> list[Value]:
+    def lower_clipped(self, gradients: Sequence[Value], add_columns: AddColumns) -> list[Value]:
         (squared,) = add_columns([sum_values([Multiply(each, each) for each in gradients])])
         entries = tuple(map(int, self.factors.tolist()))
         (factor,) = add_columns([Lookup(Divide(squared, Constant(self.step)), entries)])

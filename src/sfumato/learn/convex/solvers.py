@@ -29,6 +29,16 @@ _MARGIN = 0.01
 _NESTEROV_STEPS = 20_000
 
 
+def solve(problem: ConvexProblem, perturbation: Floats) -> Floats:
+    """Return weights at which the gradient is within the problem's tolerance.
+
+    That they are reached is proven for real numbers. Where doubles did not reach them, the minimiser of
+    the problem without rows is returned: an error would depend on the rows, and so be a release.
+    """
+    found, norm = minimize(problem, perturbation, problem.gradient_tolerance)
+    return found if norm <= problem.gradient_tolerance else -perturbation / problem.penalty
+
+
 def minimize(problem: ConvexProblem, perturbation: Floats, tolerance: float) -> tuple[Floats, float]:
     """Return weights at which the gradient is about as short as the tolerance, and the gradient's norm."""
     if perturbation.size <= _MOST_DENSE:
@@ -58,6 +68,7 @@ def _minimize_newton(
             break
         before, step = weights, _newton_step(problem, weights, gradient)
         weights, gradient = _line_search(problem, weights, gradient, step, perturbation)
+        # Not even a tiny step helps: doubles have no shorter gradient to offer.
         if weights is before:
             break
     return weights
@@ -68,6 +79,7 @@ def _newton_step(problem: ConvexProblem, weights: Floats, gradient: Floats) -> F
     if weights.size <= _MOST_DENSE:
         found: Floats = np.asarray(np.linalg.solve(problem.hessian(weights), gradient.ravel()))
         return found.reshape(gradient.shape)
+    # Far from the minimum a rough direction is enough; near it the tolerance tightens with the gradient.
     return _conjugate_gradient(problem.hessian_product(weights), gradient, min(0.1, _norm(gradient)))
 
 

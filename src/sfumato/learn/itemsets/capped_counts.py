@@ -80,8 +80,10 @@ def ask_sizes(oracle: Oracle, size: TransactionSize, share: Fraction) -> SizeHis
     (answer,) = oracle.sums([SumBlock((COUNT,), 1, 1)], [key], share=share, out_of=spend)
     bars = answer.values[0]
     kept = np.where(bars < _SURE * answer.deviation, 0.0, bars)
+    # Transactions that meet nothing add nothing, so their bar may be noisy.
     kept[0] = max(0.0, bars[0])
     lows, highs = (1, *(cap + 1 for cap in _CAPS)), (*_CAPS, 2 * _CAPS[-1])
+    # The middle of each bar stands for all sizes in it.
     meets = np.array([0.0, *((low + high) / 2 for low, high in zip(lows, highs, strict=True))])
     deviation = answer.deviation * math.sqrt(len(bars))
     rows = CountEstimate(max(1.0, float(bars.sum())), deviation, answer.deviation)
@@ -97,7 +99,7 @@ class ContributionCap:
     lost: float
     """The share of all that would be counted that is not, about."""
 
-    def block(self, terms: Sequence[Value], share: Fraction = Fraction(1)) -> SumBlock:
+    def build_block(self, terms: Sequence[Value], share: Fraction = Fraction(1)) -> SumBlock:
         """Return the sums of these terms, with the largest contribution of a transaction of any size."""
         pairs = list(zip(self.size.meets, self.weights, strict=True))
         l1 = max(meets * weight for meets, weight in pairs)
@@ -118,7 +120,7 @@ def choose_cap(
     choices = [_make_cap(size, seen, most, spend) for most in _CAPS if most <= max(1, *size.meets)]
 
     def error(choice: ContributionCap) -> float:
-        (noise,) = oracle.noise([choice.block(())], spend)
+        (noise,) = oracle.noise([choice.build_block(())], spend)
         return noise.deviation / ONE + bias_error(choice.lost, typical)
 
     return min(choices, key=error)
@@ -163,7 +165,8 @@ def ask_counts(
     oracle: Oracle, terms: Sequence[Value], chosen: ContributionCap, share: Fraction
 ) -> CappedCounts:
     """Ask for counts. The terms are conditions times the weight of the transaction."""
-    (answer,) = oracle.sums([chosen.block(terms)], share=share)
+    (answer,) = oracle.sums([chosen.build_block(terms)], share=share)
+    # Counts are scaled up by what was lost of all conditions on average; lost_ tells how much.
     whole = ONE * (1 - min(_MOST_LOST, chosen.lost))
     deviation = answer.deviation / whole
     laplace = laplace_deviation(oracle.budget.main, deviation)

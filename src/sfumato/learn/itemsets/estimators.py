@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.learn.itemsets.bases import Items
-    from sfumato.oracle.array_features import ArrayInput
+    from sfumato.oracle.arrays.features import ArrayInput
     from sfumato.oracle.declared import Declared
     from sfumato.oracle.protocol import Oracle
 
@@ -75,6 +75,7 @@ class FrequentItemsets(PrivateEstimator):
             names = check_items(self.items)
             self.n_features_in_ = len(names)
             return encode_transactions(X, names), names
+        # Errors are about types and shape alone: one that a single transaction decides would give it away.
         rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         return rows, self._names(rows.shape[1])
 
@@ -84,7 +85,10 @@ class FrequentItemsets(PrivateEstimator):
         names = check_items(self.items)
         if len(names) != columns:
             raise UsageError(
-                "SF-E120", "There is one column for each item.", items=str(len(names)), columns=str(columns)
+                "SF-E120",
+                "The matrix must have one column for each item.",
+                items=str(len(names)),
+                columns=str(columns),
             )
         return names
 
@@ -107,6 +111,7 @@ class FrequentItemsets(PrivateEstimator):
     def _keep(self, found: MinedItemsets, leading: list[Items]) -> None:
         known = [found.known[each] for each in leading]
         self.itemsets_ = [self._named(each) for each in leading]
+        # A count lies between 0 and the number of transactions.
         self.counts_ = np.array([min(max(each.count, 0.0), found.rows.count) for each in known])
         self.deviations_ = np.array([each.deviation for each in known])
         self.steps_ = np.array([each.laplace for each in known])

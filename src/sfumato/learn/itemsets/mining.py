@@ -90,6 +90,7 @@ def mine_itemsets(oracle: Oracle, k: int) -> MinedItemsets:
     seen = ask_sizes(oracle, held, _THIRD)
     if seen.mean >= _DENSE and len(items) > 1:
         return MinedItemsets(_count_one_basis(oracle, items, held, seen, k), seen.rows)
+    # A typical count is that of about 2k items, since rarer ones are not looked for.
     each = _count_items(oracle, items, held, seen, min(len(items), 2 * k))
     known: dict[Items, CountEstimate] = {(place,): each.estimate(place) for place in range(len(items))}
     first = MinedItemsets(known, seen.rows)
@@ -145,6 +146,7 @@ def _count_again(
     """
     every = sorted((each.count for each in (*known.values(), *pairs.values())), reverse=True)
     threshold = every[min(k, len(every)) - 1]  # the count of the k-th itemset so far
+    # At most k pairs: more cannot be among the k most frequent itemsets.
     likely = sorted((each for each in pairs), key=lambda each: (-pairs[each].count, each))[:k]
     edges = [each for each in likely if pairs[each].count > threshold - _SLACK * pairs[each].deviation]
     close = [
@@ -156,7 +158,7 @@ def _count_again(
     if not edges and not close:
         return {}, []
     bins = _Bins(find_bases(edges, _MOST_BINS), tuple(close))
-    again, rows = bins.count(oracle, items, max(1.0, threshold))
+    again, rows = bins.count_subsets(oracle, items, max(1.0, threshold))
     return {each: combine_estimates([*parts, *_before(known, each)]) for each, parts in again.items()}, [rows]
 
 
@@ -175,7 +177,7 @@ class _Bins:
     bases: list[Items]
     alone: Items
 
-    def count(
+    def count_subsets(
         self, oracle: Oracle, items: Sequence[Value], typical: float
     ) -> tuple[dict[Items, list[CountEstimate]], CountEstimate]:
         """Count transactions in all bins; return estimates of every subset, and of all transactions."""
@@ -236,6 +238,7 @@ def _bin_terms(at: Value, basis: Items, weight: Value) -> list[Value]:
 def _sum_subsets(basis: Items, bins: Floats, noise: CappedCounts) -> dict[Items, CountEstimate]:
     """Sum, for each itemset, the bins whose items include it: 2^(other items) of them."""
     sums = bins.copy().reshape([2] * len(basis))
+    # Suffix sums along every item: a bin then counts all transactions that hold at least its items.
     for axis in range(len(basis)):
         sums = np.flip(np.cumsum(np.flip(sums, axis), axis), axis)
     flat = sums.reshape(-1)
@@ -257,6 +260,7 @@ def _count_one_basis(
     oracle: Oracle, items: Sequence[Value], held: TransactionSize, seen: SizeHistogram, k: int
 ) -> dict[Items, CountEstimate]:
     """Count all subsets of the most frequent items, of which there are more than k with room to spare."""
+    # 2^bit_length(k) itemsets exceed k; five items more leave room for those that are not frequent.
     length = min(len(items), LARGEST_BASIS, k.bit_length() + 5)
     spend = _choose_spend(oracle)
     basis = tuple(sorted(_find_most_frequent(oracle, items, held, seen, length, spend)))

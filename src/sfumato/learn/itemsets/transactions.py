@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.oracle.array_features import ArrayInput
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.features import ArrayInput
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.blocks import Column
 from sfumato.oracle.declared import declare_items
 
@@ -28,7 +28,7 @@ def check_items(items: Any) -> list[Any]:
     if not names or len(set(names)) < len(names):
         raise UsageError(
             "SF-E120",
-            "items are the names of all items there can be, each once.",
+            "items must name every possible item, each once.",
             try_='items=["tea", "jam"]',
         )
     return names
@@ -45,7 +45,7 @@ def encode_transactions(transactions: Iterable[Iterable[Any]], items: Sequence[A
     if given and all(isinstance(each, str | bytes) for each in given):
         raise UsageError(
             "SF-E121",
-            "A transaction is a list of items, and a text is none.",
+            "A transaction is a list of items, not a text.",
             try_='fit([["tea", "jam"], ["tea"]])',
         )
     rows = [_find_items(each, places) for each in given]
@@ -65,6 +65,7 @@ def give_transactions(rows: NDArray[np.float64], names: Sequence[Any]) -> ArrayI
     """Return arrays for the oracle: an item is held where its number is above 0; a missing number is not."""
     columns = [Column(0, f"x{place}") for place in range(rows.shape[1])]
     with np.errstate(invalid="ignore"):
+        # One contiguous array an item, as the oracle reads columns.
         bits = np.ascontiguousarray((rows > 0).T).astype(np.float64)
     found = declare_items(names, columns)
-    return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.spans))
+    return ArrayInput(found, ArrayTable(dict(zip(columns, bits, strict=True)), found.ranges))

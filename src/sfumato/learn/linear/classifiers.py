@@ -22,6 +22,8 @@ from sfumato.oracle.over_arrays import ArrayOracle
 from sfumato.privacy.exact import exact, positive, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -86,6 +88,7 @@ class ConvexClassifier(LinearClassifier):
             return str(self.method)
         pure = self.delta is None and self.rho is None
         two = self.classes is not None and len(self.classes) == 2
+        # Objective perturbation learns more from pure ε; for more classes or a δ descent does.
         return "objective" if pure and two else "gradient"
 
     def fit_budget(self) -> FitBudget:
@@ -104,11 +107,12 @@ class ConvexClassifier(LinearClassifier):
     def begin_fit(self, features: Any, declared: Declared) -> None:
         """Choose the method behind the curator: descent, or the exact form of Gaussian perturbation."""
         super().begin_fit(features, declared)
+        # "minima" is what saved models and guarantees call the exact form, so the word stays.
         self.method_ = "minima" if self.method == "gaussian" else "gradient"
         if self.method not in ("auto", "gradient", "gaussian"):
             raise PolicyError(
                 "SF-E132",
-                "Textbook forms of perturbation run on own arrays only.",
+                "Output and objective perturbation run on own arrays only.",
                 why="what a solver does to their noise in floating point is not proven to hide a row",
                 try_='method="gradient", or method="gaussian" with a delta',
             )
@@ -131,6 +135,7 @@ class ConvexClassifier(LinearClassifier):
     def _release_objective(self, clipped: Oracle) -> LearnedWeights:
         """Perturb the objective where convergence is proven for so many rows; else descend."""
         asked = perturbed_fits.plan_release(clipped, *self._loss_name(), self._penalty() or None)
+        # The count is charged on its own; whatever is chosen by it is post-processing.
         asked, rows = perturbed_fits.count_rows(clipped, asked)
         if asked.converges:
             return perturbed_fits.fit_release(clipped, asked)
@@ -138,12 +143,12 @@ class ConvexClassifier(LinearClassifier):
         return self._descend(clipped, rows)
 
     def _descend(self, clipped: Oracle, rows: float | None) -> LearnedWeights:
-        return NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps()).run(clipped)
+        return NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps()).learn_weights(clipped)
 
     def _penalty(self) -> float:
         found = 0.0 if self.penalty is None else float(exact(self.penalty, "penalty"))
         if found < 0:
-            raise UsageError("SF-E133", "penalty is not negative.", try_="penalty=1.0")
+            raise UsageError("SF-E133", "The penalty must not be negative.", try_="penalty=1.0")
         return found
 
     def _rows_declared(self) -> float | None:
@@ -210,7 +215,8 @@ class _MarginClassifier(ConvexClassifier):
     """A classifier whose scores are no probabilities."""
 
     @property
-    def predict_proba(self) -> Any:
+    def predict_proba(self) -> Callable[[Any], Floats]:
+        """Not offered: scikit-learn finds that out by asking for the attribute."""
         raise AttributeError("scores of margins are no probabilities: decision_function gives them")
 
 
@@ -309,7 +315,7 @@ class ConvexERM(_MarginClassifier):
         if self.loss not in ("logistic", "huber"):
             raise PolicyError(
                 "SF-E143",
-                "Behind the curator this form takes losses that are known by their name.",
+                "Behind the curator, Gaussian objective perturbation takes only losses that have a name.",
                 why="what a function computes is not known before it is called with rows",
                 try_='loss="huber", or method="gradient"',
             )

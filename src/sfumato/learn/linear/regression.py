@@ -15,9 +15,9 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.learn.cells import clip_value
+from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
 from sfumato.oracle.blocks import Add, Constant, Multiply, SumBlock, share_of
 from sfumato.oracle.declared import Feature
-from sfumato.oracle.integer_rows import ONE, RowTransform
 from sfumato.oracle.moments import build_cross_block, build_gram_block, read_gram_matrix
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ def _mean_block(target: Feature, amount: PureSpend, clip: float) -> SumBlock:
     """
     reach = _clip_steps(target, clip)
     clipped = clip_value(target.value, reach)
+    # Neither term is ever negative, so the ℓ1 norm of both is their sum, 2·reach, whatever the row.
     terms = (Add(clipped, Constant(reach)), Add(Multiply(clipped, Constant(-1)), Constant(reach)))
     return SumBlock(terms, 2 * reach, (2 * reach) ** 2, out_of=amount)
 
@@ -210,6 +211,7 @@ def _look_first(oracle: Oracle, target: Feature) -> tuple[_TargetMean, _Coeffici
 def _look_again(oracle: Oracle, mean: _TargetMean) -> _Coefficients | None:
     """Ask for products around the mean with the rest; None where rows are known to drown in the noise."""
     view = _RegressionView.of(oracle, mean.mean, _TARGET_CLIP)
+    # By released numbers alone: too few rows would drown in the noise of the matrix.
     if mean.fewest < view.rows_needed(1 - _FIRST):
         return None
     return view.rescale(view.system(*view.rows.sums(view.blocks, share=1 - _FIRST)).solve())
@@ -286,6 +288,7 @@ class _NormalEquations:
         """Solve with a ridge as high as the noise of the matrix; directions of mostly noise are shrunk."""
         values, vectors = np.linalg.eigh(self.products)
         along = vectors.T @ self.right
+        # Directions whose right side is within the noise count nothing.
         kept = np.maximum(0.0, 1 - _SHRINKAGE * self.right_noise**2 / np.maximum(along**2, 1e-300))
         found: Floats = vectors @ (along * kept / (np.maximum(values, 0.0) + self.ridge))
         return found

@@ -50,6 +50,7 @@ class LinearClassifier(PrivateClassifier):
 
     def _scores(self, rows: Floats) -> Floats:
         """Return scores of rows clipped to the bounds and to the norm that rows were learnt with."""
+        # A missing number counts as the middle of its bounds, in predictions as in fits.
         centred = np.where(np.isnan(rows), 0.0, np.clip(rows - self.middles_, -self.halves_, self.halves_))
         norms = np.linalg.norm(centred / self.units_, axis=1, keepdims=True)
         origin = self.intercept_ + self.coef_ @ self.middles_

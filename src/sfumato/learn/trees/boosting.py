@@ -106,6 +106,7 @@ class Boosting:
     def _plan(self, oracle: Oracle, known: FeatureSpread) -> BoostingPlan:
         """Choose how many trees, and how deep: as the noisy number of rows allows, unless they were given."""
         (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _SPREAD_SHARE))
+        # How many trees the signal allows: noise grows with the root of their number, or for Laplace with it.
         share = known.rows / noise.deviation * self._signal
         room = share**2 if isinstance(oracle.budget.main, GaussianSpend) else 2 * share
         trees = max(4, min(200, int(room))) if self.trees is None else whole(self.trees, "trees")
@@ -116,6 +117,7 @@ class Boosting:
             raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="depth=4")
         trees_per_round = min(trees, _TREES_PER_ROUND)
         rounds = -(-trees // trees_per_round)
+        # Trees of one round are fitted to the same gradients, so together they step once, a little further.
         rate = 1.5 / trees_per_round if self.learning_rate is None else float(self.learning_rate)
         return BoostingPlan(rounds, trees_per_round, depth, rate, (1 - _SPREAD_SHARE) / rounds)
 
@@ -158,6 +160,7 @@ class Boosting:
                 "SF-E116", "This feature has no shape of its own.", try_="additive=True when it is fitted"
             )
         cuts = np.unique(np.concatenate([each["cuts"] for each in mine]))
+        # One point below the first cut, and one at each cut, where the next bin begins.
         places = np.concatenate([[cuts[0] - 1.0], cuts])[:, None] * np.ones((1, feature + 1))
         found = sum(each["leaves"][find_leaves(places, each), score] for each in mine)
         return cuts, np.asarray(found, dtype=np.float64)

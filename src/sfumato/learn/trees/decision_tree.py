@@ -108,6 +108,7 @@ class DecisionTree(PrivateClassifier):
             ]
         )
         self.children_ = np.array([[node.below, node.above] for node in nodes])
+        # One row of each class is added (Laplace smoothing), so that no probability is 0.
         shares = np.array([np.maximum(node.counts, 0.0) + 1.0 for node in nodes])
         self.value_ = shares / shares.sum(axis=1, keepdims=True)
         self.middles_ = declared.middles
@@ -178,7 +179,9 @@ def _split_leaves(
     """Split every leaf whose best gain is beyond what noise makes, and return the new leaves."""
     fresh = []
     for place, at in enumerate(leaves):
+        # Negative counts have no entropy.
         tables = [np.maximum(each[:, place, :], 0.0) for each in counts]
+        # The histogram of every feature counts the same rows, so their mean has the least noise.
         nodes[at].counts = np.mean([each[:, place, :].sum(axis=0) for each in counts], axis=0)
         gains = [_gains(table) for table in tables]
         feature = int(np.argmax([gain.max(initial=-math.inf) for gain in gains]))

@@ -62,6 +62,7 @@ def draw_tree(rng: Any, known: FeatureSpread, depth: int, turns: Iterator[int] |
         at = next(turns)
         places = known.mean[at] + known.deviation[at] * np.linspace(-_WIDEST, _WIDEST, 2**depth - 1)
         return RandomTree((at,), tuple(np.unique(np.clip(places, -1, 1)).tolist()), True)
+    # A feature is split once at most, so that all leaves can hold rows.
     depth = min(depth, len(known.mean))
     chosen = rng.choice(len(known.mean), depth, replace=False)
     places = known.mean[chosen] + _TYPICAL * known.deviation[chosen] * rng.normal(size=depth)

@@ -69,7 +69,7 @@ def _narrowed(array: NDArray[Any]) -> IntArray:
 def _not_whole(got: str) -> UsageError:
     return UsageError(
         "SF-N202",
-        "Noise is added to whole numbers only.",
+        "Noise can only be added to whole numbers.",
         got=got,
         try_="numpy.floor(values / step).astype(int), to put them on a grid first",
     )

@@ -47,7 +47,7 @@ class BestOf(Event):
         if not 0 < self.stop < 1 or self.tail not in (0, 1) or event.side_delta():
             raise UsageError(
                 "SF-N325",
-                "There is no proven price of this search.",
+                "There is no proven price for this search.",
                 try_="sf.privacy.BestOf(sf.privacy.Gaussian(5), 0.1), each run with no δ of its own",
             )
 

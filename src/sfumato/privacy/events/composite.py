@@ -49,7 +49,7 @@ class Sequential(Event):
 @tagged("Parallel", "events")
 @dataclass(frozen=True, slots=True, init=False)
 class Parallel(Event):
-    """Events on separate groups of people: the dearest one counts.
+    """Events on separate groups of people: the most expensive one is the price.
 
     Each unit is in one part at most, whatever else it holds, and a unit that is replaced may change its
     part; so this is for adding or removing a unit, and for keys that are constant per unit.
@@ -83,7 +83,7 @@ class Parallel(Event):
 @tagged("Repeated", "event", "times")
 @dataclass(frozen=True, slots=True, init=False)
 class Repeated(Event):
-    """The same event, this many times."""
+    """One event, repeated this many times."""
 
     tag: ClassVar[str] = "repeated"
     event: Event

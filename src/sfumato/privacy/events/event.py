@@ -54,7 +54,7 @@ class Event(ABC):
     def renyi(self, order: float) -> float:
         """Return the curve at one order above 1; near 1 it is the mean loss, far out the largest loss."""
         if not 1 < order < math.inf:
-            raise UsageError("SF-N324", "A Rényi order is a finite number above 1.", got=str(order))
+            raise UsageError("SF-N324", "A Rényi order must be a finite number above 1.", got=str(order))
         return self.curve()(order)
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @tagged("Grouped", "event", "k")
 @dataclass(frozen=True, slots=True, init=False)
 class Grouped(Event):
-    """An event as it looks to `k` linked units that are added, removed or replaced together.
+    """An event priced for a group of `k` linked units that are added, removed or replaced together.
 
     Because : docs/proofs/events.md#groups
     """
@@ -68,9 +68,9 @@ def _group(event: Event, k: int) -> Event:
     if epsilon is None or event.side_delta():
         raise UsageError(
             "SF-N306",
-            "There is no proven price of this event for a group.",
+            "There is no proven group price for this event.",
             got=event.tag,
-            try_="bound what the group contributes together, as one unit",
+            try_="make the group one unit with a joint contribution bound",
         )
     return simple.Pure(epsilon * k)
 

@@ -27,7 +27,7 @@ _SLACK = 1 + 2.0**-36  # large exponents cancel in the sums below; this is far a
 @tagged("Sampled", "event", "rate", "relation")
 @dataclass(frozen=True, slots=True, init=False)
 class Sampled(Event):
-    """An event that sees each unit with chance `rate` only, and never says whom it saw.
+    """An event on a secret random sample, in which each unit is with probability `rate`.
 
     `Sampled(event, rate)` takes every unit by a coin of its own (Poisson), for adding or removing one.
     `Sampled.fixed(event, size, of)` takes `size` of a public number of units, for replacing one; the event's
@@ -101,7 +101,7 @@ class Sampled(Event):
             return
         raise UsageError(
             "SF-N309",
-            "There is no proven price of this event on a random part of the people.",
+            "There is no proven price for this event on a random sample.",
             got=f"{event.tag}, {self.relation.value}",
             try_="sf.privacy.Sampled(sf.privacy.Gaussian(sigma), rate) for each step",
         )
@@ -129,7 +129,7 @@ def _log_rest(rate: Fraction, part: float = 1.0) -> float:
 def _rate(rate: Number) -> Fraction:
     chance = exact(rate, "rate")
     if not 1 <= chance * LARGEST <= LARGEST:
-        raise UsageError("SF-N310", "A sampling rate lies above 0 and not above 1.", got=str(rate)[:40])
+        raise UsageError("SF-N310", "A sampling rate must be above 0 and at most 1.", got=str(rate)[:40])
     return chance
 
 

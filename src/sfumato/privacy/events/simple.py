@@ -146,7 +146,7 @@ class RandomizedResponse(Event):
         object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
         object.__setattr__(self, "values", whole(values, "values"))
         if self.values < 2:
-            raise UsageError("SF-N304", "Randomized response needs two answers to choose from.")
+            raise UsageError("SF-N304", "Randomized response needs at least two possible answers.")
 
     @classmethod
     def truthful(cls, chance: Number, values: int = 2) -> RandomizedResponse:
@@ -157,7 +157,9 @@ class RandomizedResponse(Event):
         truth = exact(chance, "chance")
         if not 1 <= values * truth < values:
             raise UsageError(
-                "SF-N305", "The chance of the truth lies between 1/values and 1.", got=str(chance)
+                "SF-N305",
+                "The probability of a truthful answer must be at least 1/values and below 1.",
+                got=str(chance),
             )
         return cls(round_up(math.log(truth * (values - 1) / (1 - truth))), values)
 

@@ -62,7 +62,9 @@ def _event(fields: Any, depth: int) -> Event:
     except (TypeError, AttributeError) as error:
         raise UsageError("SF-N308", f"The fields of '{kind.tag}' are not those of that event.") from error
     except SfumatoError as error:
-        raise UsageError("SF-N308", f"The fields of '{kind.tag}' do not fit.", why=error.sentence) from error
+        raise UsageError(
+            "SF-N308", f"The fields of '{kind.tag}' are not valid.", why=error.sentence
+        ) from error
     return event
 
 
@@ -81,4 +83,4 @@ def _value(value: Any, depth: int) -> Any:
         return _RELATIONS[value]
     if _EXACT.fullmatch(value):
         return Fraction(value)
-    raise UsageError("SF-N308", "A number in an event is not written as a whole number or a fraction.")
+    raise UsageError("SF-N308", "A number in an event must be written as a whole number or a fraction.")

@@ -126,7 +126,12 @@ def _coverage(figure: Figure, spends: tuple[Spend, ...], sums: list[int]) -> flo
     return float(np.mean(((low <= truth + close) & (truth - close <= high)) | np.isnan(low)))
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(each, marks=SLOW if each == "Laplace refined" else ()) for each in ROUNDS]
+)
 @pytest.mark.parametrize("figure", [*LINEAR, *CURVED])
 def test_coverage(figure: Figure, rounds: str, exact_sums: Exact) -> None:
     sums = [100 * each for each in exact_sums(_asked(figure, PURE), _rows(500))]
@@ -135,7 +140,7 @@ def test_coverage(figure: Figure, rounds: str, exact_sums: Exact) -> None:
     assert 0.935 <= got <= 0.965
 
 
-@pytest.mark.parametrize("rows", [3, 50])
+@pytest.mark.parametrize("rows", [pytest.param(3, marks=SLOW), 50])
 @pytest.mark.parametrize("figure", CURVED)
 def test_of_few_rows_intervals_hold_at_least_as_often(figure: Figure, rows: int, exact_sums: Exact) -> None:
     """Where noise drowns the number, intervals end at what is possible, and hold more often."""

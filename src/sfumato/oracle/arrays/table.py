@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.oracle.arrays.integer_matrix import IntegerMatrix
+from sfumato.oracle.arrays.row_windows import EXACT, LARGEST, ColumnFacts, RowWindow, stack_rows
 from sfumato.oracle.blocks import (
     COUNT,
     Add,
@@ -23,8 +25,6 @@ from sfumato.oracle.blocks import (
     Value,
     value_range,
 )
-from sfumato.oracle.integer_matrix import IntegerMatrix
-from sfumato.oracle.row_windows import EXACT, LARGEST, ColumnFacts, RowWindow, stack_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,12 +45,12 @@ class ArrayTable:
     def __init__(
         self,
         columns: Mapping[Column, Doubles],
-        spans: Mapping[Column, tuple[int, int]],
+        ranges: Mapping[Column, tuple[int, int]],
         matrices: Sequence[IntegerMatrix] = (),
     ) -> None:
         self._columns = columns
         self._matrices = tuple(matrices)
-        self.spans = spans
+        self.ranges = ranges
         self.rows = matrices[0].rows if matrices else len(next(iter(columns.values())))
 
     def sums(self, keys: Sequence[CellKey], terms: Sequence[Value]) -> NDArray[Any]:
@@ -75,6 +75,7 @@ class ArrayTable:
         for at, value in enumerate(values):
             found = window.integers(value)
             inside = (cell < cells) & (found >= 0) & (found < size)
+            # One number for cell, value and integer together, in the order that engines answer in.
             places.append((cell[inside] * len(values) + at) * size + found[inside])
         return HistogramCounts(*np.unique(np.concatenate(places), return_counts=True), size)
 
@@ -86,17 +87,18 @@ class ArrayTable:
                 found[place, window.rows] = window.value(value)
         names = [Column(3, f"v{first + place}") for place in range(len(values))]
         columns = dict(zip(names, found, strict=True))
-        spans = {name: value_range(value, self.spans) for name, value in zip(names, values, strict=True)}
-        return ArrayTable({**self._columns, **columns}, {**self.spans, **spans}, self._matrices), list(names)
+        ranges = {name: value_range(value, self.ranges) for name, value in zip(names, values, strict=True)}
+        table = ArrayTable({**self._columns, **columns}, {**self.ranges, **ranges}, self._matrices)
+        return table, list(names)
 
     def beside(
         self,
         columns: Mapping[Column, Doubles],
-        spans: Mapping[Column, tuple[int, int]],
+        ranges: Mapping[Column, tuple[int, int]],
         matrix: IntegerMatrix,
     ) -> ArrayTable:
         """Return a table with these further columns, of which the matrix holds some."""
-        return ArrayTable({**self._columns, **columns}, spans, (*self._matrices, matrix))
+        return ArrayTable({**self._columns, **columns}, ranges, (*self._matrices, matrix))
 
     def column(self, column: Column) -> Doubles:
         """Return one column of all rows."""
@@ -122,7 +124,7 @@ class ArrayTable:
         return IntegerMatrix(columns, self.rows, lambda rows, out: np.copyto(out, stack[:, rows].T))
 
     def _facts(self) -> ColumnFacts:
-        return ColumnFacts(self.column, self.spans)
+        return ColumnFacts(self.column, self.ranges)
 
     def _windows(self, columns: ColumnFacts) -> Iterator[RowWindow]:
         for at in range(0, self.rows, _ROWS):
@@ -151,6 +153,7 @@ class _GroupedSums:
         """Add some of so many `rows` in all."""
         cell = _cells(window, self._keys)
         for at, term in enumerate(terms):
+            # Every partial sum is an integer below 2^53, which doubles add without rounding.
             exact = columns.reach(term) * rows < EXACT
             self.sums[at] = self.sums[at] + (
                 self._sum_doubles(window, cell, term)
@@ -160,6 +163,7 @@ class _GroupedSums:
 
     def _sum_doubles(self, window: RowWindow, cell: Ints, term: Value) -> Ints:
         weights = None if term is COUNT else window.value(term)
+        # The last cell is for rows that are in none, and is cut off.
         found = np.bincount(cell, weights=weights, minlength=self._cells + 1)
         return found[: self._cells].astype(np.int64)
 
@@ -182,6 +186,7 @@ class _TableSums:
 
     def totals(self, terms: Sequence[Value]) -> NDArray[Any]:
         """Return the sum of each term, one row each."""
+        # Learners shift squares by a constant, which would hide that they are products.
         moved = [_split_constant(term) for term in terms]
         products = self._products([term for term, _ in moved])
         return _narrow(
@@ -202,6 +207,7 @@ class _TableSums:
         matrix = self._arrays.find_matrix([term]) if isinstance(term, Column) else None
         if matrix is None:
             return int(self._window.value(term).sum())
+        # All columns of a matrix are summed at once, before any is laid out for itself.
         if matrix not in self._matrix_sums:
             self._matrix_sums[matrix] = matrix.sums().tolist()
         return int(self._matrix_sums[matrix][matrix.places[term]])
@@ -211,6 +217,7 @@ class _TableSums:
         if not isinstance(term, Multiply):
             return None
         one, other = self._factor(term.left), self._factor(term.right)
+        # Both with their constants, so that the sum is exact before and after these are multiplied in.
         reach = one[1] * other[1]
         return (one[0], other[0]) if reach * self._rows < EXACT else None
 
@@ -229,6 +236,7 @@ class _TableSums:
         parts = list({id(part): part for part, _ in itertools.chain.from_iterable(pairs)}.values())
         if not parts:
             return {}
+        # Parts are told apart by identity: comparing deep values costs more than summing them.
         places, sums = self._by_all(parts, {id(other) for _, (other, _) in pairs})
         return {
             id(term): int(sums[places[id(one)]][places[id(other)]]) * first * second
@@ -249,6 +257,7 @@ class _TableSums:
         )
         if len(right) > 1:
             return places, (rows @ rows.T).tolist()
+        # A product with one vector, such as the target, takes a fraction of the time of all by all.
         (one,) = (places[each] for each in right)
         found = np.zeros((len(parts), len(parts)))
         found[:, one] = rows @ rows[one]

@@ -49,7 +49,7 @@ def check_bounds(bounds: Any, features: int) -> tuple[Floats, Floats]:
 def _bad_bounds() -> UsageError:
     return UsageError(
         "SF-E102",
-        "bounds are two finite numbers, low below high, or two lists with one for each feature.",
+        "bounds must be two finite numbers, low below high, or two lists with one number for each feature.",
         try_="bounds=(-1, 1), or bounds=([0, 0], [110, 5000])",
     )
 
@@ -70,8 +70,8 @@ class ArrayBounds:
         if bounds is None and row_norm is None:
             raise UsageError(
                 "SF-E101",
-                "Say what rows can be before they are read.",
-                why="bounds that are measured on the data would give it away",
+                "Declare the bounds of features, or the norm of rows, before rows are read.",
+                why="bounds measured on the data would reveal some of it",
                 try_="bounds=(-1, 1), or row_norm=1.0",
             )
         if bounds is None:
@@ -79,6 +79,7 @@ class ArrayBounds:
             return cls(np.zeros(features), np.full(features, norm), 1.0)
         lows, highs = check_bounds(bounds, features)
         halves = (highs - lows) / 2
+        # A box has no norm bound of its own: learners choose one that suits their noise.
         return cls((lows + highs) / 2, halves, None)
 
     def to_integers(self, X: Floats) -> Floats:  # noqa: N803
@@ -99,6 +100,7 @@ class ArrayBounds:
         if shifts.any():
             out -= shifts
         np.clip(out, -ONE, ONE, out=out)
+        # One sum is much faster than a search through all entries, most of which are present.
         if np.isnan(out.sum()):
             out[np.isnan(out)] = 0.0
         if self.norm is not None:
@@ -119,6 +121,7 @@ def clip_integer_rows(rows: Floats, norm: int, whole: bool = False) -> Floats:
     step in each entry, and for what doubles do before that: of d entries a computed length is off by less
     than (d + 4)·2⁻⁵² of itself, far below the 2⁻²⁰ that is left for it.
     """
+    # See above for the two margins; privacy depends on both.
     longest = max(0.0, norm * (1 - 2.0**-20) - math.sqrt(rows.shape[1]) / 2)
     squares = np.einsum("ij,ij->i", rows, rows) if whole else _squared_norms(rows)
     scale: Floats = np.minimum(1.0, longest / np.maximum(np.sqrt(squares), 1e-300))
@@ -185,6 +188,7 @@ class RowTransform:
         """
         features, whole = rows[:, bool(self.one) :], bool((bounds == ONE).all())
         if self.one:
+            # The constant is clipped with the features, so it counts in the norm.
             rows[:, 0] = self.one * ONE
         if not whole:
             features *= ONE / bounds

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.integer_matrix import IntegerMatrix
+from sfumato.oracle.arrays.integer_rows import ONE, ArrayBounds
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.blocks import Column
 from sfumato.oracle.declared import LABELS, Declared, Feature, Labels
-from sfumato.oracle.integer_matrix import IntegerMatrix
-from sfumato.oracle.integer_rows import ONE, ArrayBounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.oracle.integer_rows import RowTransform
+    from sfumato.oracle.arrays.integer_rows import RowTransform
 
     Floats = NDArray[np.float64]
 
@@ -45,6 +45,7 @@ def encode_labels(y: Any, classes: Sequence[Any]) -> NDArray[np.int64]:
     given, listed = np.asarray(y), np.asarray(classes)
     if given.dtype.kind == "O":
         return _look_up(given, listed.tolist())
+    # Numbers that are written as texts on one side only are compared as texts.
     if (given.dtype.kind in "US") != (listed.dtype.kind in "OUS"):
         given, listed = given.astype(str), listed.astype(str)
     order = np.argsort(listed, kind="stable")
@@ -56,6 +57,7 @@ def encode_labels(y: Any, classes: Sequence[Any]) -> NDArray[np.int64]:
 def _look_up(labels: NDArray[Any], classes: list[Any]) -> NDArray[np.int64]:
     """Return the place of each label, one by one; a label may also be a class by how it is written."""
     written = {str(each): place for place, each in enumerate(classes)}
+    # A class as it is comes before one that is only written alike.
     places: dict[Any, int] = {**written, **{each: place for place, each in enumerate(classes)}}
 
     def place(label: Any) -> int:
@@ -96,8 +98,8 @@ def check_categories(categories: Any, features: int) -> list[list[Any]]:
     if len(found) != features or not all(found):
         raise UsageError(
             "SF-E115",
-            "Say which values each feature can have.",
-            why="values that are collected from the data would give away who is alone with one",
+            "Declare which values each feature can have.",
+            why="values collected from the data would reveal anyone who is the only one with a value",
             try_='categories=[["A", "B", "C"], 12]',
         )
     return found
@@ -117,23 +119,23 @@ def read_arrays(
     names = [Column(0, f"x{place}") for place in range(X.shape[1])]
     matrix = IntegerMatrix(names, len(X), lambda rows, out: bounds.write_integers(X[rows], out))
     columns = {}
-    spans = dict.fromkeys(names, (-ONE, ONE))
+    ranges = dict.fromkeys(names, (-ONE, ONE))
     target: Feature | Labels | None = None
     if labels is not None:
         columns[LABELS] = encode_labels(*labels).astype(np.float64)
-        spans[LABELS] = (-1, len(labels[1]) - 1)
+        ranges[LABELS] = (-1, len(labels[1]) - 1)
         target = Labels(LABELS, tuple(labels[1]))
     elif numbers is not None:
         side = Column(1, "y")
         goal = ArrayBounds.of(1, numbers[1])
         columns[side] = goal.to_integers(np.asarray(numbers[0], dtype=np.float64).reshape(-1, 1))[:, 0]
-        spans[side] = (-ONE, ONE)
+        ranges[side] = (-ONE, ONE)
         target = Feature("y", side, ONE, float(goal.middles[0]), float(goal.halves[0]))
     features = tuple(
         Feature(name.name, name, ONE, float(middle), float(half))
         for name, middle, half in zip(names, bounds.middles, bounds.halves, strict=True)
     )
-    return ArrayInput(Declared(features, target, spans, bounds.norm), ArrayTable(columns, spans, [matrix]))
+    return ArrayInput(Declared(features, target, ranges, bounds.norm), ArrayTable(columns, ranges, [matrix]))
 
 
 def read_listed_arrays(
@@ -149,12 +151,14 @@ def read_listed_arrays(
     }
     columns[LABELS] = encode_labels(*labels).astype(np.float64)
     sizes = {name: (-1, len(values) - 1) for name, values in zip(names, categories, strict=True)}
-    spans = {**sizes, LABELS: (-1, len(labels[1]) - 1)}
+    ranges = {**sizes, LABELS: (-1, len(labels[1]) - 1)}
     features = tuple(
         Feature(name.name, name, max(1, len(values) - 1), 0.0, 1.0, tuple(values))
         for name, values in zip(names, categories, strict=True)
     )
-    return ArrayInput(Declared(features, Labels(LABELS, tuple(labels[1])), spans), ArrayTable(columns, spans))
+    return ArrayInput(
+        Declared(features, Labels(LABELS, tuple(labels[1])), ranges), ArrayTable(columns, ranges)
+    )
 
 
 # ---- centred and clipped rows ------------------------------------------------------------------------------
@@ -164,8 +168,9 @@ def transform_arrays(declared: Declared, arrays: ArrayTable, transform: RowTrans
     """Return the rows centred at a public point and clipped in norm."""
     target, centre = declared.target, transform.centre_of(len(declared.features))
     names = [Column(2, f"x{place}") for place in range(len(centre) + bool(transform.one))]
+    # A row within its bounds is at most two halves away from a centre within them.
     reach = min(transform.norm, 2 * ONE)
-    spans = {**arrays.spans, **dict.fromkeys(names, (-reach, reach))}
+    ranges = {**arrays.ranges, **dict.fromkeys(names, (-reach, reach))}
     constant = Feature("one", names[0], reach, 0.0, reach / ONE) if transform.one else None
     features = tuple(
         replace(
@@ -182,11 +187,11 @@ def transform_arrays(declared: Declared, arrays: ArrayTable, transform: RowTrans
         column, ends = Column(2, "y"), max(1, round(transform.target_reach * ONE))
         values = (arrays.column(target.value) / target.bound - transform.target_centre) * scale  # type: ignore[arg-type]
         columns[column] = np.clip(np.rint(values * ONE), -ends, ends)
-        spans[column] = (-ends, ends)
+        ranges[column] = (-ends, ends)
         middle = target.middle + target.half * transform.target_centre
         target = Feature(target.name, column, ends, middle, target.half * ends / ONE)
     return ArrayInput(
-        Declared(features, target, spans, transform.norm, constant), arrays.beside(columns, spans, matrix)
+        Declared(features, target, ranges, transform.norm, constant), arrays.beside(columns, ranges, matrix)
     )
 
 

@@ -171,7 +171,7 @@ def test_subsets_are_numbered_by_their_binary_digits() -> None:
 def test_no_transaction_adds_more_than_its_cap(spend: Any, most: int) -> None:
     size = TransactionSize(None, tuple(range(500)))  # type: ignore[arg-type]
     seen = SizeHistogram(np.ones(14), np.arange(14.0), CountEstimate(14.0, 1.0, 1.0))
-    block = _make_cap(size, seen, most, spend).block(())
+    block = _make_cap(size, seen, most, spend).build_block(())
     if isinstance(spend, PureSpend):
         assert block.l1 <= most * ONE
     assert block.l2_squared <= most * ONE**2
@@ -227,7 +227,9 @@ def test_dense_tables_are_asked_for_one_basis(tmp_path: Path) -> None:
 
 
 def test_it_is_charged_what_it_says_and_refused_beyond(tmp_path: Path) -> None:
-    rows = pa.table({"who": [1, 1, 2, 3], "item": ["a", "b", "a", "b"]})
+    """Of so many rows that noise does not send the fit a cheaper way."""
+    people = np.repeat(np.arange(3000), 2)
+    rows = pa.table({"who": people, "item": np.where(np.arange(6000) % 2 == 0, "a", "b")})
     lab = sf.create(tmp_path / "small")
     lab.register(
         "bought",
@@ -238,6 +240,7 @@ def test_it_is_charged_what_it_says_and_refused_beyond(tmp_path: Path) -> None:
     )
     s = lab.session()
     s.fit(FrequentItemsets(3, epsilon=0.75), table="bought", features="item")
+    assert s.budget.accounts[0].left_epsilon == pytest.approx(0.25, abs=1e-3)
     with pytest.raises(BudgetError):
         s.fit(FrequentItemsets(3, epsilon=0.5), table="bought", features="item")
 

@@ -22,10 +22,10 @@ from sfumato.learn.convex.score_gradients import (
     ScoreGrid,
     SoftmaxGradient,
 )
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.integer_rows import ONE
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.declared import Declared, Feature, Labels
 from sfumato.oracle.gradients import FeatureMatrix, GradientQuestion, ScoreGradient
-from sfumato.oracle.integer_rows import ONE
 
 FEATURES, ROWS = 5, 400
 NAMES = [Column(0, f"x{place}") for place in range(FEATURES)]
@@ -106,7 +106,7 @@ def test_no_row_adds_more_than_priced(gradient: Any) -> None:
         question = asked(gradient, seed)
         for label in range(-1, gradient.classes):
             rows = FeatureMatrix.of(known, arrays(corners, np.full(len(corners), label)), question)
-            found = gradient.compute(rows.matrix @ question.weights.T.astype(float), rows.labels)
+            found = gradient.compute_gradients(rows.matrix @ question.weights.T.astype(float), rows.labels)
             parts = np.linalg.norm(found, axis=1) * np.linalg.norm(rows.matrix, axis=1)
             longest = max(longest, float(parts.max()))
             assert label >= 0 or not found.any()

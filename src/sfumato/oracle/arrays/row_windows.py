@@ -64,9 +64,9 @@ class ColumnFacts:
     Values are looked up by their identity, so whoever asks holds them until the scan is done.
     """
 
-    def __init__(self, column: Callable[[Column], Doubles], spans: Mapping[Column, tuple[int, int]]) -> None:
+    def __init__(self, column: Callable[[Column], Doubles], ranges: Mapping[Column, tuple[int, int]]) -> None:
         self.column = column
-        self._ranges = ValueRanges(spans)
+        self._ranges = ValueRanges(ranges)
         self._reaches: dict[int, int] = {}
         self._doubled: dict[int, bool] = {}
         self._sums: dict[int, tuple[int, Doubles, Doubles] | None] = {}
@@ -90,6 +90,7 @@ class ColumnFacts:
         """Return whether a value of two parts is computed in doubles, where it and both parts are exact."""
         found = self._doubled.get(id(value))
         if found is None:
+            # Floor division is left to integers: a quotient of doubles could round up to the next one.
             exact = all(self.reach(each) < EXACT for each in (value, value.left, value.right))
             found = self._doubled[id(value)] = exact and not isinstance(value, Divide)
         return found
@@ -106,6 +107,7 @@ class ColumnFacts:
             return None
         constant = weights.pop(None, 0)
         names = tuple(name for name in weights if name is not None)
+        # All partial sums must stay exact, whatever order BLAS adds them in.
         if sum(abs(weights[name]) * self.reach(name) for name in names) + abs(constant) >= EXACT:
             return None
         if names not in self._stacks:
@@ -154,6 +156,7 @@ class RowWindow:
 
     def _choose(self, value: Choose) -> Any:
         condition, kind = self.condition(value.condition), self._columns.dtype(value)
+        # An indicator is by far the most common choice.
         if value.then == COUNT and value.otherwise == _NONE:
             return condition.astype(kind)
         return np.where(condition, self._part(value.then, kind), self._part(value.otherwise, kind))
@@ -163,6 +166,7 @@ class RowWindow:
         if not self._columns.uses_doubles(value):
             found = compute(*self._pair(left, right, np.int64))
             return found.astype(self._columns.dtype(value), copy=False)
+        # At least one side must be an array, so that there is one number for each row.
         first = self.value(left) if isinstance(right, Constant) else self._double(left)
         return compute(first, self._double(right))
 
@@ -211,6 +215,7 @@ class RowWindow:
 
     def _alike(self, left: Value, right: Value) -> tuple[Any, Any]:
         """Return both values in doubles, or in integers where one is too wide for doubles."""
+        # Comparing a double with a 64-bit integer would round the integer.
         doubles = all(self._columns.dtype(each) is np.float64 for each in (left, right))
         return self._pair(left, right, np.float64 if doubles else np.int64)
 
@@ -243,6 +248,7 @@ def stack_rows(rows: Sequence[Doubles]) -> Doubles:
         and base.size
         and all(_is_row(row, base) for row in rows)
     ):
+        # Rows that follow one another in memory are a view of the matrix they came from.
         first, *others = [(row.ctypes.data - base.ctypes.data) / base.strides[0] for row in rows]
         if [first, *others] == list(range(int(first), int(first) + len(rows))):
             found: Doubles = base[int(first) : int(first) + len(rows)]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from sfumato.learn.cells import clip_deviation, clip_value, locate_nearest
-from sfumato.oracle.array_features import read_arrays, transform_arrays
-from sfumato.oracle.array_table import ArrayTable
+from sfumato.oracle.arrays.features import read_arrays, transform_arrays
+from sfumato.oracle.arrays.integer_rows import ONE, ArrayBounds, RowTransform
+from sfumato.oracle.arrays.table import ArrayTable
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Choose, Column, Constant, Divide, Least, Less, Multiply
 from sfumato.oracle.declared import Feature
-from sfumato.oracle.integer_rows import ONE, ArrayBounds, RowTransform
 from sfumato.oracle.moments import build_gram_block, build_sum_block
 
 RNG = np.random.default_rng(5)

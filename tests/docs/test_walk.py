@@ -1,0 +1,26 @@
+"""The tool that prints walks runs, and a fit does not step through its lookup tables in every round."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WALK = Path(__file__).parents[2] / "tools" / "walk.py"
+MOST_CALLS = {"registration": 2_000, "question": 20_000, "fit": 60_000}
+"""Python calls are counted, not timed, so the limits do not depend on the machine."""
+
+
+@pytest.fixture(scope="module")
+def summary() -> dict[str, int]:
+    run = subprocess.run([sys.executable, WALK, "--summary"], capture_output=True, text=True, check=True)
+    found = re.findall(r"^(\w+) +\d+ files +\d+ functions +([\d,]+) calls$", run.stdout, re.MULTILINE)
+    return {name: int(calls.replace(",", "")) for name, calls in found}
+
+
+@pytest.mark.parametrize("walk", MOST_CALLS)
+def test_walks_stay_short(summary: dict[str, int], walk: str) -> None:
+    assert 0 < summary[walk] <= MOST_CALLS[walk]
