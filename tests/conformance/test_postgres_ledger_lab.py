@@ -31,8 +31,6 @@ SAID: dict[str, Any] = {
 }
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 
 def url(user: str = "postgres", schema: str | None = None) -> str:
     """Of a schema that is not there yet. The server asks for no password and is told one all the same."""

@@ -78,6 +78,7 @@ def quantile(column: str, share: Number) -> QuantileOf:
         raise UsageError(
             "SF-Q150", "The share of a quantile must lie between 0 and 1.", try_='sf.quantile("cost", 0.9)'
         )
+    # `min` and `max` of this module hide Python's own.
     return QuantileOf(
         parse_column(column), builtins.min(builtins.max(wanted, MINIMUM_SHARE), 1 - MINIMUM_SHARE)
     )
