@@ -341,7 +341,7 @@ def test_audits_pass_the_claim_and_fail_half_the_noise() -> None:
 
     claim = QuantileMechanism(Fraction(2), HALF).event()
     assert not audit.run(target(2), claim, samples=50_000, alpha=FALSE_ALARM).violates
-    assert audit.run(target(4), claim, samples=50_000, alpha=FALSE_ALARM).violates
+    assert audit.run(target(4), claim, samples=120_000, alpha=FALSE_ALARM).violates
 
 
 def test_several_shares_are_audited_too() -> None:

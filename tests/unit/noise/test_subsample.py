@@ -126,7 +126,7 @@ def test_audits_of_the_median_pass_the_claim_and_fail_half_the_noise() -> None:
 
     claim = BlockMedian(4, 0, 4, Fraction(2)).event()
     assert not audit.run(target(2), claim, samples=50_000, alpha=FALSE_ALARM).violates
-    assert audit.run(target(4), claim, samples=50_000, alpha=FALSE_ALARM).violates
+    assert audit.run(target(4), claim, samples=120_000, alpha=FALSE_ALARM).violates
     drawn = np.bincount(
         [BlockMedian(4, 0, 4, Fraction(2)).release([0, 3, 3, 4]) for _ in range(4000)], minlength=5
     )
