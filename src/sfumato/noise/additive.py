@@ -95,7 +95,15 @@ class Noise(Protocol):
 
     @property
     def moments(self) -> NoiseMoments:
-        """Variance and excess kurtosis of the integer that is added."""
+        """Variance and excess kurtosis of the integer that is added. Every reported error starts here."""
+
+    @property
+    def planned_deviation(self) -> float:
+        """The standard deviation that learners plan their next round with.
+
+        Its digits are part of what a fit asks: with others, a fit made before would ask for other rounds and
+        be charged again. So it never changes, and leaves out what rounding adds to Gaussian noise.
+        """
 
     def event_for(self, sensitivity: Norms) -> Event:
         """Return the price of adding this noise to a vector of this sensitivity."""
