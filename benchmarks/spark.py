@@ -29,7 +29,7 @@ from parts.spark import java_seconds, session
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.spark.connection import open_own_session
-from sfumato.engines.spark.run import written
+from sfumato.engines.spark.run import write_sql
 from sfumato.queries.sql import parse_question
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def exchanges(spark: Any, lab: sf.Lab, sql: str) -> tuple[int, int]:
     """Of the plain plan and of ours."""
     own, place = open_own_session(spark), lab.engine._engine("spark:").place  # type: ignore[attr-defined]
     (step,) = plan_question(lab.table, parse_question(sql), PureSpend(Fraction(1))).steps
-    return _exchanges(spark, sql), _exchanges(own, written(step.program, own, place))
+    return _exchanges(spark, sql), _exchanges(own, write_sql(step.program, own, place))
 
 
 def _exchanges(spark: Any, sql: str) -> int:

@@ -53,7 +53,7 @@ def compared(session: Any, folder: Path) -> int:
     answer = lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=500)
     assert answer.to_arrow()["n"].to_pylist() == [23 * 5]
     table = lab.table("visits")
-    beside.prepare(VISITS, table.preparation(KEY), table.snapshot_name)
+    beside.prepare(VISITS, table.make_preparation(KEY), table.snapshot_name)
     duck, spark = beside.stored(table.snapshot_name)
     assert duck == spark
     programs = [

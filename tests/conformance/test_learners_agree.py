@@ -129,7 +129,7 @@ def test_shortened_rows_are_no_longer_than_their_norm(tmp_path: Path, postgres: 
     """The squares of one row, summed, are at most those of the norm."""
     both = Both.at(tmp_path, postgres)
     norm = int(0.4 * ONE)
-    for place in range(40):
+    for place in range(12):
         both.duck.prepare(table().slice(place, 1), prepared(), f"one{place}")
         program = shortened()
         found = both.duck.run(_of(program, f"one{place}"))[:, 0]

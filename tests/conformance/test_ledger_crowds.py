@@ -31,8 +31,6 @@ PEOPLE = "population:patient_id"
 HUNDREDTH = price(Pure(Fraction(1, 100)))
 MILLIONTH = price(Pure(Fraction(1, 10**6)))
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:

@@ -28,8 +28,6 @@ HUNDREDTH = price(Pure(Fraction(1, 100)))
 ROUGH = Cost(None, (10**9,) * 12, 2**20)
 VERIFIER = Path(__file__).parents[2] / "tools" / "verify_ledger.py"
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:

@@ -145,7 +145,6 @@ def test_a_newer_ledger_is_refused_by_that_name(old: Old) -> None:
         open_it()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_death_before_the_end_leaves_the_old_ledger(old: Old, version: int) -> None:
     open_it, _ = old
     pid = os.fork()

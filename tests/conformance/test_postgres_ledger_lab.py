@@ -31,8 +31,6 @@ SAID: dict[str, Any] = {
 }
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 
 def url(user: str = "postgres", schema: str | None = None) -> str:
     """Of a schema that is not there yet. The server asks for no password and is told one all the same."""
@@ -193,7 +191,7 @@ def test_what_stewards_and_auditors_type(tmp_path: Path, address: str) -> None:
     assert run("ledger", "verify", "--lab", lab).stdout.startswith("3 entries hold, 1 of 1 charges answered")
     assert run("ledger", "receipt", "--output", receipt, "--lab", lab).exit_code == 0
     assert "signed by this ledger" in run("ledger", "check-receipt", receipt, "--lab", lab).stdout
-    assert "noted in" in run("ledger", "moved", address, "--lab", lab).stdout
+    assert "Recorded in" in run("ledger", "moved", address, "--lab", lab).stdout
     for copying in (["backup", tmp_path / "copy"], ["restore", tmp_path / "copy"]):
         refused = run("ledger", *copying, "--lab", lab)
         assert (refused.exit_code, "SF-L314" in refused.stderr) == (2, True)

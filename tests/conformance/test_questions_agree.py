@@ -47,7 +47,7 @@ class Asking:
         world, both = make(folder / "world", seed, neighbours=False), Both.at(folder, address)
         _, sources = worlds._people(random.Random(seed))
         for name, table in world.tables.items():
-            both.prepare(sources[name], table.preparation(worlds.KEY), table.snapshot_name)
+            both.prepare(sources[name], table.make_preparation(worlds.KEY), table.snapshot_name)
             duck, postgres = both.stored(table.snapshot_name)
             assert duck == postgres
         return cls(world, both)

@@ -164,7 +164,7 @@ class Asking:
         world, beside = make(folder / "world", seed, neighbours=False), Beside.at(folder, spark)
         _, sources = worlds._people(random.Random(seed))
         for name, table in world.tables.items():
-            beside.prepare(sources[name], table.preparation(worlds.KEY), table.snapshot_name)
+            beside.prepare(sources[name], table.make_preparation(worlds.KEY), table.snapshot_name)
             duck, stored = beside.stored(table.snapshot_name)
             assert duck == stored
         return cls(world, beside)
@@ -191,7 +191,7 @@ def _compared(asking: Asking, draw: random.Random, number: int) -> Counter[str]:
 
 
 def test_generated_questions_have_the_same_integers(asking: Asking) -> None:
-    assert _compared(asking, random.Random(0), 10)["questions"] >= 6
+    assert _compared(asking, random.Random(0), 6)["questions"] >= 3
 
 
 @pytest.mark.slow

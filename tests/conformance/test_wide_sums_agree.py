@@ -15,7 +15,7 @@ from conformance.with_spark import Beside
 from sfumato.engines.program import CellSums, Counted, Present, Total
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import Preparation, StoredCodes, StoredGrid
-from sfumato.engines.spark.run import MOST_TERMS, _split
+from sfumato.engines.spark.run import MOST_TERMS, split_sums
 from sfumato.oracle.arrays.integer_rows import RowTransform
 from sfumato.oracle.blocks import CellKey, Column, Constant, Multiply
 from sfumato.oracle.declared import Declared
@@ -108,7 +108,7 @@ def test_spark_has_the_same_integers_of_shortened_rows(beside: Beside) -> None:
 
 def test_parts_are_small_and_lose_nothing() -> None:
     for program in (principal(), bayes(), every_width()):
-        found: Any = _split(program)
+        found: Any = split_sums(program)
         assert len(found) > 1
         assert max(len(part.terms) for part in found) <= MOST_TERMS
         assert tuple(term for part in found for term in part.terms) == program.terms
@@ -116,4 +116,4 @@ def test_parts_are_small_and_lose_nothing() -> None:
 
 def test_few_sums_are_one_question() -> None:
     program = CellSums(Scan("t"), ALL, (), (Counted(),) * MOST_TERMS)
-    assert _split(program) == [program]
+    assert split_sums(program) == [program]

@@ -228,7 +228,7 @@ def make(folder: Path, seed: int, *, neighbours: bool = True) -> World:
     folder.mkdir(parents=True, exist_ok=True)
     world = World(folder, tables, {})
     for name, table in tables.items():
-        world.engine.prepare(sources[name], table.preparation(KEY), table.snapshot_name)
+        world.engine.prepare(sources[name], table.make_preparation(KEY), table.snapshot_name)
         if table.is_public:
             tables[name] = count_public_facts(world.engine, table)
     if neighbours:
@@ -271,7 +271,9 @@ def _without(world: World, sources: Mapping[str, pa.Table], draw: random.Random)
         for name in ("visits", "stays"):
             kept = [who != gone for who in sources[name]["who"].to_pylist()]
             table = world.tables[name]
-            engine.prepare(sources[name].filter(pa.array(kept)), table.preparation(KEY), table.snapshot_name)
+            engine.prepare(
+                sources[name].filter(pa.array(kept)), table.make_preparation(KEY), table.snapshot_name
+            )
         engines.append(engine)
     return engines
 
@@ -286,7 +288,7 @@ def _changed(world: World, name: str, source: pa.Table, draw: random.Random) -> 
             rows[place] |= {n: _numbers(_odd(draw, SURVEY[n])) for n in draw.sample(list(SURVEY), place % 3)}
         else:
             del rows[place]
-        engine.prepare(_arrow(rows, SURVEY), table.preparation(KEY), table.snapshot_name)
+        engine.prepare(_arrow(rows, SURVEY), table.make_preparation(KEY), table.snapshot_name)
         engines.append(engine)
     return engines
 

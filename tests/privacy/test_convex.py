@@ -59,6 +59,10 @@ Floats = np.ndarray
 # ---- noisy descent -----------------------------------------------------------------------------------------
 
 
+def reach_minimum(problem: ConvexProblem, perturbation: Any) -> tuple[Any, float]:
+    return solvers.minimize(problem, perturbation, problem.gradient_tolerance)
+
+
 def neighbours(classes: int) -> Iterator[tuple[Data, Data]]:
     """A table with and without one row that reaches far, both ways round."""
     rng = np.random.default_rng(7)
@@ -294,7 +298,7 @@ def minimisers(pair: Pair, noise: ObjectiveNoise) -> tuple[Any, Any]:
 def test_halving_finds_what_the_solver_finds() -> None:
     for pair in pairs(3.0, 0.5):
         for noise in (-4.0, 0.01, 7.0):
-            found, norm = pair.beside.minimize(np.array([[noise]]))
+            found, norm = reach_minimum(pair.beside, np.array([[noise]]))
             assert norm < 1e-9
             assert perturbation_at(pair.beside, found[0])[0][0] == pytest.approx(noise, abs=1e-8)
 
@@ -328,7 +332,10 @@ def test_no_row_moves_a_minimiser_further_than_output_noise_covers(
 ) -> None:
     zero = np.zeros((1, 1))
     moved = [
-        (float(abs(pair.without.minimize(zero)[0] - pair.beside.minimize(zero)[0]).item()), pair)
+        (
+            float(abs(reach_minimum(pair.without, zero)[0] - reach_minimum(pair.beside, zero)[0]).item()),
+            pair,
+        )
         for pair in pairs(longest, penalty, loss)
     ]
     assert all(distance <= output_sensitivity(pair.beside) * (1 + 1e-9) for distance, pair in moved)
@@ -343,7 +350,7 @@ def test_a_minimum_of_several_scores_moves_no_further() -> None:
         whole = ConvexProblem(score_loss, X, score_loss.encode_labels(y), 0.5, 1.0)
         less = replace(whole, rows=X[1:], labels=whole.labels[1:])
         zero = np.zeros((4, 3))
-        (one, norm), (other, _) = whole.minimize(zero), less.minimize(zero)
+        (one, norm), (other, _) = reach_minimum(whole, zero), reach_minimum(less, zero)
         assert norm < 1e-9
         assert np.linalg.norm(one - other) <= output_sensitivity(whole)
 
@@ -395,7 +402,7 @@ def test_a_solver_comes_as_near_as_its_price_says(features: int, classes: int, l
     problem = _fitted(500, features, classes, loss)
     shape = problem.loss.outputs, features
     perturbation = np.random.default_rng(3).normal(size=shape) * 5
-    found = problem.solve(perturbation)
+    found = solvers.solve(problem, perturbation)
     assert np.linalg.norm(problem.gradient(found, perturbation)) <= problem.gradient_tolerance
     assert not np.array_equal(found, -perturbation / problem.penalty)
 
@@ -404,7 +411,7 @@ def test_the_proven_descent_arrives_by_itself(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(solvers, "_minimize_newton", lambda problem, perturbation, weights, floor: weights)
     for problem in (_fitted(300, 4, 3), _fitted(300, 4, 2, huber(0.05))):
         perturbation = np.ones((problem.loss.outputs, 4))
-        found, norm = problem.minimize(perturbation)
+        found, norm = reach_minimum(problem, perturbation)
         assert norm <= problem.gradient_tolerance
         assert np.linalg.norm(found + perturbation) > 0.1
 
@@ -414,7 +421,7 @@ def test_rows_count_nowhere_where_no_solver_arrives(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(solvers, "_minimize_newton", lambda problem, perturbation, weights, floor: weights)
     monkeypatch.setattr(solvers, "_NESTEROV_STEPS", 0)
     problem, perturbation = _fitted(300, 4, 3), np.ones((3, 4))
-    assert np.array_equal(problem.solve(perturbation), -perturbation / problem.penalty)
+    assert np.array_equal(solvers.solve(problem, perturbation), -perturbation / problem.penalty)
     assert perturb_objective_gaussian(problem, 1.0, 1e-6).shape == (3, 4)
 
 

@@ -47,7 +47,7 @@ from sfumato.noise import (
 PROOFS = Path(__file__).parents[2] / "docs" / "proofs"
 ALPHA = 1e-6
 RUNS = 20_000
-NO_MECHANISMS = {"Blocks", "Estimate", "Histograms", "Ranges", "Repetition"}
+NO_MECHANISMS = {"UnitBlocks", "Estimate", "Histograms", "Ranges", "Repetition"}
 HALF = Fraction(1, 2)
 
 

@@ -20,7 +20,7 @@ from sfumato.errors import SealedError, SfumatoError
 from sfumato.errors.codes import CODES
 from sfumato.lab.session import Session
 
-QUICK = 3_000
+QUICK = 1_200
 SLICES = 10
 SLICE = 10_000
 

@@ -94,7 +94,7 @@ class GaussianLaw:
         if self.sigma > 10 * modulus:
             return np.full(modulus, 1 / modulus)
         reach = modulus * math.ceil(10 * self.sigma / modulus + 1)
-        chances = np.diff(self.bracket_cdf(np.arange(-reach, reach + 1)))
+        chances = np.diff(self.below(np.arange(-reach, reach + 1)))
         return chances.reshape(-1, modulus).sum(axis=0)
 
 
@@ -124,7 +124,7 @@ def check(law: LaplaceLaw | GaussianLaw, count: int, repeats: int) -> None:
         bins += np.bincount(np.searchsorted(edges, drawn, side="right"), minlength=len(bins))
         for seen in moduli:
             seen += np.bincount(drawn % len(seen), minlength=len(seen))
-    chances = np.diff(law.bracket_cdf(edges), prepend=0, append=1)
+    chances = np.diff(law.below(edges), prepend=0, append=1)
     found = [pearson(bins, chances), *(pearson(seen, law.residues(len(seen))) for seen in moduli)]
     assert min(found) * len(found) > FALSE_ALARM, found
 

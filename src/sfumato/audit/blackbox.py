@@ -72,6 +72,7 @@ def run(
     _require_rare(alpha)
     one, other = _samplers(target)
     first, second = output_columns(draw_outputs(one, count), draw_outputs(other, count))
+    # The set is chosen on one half and measured on the other, so choosing it cannot bias its probabilities.
     half = count // 2
     training = _part(first, 0, half), _part(second, 0, half)
     flipped, test = _choose_set(training, Goal(stated, alpha / 2))
@@ -166,6 +167,7 @@ def _with_less_noise(hits: Hits, missing: float, claim: Claim) -> Hits:
     """Return the hits expected, nine times in ten, if the noise were smaller by this share."""
     # The privacy loss grows as the noise shrinks: the log ratio of the two probabilities where a pure ε is
     # claimed, and else the distance between their normal scores.
+    # Half a hit keeps logarithms and normal scores finite.
     p, q = (min(max(k, 0.5), hits.trials - 0.5) / hits.trials for k in (hits.likely, hits.unlikely))
     q = min(p, q)
     p, q = (

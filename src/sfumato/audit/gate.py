@@ -19,6 +19,7 @@ def question(lab: Lab, sql: str, tables: tuple[str, str], *, epsilon: Number) ->
     are kept of a unit depend on the lab's key. It is charged twice: use a lab made for the audit.
     """
     session = lab.session()
+    # A question that was asked before is answered from the ledger without noise, so it would show nothing.
     quotes = [session.sql(sql.format(table=table)).quote(epsilon=epsilon) for table in tables]
     if any(quote.free for quote in quotes):
         raise UsageError(

@@ -73,6 +73,7 @@ def ask(
     spend: dict[str, Any],
 ) -> None:
     """Charge for a question and answer it. Asking the same question again is free."""
+    # The path is checked first, so that no answer is paid for and then not drawn.
     target = None if plot is None else sf.viz.check_target(plot)
     release = sf.open(folder).session(analyst).sql(sql).release(key=key, **spend)
     show(release, as_json)

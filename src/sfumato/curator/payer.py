@@ -131,7 +131,7 @@ class Payer:
         if not asked <= {table.snapshot_name for table in self.lab.tables()}:
             raise PolicyError(
                 "SF-C135",
-                "The table moved on while this was being asked; nothing was charged.",
+                "The table got a new snapshot while this was being asked; nothing was charged.",
                 try_="ask again",
             )
 

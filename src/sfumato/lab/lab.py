@@ -89,13 +89,13 @@ class Lab:
             require_nothing_else(said)
             said = read_schema(schema)
         table = declare_table(name, said.unit, said.columns, said.neighbours, said.rows)
-        # The budget is opened before the table appears: no question may come without an account to charge.
         with self._changing():
             if name in self._catalog.tables:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
             require_one_relation(self._catalog.contents, table)
             agreed = agree_on_budget(self.ledger, table, said.budget)
             prepared = self._prepared(table, source)
+            # Before the table appears: no question may come without an account to charge.
             if agreed is not None:
                 self.ledger.open_account(population_account(table.population), agreed)
             self._catalog.add_table(prepared)

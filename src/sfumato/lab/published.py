@@ -45,7 +45,7 @@ class Published:
         if kept is None or plan.request != self.publication.request:
             raise PolicyError(
                 "SF-C134",
-                "The table has moved on since this was published.",
+                "The table has a new snapshot since this was published.",
                 why="what was promised about it then is needed to read the answer",
                 try_="ask the steward to publish it again",
             )

@@ -65,7 +65,7 @@ class Query(Measure[Release]):
         if plan.snapshots != earlier.snapshots:
             raise PolicyError(
                 "SF-C136",
-                "The table moved on since this was answered; nothing was charged.",
+                "The table has a new snapshot since this was answered; nothing was charged.",
                 why="the rows are other ones now, and two answers about different rows are not one",
                 try_="ask the question again",
             )

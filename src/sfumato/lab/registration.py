@@ -65,7 +65,7 @@ def _same_budget(ledger: Ledger, account: str, budget: Budget | None) -> Budget:
     if budget not in (None, agreed):
         raise PolicyError(
             "SF-C120",
-            "These people have a budget already, and it is fixed.",
+            "This population has a budget already, and it is fixed.",
             account=account,
             budget=repr(agreed),
             try_="leave budget out: the tables share it",

@@ -89,7 +89,7 @@ def evaluate_table(
 def _not_supported() -> PolicyError:
     return PolicyError(
         "SF-E141",
-        "Behind the curator, linear classifiers that were learnt from such columns are evaluated.",
+        "Behind the curator, only linear classifiers that were fitted on such columns can be evaluated.",
         try_="s.fit(sf.learn.LogisticRegression(…), …), and the same table or one like it",
     )
 

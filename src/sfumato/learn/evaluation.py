@@ -130,10 +130,10 @@ class EvaluationPlan:
         """Return the plan for a fitted classifier."""
         if not hasattr(model, "classes_"):
             raise UsageError(
-                "SF-E138", "Only fitted classifiers are evaluated.", try_="model.fit(X, y) first"
+                "SF-E138", "Only fitted classifiers can be evaluated.", try_="model.fit(X, y) first"
             )
         if not 0 < confidence < 1:
-            raise UsageError("SF-E139", "confidence lies between 0 and 1.", try_="confidence=0.95")
+            raise UsageError("SF-E139", "confidence must lie between 0 and 1.", try_="confidence=0.95")
         z = float(ndtri(0.5 + confidence / 2))
         return cls(tuple(model.classes_.tolist()), whole(bins, "bins"), z)
 
@@ -171,8 +171,8 @@ class _OwnRows:
         found = self._counts(guessed, (size, size), share_of(spend, first))
         if not second:
             return found, None
-        chances = compute_row_by_row(self._chances, self.rows)
-        places = np.clip(np.floor(chances * measure.bins), 0, measure.bins - 1).astype(np.int64)
+        probabilities = compute_row_by_row(self._probabilities, self.rows)
+        places = np.clip(np.floor(probabilities * measure.bins), 0, measure.bins - 1).astype(np.int64)
         return found, self._counts(places, (2, measure.bins), share_of(spend, second))
 
     def _counts(self, places: NDArray[np.int64], shape: tuple[int, int], spend: Spend) -> NoisyCounts:
@@ -180,17 +180,19 @@ class _OwnRows:
         if places.shape != self.true.shape:
             raise AssertionError("a model says one thing of each row")
         noise = calibrate_noise(SumBlock((), 1, 1), spend, 1, False)
+        # A row whose label or prediction is none of the classes counts nowhere.
         inside = (self.true >= 0) & (places >= 0)
         cells = self.true[inside] * shape[1] + places[inside]
         exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
         noisy_counts = np.asarray(noise.release(exact), dtype=np.int64)
         return NoisyCounts(noisy_counts.reshape(shape), noise.deviation)
 
-    def _chances(self, rows: Any) -> Floats:
-        """Return the probability of the second class; other scores go through the sigmoid function."""
+    def _probabilities(self, rows: Any) -> Floats:
+        """Return the probability of the second class."""
         if hasattr(self.model, "predict_proba"):
             found: Floats = np.asarray(self.model.predict_proba(rows))[:, 1]
         else:
+            # Scores that are no probabilities go through the sigmoid function, within the range of exp.
             scores = np.clip(self.model.decision_function(rows), -500, 500)
             found = 1 / (1 + np.exp(-scores))
         # A prediction that is missing is no error, which would give its row away.
@@ -201,6 +203,7 @@ def _accuracy(found: NoisyCounts, z: float) -> Measured:
     """Return the share of the diagonal; its noise follows from the derivative by each count."""
     size, rows = len(found.table), max(1.0, float(found.table.sum()))
     share = min(1.0, max(0.0, float(np.trace(found.table)) / rows))
+    # The derivative is (1 − share)/rows by each count on the diagonal and −share/rows by each other.
     spread = math.sqrt(size * (1 - share) ** 2 + (size**2 - size) * share**2) / rows
     return Measured.within(share, found.deviation * spread, z)
 

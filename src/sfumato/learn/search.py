@@ -105,7 +105,7 @@ class Search(PaidEstimator):
         stop, budget = _stopping_chance(whole(self.runs, "runs")), super().fit_budget()
         if budget.epsilon is None:
             raise UsageError(
-                "SF-E136", "A search is paid for in ε, or in ε and δ.", try_="epsilon=2.0, delta=1e-6"
+                "SF-E136", "A search needs epsilon, or epsilon and delta.", try_="epsilon=2.0, delta=1e-6"
             )
         if not budget.delta:
             # With pure ε, and numbers of runs drawn as here, the best of all costs at most twice one run.
@@ -138,7 +138,9 @@ class Search(PaidEstimator):
         unknown = [name for name in amounts if name not in params]
         if unknown:
             raise UsageError(
-                "SF-E136", "This estimator cannot be searched with a δ.", try_="epsilon=2.0 alone"
+                "SF-E136",
+                "This estimator takes no delta, so a search over it cannot have one.",
+                try_="epsilon=2.0 alone",
             )
         return type(self.estimator)(**{**params, **unpaid, **amounts})
 
@@ -210,7 +212,9 @@ def list_settings(grid: Any) -> list[dict[str, Any]]:
     """Return all combinations of the listed values."""
     listed = isinstance(grid, dict) and all(isinstance(each, list | tuple) and each for each in grid.values())
     if not listed or not grid:
-        raise UsageError("SF-E137", "A grid lists values for parameters.", try_='{"penalty": [0, 1, 10]}')
+        raise UsageError(
+            "SF-E137", "grid must list values for each parameter.", try_='{"penalty": [0, 1, 10]}'
+        )
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 

@@ -96,7 +96,7 @@ def _require_searchable(estimator: Any, target: str | None) -> Any:
     if not reviewed or not isinstance(estimator, PrivateClassifier | PrivateRegressor) or target is None:
         raise UsageError(
             "SF-E145",
-            "Behind the curator a search is of a classifier or a regressor of sf.learn, with a target.",
+            "Behind the curator, a search needs a classifier or regressor of sf.learn and a target.",
             try_='s.fit(sf.learn.Search(sf.learn.LogisticRegression(), …), …, target="ill")',
         )
     params = estimator.get_params(deep=False)
@@ -107,8 +107,8 @@ def _in_exact_form(params: dict[str, Any]) -> dict[str, Any]:
     if params.get("method", "auto") not in ("auto", _EXACT):
         raise PolicyError(
             "SF-E132",
-            "Behind the curator a search learns linear classifiers by descent.",
-            why="other forms are proven for real numbers, or have a δ of their own in every run",
+            "Behind the curator, a search fits linear classifiers by gradient descent only.",
+            why="other methods are proven for real numbers only, or have a δ of their own in every run",
             try_='method="gradient"',
         )
     return {**params, "method": _EXACT} if "method" in params else params
@@ -118,7 +118,7 @@ def _require_one_each(rows: RowSource, rows_per_unit: int) -> None:
     if rows_per_unit > 1 or rows.table.neighbours is Neighbours.REPLACE_ONE:
         raise PolicyError(
             "SF-E144",
-            "A search behind the curator is proven for units of one row that are added or removed.",
+            "Behind the curator, a search protects units of one row that are added or removed.",
             try_="rows_per_unit=1, or s.fit and s.evaluate for each setting, which are charged one by one",
         )
 
@@ -141,9 +141,9 @@ def _write_parameters(parameters: dict[str, Any]) -> str:
     except UsageError as problem:
         raise UsageError(
             "SF-E146",
-            "Behind the curator a search has parameters that can be written down.",
-            why="what is charged says what it is for, and is known again when it is asked again",
-            try_='numbers, texts and lists, such as loss="huber"',
+            "Behind the curator, parameters of a search must be numbers, texts or lists.",
+            why="the charge records them, so that the same search is recognised and free",
+            try_='loss="huber" instead of a function',
         ) from problem
 
 

@@ -49,6 +49,7 @@ class Estimate:
     @property
     def variance(self) -> float:
         """Variance of `value` over the coins of the people who answered."""
+        # The unbiased estimate may lie outside 0 to 1, where the variance of a coin makes no sense.
         share = min(max(self.value, 0.0), 1.0)
         base, rise = self._coin_variance()
         return (base + rise * share) / (self.answers * float(self._slope) ** 2)

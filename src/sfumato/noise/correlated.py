@@ -52,7 +52,7 @@ class CorrelatedGaussian:
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
         if any(len(row) != len(self.factor) for row in self.factor) or not self.denominator:
             raise _singular()
-        self._independent()
+        self._independent()  # refuses a scale that cannot be drawn
 
     @classmethod
     def near(cls, covariance: Sequence[Sequence[Number]]) -> CorrelatedGaussian:
@@ -60,6 +60,8 @@ class CorrelatedGaussian:
 
         Its `covariance` property holds the covariance that it has, and it is priced by that one.
         """
+        # Answers lie on a grid of 1/|det A|, so a finer factor means a wider scale for the independent noise.
+        # The finest factor whose scale can be drawn is taken.
         root = _root(covariance)
         for bits in range(_FINEST, -64, -1):
             factor = np.rint(root * 2.0**bits).astype(np.int64)

@@ -61,6 +61,7 @@ class GaussianNoise:
     def expected_error(self) -> float:
         """Return E|noise| = 2 Σ P(noise ≥ k) over k ≥ 1, or for large σ its expansion, to 1e-9 of it."""
         sigma = float(self.sigma)
+        # The sum has about 40σ terms; beyond σ = 50 two terms of its expansion are precise enough.
         if sigma > 50:
             return sigma * math.sqrt(2 / math.pi) - 1 / (12 * sigma * math.sqrt(2 * math.pi))
         return math.fsum(math.erfc((k - 0.5) / sigma / math.sqrt(2)) for k in range(1, int(40 * sigma) + 2))

@@ -98,6 +98,7 @@ class Histograms:
 
     def rank(self, cells: NDArray[np.int64]) -> IntArray:
         """Return, for each cell of the long grid, the number of rows in all cells before it."""
+        # The type must match: searchsorted would else copy and convert all places.
         found = np.searchsorted(self.places, cells.astype(self.places.dtype))
         return found if self.before is None else self.before[found]
 

@@ -119,6 +119,7 @@ class TruncatedGeometric(KeyDiscovery):
         """Return a coin for each count, true with its probability."""
         curve, numbers = self._curve(), source.words(exact.size)
         table = _table(curve)
+        # Counts beyond the table are released for certain; they read its last entry, which is then not used.
         least = table[np.minimum(exact, len(table)).astype(np.intp) - 1]
         heads = (exact > len(table)) | (numbers < least)
         # 64 bits leave a coin open only where they fall within 2 of the threshold; these draw further bits.
@@ -148,6 +149,7 @@ class KeepProbability:
         one, delta = Enclosure.enclose(1, bits), Enclosure.enclose(self.delta, bits)
         ratio, found = exp_minus(self.epsilon, bits), [Enclosure(0, 0, bits)]
         while found[-1].low < one.low and len(found) <= count:
+            # Both bounds of the recursion are kept; the true π is the smaller one, whichever it is.
             rest = one - found[-1] - delta
             flat = one - ratio * Enclosure(max(rest.low, 0), max(rest.high, 0), bits)
             steep = found[-1] / ratio + delta
@@ -276,5 +278,6 @@ def _ordered(places: list[int], names: list[Any]) -> list[int]:
 @lru_cache(maxsize=16)
 def _table(curve: KeepProbability) -> NDArray[np.uint64]:
     """Return a t with t ≤ 2^64 · π(count) ≤ t + 2 for each count from 1 on whose π is not surely 1."""
+    # The first entry is π(0) = 0 and the last is surely 1; neither needs a coin.
     found = bracket(lambda bits: curve.enclose_up_to(math.inf, bits)[1:-1], 64)
     return np.array(found, dtype=np.uint64)

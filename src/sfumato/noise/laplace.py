@@ -99,6 +99,7 @@ class LaplaceNoise:
         return np.asarray(np.sign(chances - 0.5) * np.maximum(np.ceil(-scale * np.log(beyond)) - 1, 0))
 
     def _noisy(self, exact: IntArray, source: BitSource) -> IntArray:
+        # Few draws use small tables, which are quick to build; many draws repay large ones.
         sampler = _sampler(self.scale, SMALL if exact.size <= _FEW else LARGE)
         noise = draw_in_blocks(lambda count: sampler.draw(count, source), exact.size)
         return add_noise(exact, noise.reshape(exact.shape))
@@ -129,6 +130,8 @@ class LaplaceQuotient:
         """Return thresholds as `IntegerLaw.bracket_cdf` states."""
         left = range(max(1 - ks.stop, 1), max(1 - ks.start, 1))
         right = range(max(ks.start, 0), max(ks.stop, 0))
+        # The two tails are enclosed from the outside, where small probabilities keep their relative
+        # precision.
         lower = bracket(lambda precision: self._tail(left, self.rate, precision), bits)
         upper = bracket(lambda precision: self._tail(right, Fraction(0), precision), bits)
         return lower[::-1] + [2**bits - 2 - threshold for threshold in upper]
@@ -185,6 +188,7 @@ class LaplaceSampler:
         leading = self.quotient.draw(count, source)
         if not self.digits:
             return leading
+        # Xor with −1 is x ↦ −1 − x: it undoes the sign here and applies it again at the end.
         flip = np.where(leading < 0, -1, 0)
         geometric = leading ^ flip
         for digit in self.digits:

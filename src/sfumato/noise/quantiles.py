@@ -61,6 +61,8 @@ class QuantileMechanism:
     @property
     def scale(self) -> Fraction:
         """How much the score must fall for a cell to become e times less likely."""
+        # One row changes the distance, counted in 1/denominator rows, by the larger part of the share at
+        # most.
         return 2 * max(self.share.numerator, self.share.denominator - self.share.numerator) / self.epsilon
 
     @property
@@ -263,6 +265,7 @@ class QuantilesMechanism:
         if not shares:
             return []
         middle = len(shares) // 2
+        # The share is rescaled to the rows of this part, whose quantile it then is.
         one = QuantileMechanism(self.epsilon / self.levels, (shares[middle] - span[0]) / (span[1] - span[0]))
         cells = choose_cells(table, parts, one.target, source)
         lower, upper = parts.split(table, cells)

@@ -100,6 +100,7 @@ class RangeSums:
         weights, noise = np.concatenate(self.tree.range_weights(start, stop)), self.noise.moments
         second, fourth = float((weights**2).sum()), float((weights**4).sum())
         z = NormalDist().inv_cdf((1 + parse_interval_level(confidence)) / 2)
+        # Cornish and Fisher's expansion: a sum of few Laplace noises has heavier tails than a normal law.
         stretch = z + (z**3 - 3 * z) * noise.excess * fourth / second**2 / 24
         return stretch * math.sqrt(second * noise.variance)
 

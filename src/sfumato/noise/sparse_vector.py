@@ -125,6 +125,7 @@ class NoisyThreshold:
         margin = _whole(answer) - _whole(threshold)
         with self._lock:
             self._require_alive()
+            # The count of yeses changes under the lock, so that two threads cannot both use the last one.
             above = observed(
                 self._mechanism, margin, self._mechanism.sensitivity, lambda: self._above(margin), within=self
             )
@@ -135,6 +136,7 @@ class NoisyThreshold:
         return margin + _one(self._answer_noise, self._source) >= self._threshold_noise
 
     def _require_alive(self) -> None:
+        # A fork duplicates the noise of the threshold; using it in both processes would charge it only once.
         if os.getpid() != self._process:
             raise _refused()
         if not self.left:

@@ -52,6 +52,7 @@ class UnitBlocks:
     def block_of(self, unit: str | int) -> int:
         """Return the block that a unit is in."""
         name = _name(unit).encode()
+        # The key is hashed first, since blake2b takes keys of at most 64 bytes.
         digest = hashlib.blake2b(name, key=hashlib.sha256(self.key).digest(), digest_size=16).digest()
         return int.from_bytes(digest, "big") % self.count
 
@@ -184,6 +185,8 @@ def _name(unit: Any) -> str:
 
 
 def _apply_bounded(kernel: Callable[[list[int]], Any], places: list[int], low: int, high: int) -> int:
+    # Any failure of the kernel must look like an ordinary output: an exception would reveal that a block
+    # failed.
     try:
         value = float(kernel(places))
     except Exception:

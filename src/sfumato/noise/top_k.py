@@ -71,6 +71,7 @@ class TopK:
         return observed(self, scores, self.sensitivity, lambda: self._choose(scores, source))
 
     def _choose(self, scores: IntArray, source: BitSource) -> list[int]:
+        # A chosen candidate is removed, so the k choices are k different ones.
         weights, left, chosen = build_bernoulli_exp(self.single_choice().scale), np.arange(scores.size), []
         for _ in range(self.k):
             place = weights.pick(gaps_below_best(scores[left]), source)

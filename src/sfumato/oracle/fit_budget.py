@@ -24,38 +24,42 @@ _NEEDS = Needs((SumSensitivity(1, 1),))
 
 
 def _no_budget() -> Budget:
-    """A fit is not given a share of a budget."""
+    """Raise: a fit is not given a share of a budget, so no budget is looked up."""
     raise AssertionError("share")
 
 
 @dataclass(frozen=True, slots=True)
 class FitBudget:
-    """What a fit may cost: `main` pays for sums, `aside` for what pure ε does better, as single numbers.
+    """What a fit may cost, and the parts that pay for its questions.
 
-    Both together are (ε, δ)-private, or ρ-zCDP, by composition: ε₁ + ε₂ with δ for the Gaussian part alone;
-    or ε₁²/2 + ρ₂. `alone` is pure ε that may take the place of `main` at no higher price: of all of it, or of
-    what is left of it after a share of `first` was spent.
+    `main` and `aside` together are (ε, δ)-private, or ρ-zCDP, by composition: ε₁ + ε₂ with δ for the Gaussian
+    part alone; or ε₁²/2 + ρ₂.
 
     Because : docs/proofs/learners.md
     """
 
     main: Spend
+    """Pays for sums: Gaussian noise where there is a δ or a ρ, else pure ε."""
     aside: PureSpend | None
+    """Pays for what pure ε does better, such as single numbers and choices."""
     alone: PureSpend
+    """Pure ε that may take the place of `main`, or of what is left of it after the share `first`."""
     words: str
+    """What was typed, for people to read."""
     epsilon: Fraction | None
     delta: Fraction
     rho: Fraction | None
     whole: events.Event | None = None
     """The price of a mechanism that proves its own, where sums do not pay for the fit."""
     first: Fraction = Fraction(0)
+    """Share of `main` that is spent before it is decided whether `alone` pays for the rest."""
 
     @classmethod
     def of(cls, amounts: Mapping[str, Any], aside: Fraction, first: Fraction = Fraction(0)) -> FitBudget:
         """Read what was typed: epsilon, epsilon and delta, or rho. `aside` and `first` are shares."""
         if not amounts or amounts.keys() == {"delta"}:
             raise UsageError(
-                "SF-E103", "Say how much this fit may cost.", try_="epsilon=1.0, or epsilon=1.0, delta=1e-6"
+                "SF-E103", "State how much this fit may cost.", try_="epsilon=1.0, or epsilon=1.0, delta=1e-6"
             )
         # This refuses amounts that contradict each other.
         whole = parse_spend(amounts, _NEEDS, _no_budget)
@@ -64,7 +68,8 @@ class FitBudget:
         epsilon, delta = positive(amounts["epsilon"], "epsilon"), exact(amounts.get("delta", 0), "delta")
         rest = dict(amounts, epsilon=epsilon * (1 - aside))
         if delta and first:
-            rest["delta"] = delta / 2  # a fit goes on in one of two ways, and each has half of δ
+            # A fit goes on in one of two ways, and each has half of δ.
+            rest["delta"] = delta / 2
         main = parse_spend(rest, _NEEDS, _no_budget) if aside or first else whole
         # What was spent before the decision is gone in either way.
         left = epsilon * (1 - aside) - _spent(main, first, delta / 2)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.events import Event
 
+# How far floating point can weaken the promise: not at all; not at all, if doubles are as IEEE 754 says; or
+# in ways that were not proven.
 EXACT = "exact: integers on a public grid, noise drawn exactly"
 COVERED = "exact noise on a public grid, which covers what a solver and doubles leave"
 IDEALISED = "idealised arithmetic: proven for real numbers, computed with doubles"
@@ -29,7 +31,7 @@ IDEALISED = "idealised arithmetic: proven for real numbers, computed with double
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """Who is protected, against which change, and how much a fit can give away."""
+    """Who is protected, against which change, and how much a fit can reveal."""
 
     neighbours: str
     unit: str
@@ -101,11 +103,13 @@ def _replaced(budget: FitBudget) -> str:
     """
     if budget.whole is not None and budget.epsilon is not None and budget.delta:
         epsilon, seldom = float(budget.epsilon), float(budget.delta)
+        # (1 + e^ε)·δ is at most 2·e^ε·δ; where that reaches 1, a δ promises nothing.
         if epsilon + math.log(2 * seldom) >= 0:
             return "nothing is promised"
         # Group privacy for two changes: 2ε and (1 + e^ε)·δ.
         return _words(2 * epsilon, (1 + math.exp(epsilon)) * seldom)
     if budget.rho is not None:
+        # ρ grows with the square of the sensitivity.
         return f"ρ = {float(4 * budget.rho):.4g}"
     if isinstance(budget.main, PureSpend) or budget.epsilon is None:
         return _words(2 * float(budget.epsilon or 0), 0.0)

@@ -147,7 +147,7 @@ class FitRounds:
                     f"Not enough privacy budget to {self._verb} {self._name} on '{first.table.name}'.",
                     asked=str(budget),
                     left=f"one question of up to ε = {format_short(left)}",
-                    why="all rounds of a fit are to be paid for, and none is begun in vain",
+                    why="a fit starts only if all its rounds can be paid for",
                 )
 
 
@@ -177,6 +177,6 @@ def check_column_names(features: Any) -> tuple[str, ...]:
     names = (features,) if isinstance(features, str) else tuple(features)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise UsageError(
-            "SF-E110", "features are names of columns, each once.", try_='features=["age", "cost"]'
+            "SF-E110", "features must be names of columns, each given once.", try_='features=["age", "cost"]'
         )
     return names

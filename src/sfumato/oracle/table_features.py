@@ -75,7 +75,7 @@ class CatalogFeatures:
         if isinstance(domain, FreeTexts) or not is_countable(domain) or domain.size > _MOST_LISTED:
             raise PolicyError(
                 "SF-E112",
-                f"The values of '{name}' are not listed.",
+                f"The values of '{name}' are not declared as a list.",
                 try_="sf.one_of(…) when the table is registered, or GaussianNB for numbers",
             )
         value = Add(part.value, Constant(-domain.low)) if domain.low else part.value
@@ -87,7 +87,7 @@ class CatalogFeatures:
         if not isinstance(domain, Listed) or domain.size < 2:
             raise PolicyError(
                 "SF-E111",
-                f"The classes in '{name}' are not listed.",
+                f"The classes in '{name}' are not declared as a list.",
                 try_="sf.one_of(…) for the target when the table is registered",
             )
         return Labels(part.value, tuple(domain.show_values()))
@@ -100,7 +100,7 @@ class CatalogFeatures:
         if not isinstance(part.value, Column) or isinstance(part.domain, FreeTexts):
             raise PolicyError(
                 "SF-E112",
-                f"'{name}' cannot be learnt from.",
+                f"'{name}' has no declared bounds or values, so nothing can be learnt from it.",
                 try_="a column declared by sf.between or sf.one_of",
             )
         return part.value, (part.domain.low, part.domain.high)

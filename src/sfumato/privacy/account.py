@@ -129,6 +129,7 @@ def _sum_parts(event: Event) -> Cost:
 def _price_single(event: Event) -> Cost:
     pure, curve = event.pure(), event.curve()
     divergences = [curve(order) for order in ORDERS]
+    # An infinite divergence would pass no filter, but its integer could not be written down.
     if math.inf in divergences:
         raise UsageError("SF-N302", "This use of the data has no privacy guarantee, so it cannot be charged.")
     return Cost(
@@ -154,6 +155,7 @@ def caps(budget: Budget) -> Caps:
 
     Half of δ is for side δ, and half is divided among the orders that are worth a share of it.
     """
+    # A filter that holds at the end held throughout, because sums only grow; so it is enough that one holds.
     shared = _shared({order: _order_cap(budget, order) for order in ORDERS}, float(budget.epsilon))
     return Caps(
         math.floor(budget.epsilon * NAT),
@@ -214,6 +216,8 @@ def _order_cap(budget: Budget, order: float) -> float:
     """Return the largest divergence that converts to (ε, δ/2) at this order, rounded down; < 0 if none."""
     if budget.delta == 0:
         return -1.0
+    # ε − log(1 − 1/α) + log(δα)/(α − 1), the conversion of Canonne, Kamath and Steinke solved for the
+    # divergence; the slack makes sure that rounding only lowers the cap.
     terms = (
         float(budget.epsilon),
         -math.log1p(-1 / order),

@@ -31,6 +31,7 @@ def gaussian_sigma(epsilon: Number, delta: Number, sensitivity: Number = 1) -> f
     """
     e, d = float(positive(epsilon, "epsilon")), float(_delta(delta))
     mu = gaussian.mu_of(e, d)
+    # Raised by more than the division can lose to rounding.
     return float(positive(sensitivity, "sensitivity")) / mu * (1 + 2.0**-40)
 
 
@@ -55,6 +56,7 @@ def share_sigma(budget: Budget, share: Number) -> Fraction:
     """
     part = _share(share)
     order, cap = _gaussian_filter(caps(budget))
+    # The closed form is a little too small after rounding up the price, so σ grows until the price fits.
     sigma, raised = math.sqrt(order * NAT / (2 * float(part * cap))), 2.0**-40
     while price(Gaussian(sigma)).renyi[ORDERS.index(order)] > part * cap:
         sigma, raised = sigma * (1 + raised), 2 * raised  # doubles, because these stay short as fractions

@@ -39,6 +39,7 @@ def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float =
         return found(normal, share) if share else math.inf
     if lower:
         return float(loss_distribution(event, step, lower=True).get_epsilon_for_delta(share + NOISE))
+    # If side δ alone exceeds the δ asked for, only a pure ε could help.
     if event.side_delta() >= share:
         return _pure(event)
     return min(_pure(event), _numeric_epsilon(event, share, step), renyi_epsilon(event, delta))

@@ -90,6 +90,7 @@ def _(event: Grouped) -> Fraction:
 def rho_epsilon(rho: Number, delta: Number) -> float:
     """Return the least ε for this δ of anything that is ρ-zCDP, by its Rényi curve ρ·α."""
     rate, share = float(positive(rho, "rho")), float(probability(delta, "delta"))
+    # The best order without the logarithmic terms; orders around it are tried, and any of them is valid.
     best = 1 + math.sqrt(max(-math.log(share), 1e-9) / rate) if share else math.inf
     around = (1 + (best - 1) * 2 ** (step / 64) for step in range(-128, 129))
     return min((_epsilon(order, rate * order, share) for order in around), default=math.inf)
@@ -104,6 +105,7 @@ def _least(curve: Curve, delta: float) -> float:
 
 def _epsilon(order: float, divergence: float, delta: float) -> float:
     """Return the ε of a divergence at one order, by Canonne, Kamath and Steinke 2020, Proposition 12."""
+    # The slack covers the rounding of doubles, so that ε is an upper bound.
     found = divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
     return found + _SLACK * (1 + abs(found))
 

@@ -114,6 +114,7 @@ def format_short(value: Fraction, digits: int = 4) -> str:
 
 
 def _fraction(value: Any, name: str) -> Fraction:
+    # True is an int in Python, but epsilon=True is a mistake and not 1.
     if isinstance(value, bool) or not isinstance(value, numbers.Number | Decimal):
         raise UsageError("SF-N104", f"{name} must be a number.", got=type(value).__name__)
     if isinstance(value, Fraction | int):
@@ -124,6 +125,7 @@ def _fraction(value: Any, name: str) -> Fraction:
         return Fraction(value) if value.is_finite() else _not_finite(value, name)
     if not isinstance(value, SupportsFloat):
         raise UsageError("SF-N104", f"{name} must be a real number.", got=type(value).__name__)
+    # repr gives the shortest decimal that reads back as this double, which is what the person typed.
     as_float = float(value)
     return Fraction(repr(as_float)) if math.isfinite(as_float) else _not_finite(as_float, name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import whole
@@ -17,6 +17,9 @@ _EDGE_OF = "edge of "
 @dataclass(frozen=True, slots=True, init=False)
 class _Ends:
     """The two columns that hold the ends of an edge. Both directions of an edge are one edge."""
+
+    tag: ClassVar[str]
+    """Name under which the catalog keeps this kind of unit; it never changes."""
 
     left: str
     right: str
@@ -46,7 +49,7 @@ class _Ends:
     def to_dict(self) -> dict[str, Any]:
         """Return the form that is kept in the catalog."""
         ends = {"left": self.left, "right": self.right}
-        return {"protects": type(self).__name__, **ends, "max_degree": self.max_degree, "of": self.of}
+        return {"protects": self.tag, **ends, "max_degree": self.max_degree, "of": self.of}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -61,6 +64,7 @@ class Node(_Ends):
     """
 
     __slots__ = ()
+    tag: ClassVar[str] = "Node"
 
     def population(self, table: str) -> str:
         """Return the name of the account that pays."""
@@ -79,6 +83,7 @@ class Edge(_Ends):
     """
 
     __slots__ = ()
+    tag: ClassVar[str] = "Edge"
 
     def population(self, table: str) -> str:
         """Return the name of the account that pays."""
@@ -95,7 +100,7 @@ Protected = Unit | Node | Edge
 
 def protected_from_dict(fields: dict[str, Any]) -> Protected:
     """Return the unit that was kept in the catalog, of a table or of a graph."""
-    kinds: dict[str, type[Node | Edge]] = {"Node": Node, "Edge": Edge}
+    kinds: dict[str, type[Node | Edge]] = {kind.tag: kind for kind in (Node, Edge)}
     return kinds[fields["protects"]].from_dict(fields) if "protects" in fields else Unit.from_dict(fields)
 
 

@@ -86,6 +86,7 @@ def _parts(event: Event, lower: bool) -> Counter[Event]:
     if sum(normal.values()) > 1:
         for part in normal:
             del counts[part]
+        # Gaussian events compose exactly, so all of them are one event before anything is discretised.
         squares = sum((times / (part.sigma * part.sigma) for part, times in normal.items()), Fraction(0))
         counts[Gaussian(1 / math.sqrt(squares))] += 1
     return counts
@@ -250,6 +251,7 @@ def _atoms(atoms: LossAtoms, grid: LossGrid) -> Losses:
     from dp_accounting.pld import pld_pmf
 
     if grid.lower:
+        # Rounding losses down gives a distribution that the true one dominates: a lower bound.
         floors = np.floor(atoms.losses / grid.step).astype(int)
         masses = {int(at): float(atoms.masses[floors == at].sum()) for at in np.unique(floors)}
         pmf = pld_pmf.create_pmf(masses, grid.step, atoms.infinite, pessimistic_estimate=False)

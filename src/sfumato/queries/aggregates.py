@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def parse_aggregate(item: exp.Expression) -> Aggregate:
     """Return the aggregate that a node asks for, or raise a coded refusal."""
-    read = _AGGREGATES.get(type(item))
+    read = _AGGREGATES.get(type(item))  # the exact class: a subclass may mean something else
     if read is not None:
         return read(item)
     raise PolicyError(
@@ -128,6 +128,7 @@ def _parse_count_if(item: exp.Expression) -> CountOf:
 
 def _parse_quantile(item: exp.Expression) -> QuantileOf:
     refuse_other_parts(item, "this", "quantile", "expression")
+    # sqlglot keeps the share in one place or the other, depending on how the function is spelled.
     typed = item.args.get("quantile") or item.args.get("expression")
     return QuantileOf(parse_expression(item.this), parse_share(typed))
 
@@ -143,7 +144,7 @@ def _parse_within_group(item: exp.Expression) -> QuantileOf:
         )
     refuse_other_parts(item.this, "this")
     refuse_other_parts(ordered, "this", "desc")
-    wanted = parse_share(item.this.this)
+    wanted = parse_share(item.this.this)  # with DESC, it is counted from the largest value
     return QuantileOf(parse_expression(ordered.this), 1 - wanted if ordered.args.get("desc") else wanted)
 
 
@@ -155,6 +156,7 @@ def parse_share(node: Any) -> Fraction:
 
 def check_share(share: Fraction) -> Fraction:
     """Return a share from 0 to 1, where the ends stand for the minimum and the maximum."""
+    # Finer shares could not be told from the ends, which stand for the minimum and the maximum.
     if not 0 <= share <= 1 or share.denominator > 2**20:
         raise PolicyError(
             "SF-Q150", "The share of a quantile must be a constant from 0 to 1.", try_="QUANTILE(cost, 0.9)"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.exact import Number
 
+# A plain name needs no parser, so sqlglot is not imported for it.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 
@@ -77,6 +78,7 @@ def quantile(column: str, share: Number) -> QuantileOf:
         raise UsageError(
             "SF-Q150", "The share of a quantile must lie between 0 and 1.", try_='sf.quantile("cost", 0.9)'
         )
+    # `min` and `max` of this module hide Python's own.
     return QuantileOf(
         parse_column(column), builtins.min(builtins.max(wanted, MINIMUM_SHARE), 1 - MINIMUM_SHARE)
     )

@@ -69,6 +69,7 @@ def _find_number(name: str, known: Mapping[str, Figure]) -> Figure:
 def _combine_figures(kind: type[exp.Expression], left: Figure, right: Figure) -> Figure:
     """Return the result of one operation: constants are computed exactly now, aggregates after the noise."""
     sign, compute = _ARITHMETIC[kind]
+    # Only a constant is refused: a noisy divisor may be zero, and the answer is then null.
     if sign == "/" and right == 0:
         raise PolicyError("SF-Q119", "The divisor is zero.", try_="a divisor other than zero")
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):

@@ -150,7 +150,7 @@ class Frame(Generic[AskedQuestion, Parts]):
     def agg(self, **aggregates: Aggregate) -> AskedQuestion:
         """Ask for these aggregates of each group, under these names, after the keys."""
         for name, aggregate in aggregates.items():
-            _check_aggregate(name, aggregate)
+            _check_aggregate(name, aggregate, f"agg({name}=sf.count())")
         shown = ", ".join(f"{name}={_show_aggregate(aggregate)}" for name, aggregate in aggregates.items())
         return self.asks.question(self.question(aggregates), f"{self!r}.agg({shown})")
 
@@ -188,6 +188,7 @@ class Frame(Generic[AskedQuestion, Parts]):
     def subsample(self, aggregate: Aggregate, *, blocks: int) -> Measure[NoisyFigure]:
         """Ask for the private median of a statistic over so many random blocks of units."""
         self._require_plain("subsample")
+        _check_aggregate("aggregate", aggregate, 'subsample(sf.median("cost"), blocks=50)')
         text = f"{self!r}.subsample({_show_aggregate(aggregate)}, blocks={blocks})"
         return self.asks.subsample(self.relation, aggregate, blocks, text)
 
@@ -240,9 +241,9 @@ def _unit_aggregate(name: str, figure: Any) -> UnitAggregate:
     )
 
 
-def _check_aggregate(name: str, aggregate: Any) -> None:
+def _check_aggregate(name: str, aggregate: Any, example: str) -> None:
     if not isinstance(aggregate, Aggregate):
-        raise UsageError("SF-Q123", f"'{name}' must be an aggregate.", try_=f"agg({name}=sf.count())")
+        raise UsageError("SF-Q123", f"'{name}' must be an aggregate.", try_=example)
 
 
 _NAMES: dict[type[Any], str] = {

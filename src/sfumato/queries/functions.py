@@ -22,6 +22,10 @@ FunctionNodes = tuple[str, tuple[exp.Expression, ...]]
 
 _BY_SQL_NAME = {function.sql: name for name, function in FUNCTIONS.items() if function.sql is not None}
 SQL_NAMES = tuple(_BY_SQL_NAME)
+# By exact class: a subclass of a listed function may mean something else.
+_BY_CLASS: dict[type, str] = {
+    exp.FUNCTION_BY_NAME[sql]: name for sql, name in _BY_SQL_NAME.items() if sql in exp.FUNCTION_BY_NAME
+}
 _OTHER_SPELLINGS = {"SUFFIX": "ends_with", "PREFIX": "starts_with"}
 
 _OPERATORS: dict[type[exp.Expression], str] = {
@@ -49,9 +53,7 @@ def read_function_call(node: exp.Expression) -> FunctionNodes | None:
         return _DATE_FUNCTIONS[type(node)](node)
     if type(node) is exp.Anonymous:
         return _read_anonymous(node)
-    if not isinstance(node, exp.Func):
-        return None
-    name = next((_BY_SQL_NAME[each] for each in node.sql_names() if each in _BY_SQL_NAME), None)
+    name = _BY_CLASS.get(type(node))
     return None if name is None else (name, _read_arguments(node, name))
 
 

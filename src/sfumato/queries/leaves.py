@@ -54,6 +54,7 @@ def _is_printable(text: str) -> bool:
 def parse_position(node: exp.Literal, columns: int) -> int:
     """Return the index, from 0, of a column of the answer that was typed by its position, from 1."""
     text = str(node.this)
+    # isdecimal alone would let a number through that is too long to convert quickly.
     if node.is_string or not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= columns:
         raise PolicyError("SF-Q121", "The answer has no column at this position.", columns=f"1 to {columns}")
     return int(text) - 1

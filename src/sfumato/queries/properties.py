@@ -69,6 +69,7 @@ def _parse_threshold(node: exp.Expression, value: Fraction, at_least: bool) -> P
 
 
 def _parse_equality(node: exp.Expression, value: Scalar) -> Property:
+    # sqlglot has a class for MODE; IS_UNIQUE is a function that only exists here.
     name = str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node).__name__.upper()
     if name not in ("MODE", "IS_UNIQUE"):
         raise _unknown_property(node)

@@ -15,6 +15,7 @@ def check_question(question: Question) -> Question:
     keys = [str(key).casefold() for key in question.keys]
     if len(set(keys)) < len(keys):
         raise PolicyError("SF-Q109", "GROUP BY names a column twice.")
+    # Names that differ only in case are one name to SQL and to most who read the answer.
     names = [output.name.casefold() for output in question.outputs]
     if len(set(names)) < len(names):
         raise PolicyError("SF-Q115", "Two columns of the answer have the same name.", try_="AS another_name")

@@ -47,6 +47,7 @@ def parse_rows(select: exp.Select, known: Known) -> Relation:
     refuse_other_parts(source, "this")
     relation = _parse_source(source.this, known)
     joins = select.args.get("joins") or ()
+    # Refused before anything is lowered: the work grows with every table.
     if len(joins) >= MOST_TABLES:
         raise PolicyError(
             "SF-Q113", f"A question may join at most {MOST_TABLES} tables.", got=f"{len(joins) + 1:,}"
@@ -164,6 +165,7 @@ def _expand_aliases(having: exp.Expression, shown: Sequence[exp.Expression]) -> 
     def spell(node: exp.Expression) -> exp.Expression:
         plain = isinstance(node, exp.Column) and node.args.get("table") is None
         meant = aliased.get(node.name.casefold()) if plain else None
+        # In parentheses, so that it binds as one value wherever the alias stood.
         return node if meant is None else exp.Paren(this=meant.copy())
 
     spelled: exp.Expression = having.transform(spell)
@@ -197,6 +199,7 @@ def parse_group_key(item: exp.Expression, shown: Sequence[exp.Expression]) -> Ex
     if isinstance(item, exp.Literal):
         return parse_expression(_strip_alias(shown[parse_position(item, len(shown))]))
     aliased = {each.alias.casefold(): each.this for each in shown if isinstance(each, exp.Alias)}
+    # An alias comes before a column of its name; with a table before it, a name is never an alias.
     if isinstance(item, exp.Column) and item.args.get("table") is None:
         return parse_expression(aliased.get(parse_column_name(item).column.casefold(), item))
     return parse_expression(item)

@@ -15,9 +15,14 @@ from sqlglot import exp
 from sfumato.curator.question.measurement import GroupKey, Output, Question
 from sfumato.curator.question.relation import Name
 from sfumato.errors import PolicyError
-from sfumato.queries import answer_clauses
-from sfumato.queries import expressions as conditions
-from sfumato.queries.answer_clauses import GroupByKeys
+from sfumato.queries.answer_clauses import (
+    GroupByKeys,
+    name_numbers,
+    parse_having,
+    parse_limit,
+    parse_order_by,
+)
+from sfumato.queries.expressions import parse_condition, parse_expression
 from sfumato.queries.figures import default_name, parse_figure
 from sfumato.queries.leaves import parse_column_name, parse_identifier, refuse_other_parts
 from sfumato.queries.questions import check_question
@@ -59,7 +64,7 @@ def parse_question(text: str) -> Question:
 
 def parse_condition_text(text: str) -> Condition:
     """Return the condition that a text after WHERE states, or raise a coded refusal."""
-    return conditions.parse_condition(parse_condition_node(text))
+    return parse_condition(parse_condition_node(text))
 
 
 def parse_condition_node(text: str) -> exp.Expression:
@@ -69,7 +74,7 @@ def parse_condition_node(text: str) -> exp.Expression:
 
 def parse_expression_text(text: str) -> Expression:
     """Return the value that a text in a SELECT computes, or raise a coded refusal."""
-    return conditions.parse_expression(_parse_one(text, "a valid expression", "cost * 2"))
+    return parse_expression(_parse_one(text, "a valid expression", "cost * 2"))
 
 
 def _parse_one(text: str, what: str, example: str) -> exp.Expression:
@@ -131,8 +136,8 @@ def _parse_group_by(select: exp.Select) -> GroupByKeys:
     if group is None:
         return GroupByKeys((), frozenset())
     refuse_other_parts(group, "expressions")
-    said = tuple(parse_group_key(item, select.expressions) for item in group.expressions)
-    return GroupByKeys(said, optional_names(select))
+    keys = tuple(parse_group_key(item, select.expressions) for item in group.expressions)
+    return GroupByKeys(keys, optional_names(select))
 
 
 # ---- columns of the answer ---------------------------------------------------------------------------------
@@ -170,12 +175,10 @@ def _parse_clauses(select: exp.Select, keys: GroupByKeys, outputs: tuple[Output,
     """Return the parts of a question that are applied to the noisy answer."""
     clauses: dict[str, Any] = {name: clause for name, clause in select.args.items() if clause}
     after: dict[str, Any] = {
-        name: answer_clauses.parse_limit(clauses[name]) for name in ("limit", "offset") if name in clauses
+        name: parse_limit(clauses[name]) for name in ("limit", "offset") if name in clauses
     }
     if "having" in clauses:
-        after["having"] = answer_clauses.parse_having(
-            clauses["having"].this, answer_clauses.name_numbers(outputs)
-        )
+        after["having"] = parse_having(clauses["having"].this, name_numbers(outputs))
     if "order" in clauses:
-        after["order"] = answer_clauses.parse_order_by(clauses["order"], keys, outputs)
+        after["order"] = parse_order_by(clauses["order"], keys, outputs)
     return after

@@ -68,6 +68,7 @@ def heatmap(
     grid = _grid(np.asarray(x, dtype=np.int64), np.asarray(y, dtype=np.int64), columns)
     low, high = domain or _range(next(iter(columns.values())))
     factor = grid.enlargement(len(columns))
+    # Cells are drawn as one image per panel: a mark for each would make documents of many megabytes.
     images = [
         {
             "panel": name,

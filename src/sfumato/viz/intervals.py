@@ -135,6 +135,7 @@ def _whiskers(cells: Rows, sideways: bool) -> list[dict[str, Any]]:
     """Return the intervals as lines with two end ticks."""
     if not cells or "low" not in cells[0]:
         return []
+    # Drawn as separate marks, so that no end depends on the width of a bar.
     key = {"field": "label", "type": "nominal", "sort": None}
     span = _turned(
         {"x": key, "y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}, sideways

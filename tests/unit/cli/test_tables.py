@@ -51,7 +51,7 @@ def test_a_schema_says_it_all(lab: Path) -> None:
     shown = run("table", "show", "visits", "--lab", str(lab / "lab")).stdout
     assert "between 2020-01-01 and 2024-12-31, to the day" in shown
     assert "in steps of 0.0001221; constant" in shown
-    assert "one of A, B, C; missing as C" in shown
+    assert "one of A, B, C; missing values count as C" in shown
 
 
 def test_a_wrong_schema_is_refused_with_its_place(lab: Path) -> None:

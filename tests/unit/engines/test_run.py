@@ -132,7 +132,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     import subprocess
 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=False)
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script]
+    run = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert (run.returncode, run.stderr) == (3, b"")
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 PEOPLE = "population:patient_id"
 TENTH = price(Pure(Fraction(1, 10)))
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 
 def test_a_childs_charge_outlives_the_parents_connection(
     path: Path, ledger: SqliteLedger, fork: Fork, ask: Callable[..., Charge]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Ask = Callable[..., Charge]
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 PEOPLE = "population:patient_id"
 
 

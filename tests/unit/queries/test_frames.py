@@ -206,6 +206,7 @@ def _refused() -> list[tuple[str, object]]:
         ("SF-Q128", lambda: frame.top("ward", by="columns")),
         ("SF-Q150", lambda: sf.quantile("age", 2)),
         ("SF-Q123", lambda: frame.per_unit("patient_id", x=sf.median("cost"))),
+        ("SF-Q123", lambda: frame.subsample("MEDIAN(cost)", blocks=5)),  # type: ignore[arg-type]
         ("SF-Q124", lambda: sf.count(1)),  # type: ignore[arg-type]
     ]
 

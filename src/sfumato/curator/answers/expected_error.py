@@ -158,7 +158,7 @@ def find_cheapest_spend(resolved: ResolvedQuestion, error: Any, given: dict[str,
     wanted = {name: float(positive(half, name)) for name, half in halves.items()}
     if set(wanted) - set(figures) or not wanted:
         raise UsageError(
-            "SF-N114", "error names numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
+            "SF-N114", "error must name numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
         )
     if resolved.discovers_keys:
         raise PolicyError(

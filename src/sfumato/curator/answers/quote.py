@@ -86,8 +86,9 @@ class Quote:
         }
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self._lines())
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in self._lines())
+        lines = self._lines()
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
 
     __repr__ = __str__
 

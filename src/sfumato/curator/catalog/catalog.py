@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Domain
 
 VERSION = 2
+# Names stand in SQL, in file names and in the ledger, and PostgreSQL keeps 63 characters of them.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
 
@@ -63,14 +64,17 @@ class Table:
 
     @property
     def population(self) -> str:
+        """The name of the people or edges whose account pays."""
         return self.protects.population(self.name)
 
     @property
     def snapshot_name(self) -> str:
+        """The name of the prepared copy in its engine."""
         return f"{self.name}-{self.snapshot}"
 
     @property
     def is_public(self) -> bool:
+        """Whether the table protects no one."""
         return isinstance(self.protects, Unit) and self.protects.public
 
     def domain_of(self, name: str) -> Domain:
@@ -166,6 +170,7 @@ class Catalog:
 
     @property
     def contents(self) -> CatalogContents:
+        """What the file says now."""
         if not self._path.exists():
             return CatalogContents()
         stat = self._path.stat()
@@ -177,6 +182,7 @@ class Catalog:
 
     @property
     def tables(self) -> Mapping[str, Table]:
+        """The registered tables by name."""
         return self.contents.tables
 
     def find_table(self, name: str) -> Table:
@@ -208,12 +214,14 @@ class Catalog:
 
     @contextmanager
     def _locked(self, suffix: str, how: int) -> Iterator[None]:
+        # The system releases the lock of a process that dies, so a crash leaves none behind.
         with open(self._path.with_suffix(suffix), "a") as lock:
             fcntl.flock(lock, how)
             yield
 
     def begin_snapshot(self, table: Table) -> Table:
         """Give a table its next snapshot, which counts as a leftover until the table is added."""
+        # Written down before anything is prepared: after a crash, what lies there half-made is known.
         numbered = replace(table, snapshot=self.contents.counters.get(table.name, 0) + 1)
         self._write(leftovers=(*self.contents.leftovers, numbered.snapshot_name))
         return numbered
@@ -249,7 +257,7 @@ class Catalog:
     def _read(self) -> CatalogContents:
         try:
             return CatalogContents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
-        except (ValueError, KeyError, TypeError) as problem:
+        except (ValueError, KeyError, TypeError) as problem:  # cut off, or edited by hand
             raise UsageError("SF-C112", "The catalog file cannot be read.", file=self._path.name) from problem
 
 
@@ -313,12 +321,13 @@ def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int |
             f"The neighbours of '{name}' must be sf.ADD_REMOVE or sf.REPLACE_ONE.",
             try_="sf.REPLACE_ONE",
         )
+    # Under add-remove the number of rows is itself protected; under replace-one all neighbours have it.
     if neighbours is Neighbours.ADD_REMOVE and rows is None:
         return None
     if neighbours is Neighbours.REPLACE_ONE and unit == ROW and rows is not None:
         return whole(rows, "rows")
     raise UsageError(
         "SF-C126",
-        f"rows= of '{name}' goes with sf.ROW and sf.REPLACE_ONE, and they need it.",
+        f"rows= must be given for '{name}' with sf.ROW and sf.REPLACE_ONE, and only then.",
         try_="unit=sf.ROW, neighbours=sf.REPLACE_ONE, rows=1000",
     )

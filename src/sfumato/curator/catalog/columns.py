@@ -44,18 +44,22 @@ class NumberColumn:
 
     @property
     def step(self) -> Fraction:
+        """The distance between two values that are kept apart."""
         return Fraction(2) ** self.exponent
 
     @property
     def ends(self) -> tuple[int, int]:
+        """The bounds in steps."""
         return _nearest_step(self.low, self.step), _nearest_step(self.high, self.step)
 
     def make_stored_column(self, name: str) -> StoredColumn:
+        """Return how an engine stores the column."""
         missing = None if self.missing is None else _nearest_step(self.missing, self.step)
         return preparation.StoredGrid(name, *self.ends, self.exponent, missing)
 
     @property
     def domain(self) -> Domain:
+        """What the stored integers stand for."""
         return Numbers(*self.ends, self.step, rounded=not self.declared_step)
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,9 +82,11 @@ class DateColumn:
 
     @property
     def unit(self) -> str:
+        """The unit of the stored integers: second for timestamps, day for dates."""
         return "second" if isinstance(self.low, datetime) else "day"
 
     def make_stored_column(self, name: str) -> StoredColumn:
+        """Return how an engine stores the column."""
         missing = None if self.missing is None else self._place(self.missing)
         return preparation.StoredTime(
             name, self._place(self.low), self._place(self.high), self.unit == "second", missing
@@ -88,6 +94,7 @@ class DateColumn:
 
     @property
     def domain(self) -> Domain:
+        """What the stored integers stand for."""
         return Periods(self._place(self.low), self._place(self.high), self.unit)
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,6 +113,7 @@ class ListedColumn:
     constant: bool = False
 
     def make_stored_column(self, name: str) -> StoredColumn:
+        """Return how an engine stores the column."""
         values: tuple[Any, ...] = tuple(float(number) for number in self.domain.numbers) or self.values
         return preparation.StoredCodes(
             name, values, None if self.missing is None else self.values.index(self.missing)
@@ -113,6 +121,7 @@ class ListedColumn:
 
     @property
     def domain(self) -> Listed:
+        """What the stored integers stand for."""
         return Listed(self.values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,10 +139,12 @@ class TextColumn:
     missing: None = None
 
     def make_stored_column(self, name: str) -> StoredColumn:
+        """Return how an engine stores the column."""
         return preparation.StoredText(name)
 
     @property
     def domain(self) -> Domain:
+        """What the stored integers stand for."""
         return domains.FreeTexts()
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,7 +174,7 @@ def between(
     `missing` counts in place of a missing value. `constant` says that all rows of a unit have one value; the
     unit's first row decides.
     """
-    if _is_time(low) or _is_time(high):
+    if _is_time(low) or _is_time(high):  # a date beside a number is refused there
         return _between_dates(low, high, step, missing, constant)
     bottom, top = exact(low, "low"), exact(high, "high")
     if not bottom < top:
@@ -263,6 +274,7 @@ def _is_time(value: Any) -> TypeGuard[date]:
 
 def _between_dates(low: Any, high: Any, step: Any, missing: Any, constant: bool) -> DateColumn:
     given = [low, high] + ([] if missing is None else [missing])
+    # A datetime is a date to Python, so types are compared and not classes.
     if step is not None or not all(map(_is_time, given)) or len({type(each) for each in given}) > 1:
         raise UsageError(
             "SF-C104",
@@ -300,7 +312,7 @@ def _require_inside(inside: bool) -> None:
 
 
 def _require_scalar(value: Any) -> Scalar:
-    if isinstance(value, str | bool):
+    if isinstance(value, str | bool):  # before numbers: to Python a boolean is one
         return value
     if isinstance(value, Collection):
         raise UsageError(
@@ -325,6 +337,7 @@ def choose_exponent(magnitude: Fraction) -> int:
     """Return the exponent of the smallest step that keeps this magnitude within 2^STEPS steps."""
     whole = max(magnitude.numerator, 1)
     exponent = whole.bit_length() - magnitude.denominator.bit_length() + 1
+    # Bit lengths give the exponent to within one or two; the rest is taken off exactly.
     while magnitude <= Fraction(2) ** (exponent - 1):
         exponent -= 1
     return exponent - STEPS

@@ -63,6 +63,7 @@ class Publications:
 def _write_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
     """Return a spend with its numbers as exact texts."""
     return {
+        # error={"n": 25} is a dictionary of its own.
         name: _write_spend(value) if isinstance(value, dict) else str(exact(value, name))
         for name, value in spend.items()
     }

@@ -63,6 +63,7 @@ def read_schema(path: str | Path) -> Schema:
     """Return the schema in a file, or raise an error that says where in it something is wrong."""
     file = Path(path)
     try:
+        # Decimals keep what was typed: as a double, 0.1 would not be a tenth.
         body = tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
     except OSError:
         raise UsageError("SF-C202", "There is no such file.", path=str(path)) from None

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _QUOTE = "'"
 """Names are quoted in sentences and not in SQL to paste, where quotes would make a text of them."""
+# 65 <= age says age >= 65.
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -226,6 +227,7 @@ def _recode_list(part: LoweredValue, as_in: Listed) -> LoweredValue:
     """Return texts of one list by their places in another; missing where they are not in it."""
     if part.domain == as_in or not isinstance(part.domain, Listed):
         return part
+    # A text that the other list lacks equals none of its texts; missing is never equal either.
     places = {value: place for place, value in enumerate(as_in.values)}
     entries = tuple(places.get(value) for value in part.domain.values)
     return part.derive_value(Lookup(part.value, entries), as_in, total=None not in entries)

@@ -48,6 +48,7 @@ def lower_expression(node: Expression, scope: Scope) -> LoweredValue:
 
 def lower_condition(node: Condition, scope: Scope) -> Predicate:
     """Return the predicate of a condition, in one form for all conditions that mean the same."""
+    # Checked before it is simplified, since simplifying walks through all of it.
     found = build_predicate(node, lambda part: lower_expression(part, scope))
     _require_small(found)
     return simplify_predicate(found)
@@ -90,7 +91,7 @@ def lower_literal(value: Scalar | None) -> LoweredValue:
 
 def _lower_case(node: asked.Case, scope: Scope) -> LoweredValue:
     conditions = [lower_condition(when, scope) for when, _ in node.branches]
-    every, like_all = unify_domains(
+    every, domain = unify_domains(
         [lower_expression(then, scope) for _, then in node.branches]
         + [lower_expression(node.otherwise, scope)],
         "CASE",
@@ -100,7 +101,7 @@ def _lower_case(node: asked.Case, scope: Scope) -> LoweredValue:
     for when, then in zip(reversed(conditions), reversed(every[:-1]), strict=True):
         value = Choose(when, then.value, value)
     # Which branch is taken may differ from row to row, so the result is never constant for a unit.
-    return LoweredValue(value, like_all.domain, False, all(part.present for part in every))
+    return LoweredValue(value, domain, False, all(part.present for part in every))
 
 
 def _lower_truth(holds: Predicate) -> LoweredValue:
@@ -149,6 +150,7 @@ def _written_parts(node: Any) -> list[Any]:
     if isinstance(node, Least | Greatest):
         return 2 * flatten_extremes(node)
     parts = [getattr(node, field.name) for field in fields(node)]
+    # An empty list of values is written as a test that is false, and unknown where the value is missing.
     return 2 * parts if isinstance(node, Among) and not node.values else parts
 
 

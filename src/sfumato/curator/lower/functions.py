@@ -38,7 +38,7 @@ from sfumato.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.curator.catalog.domains import Scalar
+    from sfumato.curator.catalog.domains import Domain, Scalar
 
 MOST_ARGUMENTS = 20
 
@@ -57,6 +57,7 @@ def _sign(part: LoweredValue) -> LoweredValue:
     """Return −1, 0 or 1."""
     part, _ = require_number(part, "The argument of SIGN")
     positive, negative = AtLeast(part.value, 1), AtMost(part.value, -1)
+    # A comparison with a missing value is not true, so it would end up here and become 0.
     zero = Choose(Missing(part.value), Constant(None), Constant(0))
     return part.derive_value(
         Choose(positive, Constant(1), Choose(negative, Constant(-1), zero)), Numbers(-1, 1)
@@ -82,8 +83,8 @@ def _round(part: LoweredValue, digits: LoweredValue | None = None) -> LoweredVal
 # ---- missing values ----------------------------------------------------------------------------------------
 
 
-def unify_domains(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], LoweredValue]:
-    """Return the values in one domain that holds them all, and a value that stands for any of them."""
+def unify_domains(parts: list[LoweredValue], what: str) -> tuple[list[LoweredValue], Domain]:
+    """Return the values in one domain that holds them all, and that domain."""
     known = [part for part in parts if part is not MISSING]
     if not known:
         raise PolicyError("SF-Q134", f"{what} is always NULL.", try_="a value other than NULL")
@@ -98,35 +99,32 @@ def unify_domains(parts: list[LoweredValue], what: str) -> tuple[list[LoweredVal
     same, step = align_steps(parts, f"A value of {what}")
     domains = [part.domain for part in same if isinstance(part.domain, Numbers)]
     hull = Numbers(min(each.low for each in domains), max(each.high for each in domains), step)
-    return same, LoweredValue(Constant(0), hull)
+    return same, hull
 
 
-def _unify_lists(
-    parts: list[LoweredValue], known: list[LoweredValue]
-) -> tuple[list[LoweredValue], LoweredValue]:
+def _unify_lists(parts: list[LoweredValue], known: list[LoweredValue]) -> tuple[list[LoweredValue], Domain]:
     lists = [part.domain.values for part in known if isinstance(part.domain, Listed)]
     values: tuple[Scalar, ...] = tuple(dict.fromkeys(value for each in lists for value in each))
+    # A column of an answer has one type. Python alone would also merge True with 1.
     if len({type(value) for value in values}) > 1:
         raise PolicyError(
             "SF-Q110", "Texts, numbers and booleans cannot be mixed in one column.", try_="values of one type"
         )
-    return [_recode_list(part, values) for part in parts], LoweredValue(Constant(0), Listed(values))
+    return [_recode_list(part, values) for part in parts], Listed(values)
 
 
 def _recode_list(part: LoweredValue, values: tuple[Scalar, ...]) -> LoweredValue:
     if part is MISSING or not isinstance(part.domain, Listed):
         return part
     places = tuple(values.index(value) for value in part.domain.values)
-    if places == tuple(range(len(places))):
+    if places == tuple(range(len(places))):  # the longer list starts with this one: its places stand
         return part
     if isinstance(part.value, Constant) and part.value.value is not None:
         return part.derive_value(Constant(places[part.value.value]), Listed(values))
     return part.derive_value(Lookup(part.value, places), Listed(values))
 
 
-def _unify_periods(
-    parts: list[LoweredValue], known: list[LoweredValue]
-) -> tuple[list[LoweredValue], LoweredValue]:
+def _unify_periods(parts: list[LoweredValue], known: list[LoweredValue]) -> tuple[list[LoweredValue], Domain]:
     units = {part.domain.unit for part in known if isinstance(part.domain, Periods)}
     if units == {"day", "second"}:
         known = [convert_to_seconds(part) for part in known]
@@ -139,16 +137,17 @@ def _unify_periods(
             try_="DATE_TRUNC all to one unit",
         )
     ends = min(each.low for each in domains), max(each.high for each in domains)
-    return parts, LoweredValue(Constant(0), Periods(*ends, domains[0].unit))
+    return parts, Periods(*ends, domains[0].unit)
 
 
 def _coalesce(*parts: LoweredValue) -> LoweredValue:
-    every, like_all = unify_domains(list(parts), "COALESCE")
+    every, domain = unify_domains(list(parts), "COALESCE")
     value = every[-1].value
     for part in reversed(every[:-1]):
         value = Either(part.value, value)
     constant = all(part.constant for part in every)
-    return LoweredValue(value, like_all.domain, constant, any(part.present for part in every))
+    # One argument that is never missing ends the search.
+    return LoweredValue(value, domain, constant, any(part.present for part in every))
 
 
 def _nullif(part: LoweredValue, unwanted: LoweredValue) -> LoweredValue:
@@ -230,6 +229,7 @@ FUNCTIONS: dict[str, Function] = {
     "greatest": Function(_reduce_pairs(arithmetic.take_larger), 1, MOST_ARGUMENTS, "GREATEST"),
     "coalesce": Function(_coalesce, 1, MOST_ARGUMENTS, "COALESCE"),
     "nullif": _binary(_nullif, "NULLIF"),
+    # The years follow from the bounds of the dates, so none are given here.
     "year": _unary(dates.make_field_function("year", 0, 0), "YEAR"),
     "quarter": _unary(dates.extract_quarter, "QUARTER"),
     "month": _unary(dates.make_field_function("month", 1, 12), "MONTH"),

@@ -174,13 +174,14 @@ def _names_column(node: Expression, scope: Scope) -> bool:
 def _has_column(name: Name, scope: Scope) -> bool:
     try:
         scope.find_column(name)
-    except PolicyError:
+    except PolicyError:  # also where it is ambiguous: lowering the term will say so
         return False
     return True
 
 
 def _multiplicity(pairs: tuple[tuple[LoweredValue, LoweredValue], ...], right: RowSource) -> int:
     """Return how many rows of a public table one row can meet, by the column with the fewest repetitions."""
+    # Rows that agree in several columns agree in each, so the smallest bound holds for all of them.
     if right.table.public_rows is None:
         raise AssertionError(right.table)
     columns = [_determining_column(other.value) for _, other in pairs]

@@ -106,6 +106,7 @@ class _Keys:
         for place, key in enumerate(self.asked_for):
             if node == key or self._same(node, key):
                 return asked.Name(_hidden_name(f"k{place}"))
+        # Inside an aggregate a name means the column of the single rows, not the key of the group.
         return _rebuild_node(node, self.replace_keys, stop=asked.UnitAggregate)
 
     def _same(self, node: Any, key: Expression) -> bool:
@@ -200,8 +201,10 @@ class _Aggregates:
         """Return the sum and the bounds of each summand, on a coarser grid where the rows could overflow."""
         part, domain = require_number(part, "The argument of SUM")
         most = self.inner.max_rows
+        # The whole sum of a unit must stay below LARGEST, whatever its rows say.
         part = coarsen_grid(part, domain, (domain.bound * most).bit_length() - LARGEST.bit_length() + 1)
         part, domain = require_number(part, "The argument of SUM")
+        # A unit may have fewer rows than `most`, or only missing values, so 0 is always within the bounds.
         total = Numbers(min(0, domain.low) * most, max(0, domain.high) * most, domain.step)
         return self._column(engine.Total(part.value), total), domain
 

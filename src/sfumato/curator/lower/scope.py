@@ -123,6 +123,7 @@ class Scope:
     def _unknown(self, name: Name, why: str) -> PolicyError:
         named = [each for each in self.fields if not each.name.startswith("\0")]
         declared = ", ".join(each.name for each in named if each.holds is not None)
+        # What was typed is cut off: an error stays readable whatever an analyst writes.
         return PolicyError(
             "SF-Q107",
             f"{self.about[:1].upper()}{self.about[1:]} has no declared column '{str(name)[:80]}'.",

@@ -55,6 +55,7 @@ def fold_ascii(word: str, *, upper: bool) -> str:
 
 def take_substring(part: LoweredValue, start: LoweredValue, size: LoweredValue | None = None) -> LoweredValue:
     """Return SUBSTRING of a listed text; the start counts from 1."""
+    # Every text is cut to LONGEST_TEXT when it is prepared, so no piece lies beyond it.
     first = require_typed_integer(start, "The start of SUBSTRING", range(1, LONGEST_TEXT + 1)) - 1
     last = (
         LONGEST_TEXT
@@ -98,6 +99,7 @@ def make_text_test(before: str, after: str) -> Callable[[LoweredValue, LoweredVa
         # What was typed stands for itself, so LIKE's own signs in it are escaped.
         pattern = before + "".join(f"\\{each}" if each in "%_\\" else each for each in word) + after
         matches = match_pattern(part, pattern)
+        # LIKE of a missing text is unknown, and so is the boolean that is made of it.
         return part.derive_value(
             Choose(matches, Constant(1), Choose(Missing(part.value), Constant(None), Constant(0))), TRUTH
         )

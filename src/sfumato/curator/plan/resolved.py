@@ -187,11 +187,11 @@ class ResolvedQuestion:
         """Refuse groups whose names would say something about rows, and too many groups."""
         for key in self.keys:
             if key.part is MISSING:
-                raise PolicyError("SF-Q134", "A group is NULL whatever happens.", try_="GROUP BY a column")
+                raise PolicyError("SF-Q134", "A key of GROUP BY is always NULL.", try_="GROUP BY a column")
             if isinstance(key.domain, Numbers) and not key.domain.known:
                 raise PolicyError(
                     "SF-Q109",
-                    "A group cannot be named by a number whose values are not whole.",
+                    "GROUP BY takes numbers only if they are whole.",
                     why="its values are not listed",
                     try_="FLOOR(age / 10), or sf.between(…, step=1) when the table is registered",
                 )
@@ -202,7 +202,7 @@ class ResolvedQuestion:
             )
         if self.discovers_keys and any(isinstance(each, QuantileOf) for each in self.question.aggregates):
             raise PolicyError(
-                "SF-Q145", "Quantiles are taken of listed groups.", try_="sf.one_of(…) for the key, or AVG"
+                "SF-Q145", "Quantiles need groups that are listed.", try_="sf.one_of(…) for the key, or AVG"
             )
 
 
@@ -210,9 +210,9 @@ def _rankable(part: LoweredValue) -> LoweredValue:
     """Return a value with an order and not too many places, or refuse it."""
     domain = part.domain
     if part is MISSING:
-        raise PolicyError("SF-Q134", "What a quantile takes is NULL whatever happens.", try_="a column")
+        raise PolicyError("SF-Q134", "The argument of a quantile is always NULL.", try_="a column")
     if not isinstance(domain, Numbers | Periods):
-        part, domain = require_number(part, "What a quantile takes")
+        part, domain = require_number(part, "The argument of a quantile")
     if domain.size > MOST_PLACES:
         if isinstance(domain, Periods):
             raise PolicyError(

@@ -97,7 +97,7 @@ def plan_top(
     part, domain = require_listed(source, column)
     key = CellKey(add_integer(part.value, -domain.low), domain.size)
     if k > domain.size:
-        raise PolicyError("SF-Q153", "There are fewer values than places.", values=str(domain.size))
+        raise PolicyError("SF-Q153", "k is larger than the number of values.", values=str(domain.size))
     program = CellSums(source.rows, source.where, (key,), (CountedUnits() if by_units else Counted(),))
     # Adding a unit only adds to counts, which halves the price; replacing one moves them both ways.
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
@@ -247,13 +247,13 @@ def plan_subsample(
     if not isinstance(aggregate, MeanOf | VarianceOf | CovarianceOf | QuantileOf):
         raise PolicyError(
             "SF-Q154",
-            "Blocks are asked for what a part of the rows estimates well: an average, a spread, a quantile.",
+            "subsample() takes an average, a variance, a correlation or a quantile.",
             try_='sf.median("cost"), sf.stddev("cost"), sf.correlation("age", "cost")',
         )
     # A block is found by the unit of a stored row, which only the scan of one table has.
     if not isinstance(source.rows, Scan):
         raise PolicyError(
-            "SF-Q154", "Blocks are made of the rows of one table.", try_="a table without JOIN or units()"
+            "SF-Q154", "subsample() takes the rows of one table.", try_="a table without JOIN or units()"
         )
     key = CellKey(UnitBlock(source.rows.at, blocks), blocks)
     # Adding a unit changes one block; replacing one may change the block it left and the one it joins.
@@ -279,9 +279,9 @@ def _fit(part: LoweredValue) -> tuple[LoweredValue, Numbers | Periods]:
     """Return the value on a grid of at most 2^20 places."""
     if isinstance(part.domain, Periods):
         return part, part.domain
-    part, domain = require_number(part, "What blocks are asked for")
+    part, domain = require_number(part, "The argument of subsample()")
     part = coarsen_grid(part, domain, domain.size.bit_length() - _FINEST)
-    return part, require_number(part, "What blocks are asked for")[1]
+    return part, require_number(part, "The argument of subsample()")[1]
 
 
 def _grid(low: float, high: float) -> Numbers:

@@ -70,12 +70,12 @@ def list_summands(aggregate: SummedAggregate, source: RowSource) -> tuple[Summan
         case DistinctUnits(of):
             return (_units(of, source),)
         case SumOf(of):
-            return (_total(_taken(of, source, "What SUM takes")),)
+            return (_total(_taken(of, source, "The argument of SUM")),)
         case MeanOf(of):
-            part = _taken(of, source, "What AVG takes")
+            part = _taken(of, source, "The argument of AVG")
             return (_deviations(part), _present(part))
         case VarianceOf(of):
-            part = _taken(of, source, "What VARIANCE takes")
+            part = _taken(of, source, "The argument of VARIANCE")
             deviation = _deviations(part)
             return (_product(deviation, deviation), deviation, _present(part))
         case CovarianceOf():
@@ -97,7 +97,7 @@ def _taken(of: Expression, source: RowSource, what: str) -> LoweredValue:
     """Return the number that is aggregated, or refuse one that is always NULL."""
     part = require_number(lower_expression(of, source.scope), what)[0]
     if part is MISSING:
-        raise PolicyError("SF-Q134", f"{what} is NULL whatever happens.", try_="a column")
+        raise PolicyError("SF-Q134", f"{what} is always NULL.", try_="a column")
     return part
 
 
@@ -179,7 +179,7 @@ def _covariance(aggregate: CovarianceOf, source: RowSource) -> tuple[Summand, ..
 
     All of them are over the rows where neither number is missing.
     """
-    parts = [_taken(of, source, "What a covariance takes") for of in (aggregate.of, aggregate.other)]
+    parts = [_taken(of, source, "An argument of a covariance") for of in (aggregate.of, aggregate.other)]
     one, other = (_deviations(_where_present(a, b)) for a, b in (parts, reversed(parts)))
     squares = (_product(one, one), _product(other, other)) if aggregate.scaled else ()
     # A sum is missing where one of its parts is, so it stands for "neither is missing".

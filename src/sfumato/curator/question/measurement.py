@@ -126,6 +126,10 @@ class Output:
 # ---- post-processing ---------------------------------------------------------------------------------------
 
 
+# What follows carries no tags: only programs and aggregates are hashed, so that the groups of an answer that
+# was paid for can be chosen and sorted in another way for free.
+
+
 @dataclass(frozen=True, slots=True)
 class HavingComparison:
     """left operator right, with an operator out of = <> < <= > >=; unknown where a side is null."""
@@ -204,7 +208,7 @@ class Question:
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Every aggregate that the answer needs, each once: shown, compared in HAVING or sorted by."""
-        # A dictionary keeps the order of first use, which fixes the order of the sums in a program.
+        # A dictionary keeps the order of first use, where a set would list them differently each time.
         used = [each.shows for each in self.outputs] + [each.by for each in self.order]
         figures = [each for each in used if not isinstance(each, GroupKey)] + list(
             _compared_figures(self.having)

@@ -142,6 +142,10 @@ Condition = Comparison | Like | IsNull | IsTrue | Negation | Conjunction | Disju
 # ---- rows --------------------------------------------------------------------------------------------------
 
 
+# Relations carry no tags: they are hashed as the programs that they are lowered to, so that two ways to write
+# one relation are one request.
+
+
 @dataclass(frozen=True, slots=True)
 class BaseTable:
     """All rows of a registered table."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.engines.snapshot import Preparation
     from sfumato.engines.spark.places import SnapshotPlace
 
-__all__ = ["Folder", "SparkEngine", "Tables", "session_of"]
+__all__ = ["Folder", "SparkEngine", "Tables"]
 
 
 class SparkEngine:

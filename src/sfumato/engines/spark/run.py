@@ -30,7 +30,7 @@ MOST_TERMS = 28
 def answer_program(program: EngineProgram[Answer], session: SparkSession, place: SnapshotPlace) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with limit_time(session):
-        answers = [_answered(part, session, place) for part in _split(program)]
+        answers = [_answered(part, session, place) for part in split_sums(program)]
     return cast("Answer", answers[0] if len(answers) == 1 else np.concatenate(answers))
 
 
@@ -39,7 +39,7 @@ def _answered(program: EngineProgram[Any], session: SparkSession, place: Snapsho
     return shape_answer(program, [column.to_pylist() for column in found.columns])
 
 
-def _split(program: EngineProgram[Any]) -> list[EngineProgram[Any]]:
+def split_sums(program: EngineProgram[Any]) -> list[EngineProgram[Any]]:
     """Ask for many sums by several queries. They see the same rows, because a snapshot never changes."""
     if not isinstance(program, CellSums) or len(program.terms) <= MOST_TERMS:
         return [program]

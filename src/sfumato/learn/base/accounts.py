@@ -40,7 +40,7 @@ class Account:
         self._path = Path(path).absolute()
         known = self._path.exists()
         if not known and epsilon is None:
-            raise UsageError("SF-E106", "A new account needs its budget.", try_="epsilon=4, delta=1e-6")
+            raise UsageError("SF-E106", "A new account needs a budget.", try_="epsilon=4, delta=1e-6")
         # A file that exists keeps the budget it was created with.
         self._ledger = SqliteLedger.open(self._path) if known else SqliteLedger.create(self._path)
         if epsilon is not None:
@@ -71,6 +71,8 @@ class Account:
     def left(self) -> Fraction:
         """The largest pure ε that a fit may still cost."""
         return left(caps(self.budget), self._ledger.read_spent(_NAME)).epsilon
+
+    # Copies of every kind are the same account: `clone` and `joblib` must not create budget.
 
     def __copy__(self) -> Account:
         return self
@@ -104,7 +106,7 @@ def unaccounted_copy() -> PolicyError:
     """Return the error for an estimator out of a pickle, which cannot know how often others were fitted."""
     return PolicyError(
         "SF-E107",
-        "A copy of this estimator that went through pickle is to be fitted, and no account pays for it.",
+        "This estimator went through pickle, and no account pays for fitting it.",
         why="a search in several processes would fit many times for the price of one",
         try_='budget=sf.learn.Account("fits.ledger", epsilon=4, delta=1e-6), or n_jobs=1',
     )

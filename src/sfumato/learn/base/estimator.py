@@ -86,7 +86,7 @@ class PaidEstimator(BaseEstimator):
         tally: FitTally = self.__dict__.setdefault("_fits", FitTally())
         return tally
 
-    # ---- copies make no budget ----
+    # ---- copies create no budget ----
 
     def __sklearn_clone__(self) -> Self:
         """Return a clone that counts its fits with this estimator: both may be fitted on the same rows."""
@@ -98,6 +98,7 @@ class PaidEstimator(BaseEstimator):
         return copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Everything is copied but the count of fits, which copies share.
         tally = self._tally()
         copy = object.__new__(type(self))
         memo[id(self)] = copy
@@ -118,6 +119,7 @@ class PaidEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        # Missing numbers are no error, since an error would say that there are any.
         tags.input_tags.allow_nan = True
         tags.non_deterministic = True
         return tags
@@ -201,8 +203,8 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
     if classes is None:
         raise UsageError(
             "SF-E104",
-            "Say which classes there are before labels are read.",
-            why="which labels occur would give away a row that is alone with its own",
+            "Declare the classes before labels are read.",
+            why="the labels that occur would reveal a row that is the only one with its label",
             try_="classes=[0, 1]",
         )
     listed = np.unique(np.asarray(classes))

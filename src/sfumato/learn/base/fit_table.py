@@ -72,6 +72,6 @@ def _require_known(estimator: Any) -> None:
     if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
         raise UsageError(
             "SF-E117",
-            "Only the estimators of sf.learn are fitted behind the curator.",
+            "Only the estimators of sf.learn can be fitted behind the curator.",
             try_="sf.learn.LogisticRegression(epsilon=0.5), or s.oracle(…) for a program of one's own",
         )

@@ -42,7 +42,8 @@ def save(estimator: Any, path: str | Path) -> None:
     text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
     file = BytesIO()
     np.savez_compressed(file, allow_pickle=False, **{_MODEL: text}, **arrays)
-    replace_file(Path(path).resolve(), file.getvalue())  # what a link leads to is replaced, not the link
+    # What a link leads to is replaced, not the link.
+    replace_file(Path(path).resolve(), file.getvalue())
 
 
 def load(path: str | Path) -> BaseEstimator:
@@ -53,11 +54,13 @@ def load(path: str | Path) -> BaseEstimator:
         body = json.loads(arrays.pop(_MODEL).tobytes())
         kind, version = body["kind"], body["version"]
     except (OSError, ValueError, KeyError) as problem:
-        raise UsageError("SF-E108", "This file holds no model.", path=Path(path).name) from problem
+        raise UsageError("SF-E108", "This file contains no model.", path=Path(path).name) from problem
     # Imported by name, because `sfumato.learn` imports this module.
     room = import_module("sfumato.learn")
     if version != VERSION or kind not in room.ESTIMATORS:
-        raise UsageError("SF-E108", "This file holds no model that this version knows.", kind=str(kind)[:40])
+        raise UsageError(
+            "SF-E108", "This file contains no model that this version can load.", kind=str(kind)[:40]
+        )
     given = {name: _read(value, arrays) for name, value in body["given"].items()}
     estimator = getattr(room, kind)(**given)
     for name, value in body["learned"].items():
@@ -105,6 +108,7 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     match value:
         case np.ndarray():
             name = f"a{len(arrays)}"
+            # Arrays of objects would need pickle; those of estimators hold names.
             arrays[name] = value if value.dtype != object else value.astype(str)
             return {"array": name}
         case Guarantee():
@@ -114,16 +118,18 @@ def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         case list():
             return [_plain(each, arrays) for each in value]
         case dict():
+            # Keys of JSON are texts, and those of a dictionary need not be.
             return {"pairs": [[_plain(key, arrays), _plain(each, arrays)] for key, each in value.items()]}
         case np.generic():
             return _plain(value.item(), arrays)
+        # JSON has neither infinities nor NaN.
         case float() if not math.isfinite(value):
             return {"float": str(value)}
         case Fraction():
             return {"fraction": str(value)}
         case None | bool() | int() | float() | str():
             return value
-    raise UsageError("SF-E109", "A model holds something that cannot be saved.", type=type(value).__name__)
+    raise UsageError("SF-E109", "This model holds a value that cannot be saved.", type=type(value).__name__)
 
 
 def _read(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -74,8 +74,8 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         if self.target_bounds is None:
             raise UsageError(
                 "SF-E105",
-                "Say between which bounds the target lies.",
-                why="bounds that are measured on the data would give it away",
+                "Declare the bounds of the target.",
+                why="bounds measured on the data would reveal some of it",
                 try_="target_bounds=(0, 100)",
             )
         return read_arrays(rows, self._frame(rows.shape[1]), numbers=(target, self.target_bounds))

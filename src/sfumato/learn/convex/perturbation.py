@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
+from sfumato.learn.convex.solvers import solve
 from sfumato.privacy.gaussian import delta_of, mu_of
 from sfumato.privacy.neighbours import ADD_REMOVE, Neighbours
 
@@ -75,13 +76,13 @@ def output_sensitivity(problem: ConvexProblem, neighbours: Neighbours = ADD_REMO
 
 def perturb_output(problem: ConvexProblem, epsilon: float, neighbours: Neighbours = ADD_REMOVE) -> Floats:
     """Return the minimiser with noise for its sensitivity; ε-DP."""
-    found = problem.solve(_unperturbed(problem))
+    found = solve(problem, _unperturbed(problem))
     return found + draw_spherical(found.shape, output_sensitivity(problem, neighbours) / epsilon)
 
 
 def perturb_output_gaussian(problem: ConvexProblem, multiplier: float) -> Floats:
     """Return the minimiser with Gaussian noise, `multiplier` times as wide as its sensitivity."""
-    found = problem.solve(_unperturbed(problem))
+    found = solve(problem, _unperturbed(problem))
     return found + multiplier * output_sensitivity(problem) * draw_normal(found.shape)
 
 
@@ -130,7 +131,7 @@ def perturb_objective(problem: ConvexProblem, epsilon: float, neighbours: Neighb
     noise = calibrate_objective(problem, epsilon * (1 - _SOLVER_EPSILON), neighbours)
     convex = replace(problem, penalty=noise.penalty)
     shape = problem.loss.outputs, problem.rows.shape[1]
-    found = convex.solve(draw_spherical(shape, noise.scale))
+    found = solve(convex, draw_spherical(shape, noise.scale))
     return found + draw_spherical(shape, _solver_sensitivity(convex) / (epsilon * _SOLVER_EPSILON))
 
 
@@ -195,6 +196,6 @@ def perturb_objective_gaussian(problem: ConvexProblem, epsilon: float, delta: fl
     )
     convex = replace(problem, penalty=noise.penalty)
     shape = problem.loss.outputs, problem.rows.shape[1]
-    found = convex.solve(noise.scale * draw_normal(shape))
+    found = solve(convex, noise.scale * draw_normal(shape))
     width = _solver_sensitivity(convex) / mu_of(epsilon * _SOLVER_EPSILON, delta * _SOLVER_DELTA)
     return found + width * draw_normal(shape)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.learn.convex.solvers import minimize
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -223,16 +221,3 @@ class ConvexProblem:
     def gradient_tolerance(self) -> float:
         """Norm that the gradient may still have where a solver stops; public."""
         return 1e-8 * max(1.0, self.penalty)
-
-    def minimize(self, perturbation: Floats) -> tuple[Floats, float]:
-        """Return weights near the minimum, and the norm of the gradient there."""
-        return minimize(self, perturbation, self.gradient_tolerance)
-
-    def solve(self, perturbation: Floats) -> Floats:
-        """Return weights at which the gradient is within the tolerance.
-
-        That they are reached is proven for real numbers. Where doubles did not reach them, the minimiser of
-        the problem without rows is returned: an error would depend on the rows, and so be a release.
-        """
-        found, norm = self.minimize(perturbation)
-        return found if norm <= self.gradient_tolerance else -perturbation / self.penalty

@@ -29,6 +29,16 @@ _MARGIN = 0.01
 _NESTEROV_STEPS = 20_000
 
 
+def solve(problem: ConvexProblem, perturbation: Floats) -> Floats:
+    """Return weights at which the gradient is within the problem's tolerance.
+
+    That they are reached is proven for real numbers. Where doubles did not reach them, the minimiser of
+    the problem without rows is returned: an error would depend on the rows, and so be a release.
+    """
+    found, norm = minimize(problem, perturbation, problem.gradient_tolerance)
+    return found if norm <= problem.gradient_tolerance else -perturbation / problem.penalty
+
+
 def minimize(problem: ConvexProblem, perturbation: Floats, tolerance: float) -> tuple[Floats, float]:
     """Return weights at which the gradient is about as short as the tolerance, and the gradient's norm."""
     if perturbation.size <= _MOST_DENSE:

@@ -73,6 +73,7 @@ class BernoulliExp:
 
     def lower_bounds(self, gaps: Gaps) -> NDArray[np.uint64]:
         """Return for each gap a t with t ≤ 2^31 · e^(−gap / scale) ≤ t + error."""
+        # Gaps beyond 2^63 are as good as 2^63: both have a lower bound of 0.
         rest = np.minimum(gaps, _FAR).astype(np.uint64)
         chances = self.tables[0][rest % _DIGIT]
         for table in self.tables[1:]:
@@ -82,6 +83,7 @@ class BernoulliExp:
 
     def flip(self, gaps: Gaps, source: BitSource) -> NDArray[np.bool_]:
         """Return an independent coin for each gap, true with probability e^(−gap / scale)."""
+        # Each 64-bit word gives two numbers of 31 bits.
         numbers = (source.words(-(-gaps.size // 2)).view(np.uint32)[: gaps.size] >> 1).astype(np.uint64)
         least = self.lower_bounds(gaps)
         heads = numbers < least

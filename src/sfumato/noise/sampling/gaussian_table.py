@@ -33,6 +33,7 @@ def build_gaussian_table(sigma: Fraction) -> InversionTable:
     """Return the table of `RoundedNormal(sigma)`, for σ up to WIDEST."""
     places = _places(sigma)
     distance, half, error = _central(places), np.uint64(2**63), np.uint64(_ERROR)
+    # Each threshold is lowered by its error, so that it is a lower bound with an error of twice that.
     left, right = half - np.minimum(distance + error, half), half + distance - error
     lowest, highest = np.array([0, 2**64 - _BRACKET], dtype=np.uint64).reshape(2, 1)
     least = np.concatenate([lowest, left[::-1], right, highest])

@@ -29,6 +29,7 @@ def parse_integers(values: Any) -> IntArray:
 
 def add_noise(exact: IntArray, noise: IntArray) -> IntArray:
     """Return exact + noise, as 64-bit integers if all of them fit. The noise array may be overwritten."""
+    # Adding in place saves an allocation; a sum that might wrap around is made in Python integers instead.
     if exact.dtype == np.int64 and noise.dtype == np.int64 and _fits(exact, noise):
         return np.add(exact, noise, out=noise)
     return np.asarray(exact.astype(object) + noise.astype(object), dtype=object)

@@ -90,6 +90,7 @@ class RationalNumber:
 
 def invert(law: IntegerLaw, number: PartialNumber, near: int = 0) -> int:
     """Return the k with P(X < k) ≤ number < P(X < k + 1), searched outwards from `near`."""
+    # Doubling steps find an interval that holds k however far out it lies; bisection then finds k.
     low, high, step = near, near + 1, 1
     while not _reaches(number, law, low):
         low, high, step = low - step, low, 2 * step
@@ -151,6 +152,7 @@ class InversionTable:
         # A lower bound on one threshold is a lower bound on all higher ones.
         thresholds = np.maximum.accumulate(least)
         buckets = thresholds >> np.uint64(48), thresholds + np.uint64(error - 1) >> np.uint64(48)
+        # A bucket of sixteen bits decides the cell unless a threshold, or its error, lies inside the bucket.
         starts = np.concatenate([[0], buckets[0].astype(np.int64), [2**16]])
         cells = np.repeat(np.arange(starts.size - 1, dtype=np.int16), starts[1:] - starts[:-1])
         cells[np.concatenate(buckets)] = -1
@@ -174,6 +176,7 @@ class InversionTable:
         source: BitSource,
     ) -> IntArray:
         """Settle the draws that sixteen bits do not decide, by 64 bits and the thresholds themselves."""
+        # The sixteen bits drawn first stay the leading ones, so no bit is drawn twice for one U.
         further = source.words(crossed.size) >> np.uint64(16)
         numbers = leading.astype(np.uint64) << np.uint64(48) | further
         cells = np.searchsorted(self.thresholds, numbers, side="right")
@@ -192,6 +195,7 @@ class InversionTable:
             invert(self.law, UniformDraw(number, 64, source), start)
             for number, start in zip(numbers.tolist(), near, strict=True)
         ]
+        # Far tails may not fit 64 bits, so one value outside the table turns all into Python integers.
         inside = range(self.first, self.first + len(self.thresholds) + 1)
         result: IntArray = drawn if all(value in inside for value in values) else drawn.astype(object)
         result[tied] = values

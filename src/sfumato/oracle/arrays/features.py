@@ -98,8 +98,8 @@ def check_categories(categories: Any, features: int) -> list[list[Any]]:
     if len(found) != features or not all(found):
         raise UsageError(
             "SF-E115",
-            "Say which values each feature can have.",
-            why="values that are collected from the data would give away who is alone with one",
+            "Declare which values each feature can have.",
+            why="values collected from the data would reveal anyone who is the only one with a value",
             try_='categories=[["A", "B", "C"], 12]',
         )
     return found

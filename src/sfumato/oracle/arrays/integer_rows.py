@@ -49,7 +49,7 @@ def check_bounds(bounds: Any, features: int) -> tuple[Floats, Floats]:
 def _bad_bounds() -> UsageError:
     return UsageError(
         "SF-E102",
-        "bounds are two finite numbers, low below high, or two lists with one for each feature.",
+        "bounds must be two finite numbers, low below high, or two lists with one number for each feature.",
         try_="bounds=(-1, 1), or bounds=([0, 0], [110, 5000])",
     )
 
@@ -70,8 +70,8 @@ class ArrayBounds:
         if bounds is None and row_norm is None:
             raise UsageError(
                 "SF-E101",
-                "Say what rows can be before they are read.",
-                why="bounds that are measured on the data would give it away",
+                "Declare the bounds of features, or the norm of rows, before rows are read.",
+                why="bounds measured on the data would reveal some of it",
                 try_="bounds=(-1, 1), or row_norm=1.0",
             )
         if bounds is None:

@@ -67,6 +67,8 @@ class BestOf(Event):
 
     def curve(self) -> Curve:
         inner, pure = self.event.curve(), self.pure()
+        # Theorem: D(order) + (1 + tail)·(a term of any order) + log(mean)/(order − 1); the least term is
+        # used.
         added = (1 + self.tail) * min(map(self._ratio(inner), _ORDERS))
         known = [] if pure is None else [divergences.randomized_response(float(pure))]
 

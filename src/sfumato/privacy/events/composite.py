@@ -62,6 +62,7 @@ class Parallel(Event):
 
     def __init__(self, events: Iterable[Event]) -> None:
         object.__setattr__(self, "events", tuple(events))
+        # Refuses parts that are priced for replacing a unit, which could change two parts at once.
         common_relation([Neighbours.ADD_REMOVE, *(event.neighbours for event in self.events)])
 
     def pure(self) -> Fraction | None:

@@ -66,6 +66,7 @@ class Event(ABC):
 def _plain(value: Any) -> Any:
     if isinstance(value, Event):
         return value.to_dict()
+    # Fractions are written as text: JSON numbers would be read back as doubles.
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     if isinstance(value, Enum):

@@ -109,6 +109,7 @@ class Sampled(Event):
 
 def amplify_epsilon(epsilon: Fraction, rate: Fraction) -> Fraction:
     """Return log(1 + rate·(e^ε − 1)), rounded up and never above ε."""
+    # Beyond the range of doubles sampling is not credited at all, which is valid.
     if epsilon > _LARGE:
         return epsilon
     return min(epsilon, round_up(math.log1p(float(rate) * math.expm1(float(epsilon)))))

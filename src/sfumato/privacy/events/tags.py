@@ -42,6 +42,7 @@ EVENTS: dict[str, type[Event]] = {
 DEEPEST = 20
 """Deepest nesting of events that is read back."""
 
+# Digits are limited, because reading very long integers takes quadratic time.
 _EXACT = re.compile(r"\d{1,400}(/[1-9]\d{0,399})?")
 _FIELDS = {written: name for name, written in INNER.items()}
 _RELATIONS = {relation.value: relation for relation in Neighbours}

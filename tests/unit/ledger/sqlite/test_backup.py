@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     Ask = Callable[..., Charge]
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
-
 @pytest.fixture
 def copy(filled: SqliteLedger, tmp_path: Path) -> Path:
     """Of the first seven entries; one more comes after it."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 PEOPLE = "population:patient_id"
 TENTH = price(Pure(Fraction(1, 10)))
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 
 def answer_for_ever(ledger: SqliteLedger, ask: Callable[..., Charge], tell: Callable[[str], object]) -> None:
     """Until the ledger fails; tells the receipt of every answer that was given."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 PEOPLE = "population:patient_id"
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 
 @pytest.fixture
 def backup(path: Path, ledger: SqliteLedger, ask: Callable[..., Charge]) -> Path:
