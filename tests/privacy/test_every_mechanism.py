@@ -303,6 +303,7 @@ TABLE = {
         draws=first_yes,
         interval="margin",
         covers=margin_told,
+        samples=8000,
     ),
     "TruncatedGeometric": Row(
         made=lambda strength: TruncatedGeometric(Fraction(strength), Fraction(strength, 100)),
@@ -349,7 +350,7 @@ TABLE = {
         covers=quartiles_within,
         event=lambda mechanism: mechanism.event(rows=2),
         exact=False,
-        samples=60_000,
+        samples=90_000,
     ),
     "RangeSums": Row(
         made=lambda strength: RangeSums(2, 2, LaplaceNoise(Fraction(1, strength))),

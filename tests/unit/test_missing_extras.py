@@ -45,7 +45,7 @@ tried = {
     "postgres ledger": lambda: sf.create(folder / "b", ledger=SERVER + "#s"),
     "spark": lambda: lab("c", "spark:t"),
     "receipts": lambda: lab("d").ledger.sign_receipt(),
-    "plot": lambda: sf.viz.chart.chart({}, title="t").save(folder / "t.png"),
+    "plot": lambda: lab("g").budget.plot().save(folder / "t.png"),
     "pandas": lambda: released("e").to_pandas(),
     "polars": lambda: released("f").to_polars(),
 }
