@@ -36,7 +36,7 @@ class RandomizedResponse:
     Privacy
     -------
     Protects : the truth of one respondent, who is known to take part (replace-one).
-    Costs    : RandomizedResponse(epsilon, values), each time that a person is asked.
+    Costs    : RandomizedAnswer(epsilon, values), each time that a person is asked.
     Because  : docs/proofs/randomized-response.md
     Assumes  : a person's answers to different questions and rounds use fresh coins, and are all charged.
     """
@@ -75,7 +75,7 @@ class RandomizedResponse:
 
     def event(self, times: int = 1) -> events.Event:
         """Return the price for a person who is asked so many times, with fresh coins each time."""
-        once = events.RandomizedResponse(self.epsilon, self.values)
+        once = events.RandomizedAnswer(self.epsilon, self.values)
         return once if times == 1 else events.Repeated(once, times)
 
     @overload

@@ -96,7 +96,7 @@ def _(event: simple.Exponential, k: int) -> Event:
 
 
 @_group.register
-def _(event: simple.RandomizedResponse, k: int) -> Event:
+def _(event: simple.RandomizedAnswer, k: int) -> Event:
     return Repeated(event, k)
 
 

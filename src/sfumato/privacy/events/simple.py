@@ -130,7 +130,7 @@ class Exponential(Event):
 
 @tagged("RandomizedResponse", "epsilon", "values")
 @dataclass(frozen=True, slots=True, init=False)
-class RandomizedResponse(Event):
+class RandomizedAnswer(Event):
     """Randomized response: one of `values` answers, the true one e^ε times as likely as each other.
 
     The truth of one respondent is replaced; that there is a respondent is not hidden.
@@ -149,7 +149,7 @@ class RandomizedResponse(Event):
             raise UsageError("SF-N304", "Randomized response needs at least two possible answers.")
 
     @classmethod
-    def truthful(cls, chance: Number, values: int = 2) -> RandomizedResponse:
+    def truthful(cls, chance: Number, values: int = 2) -> RandomizedAnswer:
         """Return the protocol that answers truthfully with this probability, and else uniformly wrong.
 
         ε = ln(chance·(values − 1)/(1 − chance)), rounded up: the fair coin's 3/4 gives ln 3.
