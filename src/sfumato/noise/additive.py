@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import format_short, positive
+from sfumato.privacy.exact import format_short, parse_positive
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ _SUMMED = 20
 
 def parse_scale(value: Any, name: str) -> Fraction:
     """Return a noise scale in grid steps, exactly; refuse one that hides nothing or drowns everything."""
-    scale = positive(value, name)
+    scale = parse_positive(value, name)
     if not SMALLEST <= scale <= LARGEST:
         raise UsageError(
             "SF-N201",
