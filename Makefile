@@ -73,7 +73,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 # Rivals may want other versions of the libraries that we use, so they live apart.
 $(PEERS)/.installed: benchmarks/peers/requirements.txt
-	@echo "Installing the rivals into $(PEERS)"
+	@echo "Installing other libraries, for comparison, into $(PEERS)"
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip --disable-pip-version-check -qq install -r benchmarks/peers/requirements.txt
 	@touch $@

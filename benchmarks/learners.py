@@ -1,14 +1,15 @@
-"""Test scores of private learners over ε, beside scikit-learn's, what is asked for, and the rivals'.
+"""Measure test scores of private learners by ε, next to scikit-learn, required scores and other libraries.
 
     python benchmarks/learners.py [--seeds 20] [--study "naive Bayes"] [--only-missing]
     python benchmarks/learners.py --page docs/learn-measured.md --plot docs/images/learners.svg
 
-Features lie within [−1, 1] by fixed bounds that are given as bounds=(-1, 1); 70/30 splits by seed; δ =
-1e-6 and add/remove, and pure ε beside it. Scores go to docs/measured/learners.csv as they come; those of
-rivals lie beside it, from `benchmarks/peers/learners.py`. For k-means the score is the inertia over that of
-scikit-learn's best of ten runs, so lower is better; for principal components it is the variance that five
-of them hold over the most that five can hold. A cell that falls short of what is asked for, or of a rival,
-by more than two standard errors is marked with "!". With --page or --plot nothing is measured.
+Features lie within [−1, 1] by fixed bounds that are given as bounds=(-1, 1). Splits are 70/30 by seed. Each
+learner is measured at δ = 1e-6 (add/remove) and with pure ε. Scores are written to docs/measured/learners.csv
+as they come; those of other libraries are in the same folder, from `benchmarks/peers/learners.py`. For
+k-means the score is the inertia divided by that of scikit-learn's best of ten runs, so lower is better; for
+PCA it is the variance that five components explain, divided by the most that five can explain. A score worse
+than required or than another library's by more than two standard errors is marked with "!". With --page or
+--plot nothing is measured.
 """
 
 from __future__ import annotations

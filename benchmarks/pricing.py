@@ -18,7 +18,7 @@ from sfumato.privacy import (
     Gaussian,
     Laplace,
     Pure,
-    RandomizedResponse,
+    RandomizedAnswer,
     Sampled,
     ThresholdedKeys,
     price,
@@ -34,7 +34,7 @@ SIMPLE: list[Callable[[Fraction], Event]] = [
     lambda size: DiscreteLaplace(size, 20),
     Gaussian,
     Exponential,
-    lambda size: RandomizedResponse(size, 5),
+    lambda size: RandomizedAnswer(size, 5),
     lambda size: ApproxDP(size, Fraction(1, 10**9)),
     lambda size: ThresholdedKeys(size, Fraction(1, 10**9)),
 ]

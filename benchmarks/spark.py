@@ -1,13 +1,13 @@
-"""What private questions cost on Spark beside plain ones, and how that grows with the rows.
+"""Measure what private questions cost on Spark compared with plain ones, and how that grows with the rows.
 
     python benchmarks/spark.py [--page docs/scale.md] [--turns 7] [rows …]
 
-Purchases of 1, 3 and 10 million rows, on a Spark of two cores on this machine. Plain is the question as
-Spark SQL on the source's own Parquet; private is the whole way: priced, charged durably, summed by Spark,
-noise drawn, kept. They take turns, and the best of several counts: other work only ever adds. Processor time
-is Python's and Java's together. The aim is a private question within 1.5 times the plain one. Each physical
-plan is compared too: ours must have no Exchange that the plain one lacks. The page derives from the slopes
-what larger tables cost.
+The table holds purchases, in 1, 3 and 10 million rows; Spark has two cores on this machine. "Plain" is the
+question as Spark SQL on the source's own Parquet; "private" is the whole path: priced, charged durably,
+summed by Spark, noise drawn, stored. They take turns and the best of several turns counts, because other
+work only adds time. Processor time is that of Python and Java together. The aim is a private question within
+1.5 times the plain one. The physical plans are compared too: ours must have no Exchange that the plain one
+lacks. The page derives from the cost per row what larger tables cost.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ per row (Adult). Everyone gets the same rows, cut to the same number a unit, the
 Means and medians are moved into the declared bounds, which costs nothing and only some do by themselves.
 An error is the distance from the exact answer on those rows, for a group-by averaged over the groups; "cut"
 is how far that exact answer lies from the one on all rows. Ours are whole releases, each at an ε that is 1e-9
-larger than the one before. A rival that is not installed, or a question that is refused, says so.
+larger than the one before. The output says which library is not installed and which question is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PARTS = Path(__file__).parent / "parts"
 PEERS = ROOT / ".venv-peers"
-RIVALS = {
+LIBRARIES = {
     "OpenDP": (PEERS / "bin" / "python", PARTS / "opendp_draws.py"),
     "Tumult": (PEERS / "tumult" / "bin" / "python", PARTS / "tumult_draws.py"),
 }
@@ -98,10 +98,10 @@ def our_answers(lab: sf.Lab, cell: dict[str, Any], draws: int, epsilon: float) -
 # ---- everyone ----------------------------------------------------------------------------------------------
 
 
-def rival_answers(request: dict[str, Any]) -> dict[str, Any]:
-    """By rival, the answers to every cell, or why there are none."""
+def peer_answers(request: dict[str, Any]) -> dict[str, Any]:
+    """Return for each library its answers to every cell, or why there are none."""
     found: dict[str, Any] = {}
-    for name, (python, script) in RIVALS.items():
+    for name, (python, script) in LIBRARIES.items():
         if not python.exists():
             found[name] = f"not installed: no {python.relative_to(ROOT)}; `make bench` makes it"
             continue
@@ -129,14 +129,14 @@ def studied(folder: Path, study: Study, options: argparse.Namespace) -> list[tup
     }
     rows = f"{kept.num_rows:,} of {whole.num_rows:,} rows"
     print(f"\n{study.name}: {rows}, at most {study.max_rows} a {unit or 'row'}")
-    rivals = rival_answers(request)
-    for name, why in rivals.items():
+    peers = peer_answers(request)
+    for name, why in peers.items():
         if isinstance(why, str):
             print(f"{name}: NOT MEASURED: {why}")
     mine = [our_answers(lab, cell, draws, epsilon) for cell in cells]
     everyone = {
         OURS: mine,
-        **{name: answers for name, answers in rivals.items() if not isinstance(answers, str)},
+        **{name: answers for name, answers in peers.items() if not isinstance(answers, str)},
     }
     return [
         (f"{study.name}: {name_of(cell)}", _cell(at, cell, everyone, whole, kept))

@@ -15,7 +15,7 @@ from rooms import rooms_picture  # noqa: E402
 
 
 def errors_page() -> str:
-    """One section for each error code, so that a code can be linked to."""
+    """Return a page with one section for each error code, so that a code can be linked to."""
     sections = (f"## {code}\n\n{meaning}\n" for code, meaning in sorted(CODES.items()))
     return "\n".join([_ERRORS_HEAD, *sections])
 
@@ -28,7 +28,7 @@ it means and what to do. `sfumato explain CODE` prints the same. `make docs` wri
 
 
 def engines_page() -> str:
-    """One row for each kind of question, one column for each engine."""
+    """Return a page with a table: one row for each kind of question, one column for each engine."""
     head = [
         "| question | for example | " + " | ".join(ENGINES) + " |",
         "|---|---" + "|---" * len(ENGINES) + "|",
@@ -43,11 +43,11 @@ def _row(support: SupportedQuestion) -> str:
 
 _ENGINES_HEAD = """# Engines
 
-A table is asked where it lies: files and frames by DuckDB inside the process, a PostgreSQL database by its
-server, Spark sources by Spark. The same rows become the same stored integers on each of them, and a question
-has the same exact answer before noise is added, to the last digit. Where an engine lacks a kind of question
-it says so with the code in its column. A test asks every example here of every engine; `make docs` writes
-this page from the code.
+Questions run where the table lives: DuckDB answers them for files and frames, inside your process; PostgreSQL
+for tables in its database; Spark for Spark sources. Every engine stores the same integers for the same rows,
+and before noise is added a question has the same exact answer on all of them, to the last digit. If an engine
+does not support a kind of question, it raises the error code shown in its column. A test runs every example
+on every engine. `make docs` writes this page from the code.
 """
 
 PAGES = {"errors.md": errors_page, "engines.md": engines_page, "images/rooms.svg": rooms_picture}

@@ -15,31 +15,37 @@ if TYPE_CHECKING:
     from sfumato.viz.chart import Chart
 
 LEAST_SHOWN = -1.0
-"""A picture leaves out scores below: a squared error a billion times too large would flatten the rest."""
+"""The picture leaves out scores below this: an R² of minus a billion would flatten the rest."""
 
-_HEAD = """# What learners reach
+_HEAD = """# Measured accuracy of learners
 
-Every figure here is measured, by `benchmarks/learners.py` in our environment and
-`benchmarks/peers/learners.py` in that of the rivals; `make bench` runs both and writes this page from what
-they kept in docs/measured. A study can be measured again alone, so not all need be of one day. Each figure
-is the mean over {seeds} seeds ± its standard error, unless fewer are named beside it. Some public constants
-of ours, such as how deep additive trees and decision trees go, were chosen by looking at the synthetic
-table, splits of the same seeds among them; scores on it are that much too kind to us. Features lie within
-[−1, 1] by fixed bounds that everyone is given; 70 % of the rows, drawn by seed, are learnt from and the
-rest is tested on. Scores are accuracies; R² for regression; for components the variance of all rows that
-five of them hold, of the most that five can hold; for k-means the inertia over scikit-learn's best of ten
-runs, so less is better.
+Every figure on this page is measured: ours by `benchmarks/learners.py`, those of other libraries by
+`benchmarks/peers/learners.py` in an environment of their own. `make bench` runs both, stores the scores in
+docs/measured and writes this page from them. A study can be measured again on its own, so the figures may be
+from different days.
 
-Ours protect one row, added or removed, at δ = 1e-6 or by pure ε. diffprivlib 0.6.6 claims pure ε, for some
-models for a row that is replaced; DP-EBM (interpret 0.7.8) ε with δ = 1e-6. Both are given what is public:
-bounds, the longest row, which columns hold codes. Beside boosting stands diffprivlib's random forest. A rival
-has two minutes of processor for a cell; where it was not done, the seeds that were count, and their number is
-shown. "!" marks ours where it lies below what is asked for, or below a rival of the same guarantee or of pure
-ε, by more than two standard errors of the difference.
+Each figure is the mean over {seeds} seeds ± its standard error; if fewer seeds were done, their number is
+shown. In each seed, 70 % of the rows are used for training and the rest for testing. Features lie within
+[−1, 1], and these bounds are given to every library. The score is the accuracy for classification and R² for
+regression. For PCA it is the variance of all rows that five components explain, divided by the most that five
+can explain. For k-means it is the inertia divided by that of scikit-learn's best of ten runs, so lower is
+better.
 
-Adult and KDD-99 are real: 48,842 people with seven listed columns, and 70,000 connections drawn from
-KDD-99's tenth, denial of service or not. Listed values become columns of zeros and ones; boosting gets codes
-instead. Numbers with long tails are logarithms within public bounds.
+Some of our public constants, such as the depth of additive trees and of decision trees, were chosen by
+looking at the synthetic table, including splits with the same seeds. Our scores on that table are therefore
+somewhat optimistic.
+
+sfumato protects one row, added or removed, at δ = 1e-6 or with pure ε. diffprivlib 0.6.6 claims pure ε, for
+some models only against replacing a row. DP-EBM (interpret 0.7.8) claims ε with δ = 1e-6. Both are given what
+is public: the bounds, the largest norm of a row, and which columns hold codes. Boosting is compared with
+diffprivlib's random forest. Another library may use two minutes of processor time for a cell; if that is not
+enough, the seeds that were done count. "!" marks a score of ours that is worse than the required score, or
+than that of a library with the same guarantee or with pure ε, by more than two standard errors of the
+difference.
+
+Adult and KDD-99 are real data: 48,842 people with seven listed columns, and 70,000 connections drawn from the
+10 % sample of KDD-99, labelled as denial of service or not. Listed values are one-hot encoded, but boosting
+gets them as codes. Numbers with long tails are replaced by their logarithms within public bounds.
 
 ![Scores of every system by ε](images/learners.svg)
 """
@@ -47,13 +53,13 @@ instead. Numbers with long tails are logarithms within public bounds.
 
 _FIT_TIMES = """## How long a fit takes
 
-50,000 rows at ε = 1, in turns with scikit-learn's fit of the same rows: the least seconds of processor of
-several turns (`benchmarks/fit_times.py`). At most three times is asked for.
+`benchmarks/fit_times.py` fits 50,000 rows at ε = 1, alternating with scikit-learn's fit of the same rows, and
+reports the least processor time of several turns. At most three times scikit-learn's time is required.
 """
 
 
 class Lost(NamedTuple):
-    """A cell in which ours lies below."""
+    """A score of ours that is worse than the required one or than another library's."""
 
     mine: Score
     what: str
@@ -72,7 +78,7 @@ def _by_cell(scores: Sequence[Score]) -> Cells:
 
 
 def lost(scores: Sequence[Score]) -> Iterator[Lost]:
-    """Cells of ours below what is asked for or below a rival, by more than two standard errors."""
+    """Yield our scores that are worse than required, or than others', by over two standard errors."""
     cells = _by_cell(scores)
     studies = {study.name: study for study in STUDIES}
     for mine in (each for each in scores if each.system == OURS and each.study in studies):
@@ -80,14 +86,14 @@ def lost(scores: Sequence[Score]) -> Iterator[Lost]:
         if study.asked and mine.guarantee == APPROXIMATE:
             asked = study.asked[EPSILONS.index(mine.epsilon)]
             if mine.short_of(asked, study.lower):
-                yield Lost(mine, f"where {asked:g} is asked for")
-        for rival in _rivals(mine, cells):
-            if mine.worse_than(rival, study.lower):
-                yield Lost(mine, f"beside {rival.system}'s {figure(rival.mean)} ± {rival.error:.3f}")
+                yield Lost(mine, f"(required: {asked:g})")
+        for peer in _peers(mine, cells):
+            if mine.worse_than(peer, study.lower):
+                yield Lost(mine, f"({peer.system}: {figure(peer.mean)} ± {peer.error:.3f})")
 
 
-def _rivals(mine: Score, cells: Cells) -> Iterator[Score]:
-    """Those of the same guarantee; a δ may not be worse than pure ε either."""
+def _peers(mine: Score, cells: Cells) -> Iterator[Score]:
+    """Yield other libraries' scores with the same guarantee; pure ε is compared with ours at δ too."""
     for other in cells.values():
         fair = other.guarantee in (mine.guarantee, PURE)
         same = (other.study, other.epsilon) == (mine.study, mine.epsilon)
@@ -97,12 +103,12 @@ def _rivals(mine: Score, cells: Cells) -> Iterator[Score]:
 
 def compared(scores: Sequence[Score]) -> int:
     cells = _by_cell(scores)
-    return sum(len(list(_rivals(mine, cells))) for mine in scores if mine.system == OURS)
+    return sum(len(list(_peers(mine, cells))) for mine in scores if mine.system == OURS)
 
 
 def verdict(scores: Sequence[Score]) -> str:
     found = [str(each) for each in lost(scores)]
-    head = f"of {compared(scores)} comparisons with rivals, and the scores asked for, {len(found)} are lost"
+    head = f"{len(found)} scores worse than required or than others', in {compared(scores)} comparisons"
     return "\n".join([head, *(f"  {each}" for each in found)])
 
 
@@ -131,7 +137,7 @@ def _section(study: Study, scores: Sequence[Score]) -> str:
     title = f"## {study.name[0].upper()}{study.name[1:]}\n"
     without = f"\nWithout noise {figure(plain.mean)}, in {_seconds(plain)}.\n" if plain else ""
     head = ["", *(f"ε = {each:g}" for each in EPSILONS), "CPU of a fit at ε = 1 (× scikit-learn's)"]
-    least = [["asked for" + (" at most" if study.lower else ""), *(f"{each:g}" for each in study.asked), ""]]
+    least = [["required" + (", at most" if study.lower else ""), *(f"{each:g}" for each in study.asked), ""]]
     return title + without + _table(head, [*(least if study.asked else []), *rows])
 
 
@@ -142,7 +148,7 @@ def _row(system: tuple[str, str], cells: Sequence[Score], marked: set[Any], plai
 
 
 def _times(score: Score | None, plain: Score | None) -> str:
-    """As a multiple of scikit-learn's own."""
+    """Return the time as a multiple of scikit-learn's."""
     if score is None or plain is None or math.isnan(score.seconds) or not plain.seconds:
         return ""
     return f" (×{score.seconds / plain.seconds:.1f})"
@@ -168,27 +174,27 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 def _below(scores: Sequence[Score]) -> str:
     found = [f"- {each}" for each in lost(scores)] or ["None."]
-    about = f"Of {compared(scores)} comparisons with rivals, and all that is asked for:\n"
-    return "\n".join(["## Cells that are lost\n", about, *found, ""])
+    about = f"Checked: {compared(scores)} comparisons with other libraries, and every required score.\n"
+    return "\n".join(["## Scores worse than required or than another library's\n", about, *found, ""])
 
 
 def _notes(scores: Sequence[Score]) -> str:
     noted = [
         f"- {each.study}, {each.system}, ε = {each.epsilon:g}: {each.note}" for each in scores if each.note
     ]
-    return "\n".join(["## Cells that were not done\n", *(noted or ["None."]), ""])
+    return "\n".join(["## Cells that were not finished\n", *(noted or ["None."]), ""])
 
 
 def _large() -> str:
-    """Fits behind the curator, as `benchmarks/fits.py` found them."""
+    """Write the section on fits behind the curator from what `benchmarks/fits.py` measured."""
     found = json.loads(FITS.read_text(encoding="utf-8")) if FITS.exists() else {}
     here, there = found.get("duckdb"), found.get("spark")
     parts = ["## Behind the curator, on many rows\n"]
     if here:
         parts.append(
-            f"{here['rows']:,} rows of twenty columns by `s.fit` on DuckDB with {here['memory']} GB, beside "
-            "the sums that a model without noise needs, in plain SQL (`benchmarks/fits.py`). Where the "
-            "machine had other work, processor time is the figure to trust.\n"
+            f"`benchmarks/fits.py` runs `s.fit` on {here['rows']:,} rows of twenty columns, on DuckDB with "
+            f"{here['memory']} GB, and compares it with plain SQL for the sums that a model without noise "
+            "needs. If the machine was busy with other work, trust the processor time.\n"
             + _table(
                 ["", "plain: CPU s, clock s, MB", "ours: CPU s, clock s, MB", "CPU ×", "scans"],
                 [_fit(name, **each) for name, each in here["models"].items()],
@@ -201,7 +207,7 @@ def _large() -> str:
 
 
 def _durations() -> str:
-    """Fits on own arrays, as `benchmarks/fit_times.py` found them."""
+    """Write the section on fit times from what `benchmarks/fit_times.py` measured."""
     found = json.loads(TIMES.read_text(encoding="utf-8")) if TIMES.exists() else {}
     parts = [_FIT_TIMES]
     for threads, models in found.items():
@@ -227,7 +233,7 @@ def _fit(name: str, ours: dict[str, Any], plain: dict[str, Any]) -> list[str]:
 
 
 def picture(scores: Sequence[Score]) -> Chart:
-    """One panel a study, one line a system and guarantee, with two standard errors to either side."""
+    """Draw one panel per study, one line per system and guarantee, with ± two standard errors."""
     from sfumato.viz.chart import make_chart
 
     names = [study.name for study in STUDIES]
@@ -263,7 +269,7 @@ def picture(scores: Sequence[Score]) -> Chart:
         },
         "resolve": {"scale": {"y": "independent"}},
     }
-    return make_chart(body, title="What learners reach, by ε; two standard errors to either side")
+    return make_chart(body, title="Measured accuracy of learners by ε, ± two standard errors")
 
 
 def _drawn(score: Score) -> bool:

@@ -1,4 +1,4 @@
-"""Tables to learn from and what is measured of a model, the same in our environment and in the rivals'.
+"""Tables to learn from and scores of a model, the same in our environment and in that of other libraries.
 
 Features lie within [−1, 1] by fixed bounds. Adult and KDD-99 come in two forms: numbers with a column of
 zeros and ones for each listed value, for models that add features up, and numbers beside codes, for trees.

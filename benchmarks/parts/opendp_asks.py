@@ -1,6 +1,6 @@
 """One question to OpenDP's Polars interface, measured, for `peers/queries.py`.
 
-Runs as a script in the rivals' environment: a request as JSON in, `{"cpu", "wall", "peak"}` out. Keys are
+Runs as a script in the peers' environment: a request as JSON in, `{"cpu", "wall", "peak"}` out. Keys are
 public, the median is chosen among 201 candidates, and per user at most 20 rows count, as everywhere here.
 """
 

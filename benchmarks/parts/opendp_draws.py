@@ -1,6 +1,6 @@
 """Answers of OpenDP's Polars interface, many to each question, for `usefulness.py`.
 
-Runs as a script in the rivals' environment: a request as JSON in, answers as JSON out. A question becomes one
+Runs as a script in the peers' environment: a request as JSON in, answers as JSON out. A question becomes one
 measurement, which is then called once a draw: building it anew each time would change nothing but the time.
 Contributions are bounded before (see studies.py), and the noise is checked to be what OpenDP adds when it
 bounds them itself.

@@ -14,32 +14,38 @@ CORES = 1000
 
 _HEAD = """# What larger tables cost on Spark
 
-`python benchmarks/spark.py --page docs/scale.md` wrote this page: every figure is measured, or derived from
-measured ones as said here. The measurements ran on a Spark of two cores on one machine; where it had
-other work, processor time is the figure to trust, and the clock is beside it.
+`python benchmarks/spark.py --page docs/scale.md` wrote this page. Every figure is measured, or derived from
+measured figures as described below. The measurements ran on Spark with two cores on one machine. The machine
+may have been busy with other work, so trust the processor time; the wall-clock time is given in brackets.
 """
 _SLOPES = """
-## Slopes
+## Cost per row
 
-A straight line through the processor seconds above, by least squares: what each further million rows adds,
-and what a question costs before its first row. Both plain and private questions read every row once.
+A straight line is fitted to the processor times above by least squares. Its slope is the cost of each further
+million rows, and its intercept the cost of a question before its first row. Plain and private questions both
+read every row once.
 """
 _LARGER = """
 ## Larger tables
 
-Seconds of processor are rows × slope, and on C cores they take the clock that many seconds / C, while four
-things hold. Cores are like the ones measured here. The store hands over Parquet as fast as the cores read
-it. Rows are spread evenly: all rows of one unit are ranked by one task, so that one unit with a large part
-of all rows would hold up preparing, though never a question. And the groups of a question, which are public
-and listed, are few beside the rows, so that what is sent between workers does not grow with the rows;
-questions by unit send one row for each unit and task, as their plain forms do. Preparing sorts the rows of
-each task, which for larger tasks adds a logarithm that a straight line does not show; more tasks instead of
-larger ones keep it as measured.
+The processor time is rows × slope, and the wall-clock time on C cores is that divided by C, as long as four
+assumptions hold:
+
+- The cores are like the ones measured here.
+- The store delivers Parquet as fast as the cores read it.
+- Rows are spread evenly. One task ranks all rows of a unit, so a unit with a large part of all rows would
+  slow down preparing, though never a question.
+- The groups of a question, which are public and listed, are few compared with the rows, so the data sent
+  between workers does not grow with the rows. Questions by unit send one row per unit and task, as their
+  plain forms do.
+
+Preparing sorts the rows of each task. Larger tasks would add a logarithmic factor that a straight line does
+not show, so use more tasks instead of larger ones.
 """
 
 
 def page(every: list[Any]) -> str:
-    """`every` is what benchmarks/spark.py measured, a size each."""
+    """Return the page; `every` holds what benchmarks/spark.py measured, one entry per size."""
     return "".join([_HEAD, _measured(every), _SLOPES, _slopes(every), _LARGER, _larger(every)])
 
 
@@ -69,7 +75,7 @@ def _ratio(private: Any, plain: Any) -> str:
 
 
 def _line(every: list[Any], of: Callable[[Any], float]) -> tuple[float, float]:
-    """Seconds a row, and seconds before the first."""
+    """Return the seconds per row and the seconds before the first row."""
     slope, start = np.polyfit([each.rows for each in every], [of(each) for each in every], 1)
     return float(slope), float(start)
 
@@ -84,7 +90,7 @@ def _lines(every: list[Any]) -> dict[str, tuple[float, float]]:
 
 def _slopes(every: list[Any]) -> str:
     rows = [[name, f"{slope * 1e6:.3f}", f"{start:.2f}"] for name, (slope, start) in _lines(every).items()]
-    return _table(["", "CPU s a million rows", "CPU s before the first"], rows)
+    return _table(["", "CPU s per million rows", "CPU s before the first row"], rows)
 
 
 def _larger(every: list[Any]) -> str:

@@ -1,11 +1,11 @@
-"""What diffprivlib and DP-EBM reach on the studies of `benchmarks/learners.py`, by ε.
+"""Measure the scores of diffprivlib and DP-EBM on the studies of `benchmarks/learners.py`, by ε.
 
     python benchmarks/peers/learners.py [--seeds 20] [--study Adult] [--system diffprivlib] [--limit 120]
 
-`make bench` runs it in the rivals' environment. diffprivlib promises pure ε, DP-EBM ε with δ = 1e-6; both get
-the same public bounds as ours. Each cell has a process of its own and so many seconds of processor: of one
-that is not done by then, the seeds that are done count, and the note says so. Scores go to
-docs/measured/learners-peers.csv as they come.
+`make bench` runs it in the environment of the other libraries. diffprivlib promises pure ε, DP-EBM ε with δ =
+1e-6; both get the same public bounds as ours. Each cell runs in a process of its own, for --limit seconds of
+processor time. If a cell is not finished by then, the seeds that are done count, and a note says so. Scores
+are written to docs/measured/learners-peers.csv as they come.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def numpys(kind: str, scale: float, count: int) -> Callable[[], Any]:
     return lambda: draw(0, scale, count)
 
 
-RIVALS: dict[str, tuple[Callable[[str, float, int], Callable[[], Any]], int]] = {
+LIBRARIES: dict[str, tuple[Callable[[str, float, int], Callable[[], Any]], int]] = {
     "numpy": (numpys, 10**6),
     "sfumato": (ours, 10**6),
     "opendp": (opendp_noise, 20_000),
@@ -69,10 +69,12 @@ def nanoseconds(work: Callable[[], Any], count: int) -> float:
 
 
 def main() -> None:
-    print(f"{'ns a sample, CPU':<20}" + "".join(f"{name:>14}" for name in RIVALS))
+    print(f"{'ns a sample, CPU':<20}" + "".join(f"{name:>14}" for name in LIBRARIES))
     for kind in ("laplace", "gaussian"):
         for scale in SCALES:
-            made = {name: (make(kind, float(scale), count), count) for name, (make, count) in RIVALS.items()}
+            made = {
+                name: (make(kind, float(scale), count), count) for name, (make, count) in LIBRARIES.items()
+            }
             turns = [
                 {name: nanoseconds(work, count) for name, (work, count) in made.items()}
                 for _ in range(ROUNDS)

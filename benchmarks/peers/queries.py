@@ -2,10 +2,11 @@
 
     PYTHONPATH=src python benchmarks/peers/queries.py [--rows 10_000_000] [--only OpenDP] [--limit 300]
 
-`make bench` runs it in the rivals' environment, at a tenth of the rows, for they are slow. Each question has
-a process of its own; processor time and memory are of all the processes it starts. The rivals scan the
-Parquet file, which is what they can do, and bound each user's rows in every question; DuckDB has the rows in
-a file of its own, as in `queries.py`. A rival that is missing, refuses or takes too long says so.
+`make bench` runs it in the environment of the other libraries, at a tenth of the rows because they are slow.
+Each question runs in a process of its own; processor time and memory include all processes it starts. The
+libraries scan the Parquet file, which is what they support, and bound each user's rows in every question;
+DuckDB has the rows in its own file, as in `queries.py`. The output says which library is missing, refuses a
+question or takes too long.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from parts.measuring import Cost, Work
 
 TUMULT = BENCHMARKS.parent / ".venv-peers" / "tumult" / "bin" / "python"
-RIVALS = {
+LIBRARIES = {
     "OpenDP": (Path(sys.executable), BENCHMARKS / "parts" / "opendp_asks.py"),
     "Tumult": (TUMULT, BENCHMARKS / "parts" / "tumult_asks.py"),
 }
@@ -63,7 +64,7 @@ def shown(answer: dict[str, Any], plain: Cost) -> str:
 
 
 def ask(name: str, request: dict[str, Any], limit: float) -> dict[str, Any]:
-    python, script = RIVALS[name]
+    python, script = LIBRARIES[name]
     if not python.exists():
         return {"refused": f"{name} is not installed: `make bench` puts it into .venv-peers"}
     answer: dict[str, Any] = from_child(script, request, str(python), limit)
@@ -71,8 +72,8 @@ def ask(name: str, request: dict[str, Any], limit: float) -> dict[str, Any]:
 
 
 def compare(source: Path, plain: dict[str, Cost], options: argparse.Namespace) -> None:
-    """Print a line for each rival, each unit of protection and each question."""
-    names = [options.only] if options.only else list(RIVALS)
+    """Print a line for each library, each unit of protection and each question."""
+    names = [options.only] if options.only else list(LIBRARIES)
     for name, per_user, asked in product(names, (False, True), PLAIN):
         about = {"source": str(source), "rows": options.rows, "turns": options.turns}
         answer = ask(name, {**about, "per_user": per_user, "asked": asked}, options.limit)
@@ -84,8 +85,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=300, help="seconds a rival may take for one question")
-    parser.add_argument("--only", choices=sorted(RIVALS))
+    parser.add_argument("--limit", type=float, default=300, help="seconds a library may take per question")
+    parser.add_argument("--only", choices=sorted(LIBRARIES))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "purchases.parquet"

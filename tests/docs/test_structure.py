@@ -23,11 +23,6 @@ PARALLEL = ("engines/duckdb", "engines/postgres", "engines/spark", "ledger/sqlit
 """Backends side by side have the same files with the same classes, so that they can be compared."""
 
 
-SAME_NAME = {"RandomizedResponse"}
-"""sf.local.RandomizedResponse is the mechanism that people use, sf.privacy.RandomizedResponse is its price:
-both public names are settled and documented."""
-
-
 def room(file: Path) -> str:
     return file.parent.relative_to(PACKAGE).as_posix()
 
@@ -72,8 +67,7 @@ def test_class_names_are_unique() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].add(place)
-    twice = {name: sorted(found) for name, found in places.items() if len(found) > 1}
-    assert {name: found for name, found in twice.items() if name not in SAME_NAME} == {}
+    assert {name: sorted(found) for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_functions_are_short() -> None:

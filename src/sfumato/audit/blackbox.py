@@ -19,7 +19,7 @@ from sfumato.audit.outcomes import draw_outputs, output_columns
 from sfumato.audit.search import Goal, OutputSet, find_best_set
 from sfumato.audit.verdict import Verdict
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def _repeated(release: Callable[[Any], Any], exact: Any) -> Sampler:
 
 
 def _count(samples: int) -> int:
-    count = whole(samples, "samples")
+    count = parse_whole(samples, "samples")
     if count < FEWEST:
         raise UsageError("SF-A104", f"An audit needs at least {FEWEST:,} samples.", got=str(count))
     return count

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sfumato.errors import UsageError
 from sfumato.privacy.account import ORDERS
 from sfumato.privacy.events import ApproxDP, Event, Gaussian
-from sfumato.privacy.exact import Number, format_short, nonnegative, probability
+from sfumato.privacy.exact import Number, format_short, parse_nonnegative, parse_probability
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -77,7 +77,7 @@ def parse_claim(claim: Any, delta: Number) -> Claim:
         raise UsageError(
             "SF-A103", "The claim must be an event or an ε.", got=type(claim).__name__, try_="claim=1.0"
         )
-    return Claim(ApproxDP(nonnegative(claim, "claim"), probability(delta, "delta")), curve=False)
+    return Claim(ApproxDP(parse_nonnegative(claim, "claim"), parse_probability(delta, "delta")), curve=False)
 
 
 def is_within(spent: Event, claim: Claim) -> bool:

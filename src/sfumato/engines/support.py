@@ -44,37 +44,36 @@ SUPPORT = (
     SupportedQuestion(
         "quantiles", _sql("SELECT MEDIAN(cost) AS m, QUANTILE_CONT(cost, 0.9) AS q FROM visits")
     ),
-    SupportedQuestion(
-        "the least and the greatest", _sql("SELECT MIN(cost) AS a, MAX(cost) AS b FROM visits")
-    ),
-    SupportedQuestion("numbers of units", _sql("SELECT COUNT(DISTINCT who) AS n FROM visits")),
+    SupportedQuestion("minimum and maximum", _sql("SELECT MIN(cost) AS a, MAX(cost) AS b FROM visits")),
+    SupportedQuestion("counts of units", _sql("SELECT COUNT(DISTINCT who) AS n FROM visits")),
     SupportedQuestion(
         "conditions", _sql("SELECT COUNT(*) AS n FROM visits WHERE LOWER(note) LIKE '%pain%' AND age > 40")
     ),
-    SupportedQuestion("listed groups", _sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")),
     SupportedQuestion(
-        "computed groups", _sql("SELECT YEAR(day) AS y, COUNT(*) AS n FROM visits GROUP BY YEAR(day)")
+        "groups with listed keys", _sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")
     ),
     SupportedQuestion(
-        "groups by discovered texts", _sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note")
+        "groups with computed keys",
+        _sql("SELECT YEAR(day) AS y, COUNT(*) AS n FROM visits GROUP BY YEAR(day)"),
+    ),
+    SupportedQuestion(
+        "groups with discovered keys", _sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note")
     ),
     SupportedQuestion("quantiles by group", _sql("SELECT ward, MEDIAN(cost) AS m FROM visits GROUP BY ward")),
-    SupportedQuestion("one value a unit", _sql(f"SELECT AVG(c) AS a FROM ({_PER_UNIT}) AS q")),  # noqa: S608
+    SupportedQuestion("one value per unit", _sql(f"SELECT AVG(c) AS a FROM ({_PER_UNIT}) AS q")),  # noqa: S608
     SupportedQuestion(
         "a join with a public table", _sql("SELECT SUM(beds) AS n FROM visits JOIN wards USING (ward)")
     ),
+    SupportedQuestion("a join on the unit", _sql("SELECT COUNT(*) AS n FROM visits JOIN stays USING (who)")),
     SupportedQuestion(
-        "a join of one unit's rows", _sql("SELECT COUNT(*) AS n FROM visits JOIN stays USING (who)")
-    ),
-    SupportedQuestion(
-        "a bounded number of groups",
+        "a bounded number of groups per unit",
         's.table("visits").bounded(groups=1).group_by("ward").agg(n=sf.count())',
     ),
     SupportedQuestion("the most frequent values", 's.table("visits").top("ward", k=2)'),
     SupportedQuestion("parts of a table", 's.table("visits").partition("ward")["A"].count()'),
     SupportedQuestion("the distance to a property", 's.table("visits").distance("COUNT(*) >= 10")'),
-    SupportedQuestion("a statistic of samples", 's.table("visits").subsample(sf.median("cost"), blocks=4)'),
-    SupportedQuestion("bounds that hold most numbers", 's.table("visits").bounds("cost")'),
-    SupportedQuestion("how many rows units have", 's.table("visits").units().agg(n=sf.mean("rows"))'),
+    SupportedQuestion("subsample and aggregate", 's.table("visits").subsample(sf.median("cost"), blocks=4)'),
+    SupportedQuestion("bounds that contain most values", 's.table("visits").bounds("cost")'),
+    SupportedQuestion("rows per unit", 's.table("visits").units().agg(n=sf.mean("rows"))'),
     SupportedQuestion("degrees and edges of a graph", 's.graph("friends").edges()', _lacking("graphs")),
 )

@@ -13,7 +13,7 @@ from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.errors import PolicyError
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Query(Measure[Release]):
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Query:
         """Return the same question, of which one unit counts in so many groups with so many rows in each."""
-        bounds = ContributionLimits(whole(groups, "groups"), whole(rows, "rows"))
+        bounds = ContributionLimits(parse_whole(groups, "groups"), parse_whole(rows, "rows"))
         text = f"{self._text} bounded(groups={groups}, rows={rows})"
         return Query(self._payer, replace(self.question, bounds=bounds), text)
 

@@ -22,7 +22,7 @@ from sfumato.curator.plan.steps import Choices
 from sfumato.curator.question.relation import Comparison, Filter, Literal
 from sfumato.lab.partition import Partition
 from sfumato.lab.query import Query
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class FrameQuestions:
         self, relation: Relation, column: Expression, k: int, by_units: bool, text: str
     ) -> Measure[ChosenValues]:
         """Return the question for the most frequent values of a column."""
-        places = whole(k, "k")
+        places = parse_whole(k, "k")
         require_listed(self._rows(relation), column)
 
         def plan(spending: Spending) -> TopPlan:
@@ -87,7 +87,7 @@ class FrameQuestions:
         self, relation: Relation, aggregate: Aggregate, blocks: int, text: str
     ) -> Measure[NoisyFigure]:
         """Return the question for the private middle of a statistic of blocks of units."""
-        parts = whole(blocks, "blocks")
+        parts = parse_whole(blocks, "blocks")
 
         def plan(spending: Spending) -> BlockPlan:
             rows = self._rows(relation)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sfumato.curator.answers.results import NoisyFigure
 from sfumato.curator.question.measurement import MeanOf, SumOf
 from sfumato.errors import PolicyError
-from sfumato.privacy.exact import positive, whole
+from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from sfumato.curator.question.relation import Expression
@@ -26,8 +26,8 @@ class QueryOracle:
 
     def __init__(self, frame: Frame[Query, Partition], epsilon: Number, questions: int) -> None:
         self._frame = frame
-        self._each = positive(epsilon, "epsilon") / whole(questions, "questions")
-        self._left = whole(questions, "questions")
+        self._each = parse_positive(epsilon, "epsilon") / parse_whole(questions, "questions")
+        self._left = parse_whole(questions, "questions")
 
     def mean(self, of: str) -> NoisyFigure:
         """Return the share of rows for which a condition holds, or the average of a number."""

@@ -22,7 +22,7 @@ from sfumato.learn.cells import clip_deviation, locate_nearest, locate_orthant
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Lookup, Multiply, SumBlock, share_of
 from sfumato.oracle.feature_spread import FeatureSpread, measure_spread
 from sfumato.oracle.threads import use_one_thread
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ class KMeans(ClusterMixin, TransformerMixin, PrivateEstimator):
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
-        clusters, rounds = whole(self.n_clusters, "n_clusters"), whole(self.rounds, "rounds")
+        clusters, rounds = parse_whole(self.n_clusters, "n_clusters"), parse_whole(self.rounds, "rounds")
         rng = check_random_state(self.random_state)
         summary = _summarize(oracle, measure_spread(oracle, _SPREAD))
         centroids, deviations = _cluster_summary(summary, clusters, rng)

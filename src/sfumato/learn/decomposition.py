@@ -19,7 +19,7 @@ from sfumato.learn.base.estimator import PrivateEstimator
 from sfumato.oracle.arrays.integer_rows import RowTransform
 from sfumato.oracle.blocks import COUNT, SumBlock, share_of
 from sfumato.oracle.moments import build_gram_block, build_sum_block, read_gram_matrix
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class PCA(TransformerMixin, PrivateEstimator):
 
     def _learn(self, oracle: Oracle) -> None:
         features = len(oracle.declared.features)
-        wanted = features if self.n_components is None else whole(self.n_components, "n_components")
+        wanted = features if self.n_components is None else parse_whole(self.n_components, "n_components")
         if wanted > features:
             raise UsageError("SF-E113", "There are fewer features than components.", features=str(features))
         found = _ask_moments(oracle)

@@ -33,7 +33,7 @@ from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.over_tables import FitRounds, describe_unit, lower_private_table
 from sfumato.oracle.table_blocks import limit_rows, price_blocks
 from sfumato.oracle.table_features import CatalogFeatures, clip_source_rows
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def evaluate_table(
 ) -> Evaluation:
     """Count rows by their class and the predicted one, and for two classes by score; each is a round."""
     rows = lower_private_table(payer, table)
-    bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
+    bounded, each = limit_rows(rows, parse_whole(rows_per_unit, "rows_per_unit"))
     if not isinstance(model, LinearClassifier) or not hasattr(model, "feature_names_in_"):
         raise _not_supported()
     declared = CatalogFeatures(bounded).declare(

@@ -21,7 +21,7 @@ from sfumato.oracle.fit_budget import FitBudget
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.row_by_row import compute_row_by_row
 from sfumato.privacy.events import Sequential
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,7 +135,7 @@ class EvaluationPlan:
         if not 0 < confidence < 1:
             raise UsageError("SF-E139", "confidence must lie between 0 and 1.", try_="confidence=0.95")
         z = float(ndtri(0.5 + confidence / 2))
-        return cls(tuple(model.classes_.tolist()), whole(bins, "bins"), z)
+        return cls(tuple(model.classes_.tolist()), parse_whole(bins, "bins"), z)
 
     @property
     def shares(self) -> tuple[Fraction, Fraction]:

@@ -16,7 +16,7 @@ from sfumato.errors import PolicyError
 from sfumato.learn.linear.classifiers import LinearSVC
 from sfumato.oracle.arrays.features import read_arrays
 from sfumato.oracle.arrays.integer_rows import ArrayBounds
-from sfumato.privacy.exact import positive, whole
+from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,8 +90,8 @@ class KernelSVC(LinearSVC):
         frame = self._frame(rows.shape[1])
         directions = np.random.default_rng(self.seed).normal(
             0.0,
-            math.sqrt(2 * float(positive(self.gamma, "gamma"))),
-            (whole(self.waves, "waves"), rows.shape[1]),
+            math.sqrt(2 * float(parse_positive(self.gamma, "gamma"))),
+            (parse_whole(self.waves, "waves"), rows.shape[1]),
         )
         self.origin_, self.directions_ = frame.middles, directions / frame.halves
         self.low_, self.high_ = frame.middles - frame.halves, frame.middles + frame.halves

@@ -23,7 +23,7 @@ from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.oracle.blocks import Add, CellKey, Constant, Divide, Lookup, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.feature_spread import measure_spread
-from sfumato.privacy.exact import positive, whole
+from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,12 +175,12 @@ class NearestNeighbors(PrivateClassifier):
     def _choose_waves(self, oracle: Oracle) -> int:
         # The noise of a vote grows with the number of waves for Laplace noise only.
         usual = _WAVES_PURE if isinstance(oracle.budget.main, PureSpend) else _WAVES
-        return usual if self.waves is None else whole(self.waves, "waves")
+        return usual if self.waves is None else parse_whole(self.waves, "waves")
 
     def _choose_width(self, oracle: Oracle) -> tuple[float, Fraction]:
         """Return the width of the kernel, and the share of the spend that is left."""
         if self.width is not None:
-            return float(positive(self.width, "width")), Fraction(1)
+            return float(parse_positive(self.width, "width")), Fraction(1)
         found = measure_spread(oracle, _SPREAD_SHARE)
         return _WIDTH * float(np.linalg.norm(found.deviation)), 1 - _SPREAD_SHARE
 

@@ -20,7 +20,7 @@ from sfumato.learn.convex.descent import LearnedWeights
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.blocks import Among, AtMost, Choose, Constant, Every, Less, Multiply, Not
 from sfumato.oracle.gradients import GradientQuestion
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,7 +158,7 @@ class Perceptron(LinearClassifier):
         clipped = oracle.clip_rows(choose_row_norm(declared))
         norm = clipped.declared.norm or 1
         usual = _ROUNDS_PURE if isinstance(oracle.budget.main, PureSpend) else _ROUNDS
-        rounds = usual if self.rounds is None else whole(self.rounds, "rounds")
+        rounds = usual if self.rounds is None else parse_whole(self.rounds, "rounds")
         constant = max(1, round(_CONSTANT * norm))
         weights = _run_rounds(clipped, PerceptronGradient(len(self.classes_)), constant, rounds)
         self._keep(LearnedWeights(weights, constant / norm, norm, 0.0, rounds), declared, clipped.declared)

@@ -15,7 +15,7 @@ from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Divide, Multiply, SumBlock
 from sfumato.oracle.moments import build_sum_block
-from sfumato.privacy.exact import exact, whole
+from sfumato.privacy.exact import parse_exact, parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,7 +144,7 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 def _parse_range(quantile_range: Any) -> tuple[Fraction, Fraction, Fraction]:
     """Return the shares of rows below the low end, the median and the high end, from two percentages."""
     try:
-        low, high = (exact(each, "quantile_range") / 100 for each in quantile_range)
+        low, high = (parse_exact(each, "quantile_range") / 100 for each in quantile_range)
     except (TypeError, ValueError):
         # Falls through to the error below, whatever was given.
         low = high = _HALF
@@ -186,7 +186,7 @@ class Bins(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
-        wanted, declared = whole(self.n_bins, "n_bins"), oracle.declared
+        wanted, declared = parse_whole(self.n_bins, "n_bins"), oracle.declared
         widths = [2 * each.bound // _CELLS + 1 for each in declared.features]
         keys = [[_locate_cell(each, width)] for each, width in zip(declared.features, widths, strict=True)]
         found = oracle.histograms(keys, [COUNT])

@@ -22,7 +22,7 @@ from sfumato.noise.sampling.bits import OS, draw_below
 from sfumato.oracle.fit_budget import FitBudget, to_event
 from sfumato.privacy.conversion import renyi_epsilon
 from sfumato.privacy.events import BestOf, Parallel, Sequential
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Search(PaidEstimator):
 
     def plan(self) -> SearchPlan:
         """Return the price of each run, from public facts."""
-        stop, budget = _stopping_chance(whole(self.runs, "runs")), super().fit_budget()
+        stop, budget = _stopping_chance(parse_whole(self.runs, "runs")), super().fit_budget()
         if budget.epsilon is None:
             raise UsageError(
                 "SF-E136", "A search needs epsilon, or epsilon and delta.", try_="epsilon=2.0, delta=1e-6"

@@ -30,7 +30,7 @@ from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import CatalogFeatures
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import group
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ def search_table(
     """Find the best setting on a table and return the search, fitted."""
     estimator = _require_searchable(asked.estimator, target)
     rows = lower_private_table(payer, table)
-    _require_one_each(rows, whole(rows_per_unit, "rows_per_unit"))
+    _require_one_each(rows, parse_whole(rows_per_unit, "rows_per_unit"))
     bounded, each = limit_rows(rows, 1)
     names = check_column_names(features)
     declared = CatalogFeatures(bounded).declare(
         names, target, classifies=hasattr(estimator, "classes"), listed=estimator.listed
     )
     plan, settings = _plan_search(asked, estimator)
-    always = _ALWAYS * whole(asked.runs, "runs")
+    always = _ALWAYS * parse_whole(asked.runs, "runs")
     best = BestRunKernel.of(estimator, settings, RowLayout.of(declared), plan, always)
     budget = replace(PaidEstimator.fit_budget(asked), whole=plan.event)
     priced = price_kernel(bounded, list_figures(declared), best, budget.main)

@@ -16,7 +16,7 @@ from sfumato.noise.audit_hook import observed
 from sfumato.noise.sampling.bits import OS, draw_uniform
 from sfumato.noise.sampling.integers import parse_integers
 from sfumato.privacy import events
-from sfumato.privacy.exact import format_short, positive, whole
+from sfumato.privacy.exact import format_short, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,7 @@ class RandomizedResponse:
     Privacy
     -------
     Protects : the truth of one respondent, who is known to take part (replace-one).
-    Costs    : RandomizedResponse(epsilon, values), each time that a person is asked.
+    Costs    : RandomizedAnswer(epsilon, values), each time that a person is asked.
     Because  : docs/proofs/randomized-response.md
     Assumes  : a person's answers to different questions and rounds use fresh coins, and are all charged.
     """
@@ -75,7 +75,7 @@ class RandomizedResponse:
 
     def event(self, times: int = 1) -> events.Event:
         """Return the price for a person who is asked so many times, with fresh coins each time."""
-        once = events.RandomizedResponse(self.epsilon, self.values)
+        once = events.RandomizedAnswer(self.epsilon, self.values)
         return once if times == 1 else events.Repeated(once, times)
 
     @overload
@@ -96,11 +96,11 @@ class RandomizedResponse:
     def expected_error(self, answers: int) -> float:
         """Return the largest standard error of an estimated share, from so many answers."""
         spread = max(chance * (1 - chance) for chance in (self.truth, self.lie))
-        return math.sqrt(float(spread) / whole(answers, "answers")) / float(self.truth - self.lie)
+        return math.sqrt(float(spread) / parse_whole(answers, "answers")) / float(self.truth - self.lie)
 
     def repeat(self, times: int) -> Repetition:
         """Return what asking the same people so many times costs and reveals."""
-        return Repetition(self, whole(times, "times"))
+        return Repetition(self, parse_whole(times, "times"))
 
     # ---- parts ----
 
@@ -177,7 +177,7 @@ class Repetition:
 
 
 def _epsilon(value: Number) -> Fraction:
-    epsilon = positive(value, "epsilon")
+    epsilon = parse_positive(value, "epsilon")
     if not SMALLEST <= epsilon <= LARGEST:
         raise UsageError(
             "SF-N501",
@@ -189,7 +189,7 @@ def _epsilon(value: Number) -> Fraction:
 
 
 def _values(value: int) -> int:
-    values = whole(value, "values")
+    values = parse_whole(value, "values")
     if not 2 <= values <= MOST_VALUES:
         raise UsageError("SF-N503", "A question can have from 2 to 2^20 answers.", got=str(values))
     return values

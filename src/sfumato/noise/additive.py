@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import format_short, positive
+from sfumato.privacy.exact import format_short, parse_positive
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ _SUMMED = 20
 
 def parse_scale(value: Any, name: str) -> Fraction:
     """Return a noise scale in grid steps, exactly; refuse one that hides nothing or drowns everything."""
-    scale = positive(value, name)
+    scale = parse_positive(value, name)
     if not SMALLEST <= scale <= LARGEST:
         raise UsageError(
             "SF-N201",
@@ -95,7 +95,15 @@ class Noise(Protocol):
 
     @property
     def moments(self) -> NoiseMoments:
-        """Variance and excess kurtosis of the integer that is added."""
+        """Variance and excess kurtosis of the integer that is added. Every reported error starts here."""
+
+    @property
+    def planned_deviation(self) -> float:
+        """The standard deviation that learners plan their next round with.
+
+        Its digits are part of what a fit asks: with others, a fit made before would ask for other rounds and
+        be charged again. So it never changes, and leaves out what rounding adds to Gaussian noise.
+        """
 
     def event_for(self, sensitivity: Norms) -> Event:
         """Return the price of adding this noise to a vector of this sensitivity."""

@@ -16,7 +16,7 @@ from sfumato.noise.audit_hook import observed
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import parse_integers
-from sfumato.privacy.exact import parse_confidence, positive
+from sfumato.privacy.exact import parse_confidence, parse_positive
 from sfumato.privacy.sensitivity import correlated_gaussian
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class CorrelatedGaussian:
     sigma: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
+        object.__setattr__(self, "sigma", parse_positive(self.sigma, "sigma"))
         if any(len(row) != len(self.factor) for row in self.factor) or not self.denominator:
             raise _singular()
         self._independent()  # refuses a scale that cannot be drawn

@@ -15,7 +15,7 @@ from sfumato.noise.sampling.integers import parse_integers
 from sfumato.noise.sparse_vector import NoisyThreshold, SparseVector
 from sfumato.noise.top_k import TopK
 from sfumato.privacy.calibration import gaussian_sigma
-from sfumato.privacy.exact import parse_delta, positive, whole
+from sfumato.privacy.exact import parse_delta, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,8 @@ def laplace(values: Any, sensitivity: int = 1, *, epsilon: Number) -> IntArray |
     `sensitivity` is the most that one unit can change the values by, summed over all of them (l1 norm); the
     answer is then ε-private.
     """
-    l1 = whole(sensitivity, "sensitivity")
-    mechanism = LaplaceNoise.calibrated(positive(epsilon, "epsilon"), l1)
+    l1 = parse_whole(sensitivity, "sensitivity")
+    mechanism = LaplaceNoise.calibrated(parse_positive(epsilon, "epsilon"), l1)
     exact = parse_integers(values)
     noisy = mechanism.release(exact, l1=l1)
     return noisy if exact.ndim else int(noisy[()])
@@ -56,8 +56,8 @@ def gaussian(values: Any, sensitivity: Number = 1, *, epsilon: Number, delta: Nu
     `values` is an integer or an array of integers of any shape, and the answer has the same shape.
     `sensitivity` is the most that one unit can change the values by, as a distance (l2 norm).
     """
-    l2 = positive(sensitivity, "sensitivity")
-    mechanism = GaussianNoise(positive(gaussian_sigma(epsilon, delta, l2), "sigma"))
+    l2 = parse_positive(sensitivity, "sensitivity")
+    mechanism = GaussianNoise(parse_positive(gaussian_sigma(epsilon, delta, l2), "sigma"))
     exact = parse_integers(values)
     noisy = mechanism.release(exact, l2=l2)
     return noisy if exact.ndim else int(noisy[()])
@@ -70,7 +70,7 @@ def exponential(utilities: Any, sensitivity: int = 1, *, epsilon: Number, monoto
     `monotone` promises that one unit changes all of them in the same direction, which removes the 2.
     """
     mechanism = ExponentialMechanism(
-        positive(epsilon, "epsilon"), whole(sensitivity, "sensitivity"), monotone
+        parse_positive(epsilon, "epsilon"), parse_whole(sensitivity, "sensitivity"), monotone
     )
     return mechanism.release(utilities)
 
@@ -80,13 +80,17 @@ def permute_and_flip(utilities: Any, sensitivity: int = 1, *, epsilon: Number, m
 
     Its Rényi curve is higher: it is charged like any ε-private mechanism.
     """
-    mechanism = PermuteAndFlip(positive(epsilon, "epsilon"), whole(sensitivity, "sensitivity"), monotone)
+    mechanism = PermuteAndFlip(
+        parse_positive(epsilon, "epsilon"), parse_whole(sensitivity, "sensitivity"), monotone
+    )
     return mechanism.release(utilities)
 
 
 def noisy_max(scores: Any, sensitivity: int = 1, *, epsilon: Number, monotone: bool = False) -> int:
     """Return the index of the highest score after integer Laplace noise on each (report noisy max)."""
-    mechanism = NoisyMax(positive(epsilon, "epsilon"), whole(sensitivity, "sensitivity"), monotone)
+    mechanism = NoisyMax(
+        parse_positive(epsilon, "epsilon"), parse_whole(sensitivity, "sensitivity"), monotone
+    )
     return mechanism.release(scores)
 
 
@@ -94,7 +98,12 @@ def top_k(
     utilities: Any, k: int, sensitivity: int = 1, *, epsilon: Number, monotone: bool = False
 ) -> list[int]:
     """Return the indices of k different candidates with high utilities, in the order chosen, for ε in all."""
-    mechanism = TopK(positive(epsilon, "epsilon"), whole(k, "k"), whole(sensitivity, "sensitivity"), monotone)
+    mechanism = TopK(
+        parse_positive(epsilon, "epsilon"),
+        parse_whole(k, "k"),
+        parse_whole(sensitivity, "sensitivity"),
+        monotone,
+    )
     return mechanism.release(utilities)
 
 
@@ -105,8 +114,8 @@ def sparse_vector(
 
     It costs ε in all and stops after `positives` answers that reach their threshold; the others are free.
     """
-    limits = whole(sensitivity, "sensitivity"), whole(positives, "positives")
-    return SparseVector(positive(epsilon, "epsilon"), *limits, monotone).begin()
+    limits = parse_whole(sensitivity, "sensitivity"), parse_whole(positives, "positives")
+    return SparseVector(parse_positive(epsilon, "epsilon"), *limits, monotone).begin()
 
 
 def keys(counts: Mapping[Any, int], *, epsilon: Number, delta: Number, per_unit: int = 1) -> list[Any]:
@@ -114,8 +123,8 @@ def keys(counts: Mapping[Any, int], *, epsilon: Number, delta: Number, per_unit:
 
     `counts` holds how many different units have each key, and no unit has more than `per_unit` keys.
     """
-    most = whole(per_unit, "per_unit")
-    return TruncatedGeometric(positive(epsilon, "epsilon"), parse_delta(delta), most).release(counts)
+    most = parse_whole(per_unit, "per_unit")
+    return TruncatedGeometric(parse_positive(epsilon, "epsilon"), parse_delta(delta), most).release(counts)
 
 
 def propose_test_release(value: Value, distance: int, *, epsilon: Number, delta: Number) -> Value | None:
@@ -124,4 +133,4 @@ def propose_test_release(value: Value, distance: int, *, epsilon: Number, delta:
     One unit changes `distance` by at most 1, and it is 0 or less whenever a neighbouring table has another
     value.
     """
-    return ProposeTestRelease(positive(epsilon, "epsilon"), parse_delta(delta)).release(value, distance)
+    return ProposeTestRelease(parse_positive(epsilon, "epsilon"), parse_delta(delta)).release(value, distance)

@@ -82,6 +82,11 @@ class GaussianNoise:
         """Variance and excess kurtosis of one draw, after rounding."""
         return gaussian_moments(self.sigma)
 
+    @property
+    def planned_deviation(self) -> float:
+        """The σ that learners plan with, in digits that never change (see `Noise`)."""
+        return float(self.sigma)
+
     def event_for(self, sensitivity: Norms) -> events.Gaussian:
         """Return the price for a vector of this sensitivity, by its l2 norm."""
         return self.event(sensitivity.l2)

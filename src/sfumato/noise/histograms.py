@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.noise.sampling.integers import parse_integers
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def parse_single_histogram(counts: Any) -> Histograms:
 
 
 def _check_grid(groups: int, cells: int) -> None:
-    if whole(cells, "cells") > MOST_CELLS or whole(groups, "groups") * cells > _WIDE:
+    if parse_whole(cells, "cells") > MOST_CELLS or parse_whole(groups, "groups") * cells > _WIDE:
         raise UsageError("SF-N511", "The grid is too fine.", got=f"{groups} groups of {cells} cells")
 
 

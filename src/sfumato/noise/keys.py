@@ -28,9 +28,9 @@ from sfumato.privacy.exact import (
     format_short,
     parse_confidence,
     parse_delta,
-    positive,
+    parse_positive,
+    parse_whole,
     require_bool,
-    whole,
 )
 from sfumato.privacy.sensitivity import root_up
 
@@ -54,9 +54,9 @@ class KeyDiscovery:
     per_unit: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", parse_delta(self.delta))
-        object.__setattr__(self, "per_unit", whole(self.per_unit, "per_unit"))
+        object.__setattr__(self, "per_unit", parse_whole(self.per_unit, "per_unit"))
 
     def event(self) -> ThresholdedKeys:
         """Return the price of one release."""

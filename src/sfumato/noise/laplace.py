@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sfumato.noise.sampling.integers import IntArray
     from sfumato.privacy.exact import Number
 
+_LEAST_DEVIATION = 1e-12
+"""A planned deviation is at least this, so that learners may divide by it."""
 _FEW = 1 << 14
 """Most draws for which building large tables takes longer than drawing from small ones."""
 
@@ -83,6 +85,12 @@ class LaplaceNoise:
     def moments(self) -> NoiseMoments:
         """Variance and excess kurtosis of one draw."""
         return laplace_moments(self.scale)
+
+    @property
+    def planned_deviation(self) -> float:
+        """The standard deviation that learners plan with, in digits that never change (see `Noise`)."""
+        rate = float(1 / self.scale)
+        return max(_LEAST_DEVIATION, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
 
     def event_for(self, sensitivity: Norms) -> DiscreteLaplace:
         """Return the price for a vector of this sensitivity, by its l1 norm."""

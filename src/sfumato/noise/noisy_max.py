@@ -12,7 +12,7 @@ from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.sampling.bits import OS, draw_below
 from sfumato.noise.selection import SelectionMechanism, expected_shortfall, parse_scores
 from sfumato.privacy.events import Pure
-from sfumato.privacy.exact import parse_confidence, whole
+from sfumato.privacy.exact import parse_confidence, parse_whole
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
@@ -61,5 +61,5 @@ class NoisyMax(SelectionMechanism):
     def shortfall(self, count: int, confidence: Number) -> int:
         """Return a bound, at this confidence, on the score lost against the best of `count` candidates."""
         # It holds when no noise exceeds half of it in size: a union bound over the candidates.
-        rare = (1 - parse_confidence(confidence)) / whole(count, "count")
+        rare = (1 - parse_confidence(confidence)) / parse_whole(count, "count")
         return 2 * LaplaceNoise(self.scale).half_width(1 - rare)

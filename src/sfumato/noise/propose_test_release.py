@@ -13,7 +13,7 @@ from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import parse_integers
 from sfumato.noise.sampling.inversion import tail_quantile
 from sfumato.privacy.events import ApproxDP
-from sfumato.privacy.exact import parse_confidence, parse_delta, positive
+from sfumato.privacy.exact import parse_confidence, parse_delta, parse_positive
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
@@ -48,7 +48,7 @@ class ProposeTestRelease:
     delta: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", parse_delta(self.delta))
         self._noise()
 

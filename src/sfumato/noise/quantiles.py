@@ -18,7 +18,7 @@ from sfumato.noise.sampling.bits import OS
 from sfumato.noise.selection import expected_shortfall, likely_shortfall, require_scale
 from sfumato.privacy import events
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.exact import exact, parse_confidence, positive, whole
+from sfumato.privacy.exact import parse_confidence, parse_exact, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ class QuantileMechanism:
     share: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "share", _shares([self.share])[0])
         require_scale(self.scale)
 
@@ -126,15 +126,17 @@ class ExtremeMechanism:
     highest: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "beyond", whole(self.beyond, "beyond"))
+        object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "beyond", parse_whole(self.beyond, "beyond"))
         require_scale(self.scale)
 
     @classmethod
     def calibrated(cls, epsilon: Number, cells: int, *, highest: bool = False) -> ExtremeMechanism:
         """Return the mechanism nearest to the end for which cells outside have probability 1/20 at most."""
-        per_row = positive(epsilon, "epsilon")
-        return cls(per_row, math.ceil(2 * math.log(20 * whole(cells, "cells")) / float(per_row)), highest)
+        per_row = parse_positive(epsilon, "epsilon")
+        return cls(
+            per_row, math.ceil(2 * math.log(20 * parse_whole(cells, "cells")) / float(per_row)), highest
+        )
 
     @property
     def scale(self) -> Fraction:
@@ -196,7 +198,7 @@ class QuantilesMechanism:
     shares: tuple[Fraction, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "shares", _shares(self.shares))
         for steps in (1, self._finest):  # no share of a span is coarser than 1/2 or finer than this
             require_scale(steps * self._scale)
@@ -242,7 +244,7 @@ class QuantilesMechanism:
 
     def _split_error(self, crowd: int) -> int:
         """Return the rows that splitting misplaces: half of a cell at most, at each level but the last."""
-        return (self.levels - 1) * -(-whole(crowd, "crowd") // 2)
+        return (self.levels - 1) * -(-parse_whole(crowd, "crowd") // 2)
 
     @property
     def _finest(self) -> int:
@@ -275,12 +277,12 @@ class QuantilesMechanism:
 
 
 def _around(share: Fraction, off: Fraction | int, rows: int) -> Span:
-    part = Fraction(off) / whole(rows, "rows")
+    part = Fraction(off) / parse_whole(rows, "rows")
     return max(share - part, Fraction(0)), min(share + part, Fraction(1))
 
 
 def _shares(given: Sequence[Any]) -> tuple[Fraction, ...]:
-    shares = tuple(exact(share, "share") for share in given)
+    shares = tuple(parse_exact(share, "share") for share in given)
     common = math.lcm(*(share.denominator for share in shares))
     ascending = all(one < other for one, other in pairwise(shares))
     if not shares or not ascending or not 0 < shares[0] <= shares[-1] < 1 or common > FINEST:

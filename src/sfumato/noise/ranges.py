@@ -17,7 +17,7 @@ from sfumato.noise.histograms import parse_histogram
 from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.trees import SumTree, build_tree
-from sfumato.privacy.exact import parse_interval_level, positive, whole
+from sfumato.privacy.exact import parse_interval_level, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +64,11 @@ class RangeSums:
     def calibrated(cls, cells: int, epsilon: Number, rows: int = 1) -> RangeSums:
         """Return the ε-private tree of least mean variance, with Laplace noise."""
         branching = best_branching(_cells(cells))
-        scale = build_tree(cells, branching).height * whole(rows, "rows") / positive(epsilon, "epsilon")
+        scale = (
+            build_tree(cells, branching).height
+            * parse_whole(rows, "rows")
+            / parse_positive(epsilon, "epsilon")
+        )
         return cls(cells, branching, LaplaceNoise(scale))
 
     @property
@@ -162,14 +166,14 @@ def _root_above(number: int) -> Fraction:
 
 
 def _cells(value: int) -> int:
-    cells = whole(value, "cells")
+    cells = parse_whole(value, "cells")
     if cells > MOST_CELLS:
         raise UsageError("SF-N507", "A tree can have at most 2^22 cells.", got=str(cells))
     return cells
 
 
 def _branching(value: int) -> int:
-    branching = whole(value, "branching")
+    branching = parse_whole(value, "branching")
     if branching < 2:
         raise UsageError("SF-N507", "The branching must be at least two.", got=str(branching))
     return branching

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import UsageError
 from sfumato.noise.additive import LARGEST, SMALLEST
 from sfumato.noise.sampling.integers import IntArray, parse_integers
-from sfumato.privacy.exact import Number, format_short, parse_confidence, positive, require_bool, whole
+from sfumato.privacy.exact import (
+    Number,
+    format_short,
+    parse_confidence,
+    parse_positive,
+    parse_whole,
+    require_bool,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -28,8 +35,8 @@ class SelectionMechanism:
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "sensitivity", whole(self.sensitivity, "sensitivity"))
+        object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "sensitivity", parse_whole(self.sensitivity, "sensitivity"))
         require_bool(self.monotone, "monotone")
         require_scale(self.scale)
 
@@ -53,7 +60,7 @@ def parse_scores(scores: Any) -> IntArray:
 
 def expected_shortfall(scale: Fraction, count: int) -> float:
     """Return scale · log(count), the most that the exponential mechanism loses on average."""
-    return float(scale) * math.log(whole(count, "count"))
+    return float(scale) * math.log(parse_whole(count, "count"))
 
 
 def likely_shortfall(scale: Fraction, count: int, confidence: Number) -> int:
@@ -63,7 +70,7 @@ def likely_shortfall(scale: Fraction, count: int, confidence: Number) -> int:
     lies `gap` below the best is selected with probability e^(−gap / scale) at most.
     """
     rare = 1 - parse_confidence(confidence)
-    others = whole(count, "count") - 1
+    others = parse_whole(count, "count") - 1
     if others <= rare:
         return 0
     return math.floor(float(scale) * math.log(others / rare) * (1 + 1e-12))

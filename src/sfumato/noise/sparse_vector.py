@@ -18,7 +18,7 @@ from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import parse_integers
 from sfumato.noise.selection import parse_scores
 from sfumato.privacy.events import Pure
-from sfumato.privacy.exact import parse_confidence, positive, require_bool, whole
+from sfumato.privacy.exact import parse_confidence, parse_positive, parse_whole, require_bool
 
 if TYPE_CHECKING:
     from sfumato.noise.sampling.bits import BitSource
@@ -47,9 +47,9 @@ class SparseVector:
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "sensitivity", whole(self.sensitivity, "sensitivity"))
-        object.__setattr__(self, "positives", whole(self.positives, "positives"))
+        object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "sensitivity", parse_whole(self.sensitivity, "sensitivity"))
+        object.__setattr__(self, "positives", parse_whole(self.positives, "positives"))
         require_bool(self.monotone, "monotone")
         self.threshold_noise()
         self.answer_noise()
@@ -87,7 +87,7 @@ class SparseVector:
 
         That holds with this confidence for so many questions; for one question no smaller m will do.
         """
-        rare = float((1 - parse_confidence(confidence)) / whole(questions, "questions"))
+        rare = float((1 - parse_confidence(confidence)) / parse_whole(questions, "questions"))
         return self._difference().tail_quantile(rare)
 
     def _difference(self) -> LaplaceDifference:

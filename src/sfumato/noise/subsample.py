@@ -18,7 +18,7 @@ from sfumato.noise.quantiles import QuantileMechanism
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.sampling.integers import parse_integers
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.exact import positive, whole
+from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +46,7 @@ class UnitBlocks:
     key: bytes
 
     def __post_init__(self) -> None:
-        if whole(self.count, "count") < 2:
+        if parse_whole(self.count, "count") < 2:
             raise UsageError("SF-N508", "There must be at least two blocks.", got=str(self.count))
 
     def block_of(self, unit: str | int) -> int:
@@ -99,7 +99,7 @@ class BlockMean:
     def calibrated(cls, blocks: int, low: int, high: int, epsilon: Number) -> BlockMean:
         """Return the ε-private mean."""
         _require_bounds(blocks, low, high)
-        return cls(blocks, low, high, LaplaceNoise.calibrated(positive(epsilon, "epsilon"), high - low))
+        return cls(blocks, low, high, LaplaceNoise.calibrated(parse_positive(epsilon, "epsilon"), high - low))
 
     def event(self, changed: int = 1) -> events.DiscreteLaplace:
         """Return the price where one unit changes so many blocks."""
@@ -141,7 +141,7 @@ class BlockMedian:
 
     def __post_init__(self) -> None:
         _require_bounds(self.blocks, self.low, self.high)
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
         if self.high - self.low >= MOST_STEPS:
             raise UsageError(
                 "SF-N508", "A median can be chosen among at most 2^22 steps.", try_="coarser steps"
@@ -212,7 +212,7 @@ def _clip_outputs(outputs: Any, blocks: int, low: int, high: int) -> IntArray:
 
 def _require_bounds(blocks: int, low: int, high: int) -> None:
     whole_bounds = all(isinstance(bound, int) and not isinstance(bound, bool) for bound in (low, high))
-    if whole(blocks, "blocks") < 2 or not whole_bounds or not low < high:
+    if parse_whole(blocks, "blocks") < 2 or not whole_bounds or not low < high:
         raise UsageError(
             "SF-N508",
             "There must be at least two blocks, with outputs between two whole numbers.",

@@ -15,7 +15,7 @@ from sfumato.noise.sampling.bits import OS
 from sfumato.noise.selection import expected_shortfall, likely_shortfall, parse_scores
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import Repeated
-from sfumato.privacy.exact import parse_confidence, positive, whole
+from sfumato.privacy.exact import parse_confidence, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -49,8 +49,8 @@ class TopK:
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "k", whole(self.k, "k"))
+        object.__setattr__(self, "epsilon", parse_positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "k", parse_whole(self.k, "k"))
         object.__setattr__(self, "sensitivity", self.single_choice().sensitivity)
 
     def single_choice(self) -> ExponentialMechanism:

@@ -12,7 +12,7 @@ from sfumato.curator.plan.spend import GaussianSpend, Needs, PureSpend, parse_sp
 from sfumato.errors import UsageError
 from sfumato.oracle.blocks import share_of
 from sfumato.privacy import composition, events
-from sfumato.privacy.exact import exact, format_short, positive, round_up
+from sfumato.privacy.exact import format_short, parse_exact, parse_positive, round_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,8 +64,11 @@ class FitBudget:
         # This refuses amounts that contradict each other.
         whole = parse_spend(amounts, _NEEDS, _no_budget)
         if "rho" in amounts:
-            return cls._concentrated(positive(amounts["rho"], "rho"), aside, first, str(whole))
-        epsilon, delta = positive(amounts["epsilon"], "epsilon"), exact(amounts.get("delta", 0), "delta")
+            return cls._concentrated(parse_positive(amounts["rho"], "rho"), aside, first, str(whole))
+        epsilon, delta = (
+            parse_positive(amounts["epsilon"], "epsilon"),
+            parse_exact(amounts.get("delta", 0), "delta"),
+        )
         rest = dict(amounts, epsilon=epsilon * (1 - aside))
         if delta and first:
             # A fit goes on in one of two ways, and each has half of δ.

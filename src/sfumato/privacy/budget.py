@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sfumato.privacy.exact import Number, format_short, positive, probability
+from sfumato.privacy.exact import Number, format_short, parse_positive, parse_probability
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -24,8 +24,8 @@ class Budget:
     delta: Fraction
 
     def __init__(self, epsilon: Number, delta: Number = 0) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
+        object.__setattr__(self, "epsilon", parse_positive(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", parse_probability(delta, "delta"))
 
     def __repr__(self) -> str:
         delta = f", delta={format_short(self.delta)}" if self.delta else ""

@@ -13,7 +13,7 @@ from sfumato.privacy.bisection import find_smallest
 from sfumato.privacy.composition import epsilon as composed_epsilon
 from sfumato.privacy.conversion import rho_epsilon
 from sfumato.privacy.events import Gaussian, Pure, Repeated, Sampled
-from sfumato.privacy.exact import exact, positive, probability, whole
+from sfumato.privacy.exact import parse_exact, parse_positive, parse_probability, parse_whole
 
 if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
@@ -29,10 +29,10 @@ def gaussian_sigma(epsilon: Number, delta: Number, sensitivity: Number = 1) -> f
 
     This is the analytic calibration of Balle and Wang (2018), not the classic √(2·ln(1.25/δ))/ε.
     """
-    e, d = float(positive(epsilon, "epsilon")), float(_delta(delta))
+    e, d = float(parse_positive(epsilon, "epsilon")), float(_delta(delta))
     mu = gaussian.mu_of(e, d)
     # Raised by more than the division can lose to rounding.
-    return float(positive(sensitivity, "sensitivity")) / mu * (1 + 2.0**-40)
+    return float(parse_positive(sensitivity, "sensitivity")) / mu * (1 + 2.0**-40)
 
 
 def sampled_sigma(rate: Number, steps: int, epsilon: Number, delta: Number) -> float:
@@ -40,7 +40,11 @@ def sampled_sigma(rate: Number, steps: int, epsilon: Number, delta: Number) -> f
 
     For runs fixed in advance; not a filter.
     """
-    target, share, times = float(positive(epsilon, "epsilon")), _delta(delta), whole(steps, "steps")
+    target, share, times = (
+        float(parse_positive(epsilon, "epsilon")),
+        _delta(delta),
+        parse_whole(steps, "steps"),
+    )
 
     def holds(sigma: float) -> bool:
         run = Repeated(Sampled(Gaussian(sigma), rate), times)
@@ -60,7 +64,7 @@ def share_sigma(budget: Budget, share: Number) -> Fraction:
     sigma, raised = math.sqrt(order * NAT / (2 * float(part * cap))), 2.0**-40
     while price(Gaussian(sigma)).renyi[ORDERS.index(order)] > part * cap:
         sigma, raised = sigma * (1 + raised), 2 * raised  # doubles, because these stay short as fractions
-    return exact(sigma, "sigma")
+    return parse_exact(sigma, "sigma")
 
 
 def share_epsilon(budget: Budget, share: Number) -> Fraction:
@@ -89,7 +93,7 @@ def share_side(budget: Budget, share: Number) -> Fraction:
 
 def rho_for(epsilon: Number, delta: Number) -> Fraction:
     """Return the largest ρ, rounded down, whose conversion is (ε, δ)-private."""
-    wanted, share = float(positive(epsilon, "epsilon")), _delta(delta)
+    wanted, share = float(parse_positive(epsilon, "epsilon")), _delta(delta)
     low, high = 0.0, wanted  # ρ-zCDP is never (ε, δ)-private for a small δ once ρ reaches ε
     for _ in range(60):
         middle = (low + high) / 2
@@ -105,14 +109,14 @@ def sample_size(width: Number, error: Number, queries: int, epsilon: Number) -> 
     Each average then has an expected Laplace error of at most `error`, and all cost ε together. The number
     of people is public here, and one person's value is replaced.
     """
-    wanted = positive(error, "error") * positive(epsilon, "epsilon")
-    return math.ceil(whole(queries, "queries") * positive(width, "width") / wanted)
+    wanted = parse_positive(error, "error") * parse_positive(epsilon, "epsilon")
+    return math.ceil(parse_whole(queries, "queries") * parse_positive(width, "width") / wanted)
 
 
 def average_error(width: Number, n: int, epsilon: Number, queries: int = 1) -> Fraction:
     """Return the expected Laplace error of each of `queries` averages over n people: k·b/(n·ε)."""
-    people = whole(n, "n") * positive(epsilon, "epsilon")
-    return whole(queries, "queries") * positive(width, "width") / people
+    people = parse_whole(n, "n") * parse_positive(epsilon, "epsilon")
+    return parse_whole(queries, "queries") * parse_positive(width, "width") / people
 
 
 def _gaussian_filter(limits: Caps) -> tuple[float, int]:
@@ -128,14 +132,14 @@ def _gaussian_filter(limits: Caps) -> tuple[float, int]:
 
 
 def _delta(delta: Number) -> Fraction:
-    share = probability(delta, "delta")
+    share = parse_probability(delta, "delta")
     if not share:
         raise UsageError("SF-N316", "Gaussian noise needs a delta above 0.", try_="delta=1e-6")
     return share
 
 
 def _share(share: Number) -> Fraction:
-    part = exact(share, "share")
+    part = parse_exact(share, "share")
     if not 0 < part <= 1:
         raise UsageError(
             "SF-N317", "A share must be above 0 and at most 1.", got=str(share), try_="share=0.02"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
 from sfumato.privacy.conversion import Events, compose_events, renyi_delta, renyi_epsilon
-from sfumato.privacy.exact import nonnegative, probability
+from sfumato.privacy.exact import parse_nonnegative, parse_probability
 from sfumato.privacy.loss_distribution import STEP, gaussian_mu, loss_distribution
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float =
 
     For runs fixed in advance; not a filter.
     """
-    event, share = compose_events(events), float(probability(delta, "delta"))
+    event, share = compose_events(events), float(parse_probability(delta, "delta"))
     normal = gaussian_mu(event)
     if normal is not None:
         found = gaussian.lower_epsilon_of if lower else gaussian.epsilon_of
@@ -50,7 +50,7 @@ def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float =
 
     For runs fixed in advance; not a filter.
     """
-    event, exactly = compose_events(events), nonnegative(epsilon, "epsilon")
+    event, exactly = compose_events(events), parse_nonnegative(epsilon, "epsilon")
     at, pure = float(exactly), event.pure()
     normal = gaussian_mu(event)
     if normal is not None:

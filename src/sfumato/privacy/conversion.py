@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import UsageError
 from sfumato.privacy.account import ORDERS
 from sfumato.privacy.events import Event, Exponential, Gaussian, Grouped, Parallel, Repeated, Sequential
-from sfumato.privacy.exact import positive, probability
+from sfumato.privacy.exact import parse_positive, parse_probability
 
 if TYPE_CHECKING:
     from sfumato.privacy.divergences import Curve
@@ -36,7 +36,7 @@ def compose_events(events: Events) -> Event:
 def renyi_epsilon(events: Events, delta: Number) -> float:
     """Return an ε for this δ by Rényi divergences alone, rounded up; side δ is subtracted from δ first."""
     event = compose_events(events)
-    share = float(probability(delta, "delta") - event.side_delta())
+    share = float(parse_probability(delta, "delta") - event.side_delta())
     return _least(event.curve(), share)
 
 
@@ -89,7 +89,7 @@ def _(event: Grouped) -> Fraction:
 
 def rho_epsilon(rho: Number, delta: Number) -> float:
     """Return the least ε for this δ of anything that is ρ-zCDP, by its Rényi curve ρ·α."""
-    rate, share = float(positive(rho, "rho")), float(probability(delta, "delta"))
+    rate, share = float(parse_positive(rho, "rho")), float(parse_probability(delta, "delta"))
     # The best order without the logarithmic terms; orders around it are tried, and any of them is valid.
     best = 1 + math.sqrt(max(-math.log(share), 1e-9) / rate) if share else math.inf
     around = (1 + (best - 1) * 2 ** (step / 64) for step in range(-128, 129))

@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy import composition, gaussian
 from sfumato.privacy.composition import FIXED
 from sfumato.privacy.conversion import Events, compose_events
-from sfumato.privacy.exact import exact, nonnegative
+from sfumato.privacy.exact import parse_exact, parse_nonnegative
 from sfumato.privacy.loss_distribution import gaussian_mu, loss_distribution
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def posterior_belief(prior: float, epsilon: float) -> float:
 
 
 def _epsilon(event: Event, delta: Number) -> float:
-    share, pure = nonnegative(delta, "delta"), event.pure()
+    share, pure = parse_nonnegative(delta, "delta"), event.pure()
     if pure is not None and not event.side_delta() and not share:
         return float(pure)
     if not share:
@@ -130,14 +130,14 @@ def _epsilon(event: Event, delta: Number) -> float:
 
 
 def _prior(prior: Number) -> Number:
-    chance = exact(prior, "prior")
+    chance = parse_exact(prior, "prior")
     if not 0 < chance < 1:
         raise UsageError("SF-N110", "prior must lie between 0 and 1.", got=str(prior), try_="prior=0.5")
     return chance
 
 
 def _rate(alpha: Number) -> Number:
-    rate = exact(alpha, "alpha")
+    rate = parse_exact(alpha, "alpha")
     if not 0 <= rate <= 1:
         raise UsageError("SF-N319", "An error rate must lie between 0 and 1.", got=str(alpha))
     return rate

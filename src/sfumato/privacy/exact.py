@@ -21,7 +21,7 @@ FINEST = 2**4000
 _RAISE = 1 + Fraction(1, 2**40)  # far above the rounding of the double arithmetic it covers
 
 
-def exact(value: Any, name: str) -> Fraction:
+def parse_exact(value: Any, name: str) -> Fraction:
     """Return the rational number that `value` reads as; a double is read by its shortest decimal form."""
     fraction = _fraction(value, name)
     if abs(fraction) > LARGEST:
@@ -31,33 +31,33 @@ def exact(value: Any, name: str) -> Fraction:
     return fraction
 
 
-def positive(value: Any, name: str) -> Fraction:
+def parse_positive(value: Any, name: str) -> Fraction:
     """Return the number that `value` reads as; it must be greater than 0."""
-    fraction = exact(value, name)
+    fraction = parse_exact(value, name)
     if fraction <= 0:
         raise UsageError("SF-N102", f"{name} must be greater than 0.", got=_shown(value))
     return fraction
 
 
-def nonnegative(value: Any, name: str) -> Fraction:
+def parse_nonnegative(value: Any, name: str) -> Fraction:
     """Return the number that `value` reads as; it must not be below 0."""
-    fraction = exact(value, name)
+    fraction = parse_exact(value, name)
     if fraction < 0:
         raise UsageError("SF-N111", f"{name} must not be below 0.", got=_shown(value))
     return fraction
 
 
-def noise_scale(value: Any, name: str) -> Fraction:
+def parse_noise_scale(value: Any, name: str) -> Fraction:
     """Return the number that `value` reads as; it must be at least 2^−100, so that 1/value is usable."""
-    fraction = positive(value, name)
+    fraction = parse_positive(value, name)
     if fraction * LARGEST < 1:
         raise UsageError("SF-N301", f"{name} is too small.", got=_shown(value), try_="a number above 2^-100")
     return fraction
 
 
-def probability(value: Any, name: str) -> Fraction:
+def parse_probability(value: Any, name: str) -> Fraction:
     """Return the number that `value` reads as; it must be at least 0 and below 1."""
-    fraction = exact(value, name)
+    fraction = parse_exact(value, name)
     if not 0 <= fraction < 1:
         raise UsageError("SF-N106", f"{name} must be at least 0 and below 1.", got=_shown(value))
     return fraction
@@ -68,9 +68,9 @@ def round_up(value: float) -> Fraction:
     return Fraction(value) * _RAISE
 
 
-def whole(value: Any, name: str) -> int:
+def parse_whole(value: Any, name: str) -> int:
     """Return the integer that `value` reads as; it must be greater than 0."""
-    fraction = positive(value, name)
+    fraction = parse_positive(value, name)
     if fraction.denominator != 1:
         raise UsageError("SF-N103", f"{name} must be a whole number.", got=_shown(value))
     return fraction.numerator
@@ -78,7 +78,7 @@ def whole(value: Any, name: str) -> int:
 
 def parse_confidence(value: Any) -> Fraction:
     """Return a confidence level exactly; it must be at least 0 and below 1."""
-    level = exact(value, "confidence")
+    level = parse_exact(value, "confidence")
     if not 0 <= level < 1:
         raise UsageError("SF-N204", "confidence must be at least 0 and below 1.", got=_shown(value))
     return level
@@ -86,7 +86,7 @@ def parse_confidence(value: Any) -> Fraction:
 
 def parse_interval_level(value: Any) -> float:
     """Return the confidence level of an interval; it must lie strictly between 0 and 1."""
-    level = exact(value, "confidence")
+    level = parse_exact(value, "confidence")
     if not 0 < level < 1:
         raise UsageError("SF-N107", "A confidence must lie between 0 and 1.", got=_shown(value), try_="0.95")
     return float(level)
@@ -94,7 +94,7 @@ def parse_interval_level(value: Any) -> float:
 
 def parse_delta(value: Any) -> Fraction:
     """Return a δ that is to be spent, exactly; it must lie strictly between 0 and 1."""
-    delta = exact(value, "delta")
+    delta = parse_exact(value, "delta")
     if not 0 < delta < 1:
         raise UsageError(
             "SF-N409", "delta must lie above 0 and below 1.", got=_shown(value), try_="delta=1e-9"

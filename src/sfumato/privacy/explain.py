@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.exact import Number, exact, format_short, whole
+from sfumato.privacy.exact import Number, format_short, parse_exact, parse_whole
 
 SMOKER = (
     "Not promised: that the data teach nothing that applies to you. A study may show that smoking harms, and "
@@ -96,10 +96,10 @@ def explain(
 
     With the number of `people`, it also says what δ alone would allow to happen to some of them.
     """
-    chance = exact(prior, "prior")
+    chance = parse_exact(prior, "prior")
     if not 0 < chance < 1:
         raise UsageError("SF-N110", "prior must lie between 0 and 1.", got=str(prior), try_="prior=0.5")
-    known = None if people is None else whole(people, "people")
+    known = None if people is None else parse_whole(people, "people")
     return Explanation(Budget(epsilon, delta), float(chance), known)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.units import Unit
 
 MOST_DEGREE = 2**20
@@ -110,7 +110,7 @@ def names_edges(population: str) -> bool:
 
 
 def _degree(value: Any) -> int:
-    degree = whole(value, "max_degree")
+    degree = parse_whole(value, "max_degree")
     if degree > MOST_DEGREE:
         raise UsageError(
             "SF-C142",

@@ -30,7 +30,7 @@ from sfumato.privacy.events import (
     Laplace,
     Parallel,
     Pure,
-    RandomizedResponse,
+    RandomizedAnswer,
     Repeated,
     Sampled,
     Sequential,
@@ -113,7 +113,7 @@ def _require_attained(counts: Iterable[Event]) -> None:
     """Refuse lower bounds for events whose group price is only an upper bound."""
     # For these events some mechanism attains the price of a group, because their sensitivities add up.
     for event in counts:
-        if not isinstance(event, Laplace | DiscreteLaplace | Gaussian | RandomizedResponse):
+        if not isinstance(event, Laplace | DiscreteLaplace | Gaussian | RandomizedAnswer):
             _refuse(event)
 
 
@@ -169,7 +169,7 @@ def _(event: DiscreteLaplace, grid: LossGrid) -> Losses:
 
 
 @_single.register
-def _(event: RandomizedResponse, grid: LossGrid) -> Losses:
+def _(event: RandomizedAnswer, grid: LossGrid) -> Losses:
     _require_narrow(event.epsilon)
     return _atoms(kary_randomized_response(float(event.epsilon), event.values), grid)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import UsageError
 from sfumato.privacy.events import Gaussian
-from sfumato.privacy.exact import Number, exact
+from sfumato.privacy.exact import Number, parse_exact
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Sensitivity:
     def of(cls, moves: Iterable[Sequence[Number]], neighbours: Neighbours) -> Sensitivity:
         """Return the sensitivity of an answer that neighbours move by one of these, or within their hull."""
         # Corners suffice, because norms are convex.
-        exactly = [[exact(part, "move") for part in move] for move in moves]
+        exactly = [[parse_exact(part, "move") for part in move] for move in moves]
         return cls(
             max((sum(map(abs, move), Fraction(0)) for move in exactly), default=Fraction(0)),
             max((sum((part * part for part in move), Fraction(0)) for move in exactly), default=Fraction(0)),
@@ -59,7 +59,7 @@ def correlated_gaussian(
 
     Because : docs/proofs/events.md#gaussian-noise
     """
-    matrix = [[exact(part, "covariance") for part in row] for row in covariance]
+    matrix = [[parse_exact(part, "covariance") for part in row] for row in covariance]
     longest = max((_inverse_norm_squared(matrix, move) for move in moves), default=Fraction(0))
     if not longest:
         raise UsageError("SF-N320", "No unit changes this answer, so its noise has no price.")
@@ -75,7 +75,7 @@ def root_up(square: Fraction) -> Fraction:
 
 def _inverse_norm_squared(matrix: list[list[Fraction]], move: Sequence[Number]) -> Fraction:
     """Return mᵀ Σ⁻¹ m, exactly."""
-    exactly = [exact(part, "move") for part in move]
+    exactly = [parse_exact(part, "move") for part in move]
     solved = _solve(matrix, exactly)
     return sum((one * other for one, other in zip(exactly, solved, strict=True)), Fraction(0))
 

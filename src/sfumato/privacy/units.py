@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -35,7 +35,7 @@ class Unit:
                 why="without a bound one person could change an answer without limit",
                 try_=f'sf.Unit("{column}", max_rows=20)',
             )
-        _set(self, column=column, max_rows=whole(max_rows, "max_rows"), of=of, public=False)
+        _set(self, column=column, max_rows=parse_whole(max_rows, "max_rows"), of=of, public=False)
 
     def population(self, table: str) -> str:
         """Return the population whose account pays."""

@@ -20,7 +20,7 @@ from sfumato.curator.question.measurement import (
 )
 from sfumato.curator.question.relation import Case, Comparison, Conjunction, Expression, Literal, Name
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import exact
+from sfumato.privacy.exact import parse_exact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def correlation(column: str, other: str) -> CovarianceOf:
 
 def quantile(column: str, share: Number) -> QuantileOf:
     """Find a value that about this share of the rows lies below."""
-    wanted = exact(share, "share")
+    wanted = parse_exact(share, "share")
     if not 0 <= wanted <= 1 or wanted.denominator > 2**20:
         raise UsageError(
             "SF-Q150", "The share of a quantile must lie between 0 and 1.", try_='sf.quantile("cost", 0.9)'
@@ -104,7 +104,7 @@ def bins(column: str, edges: Sequence[Number]) -> Case:
 
     A bin holds its lower edge; the last one holds its upper edge too.
     """
-    cuts = [exact(edge, "edge") for edge in edges]
+    cuts = [parse_exact(edge, "edge") for edge in edges]
     if len(cuts) < 2 or any(one >= other for one, other in itertools.pairwise(cuts)):
         raise UsageError("SF-Q125", "edges must be at least two ascending numbers.", try_="[0, 18, 65, 110]")
     part, last = parse_column(column), len(cuts) - 2

@@ -40,7 +40,7 @@ from sfumato.curator.question.relation import (
     UnitRowCounts,
 )
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import exact, whole
+from sfumato.privacy.exact import parse_exact, parse_whole
 from sfumato.queries.aggregations import bins, parse_column, quantile, require_name
 from sfumato.queries.questions import check_question
 
@@ -137,7 +137,7 @@ class Frame(Generic[AskedQuestion, Parts]):
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[AskedQuestion, Parts]:
         """Bound the contribution of one unit: at most so many groups, and so many rows in each."""
-        bounds = ContributionLimits(whole(groups, "groups"), whole(rows, "rows"))
+        bounds = ContributionLimits(parse_whole(groups, "groups"), parse_whole(rows, "rows"))
         return self._then(f"bounded(groups={groups}, rows={rows})", limits=bounds)
 
     def group_by(self, *columns: str, **computed: str | Expression) -> Frame[AskedQuestion, Parts]:
@@ -195,7 +195,7 @@ class Frame(Generic[AskedQuestion, Parts]):
     def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> Measure[ChosenRange]:
         """Ask for bounds that hold about this share of the rows, to declare in place of wide ones."""
         self._require_plain("bounds")
-        kept = exact(keep, "keep")  # what is cut off is shared by both ends
+        kept = parse_exact(keep, "keep")  # what is cut off is shared by both ends
         if not 0 < kept < 1:
             raise UsageError("SF-Q150", "keep must lie between 0 and 1.", try_="keep=0.99")
         outside = (1 - kept) / 2

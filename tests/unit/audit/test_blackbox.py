@@ -175,9 +175,7 @@ def test_bounds_hold_as_often_as_they_say() -> None:
 def test_coins_have_the_divergence_of_their_laws() -> None:
     p, q = np.array([0.75]), np.array([0.25])
     assert coin_divergence(p, q, 2.0)[0] == pytest.approx(math.log(0.75**2 / 0.25 + 0.25**2 / 0.75))
-    assert parse_claim(events.RandomizedResponse.truthful(Fraction(3, 4)), 0).used(p, q)[0] == pytest.approx(
-        1
-    )
+    assert parse_claim(events.RandomizedAnswer.truthful(Fraction(3, 4)), 0).used(p, q)[0] == pytest.approx(1)
     assert normal_distance(np.array([0.5]), np.array([0.158655253931457]))[0] == pytest.approx(1)
 
 

@@ -37,7 +37,7 @@ def test_the_fair_coin_is_exactly_ln_3() -> None:
     assert coin == RandomizedResponse.fair_coin()
     assert (coin.odds, coin.truth, coin.lie) == (3, Fraction(3, 4), Fraction(1, 4))
     assert not exceeds(coin.odds, coin.epsilon)
-    assert coin.event() == events.RandomizedResponse(LN3)
+    assert coin.event() == events.RandomizedAnswer(LN3)
     assert coin.event().side_delta() == 0
     assert coin.event().neighbours is Neighbours.REPLACE_ONE
 
@@ -165,7 +165,7 @@ def test_asking_again_composes() -> None:
     coin = RandomizedResponse(1)
     week = coin.repeat(7)
     assert week.epsilon == 7
-    assert week.event == events.Repeated(events.RandomizedResponse(1), 7)
+    assert week.event == events.Repeated(events.RandomizedAnswer(1), 7)
     assert (round(coin.repeat(1).guess_rate, 3), round(week.guess_rate, 3)) == (0.731, 0.911)
     assert coin.repeat(30).guess_rate == pytest.approx(0.9965, abs=1e-3)
     assert coin.repeat(100_000).guess_rate == pytest.approx(1)

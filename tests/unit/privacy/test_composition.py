@@ -19,7 +19,7 @@ from sfumato.privacy import (
     NonPrivate,
     Parallel,
     Pure,
-    RandomizedResponse,
+    RandomizedAnswer,
     Repeated,
     Sampled,
     Sequential,
@@ -69,7 +69,7 @@ def test_mu_composes_by_squares_and_belongs_to_gaussian_noise() -> None:
 
 
 def test_the_fair_coin_is_exactly_ln_3() -> None:
-    coin = RandomizedResponse.truthful(Fraction(3, 4))
+    coin = RandomizedAnswer.truthful(Fraction(3, 4))
     assert epsilon(coin, 0) == pytest.approx(math.log(3), rel=1e-11)
     assert delta(coin, coin.epsilon) == 0
     for at in (0.5, 1.0):
@@ -100,7 +100,7 @@ RUNS: list[Event | list[Event]] = [
     [DiscreteLaplace(200, 20)] * 30,
     [DiscreteLaplace(1, 1), DiscreteLaplace(3, 2), DiscreteLaplace(Fraction(100_000), 70_000)],
     [Laplace(10)] * 30,
-    [RandomizedResponse(0.1, 4)] * 30,
+    [RandomizedAnswer(0.1, 4)] * 30,
     [ApproxDP(0.1, 1e-7)] * 30,
     [ThresholdedKeys(0, 1e-7), Gaussian(3), Pure(0.5)],
     [Parallel([Gaussian(20), Laplace(10)])] * 10,

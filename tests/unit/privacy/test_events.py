@@ -22,7 +22,7 @@ from sfumato.privacy import (
     NonPrivate,
     Parallel,
     Pure,
-    RandomizedResponse,
+    RandomizedAnswer,
     Repeated,
     Sampled,
     Sequential,
@@ -148,11 +148,11 @@ def test_randomized_response_curve_is_its_sum(values: int, epsilon: float) -> No
             a = mp.mpf(order)
             moment = q * (mp.e ** (a * e) + mp.e ** ((1 - a) * e) + values - 2)
             truth = mp.log(moment) / (a - 1)
-            assert abs(RandomizedResponse(epsilon, values).renyi(order) - truth) <= 1e-12 * truth + 1e-14
+            assert abs(RandomizedAnswer(epsilon, values).renyi(order) - truth) <= 1e-12 * truth + 1e-14
 
 
 def test_the_fair_coin_is_ln_3() -> None:
-    coin = RandomizedResponse.truthful(Fraction(3, 4))
+    coin = RandomizedAnswer.truthful(Fraction(3, 4))
     with mp.workdps(40):
         above = mp.mpf(coin.epsilon.numerator) / coin.epsilon.denominator - mp.log(3)
     assert 0 <= above < 1e-11
@@ -163,7 +163,7 @@ def test_the_fair_coin_is_ln_3() -> None:
 KINDS: list[tuple[Event, float, float]] = [
     (Gaussian(2), 1 / 8, math.inf),
     (Laplace(2), 0.5 + math.exp(-0.5) - 1, 0.5),
-    (RandomizedResponse(1), math.tanh(0.5), 1),
+    (RandomizedAnswer(1), math.tanh(0.5), 1),
     (Pure(1), math.tanh(0.5), 1),
 ]
 
@@ -188,7 +188,7 @@ ALL: list[Event] = [
     DiscreteLaplace(7, 3),
     Gaussian(1.5),
     Exponential(0.1),
-    RandomizedResponse(1, 4),
+    RandomizedAnswer(1, 4),
     ApproxDP(1, 1e-6),
     ThresholdedKeys(0, 1e-9),
     NonPrivate(),
@@ -197,7 +197,7 @@ ALL: list[Event] = [
     Repeated(Gaussian(2), 10),
     Grouped(Sequential([Laplace(2), ApproxDP(1, 1e-9)]), 3),
     Sampled(Gaussian(1), 0.01),
-    Sampled.fixed(RandomizedResponse(1), 3, 100),
+    Sampled.fixed(RandomizedAnswer(1), 3, 100),
     BestOf(Gaussian(5), 0.1, 1),
 ]
 
@@ -256,10 +256,10 @@ def test_repeated_costs_are_multiplied_after_rounding() -> None:
 
 def test_prices_for_different_neighbours_do_not_mix() -> None:
     with pytest.raises(UsageError) as refusal:
-        Sequential([RandomizedResponse(1), Sampled(Gaussian(1), 0.5)])
+        Sequential([RandomizedAnswer(1), Sampled(Gaussian(1), 0.5)])
     assert refusal.value.code == "SF-N303"
     with pytest.raises(UsageError):
-        Parallel([RandomizedResponse(1)])
+        Parallel([RandomizedAnswer(1)])
 
 
 def test_nothing_pays_for_no_privacy() -> None:
@@ -276,7 +276,7 @@ def test_nothing_pays_for_no_privacy() -> None:
         (DiscreteLaplace(8, 3), DiscreteLaplace(8, 12)),
         (Gaussian(2), Gaussian(Fraction(1, 2))),
         (Exponential(1), Exponential(4)),
-        (RandomizedResponse(1), Repeated(RandomizedResponse(1), 4)),
+        (RandomizedAnswer(1), Repeated(RandomizedAnswer(1), 4)),
         (Sequential([Pure(1), Gaussian(4)]), Sequential([Pure(4), Gaussian(1)])),
         (Grouped(Pure(1), 2), Pure(8)),
         (Sampled(Pure(1), 1), Pure(4)),

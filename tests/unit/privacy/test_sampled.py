@@ -15,7 +15,7 @@ from sfumato.privacy import (
     Laplace,
     Neighbours,
     Pure,
-    RandomizedResponse,
+    RandomizedAnswer,
     Sampled,
     Sequential,
 )
@@ -171,7 +171,7 @@ def test_what_is_not_proven_is_refused(event: Event) -> None:
 
 def test_schemes_and_neighbours_must_fit() -> None:
     with pytest.raises(UsageError) as refusal:
-        Sampled(RandomizedResponse(1), 0.1)
+        Sampled(RandomizedAnswer(1), 0.1)
     assert refusal.value.code == "SF-N303"
     for rate in (0, 1.1, -1):
         with pytest.raises(UsageError):

@@ -12,7 +12,7 @@ from sfumato import viz
 from sfumato.curator.answers.results import not_covered
 from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import exact
+from sfumato.privacy.exact import parse_exact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ def make_consistent(noisy: list[int]) -> Counts:
 
 def joint_half_width(noise: Noise, numbers: int, confidence: float) -> int:
     """Return a half width that holds for so many noisy numbers at once, by a bound on each of them."""
-    share = exact(confidence, "confidence")
+    share = parse_exact(confidence, "confidence")
     if not 0 < share < 1:
         raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
     # A union bound: each number may be off with an equal part of the risk.

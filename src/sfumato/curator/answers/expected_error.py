@@ -20,7 +20,7 @@ from sfumato.curator.question.measurement import CovarianceOf, MeanOf, QuantileO
 from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import ExtremeMechanism, QuantilesMechanism, TruncatedGeometric
 from sfumato.noise.additive import LARGEST
-from sfumato.privacy.exact import positive, whole
+from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from sfumato.curator.answers.noise_law import Floats
@@ -155,7 +155,7 @@ def find_cheapest_spend(resolved: ResolvedQuestion, error: Any, given: dict[str,
     """Return the smallest pure ε, in millionths, whose half-widths at 95 % are within the wished errors."""
     figures = resolved.question.figures
     halves = error if isinstance(error, dict) else {}
-    wanted = {name: float(positive(half, name)) for name, half in halves.items()}
+    wanted = {name: float(parse_positive(half, name)) for name, half in halves.items()}
     if set(wanted) - set(figures) or not wanted:
         raise UsageError(
             "SF-N114", "error must name numbers of the answer.", numbers=", ".join(figures), try_='{"n": 25}'
@@ -220,4 +220,4 @@ def check_given(given: Any) -> dict[str, int]:
     """Return public guesses that only expected errors use, or refuse what is none."""
     if given is not None and (not isinstance(given, dict) or set(given) - {"n"}):
         raise UsageError("SF-N108", "given takes n, the rows of a group.", try_='given={"n": 1000}')
-    return {name: whole(value, name) for name, value in (given or {}).items()}
+    return {name: parse_whole(value, name) for name, value in (given or {}).items()}

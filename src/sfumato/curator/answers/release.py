@@ -20,7 +20,7 @@ from sfumato.curator.question.measurement import CountOf, DistinctUnits, Quantil
 from sfumato.curator.question.relation import Name
 from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import exact
+from sfumato.privacy.exact import parse_exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -279,7 +279,7 @@ class Release:
 
 def _checked(confidence: float) -> float:
     """Return a confidence between 0 and 1, or refuse it."""
-    if not 0 < exact(confidence, "confidence") < 1:
+    if not 0 < parse_exact(confidence, "confidence") < 1:
         raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
     return float(confidence)
 

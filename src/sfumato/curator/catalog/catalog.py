@@ -18,7 +18,7 @@ from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, requi
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.durable import replace_json
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.graph_units import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.neighbours import Neighbours
 from sfumato.privacy.units import ROW, Unit
@@ -325,7 +325,7 @@ def _public_rows(name: str, unit: Protected, neighbours: Neighbours, rows: int |
     if neighbours is Neighbours.ADD_REMOVE and rows is None:
         return None
     if neighbours is Neighbours.REPLACE_ONE and unit == ROW and rows is not None:
-        return whole(rows, "rows")
+        return parse_whole(rows, "rows")
     raise UsageError(
         "SF-C126",
         f"rows= must be given for '{name}' with sf.ROW and sf.REPLACE_ONE, and only then.",

@@ -17,7 +17,7 @@ from sfumato.curator.catalog.calendar import count_periods
 from sfumato.curator.catalog.domains import Listed, Numbers, Periods
 from sfumato.engines import snapshot as preparation
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import Number, exact, positive
+from sfumato.privacy.exact import Number, parse_exact, parse_positive
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog.domains import Domain, Scalar
@@ -176,11 +176,11 @@ def between(
     """
     if _is_time(low) or _is_time(high):  # a date beside a number is refused there
         return _between_dates(low, high, step, missing, constant)
-    bottom, top = exact(low, "low"), exact(high, "high")
+    bottom, top = parse_exact(low, "low"), parse_exact(high, "high")
     if not bottom < top:
         raise _crossed_bounds(low, high)
     exponent = choose_exponent(max(abs(bottom), abs(top))) if step is None else _power_of_two(step)
-    instead = None if missing is None else exact(missing, "missing")
+    instead = None if missing is None else parse_exact(missing, "missing")
     promise = NumberColumn(bottom, top, exponent, step is not None, instead, bool(constant))
     _require_inside(missing is None or bottom <= (instead or 0) <= top)
     ends = promise.ends
@@ -321,8 +321,8 @@ def _require_scalar(value: Any) -> Scalar:
             try_='sf.one_of("A", "B"), or sf.one_of(*values)',
         )
     # Sources hold doubles: a listed number that is none would never be found in them.
-    number = exact(value, "a value of one_of")
-    if abs(number) > 2**53 or exact(float(number), "a value of one_of") != number:
+    number = parse_exact(value, "a value of one_of")
+    if abs(number) > 2**53 or parse_exact(float(number), "a value of one_of") != number:
         raise UsageError(
             "SF-C109", "A number of one_of has more digits than a double can hold.", got=str(value)
         )
@@ -344,7 +344,7 @@ def choose_exponent(magnitude: Fraction) -> int:
 
 
 def _power_of_two(step: Number) -> int:
-    size = positive(step, "step")
+    size = parse_positive(step, "step")
     one, other = min(size.numerator, size.denominator), max(size.numerator, size.denominator)
     if one != 1 or other & (other - 1):
         raise UsageError("SF-C105", "step must be a power of two.", got=str(step), try_="step=1 or step=0.25")

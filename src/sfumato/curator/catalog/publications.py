@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
 from sfumato.files.durable import replace_json
-from sfumato.privacy.exact import exact
+from sfumato.privacy.exact import parse_exact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,7 @@ def _write_spend(spend: Mapping[str, Any]) -> dict[str, Any]:
     """Return a spend with its numbers as exact texts."""
     return {
         # error={"n": 25} is a dictionary of its own.
-        name: _write_spend(value) if isinstance(value, dict) else str(exact(value, name))
+        name: _write_spend(value) if isinstance(value, dict) else str(parse_exact(value, name))
         for name, value in spend.items()
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 Summed = TypeVar("Summed")
 
 FREE = Sequential(())
-
-_LEAST = 1e-12
-"""A standard deviation is reported as at least this, so that whoever divides by it may."""
 
 
 # The three forms are those of the classes that this one replaced. They are hashed, so they stay.
@@ -58,5 +54,5 @@ class NoisySum(Generic[Summed]):
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the noise in one sum."""
-        return 0.0 if self.noise is None else max(_LEAST, math.sqrt(self.noise.moments.variance))
+        """The standard deviation of the noise in one sum, as learners plan with it."""
+        return 0.0 if self.noise is None else self.noise.planned_deviation

@@ -11,7 +11,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.exact import exact, format_short, positive
+from sfumato.privacy.exact import format_short, parse_exact, parse_positive
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -145,15 +145,15 @@ def parse_spend(amounts: Mapping[str, Any], needs: Needs, budget: Callable[[], B
     """
     match sorted(amounts):
         case ["epsilon"]:
-            return _for_keys(needs, PureSpend(positive(amounts["epsilon"], "epsilon")))
+            return _for_keys(needs, PureSpend(parse_positive(amounts["epsilon"], "epsilon")))
         case ["delta", "epsilon"]:
             return _approximate(
-                positive(amounts["epsilon"], "epsilon"), exact(amounts["delta"], "delta"), needs
+                parse_positive(amounts["epsilon"], "epsilon"), parse_exact(amounts["delta"], "delta"), needs
             )
         case ["rho"]:
-            return _for_keys(needs, _concentrated(positive(amounts["rho"], "rho")))
+            return _for_keys(needs, _concentrated(parse_positive(amounts["rho"], "rho")))
         case ["share"]:
-            return _share(budget(), exact(amounts["share"], "share"), needs)
+            return _share(budget(), parse_exact(amounts["share"], "share"), needs)
     raise UsageError(
         "SF-N109",
         "Say how much to spend, in one way.",
@@ -181,7 +181,7 @@ def _approximate(epsilon: Fraction, delta: Fraction, needs: Needs) -> Spend:
     it is what their Rényi curves allow together, unless pure ε makes sharper choices.
     """
     words = f"ε = {format_short(epsilon)}, δ = {format_short(delta)}"
-    multiplier = exact(gaussian_sigma(epsilon, delta), "sigma")  # refuses a δ that is none
+    multiplier = parse_exact(gaussian_sigma(epsilon, delta), "sigma")  # refuses a δ that is none
     if needs.keys:
         return PureSpend(epsilon, delta)
     if not needs.choices:

@@ -21,7 +21,7 @@ from sfumato.oracle.over_tables import (
 )
 from sfumato.oracle.table_blocks import limit_rows
 from sfumato.oracle.table_features import CatalogFeatures
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def fit_table(
     """Learn from a table and return the estimator, fitted."""
     _require_known(estimator)
     rows = lower_private_table(payer, table)
-    bounded, each = limit_rows(rows, whole(rows_per_unit, "rows_per_unit"))
+    bounded, each = limit_rows(rows, parse_whole(rows_per_unit, "rows_per_unit"))
     names: Sequence[Any] = check_column_names(features)
     if estimator.reads_sets:
         # One set for each unit, from all its rows: it counts once whatever `rows_per_unit` is.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import positive
+from sfumato.privacy.exact import parse_positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ LOGISTIC = Loss("logistic", _logistic, _logistic_derivative, 1.0, 0.25)
 
 def huber(width: Any = 0.5) -> Loss:
     """Return the hinge loss, smoothed within `width` of its corner: its second derivative is 1/(2·width)."""
-    h = float(positive(width, "width"))
+    h = float(parse_positive(width, "width"))
 
     def value(margin: Floats) -> Floats:
         middle = (1 + h - margin) ** 2 / (4 * h)

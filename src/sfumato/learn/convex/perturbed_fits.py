@@ -20,7 +20,7 @@ from sfumato.oracle.blocks import COUNT, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.fit_budget import FitBudget
 from sfumato.privacy.events import ApproxDP, Pure
-from sfumato.privacy.exact import exact, positive
+from sfumato.privacy.exact import parse_exact, parse_positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,11 +116,11 @@ def plan_release(oracle: Oracle, loss: str, width: Any, penalty: float | None) -
         raise AssertionError("rows are clipped before, and there is an ε")
     return ObjectiveRelease(
         loss,
-        positive(width, "width"),
+        parse_positive(width, "width"),
         len(require_labels(declared).classes),
         len(declared.features) + 1,
         declared.norm,
-        exact(penalty or _PENALTY, "penalty"),
+        parse_exact(penalty or _PENALTY, "penalty"),
         1,
         budget.epsilon * (1 - _COUNT_SHARE),
         budget.delta,

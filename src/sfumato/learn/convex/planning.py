@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import positive, whole
+from sfumato.privacy.exact import parse_positive, parse_whole
 
 _METHODS = ("output", "objective")
 _LARGEST_PULL = 0.2784645427610738
@@ -27,8 +27,8 @@ def excess_loss(
 
     `method` is "output" or "objective"; the latter holds from `objective_min_rows` on.
     """
-    n, strength = whole(rows, "rows"), float(positive(regularization, "regularization"))
-    noise = _noise_quantile(method, dimensions, chance) / (n * float(positive(epsilon, "epsilon")))
+    n, strength = parse_whole(rows, "rows"), float(parse_positive(regularization, "regularization"))
+    noise = _noise_quantile(method, dimensions, chance) / (n * float(parse_positive(epsilon, "epsilon")))
     if method == "output":
         return 2 * (1 + strength) * (noise / strength) ** 2
     return 8 * noise**2 / strength
@@ -39,13 +39,13 @@ def objective_min_rows(*, regularization: Any, epsilon: Any) -> int:
 
     From there on the determinant of the Hessian uses at most a quarter of ε.
     """
-    strength = float(positive(regularization, "regularization"))
-    return math.ceil(0.25 / (strength * math.expm1(float(positive(epsilon, "epsilon")) / 4)))
+    strength = float(parse_positive(regularization, "regularization"))
+    return math.ceil(0.25 / (strength * math.expm1(float(parse_positive(epsilon, "epsilon")) / 4)))
 
 
 def choose_regularization(*, error: Any, norm: Any) -> float:
     """Return the regularisation that costs weights of this norm half of the error."""
-    return float(positive(error, "error")) / float(positive(norm, "norm")) ** 2
+    return float(parse_positive(error, "error")) / float(parse_positive(norm, "norm")) ** 2
 
 
 def choose_output_regularization(*, rows: int, dimensions: int, epsilon: Any, share: Any = 0.2) -> float:
@@ -54,8 +54,12 @@ def choose_output_regularization(*, rows: int, dimensions: int, epsilon: Any, sh
     No logistic minimiser is longer than √(0.2785/regularization), and the noise on it has a mean length of
     2·dimensions/(rows·regularization·epsilon): at most this `share` of that.
     """
-    noise = 2 * whole(dimensions, "dimensions") / (whole(rows, "rows") * float(positive(epsilon, "epsilon")))
-    return (noise / float(positive(share, "share"))) ** 2 / _LARGEST_PULL
+    noise = (
+        2
+        * parse_whole(dimensions, "dimensions")
+        / (parse_whole(rows, "rows") * float(parse_positive(epsilon, "epsilon")))
+    )
+    return (noise / float(parse_positive(share, "share"))) ** 2 / _LARGEST_PULL
 
 
 def rows_needed(
@@ -65,8 +69,8 @@ def rows_needed(
 
     This holds except with this chance, and with the regularisation of `choose_regularization`.
     """
-    wrong, strength = float(positive(error, "error")), choose_regularization(error=error, norm=norm)
-    noise = _noise_quantile(method, dimensions, chance) / float(positive(epsilon, "epsilon"))
+    wrong, strength = float(parse_positive(error, "error")), choose_regularization(error=error, norm=norm)
+    noise = _noise_quantile(method, dimensions, chance) / float(parse_positive(epsilon, "epsilon"))
     if method == "output":
         return math.ceil(2 * noise * math.sqrt((1 + strength) / wrong) / strength)
     least = objective_min_rows(regularization=strength, epsilon=epsilon)
@@ -78,7 +82,7 @@ def _noise_quantile(method: str, dimensions: int, chance: Any) -> float:
     """Return d·log(d/chance): half of what a Γ(d, 2) length exceeds with at most this chance."""
     if method not in _METHODS:
         raise UsageError("SF-E131", "This method is not known.", try_=", ".join(map(repr, _METHODS)))
-    size, rare = whole(dimensions, "dimensions"), float(positive(chance, "chance"))
+    size, rare = parse_whole(dimensions, "dimensions"), float(parse_positive(chance, "chance"))
     if rare >= 1:
         raise UsageError("SF-E139", "A chance lies between 0 and 1.", try_="chance=0.05")
     return size * math.log(size / rare)

@@ -17,7 +17,7 @@ from sfumato.learn.base.estimator import PrivateEstimator
 from sfumato.learn.itemsets.count_estimates import CountEstimate
 from sfumato.learn.itemsets.mining import ASIDE, MinedItemsets, mine_itemsets
 from sfumato.learn.itemsets.transactions import check_items, encode_transactions, give_transactions
-from sfumato.privacy.exact import exact, whole
+from sfumato.privacy.exact import parse_exact, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,7 @@ class FrequentItemsets(PrivateEstimator):
     # ---- learning ----
 
     def _learn(self, oracle: Oracle) -> None:
-        k = whole(self.k, "k")
+        k = parse_whole(self.k, "k")
         found = mine_itemsets(oracle, k)
         self._keep(found, found.most_frequent(k))
 
@@ -170,7 +170,7 @@ class AssociationRules(FrequentItemsets):
 
     def _keep(self, found: MinedItemsets, leading: list[Items]) -> None:
         super()._keep(found, leading)
-        lowest, least = (float(exact(each, "a bound")) for each in (self.min_confidence, self.min_lift))
+        lowest, least = (float(parse_exact(each, "a bound")) for each in (self.min_confidence, self.min_lift))
         rules = [self._make_rule(found, *sides) for each in leading for sides in _splits(each, found)]
         kept = [each for each in rules if each["confidence"] >= lowest and each["lift"] >= least]
         self.rules_ = sorted(kept, key=lambda each: (-each["lift"], str(each["if"]), str(each["then"])))

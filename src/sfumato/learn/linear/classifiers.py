@@ -19,7 +19,7 @@ from sfumato.learn.convex.score_gradients import MarginGradient, ScoreGrid, Soft
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.guarantee import COVERED, EXACT, IDEALISED
 from sfumato.oracle.over_arrays import ArrayOracle
-from sfumato.privacy.exact import exact, positive, whole
+from sfumato.privacy.exact import parse_exact, parse_positive, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,16 +146,16 @@ class ConvexClassifier(LinearClassifier):
         return NoisyDescent(self._score_gradient, self._penalty(), rows, self._steps()).learn_weights(clipped)
 
     def _penalty(self) -> float:
-        found = 0.0 if self.penalty is None else float(exact(self.penalty, "penalty"))
+        found = 0.0 if self.penalty is None else float(parse_exact(self.penalty, "penalty"))
         if found < 0:
             raise UsageError("SF-E133", "The penalty must not be negative.", try_="penalty=1.0")
         return found
 
     def _rows_declared(self) -> float | None:
-        return None if self.rows is None else float(positive(self.rows, "rows"))
+        return None if self.rows is None else float(parse_positive(self.rows, "rows"))
 
     def _steps(self) -> int | None:
-        return None if self.steps is None else whole(self.steps, "steps")
+        return None if self.steps is None else parse_whole(self.steps, "steps")
 
 
 class LogisticRegression(ConvexClassifier):

@@ -36,7 +36,7 @@ from sfumato.oracle.blocks import (
 )
 from sfumato.oracle.declared import Feature, require_labels
 from sfumato.oracle.feature_spread import measure_spread
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,9 +109,11 @@ class Boosting:
         # How many trees the signal allows: noise grows with the root of their number, or for Laplace with it.
         share = known.rows / noise.deviation * self._signal
         room = share**2 if isinstance(oracle.budget.main, GaussianSpend) else 2 * share
-        trees = max(4, min(200, int(room))) if self.trees is None else whole(self.trees, "trees")
+        trees = max(4, min(200, int(room))) if self.trees is None else parse_whole(self.trees, "trees")
         depth = (
-            _choose_depth(trees, room, self.additive) if self.depth is None else whole(self.depth, "depth")
+            _choose_depth(trees, room, self.additive)
+            if self.depth is None
+            else parse_whole(self.depth, "depth")
         )
         if depth > _DEEPEST:
             raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="depth=4")

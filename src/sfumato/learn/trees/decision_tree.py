@@ -18,7 +18,7 @@ from sfumato.learn.cells import locate_bin
 from sfumato.oracle.blocks import COUNT, AtLeast, CellKey, Choose, Constant, SumBlock, share_of
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.feature_spread import measure_spread
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +81,7 @@ class DecisionTree(PrivateClassifier):
         self.budget = budget
 
     def _learn(self, oracle: Oracle) -> None:
-        depth = whole(self.max_depth, "max_depth")
+        depth = parse_whole(self.max_depth, "max_depth")
         if depth > _DEEPEST:
             raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="max_depth=5")
         known = measure_spread(oracle, _SPREAD_SHARE)

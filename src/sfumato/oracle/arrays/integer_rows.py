@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import positive
+from sfumato.privacy.exact import parse_positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +75,7 @@ class ArrayBounds:
                 try_="bounds=(-1, 1), or row_norm=1.0",
             )
         if bounds is None:
-            norm = float(positive(row_norm, "row_norm"))
+            norm = float(parse_positive(row_norm, "row_norm"))
             return cls(np.zeros(features), np.full(features, norm), 1.0)
         lows, highs = check_bounds(bounds, features)
         halves = (highs - lows) / 2

@@ -16,7 +16,7 @@ from sfumato.privacy.events.simple import (
     Laplace,
     NonPrivate,
     Pure,
-    RandomizedResponse,
+    RandomizedAnswer,
     ThresholdedKeys,
 )
 from sfumato.privacy.events.tags import from_dict
@@ -33,7 +33,7 @@ __all__ = [
     "NonPrivate",
     "Parallel",
     "Pure",
-    "RandomizedResponse",
+    "RandomizedAnswer",
     "Repeated",
     "Sampled",
     "Sequential",

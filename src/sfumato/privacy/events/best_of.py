@@ -10,7 +10,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
-from sfumato.privacy.exact import Number, exact
+from sfumato.privacy.exact import Number, parse_exact
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -42,7 +42,7 @@ class BestOf(Event):
 
     def __init__(self, event: Event, stop: Number, tail: int = 0) -> None:
         object.__setattr__(self, "event", event)
-        object.__setattr__(self, "stop", exact(stop, "stop"))
+        object.__setattr__(self, "stop", parse_exact(stop, "stop"))
         object.__setattr__(self, "tail", tail)
         if not 0 < self.stop < 1 or self.tail not in (0, 1) or event.side_delta():
             raise UsageError(

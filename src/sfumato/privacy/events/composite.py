@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import NONE, Event
-from sfumato.privacy.exact import whole
+from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.neighbours import Neighbours, common_relation
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Repeated(Event):
 
     def __init__(self, event: Event, times: int) -> None:
         object.__setattr__(self, "event", event)
-        object.__setattr__(self, "times", whole(times, "times"))
+        object.__setattr__(self, "times", parse_whole(times, "times"))
 
     def pure(self) -> Fraction | None:
         once = self.event.pure()

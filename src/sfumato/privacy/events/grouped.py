@@ -13,7 +13,7 @@ from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import simple
 from sfumato.privacy.events.composite import Repeated, Sequential
 from sfumato.privacy.events.event import Event
-from sfumato.privacy.exact import round_up, whole
+from sfumato.privacy.exact import parse_whole, round_up
 
 if TYPE_CHECKING:
     from sfumato.privacy.divergences import Curve
@@ -34,7 +34,7 @@ class Grouped(Event):
 
     def __init__(self, event: Event, k: int) -> None:
         object.__setattr__(self, "event", event)
-        object.__setattr__(self, "k", whole(k, "k"))
+        object.__setattr__(self, "k", parse_whole(k, "k"))
         self.reduce_group()
 
     def reduce_group(self) -> Event:
@@ -57,7 +57,7 @@ class Grouped(Event):
 
 def group(event: Event, k: int) -> Event:
     """Return the price of an event for a group of `k` units, as an event for one unit."""
-    size = whole(k, "k")
+    size = parse_whole(k, "k")
     return event if size == 1 else _group(event, size)
 
 
@@ -96,7 +96,7 @@ def _(event: simple.Exponential, k: int) -> Event:
 
 
 @_group.register
-def _(event: simple.RandomizedResponse, k: int) -> Event:
+def _(event: simple.RandomizedAnswer, k: int) -> Event:
     return Repeated(event, k)
 
 

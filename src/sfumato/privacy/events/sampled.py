@@ -12,7 +12,7 @@ from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.events.simple import ApproxDP, Gaussian, ThresholdedKeys
-from sfumato.privacy.exact import LARGEST, Number, exact, round_up, whole
+from sfumato.privacy.exact import LARGEST, Number, parse_exact, parse_whole, round_up
 from sfumato.privacy.neighbours import Neighbours, common_relation
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Sampled(Event):
     @classmethod
     def fixed(cls, event: Event, size: int, of: int) -> Sampled:
         """Return an event on `size` different units out of `of`, each set of them equally likely."""
-        return cls(event, Fraction(whole(size, "size"), whole(of, "of")), Neighbours.REPLACE_ONE)
+        return cls(event, Fraction(parse_whole(size, "size"), parse_whole(of, "of")), Neighbours.REPLACE_ONE)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -128,7 +128,7 @@ def _log_rest(rate: Fraction, part: float = 1.0) -> float:
 
 
 def _rate(rate: Number) -> Fraction:
-    chance = exact(rate, "rate")
+    chance = parse_exact(rate, "rate")
     if not 1 <= chance * LARGEST <= LARGEST:
         raise UsageError("SF-N310", "A sampling rate must be above 0 and at most 1.", got=str(rate)[:40])
     return chance

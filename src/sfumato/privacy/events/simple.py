@@ -11,7 +11,14 @@ from sfumato.errors import UsageError
 from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
-from sfumato.privacy.exact import exact, noise_scale, nonnegative, probability, round_up, whole
+from sfumato.privacy.exact import (
+    parse_exact,
+    parse_noise_scale,
+    parse_nonnegative,
+    parse_probability,
+    parse_whole,
+    round_up,
+)
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -31,7 +38,7 @@ class Pure(Event):
     epsilon: Fraction
 
     def __init__(self, epsilon: Number) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", parse_nonnegative(epsilon, "epsilon"))
 
     def pure(self) -> Fraction:
         return self.epsilon
@@ -52,7 +59,7 @@ class Laplace(Event):
     scale: Fraction
 
     def __init__(self, scale: Number) -> None:
-        object.__setattr__(self, "scale", noise_scale(scale, "scale"))
+        object.__setattr__(self, "scale", parse_noise_scale(scale, "scale"))
 
     def pure(self) -> Fraction:
         return 1 / self.scale
@@ -74,8 +81,8 @@ class DiscreteLaplace(Event):
     l1: int
 
     def __init__(self, scale: Number, l1: int) -> None:
-        object.__setattr__(self, "scale", noise_scale(scale, "scale"))
-        object.__setattr__(self, "l1", whole(l1, "l1"))
+        object.__setattr__(self, "scale", parse_noise_scale(scale, "scale"))
+        object.__setattr__(self, "l1", parse_whole(l1, "l1"))
 
     def pure(self) -> Fraction:
         return self.l1 / self.scale
@@ -96,7 +103,7 @@ class Gaussian(Event):
     sigma: Fraction
 
     def __init__(self, sigma: Number) -> None:
-        object.__setattr__(self, "sigma", noise_scale(sigma, "sigma"))
+        object.__setattr__(self, "sigma", parse_noise_scale(sigma, "sigma"))
 
     def pure(self) -> None:
         return None
@@ -119,7 +126,7 @@ class Exponential(Event):
     epsilon: Fraction
 
     def __init__(self, epsilon: Number) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", parse_nonnegative(epsilon, "epsilon"))
 
     def pure(self) -> Fraction:
         return self.epsilon
@@ -130,7 +137,7 @@ class Exponential(Event):
 
 @tagged("RandomizedResponse", "epsilon", "values")
 @dataclass(frozen=True, slots=True, init=False)
-class RandomizedResponse(Event):
+class RandomizedAnswer(Event):
     """Randomized response: one of `values` answers, the true one e^ε times as likely as each other.
 
     The truth of one respondent is replaced; that there is a respondent is not hidden.
@@ -143,18 +150,18 @@ class RandomizedResponse(Event):
     values: int
 
     def __init__(self, epsilon: Number, values: int = 2) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
-        object.__setattr__(self, "values", whole(values, "values"))
+        object.__setattr__(self, "epsilon", parse_nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "values", parse_whole(values, "values"))
         if self.values < 2:
             raise UsageError("SF-N304", "Randomized response needs at least two possible answers.")
 
     @classmethod
-    def truthful(cls, chance: Number, values: int = 2) -> RandomizedResponse:
+    def truthful(cls, chance: Number, values: int = 2) -> RandomizedAnswer:
         """Return the protocol that answers truthfully with this probability, and else uniformly wrong.
 
         ε = ln(chance·(values − 1)/(1 − chance)), rounded up: the fair coin's 3/4 gives ln 3.
         """
-        truth = exact(chance, "chance")
+        truth = parse_exact(chance, "chance")
         if not 1 <= values * truth < values:
             raise UsageError(
                 "SF-N305",
@@ -187,8 +194,8 @@ class ApproxDP(Event):
     delta: Fraction
 
     def __init__(self, epsilon: Number, delta: Number) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
+        object.__setattr__(self, "epsilon", parse_nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", parse_probability(delta, "delta"))
 
     def pure(self) -> Fraction:
         return self.epsilon
@@ -213,8 +220,8 @@ class ThresholdedKeys(Event):
     delta: Fraction
 
     def __init__(self, epsilon: Number, delta: Number) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
+        object.__setattr__(self, "epsilon", parse_nonnegative(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", parse_probability(delta, "delta"))
 
     def pure(self) -> Fraction:
         return self.epsilon
