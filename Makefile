@@ -7,7 +7,9 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
-FAST := $(wildcard tests/unit tests/docs)
+# Tours in the docs and the coverage of intervals take longest; they are left to `make test`.
+FAST := $(wildcard tests/unit tests/docs) --ignore=tests/docs/test_snippets.py \
+  --ignore=tests/unit/curator/answers/test_coverage.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check slow bare bench docs clean

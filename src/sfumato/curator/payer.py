@@ -101,6 +101,9 @@ class Payer:
 
     def was_answered(self, plan: Plan[Any, Any]) -> bool:
         """Return whether the same was answered before, so that it costs nothing."""
+        # Whoever has no account here is refused first, and learns nothing of what others asked.
+        for account in self.accounts(plan.table):
+            self.lab.ledger.read_budget(account)
         return self.lab.ledger.find_release(plan.request) is not None
 
     def can_afford(self, table: Table, cost: Cost) -> bool:

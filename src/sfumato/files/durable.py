@@ -6,10 +6,13 @@ sync of the folder, a file can be missing after a power failure, or be the old o
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import secrets
-from contextlib import contextmanager
+import stat
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,14 +22,20 @@ if TYPE_CHECKING:
 _EVERYONE = 0o666
 """Permissions before the process's umask is applied, as `open` gives them."""
 _OWNER_ONLY = 0o600
+_ABANDONED = 60.0
+"""Seconds after which a draft has no writer any more; a write takes a fraction of one."""
 
 
 def replace_file(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write a file, or replace it whole. Once this returns, the content survives a crash.
 
-    A private file can be read by its owner alone, from the moment it exists.
+    A private file can be read by its owner alone, from the moment it exists. Another keeps the permissions
+    that it has.
     """
+    _remove_old_drafts(path)
     with _draft(path, content, _OWNER_ONLY if private else _EVERYONE) as draft:
+        if path.exists() and not private:
+            draft.chmod(stat.S_IMODE(path.stat().st_mode))
         rename_path(draft, path)
 
 
@@ -42,6 +51,12 @@ def create_private_file(path: Path, content: bytes) -> None:
         os.link(draft, path)
         draft.unlink()
         sync_path(path.parent)
+
+
+def create_empty_private_file(path: Path) -> None:
+    """Create an empty file that its owner alone can read. Raises FileExistsError if there is one already."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
+    sync_path(path.parent)
 
 
 def create_private_folder(path: Path) -> None:
@@ -69,6 +84,15 @@ def sync_path(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _remove_old_drafts(path: Path) -> None:
+    """Remove what writers left who were killed: a draft can hold a password that was changed since."""
+    for draft in path.parent.glob(f"{glob.escape(path.name)}.*.new"):
+        with suppress(FileNotFoundError):
+            # A younger one may be that of a writer at work.
+            if time.time() - draft.stat().st_mtime > _ABANDONED:
+                draft.unlink()
 
 
 @contextmanager

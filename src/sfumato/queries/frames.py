@@ -11,20 +11,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from sfumato.curator.question.description import describe_aggregate
 from sfumato.curator.question.measurement import (
     MINIMUM_SHARE,
     Aggregate,
     ContributionLimits,
     CountOf,
-    CovarianceOf,
-    DistinctUnits,
     GroupKey,
     MeanOf,
     Output,
     QuantileOf,
     Question,
     SumOf,
-    VarianceOf,
 )
 from sfumato.curator.question.relation import (
     Alias,
@@ -132,7 +130,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         columns = tuple((name, _unit_aggregate(name, figure)) for name, figure in figures.items())
         key = Name(require_name(unit))
         relation = GroupByUnit(self.relation, (key,), ((unit, key), *columns))
-        shown = ", ".join(f"{name}={_show_aggregate(figure)}" for name, figure in figures.items())
+        shown = ", ".join(f"{name}={describe_aggregate(figure)}" for name, figure in figures.items())
         return self._then(f"per_unit({unit!r}, {shown})", relation=relation)
 
     def bounded(self, *, groups: int = 1, rows: int = 1) -> Frame[AskedQuestion, Parts]:
@@ -151,7 +149,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         """Ask for these aggregates of each group, under these names, after the keys."""
         for name, aggregate in aggregates.items():
             _check_aggregate(name, aggregate, f"agg({name}=sf.count())")
-        shown = ", ".join(f"{name}={_show_aggregate(aggregate)}" for name, aggregate in aggregates.items())
+        shown = ", ".join(f"{name}={describe_aggregate(aggregate)}" for name, aggregate in aggregates.items())
         return self.asks.question(self.question(aggregates), f"{self!r}.agg({shown})")
 
     def question(self, aggregates: dict[str, Aggregate]) -> Question:
@@ -189,7 +187,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         """Ask for the private median of a statistic over so many random blocks of units."""
         self._require_plain("subsample")
         _check_aggregate("aggregate", aggregate, 'subsample(sf.median("cost"), blocks=50)')
-        text = f"{self!r}.subsample({_show_aggregate(aggregate)}, blocks={blocks})"
+        text = f"{self!r}.subsample({describe_aggregate(aggregate)}, blocks={blocks})"
         return self.asks.subsample(self.relation, aggregate, blocks, text)
 
     def bounds(self, column: str, *, keep: Number = Fraction(99, 100)) -> Measure[ChosenRange]:
@@ -244,20 +242,3 @@ def _unit_aggregate(name: str, figure: Any) -> UnitAggregate:
 def _check_aggregate(name: str, aggregate: Any, example: str) -> None:
     if not isinstance(aggregate, Aggregate):
         raise UsageError("SF-Q123", f"'{name}' must be an aggregate.", try_=example)
-
-
-_NAMES: dict[type[Any], str] = {
-    CountOf: "count",
-    DistinctUnits: "units",
-    SumOf: "sum",
-    MeanOf: "mean",
-    VarianceOf: "variance",
-    CovarianceOf: "covariance",
-    QuantileOf: "quantile",
-}
-
-
-def _show_aggregate(aggregate: Any) -> str:
-    """Return a short text of an aggregate for people; nothing is read back from it."""
-    of = "" if aggregate.of is None else str(aggregate.of) if isinstance(aggregate.of, Name) else "…"
-    return f"{_NAMES[type(aggregate)]}({of})"

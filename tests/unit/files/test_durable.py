@@ -36,7 +36,7 @@ class Disk:
         """What happened, to which inode, and for a new name, the path."""
 
     def record(self, patch: pytest.MonkeyPatch) -> None:
-        fsync, link, replace = os.fsync, os.link, os.replace
+        fsync, link, replace, opened = os.fsync, os.link, os.replace, os.open
 
         def recorded_fsync(descriptor: int) -> None:
             fsync(descriptor)
@@ -49,6 +49,15 @@ class Disk:
 
             return recorded
 
+        def recorded_open(path: Any, flags: int, *rest: Any, **options: Any) -> int:
+            descriptor = opened(path, flags, *rest, **options)
+            if flags & os.O_EXCL and not str(path).endswith(".new"):
+                # An empty file has no content to sync; a database writes its own.
+                inode = os.fstat(descriptor).st_ino
+                self.calls += [("sync", inode, ""), ("name", inode, str(path))]
+            return descriptor
+
+        patch.setattr(os, "open", recorded_open)
         patch.setattr(os, "fsync", recorded_fsync)
         patch.setattr(os, "link", naming(link))
         for name in ("replace", "rename"):
@@ -183,3 +192,43 @@ def test_writers_at_the_same_time_do_not_mix_their_content(tmp_path: Path) -> No
     for thread in threads:
         thread.join()
     assert path.read_bytes() in contents
+
+
+def test_an_existing_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    replace_file(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_drafts_of_killed_writers_are_removed_and_those_at_work_are_not(tmp_path: Path) -> None:
+    path, old, young = (tmp_path / name for name in ("a.json", "a.json.1234.new", "a.json.5678.new"))
+    old.write_text("a password")
+    young.write_text("half of a file")
+    os.utime(old, (0, 0))
+    replace_json(path, {})
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.json", "a.json.5678.new"]
+
+
+def test_a_ledger_is_backed_up_where_there_are_no_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    with closing(SqliteLedger.create(tmp_path / "ledger.sqlite")) as ledger:
+        monkeypatch.setattr(os, "link", refuse)
+        back_up_ledger(ledger, tmp_path / "copy.sqlite")
+    assert (tmp_path / "copy.sqlite").stat().st_size > 0
+
+
+def test_a_model_is_written_to_a_pipe(tmp_path: Path) -> None:
+    """A rename would put a file in the place of the pipe, and its reader would wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    model = sf.learn.StandardScaler(epsilon=1e4, bounds=(-1, 1)).fit(np.zeros((50, 1)))
+    writer = threading.Thread(target=model.save, args=(tmp_path / "pipe",))
+    writer.start()
+    assert (tmp_path / "pipe").read_bytes().startswith(b"PK")
+    writer.join()
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)

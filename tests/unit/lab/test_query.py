@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.curator.payer import Payer
 from sfumato.curator.plan import plan, resolved, summands
 from sfumato.lab import query
 
@@ -74,3 +75,18 @@ def test_parts_have_the_receipt_of_what_was_charged_together(session: Any) -> No
     receipts = {id(each.receipt): each.receipt for each in released.values()}
     assert len(receipts) == 1
     assert "ε = 1" in next(iter(receipts.values())).charged
+
+
+def test_whoever_has_no_quota_learns_nothing_of_what_others_asked(tmp_path: Path) -> None:
+    """Not even by how long a refusal takes: accounts are looked up before earlier answers are."""
+    lab = sf.create(tmp_path / "lab")
+    budget = sf.Budget(epsilon=9)
+    for name in ("one", "two"):
+        table = pa.table({"who": [1, 2], "x": [0.5, 0.6]})
+        own = sf.Unit("who", max_rows=1, of=name)
+        lab.register(name, table, unit=own, columns={"x": sf.between(0, 1)}, budget=budget)
+        if name == "one":
+            lab.grant("ada", epsilon=1)
+    plan = lab.session().sql("SELECT COUNT(*) AS n FROM two").quote(epsilon=1).plan
+    with pytest.raises(sf.errors.SfumatoError, match="SF-L203"):
+        Payer(lab, "ada").was_answered(plan)

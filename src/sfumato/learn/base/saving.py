@@ -42,8 +42,12 @@ def save(estimator: Any, path: str | Path) -> None:
     text = np.frombuffer(json.dumps(body, allow_nan=False).encode(), dtype=np.uint8)
     file = BytesIO()
     np.savez_compressed(file, allow_pickle=False, **{_MODEL: text}, **arrays)
-    # What a link leads to is replaced, not the link.
-    replace_file(Path(path).resolve(), file.getvalue())
+    # What a link leads to is replaced, not the link; what is no file, such as a pipe, is written to.
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        target.write_bytes(file.getvalue())
+    else:
+        replace_file(target, file.getvalue())
 
 
 def load(path: str | Path) -> BaseEstimator:

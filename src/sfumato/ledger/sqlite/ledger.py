@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from sfumato.errors import UsageError
-from sfumato.files.durable import create_private_file
+from sfumato.files.durable import create_empty_private_file
 from sfumato.ledger.failures import unreadable_error
 from sfumato.ledger.signing import SigningKey
 from sfumato.ledger.sqlite import schema
@@ -76,7 +76,8 @@ class SqliteLedger(StoredLedger):
 def create_file(path: str) -> None:
     """Create an empty file that its owner alone can read, where there is none yet."""
     try:
-        create_private_file(Path(path), b"")
+        # An empty file needs no draft, and so no hard link, which backups to some disks cannot have.
+        create_empty_private_file(Path(path))
     except FileExistsError:
         raise UsageError(
             "SF-L304", "There is already a file where the ledger should go.", try_="SqliteLedger.open"

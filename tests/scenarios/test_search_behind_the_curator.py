@@ -29,7 +29,7 @@ from sfumato.oracle.over_held_rows import HeldRowsOracle, IntegerCoding, RowLayo
 from sfumato.oracle.over_tables import lower_private_table
 from sfumato.oracle.table_features import CatalogFeatures
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 ROWS = 3000
 FEATURES = ["x0", "x1", "x2"]
 COLUMNS: dict[str, Any] = {
