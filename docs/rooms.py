@@ -22,19 +22,19 @@ def room_imports() -> Imports:
     found: Imports = {room: set() for room in rooms}
     for room in rooms:
         for file in (PACKAGE / room).rglob("*.py"):
-            found[room] |= _rooms_named(ast.parse(file.read_text(encoding="utf-8")), found.keys())
+            found[room] |= _rooms_named(ast.parse(file.read_text(encoding="utf-8")), set(rooms))
         found[room].discard(room)
     return found
 
 
-def _rooms_named(tree: ast.Module, rooms: object) -> set[str]:
+def _rooms_named(tree: ast.Module, rooms: set[str]) -> set[str]:
     named = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "sfumato":
             named |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sfumato."):
             named.add((node.module or "").split(".")[1])
-    return {name for name in named if name in rooms}  # type: ignore[operator]
+    return named & rooms
 
 
 def depths(imports: Imports) -> dict[str, int]:

@@ -11,8 +11,7 @@ import numpy as np
 from sfumato import viz
 from sfumato.curator.answers.results import not_covered
 from sfumato.engines.arrow import build_array
-from sfumato.errors import UsageError
-from sfumato.privacy.exact import parse_exact
+from sfumato.privacy.exact import parse_exact, parse_interval_level
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,9 +40,8 @@ def make_consistent(noisy: list[int]) -> Counts:
 
 def joint_half_width(noise: Noise, numbers: int, confidence: float) -> int:
     """Return a half width that holds for so many noisy numbers at once, by a bound on each of them."""
+    parse_interval_level(confidence)
     share = parse_exact(confidence, "confidence")
-    if not 0 < share < 1:
-        raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
     # A union bound: each number may be off with an equal part of the risk.
     return noise.half_width(1 - (1 - share) / numbers)
 

@@ -20,7 +20,7 @@ from sfumato.curator.question.measurement import CountOf, DistinctUnits, Quantil
 from sfumato.curator.question.relation import Name
 from sfumato.engines.arrow import build_array
 from sfumato.errors import UsageError
-from sfumato.privacy.exact import parse_exact
+from sfumato.privacy.exact import parse_interval_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -113,7 +113,7 @@ class Release:
         columns: dict[str, tuple[Any, Any]] = {
             name: (self._columns[name], self._types[name]) for name in self._plan.question.labels
         }
-        for name, (low, high) in self._intervals(_checked(confidence)).items():
+        for name, (low, high) in self._intervals(parse_interval_level(confidence)).items():
             quantile = isinstance(self._plan.question.figures[name], QuantileOf)
             # A quantile's error is in rows and not in its unit, so its interval is null, with its own type.
             kind = self._types[name] if quantile else pa.float64()
@@ -136,7 +136,7 @@ class Release:
         if not isinstance(name, str) or name not in figures:
             raise UsageError("SF-N112", f"The answer has no number '{name}'.", numbers=", ".join(figures))
         number = np.asarray(self._columns[name], dtype=np.float64)
-        low, high = compute_interval(self._plan, figures[name], self._noisy, _checked(confidence))
+        low, high = compute_interval(self._plan, figures[name], self._noisy, parse_interval_level(confidence))
         bare = any(isinstance(part, QuantileOf) for part in (figures[name],))
         known = np.flatnonzero(np.isfinite(number) & (np.isfinite(low) | bare))
         keys = self._key_names
@@ -275,13 +275,6 @@ class Release:
         if self.receipt.replayed:
             return f"free: the same answer as in entry {self.receipt.entry}{together}"
         return f"charged {self.receipt.charged} to {self.receipt.unit}, entry {self.receipt.entry}{together}"
-
-
-def _checked(confidence: float) -> float:
-    """Return a confidence between 0 and 1, or refuse it."""
-    if not 0 < parse_exact(confidence, "confidence") < 1:
-        raise UsageError("SF-N107", "A confidence lies between 0 and 1.", got=str(confidence), try_="0.95")
-    return float(confidence)
 
 
 @contextmanager
