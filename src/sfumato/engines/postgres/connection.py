@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.limits import current_limits
 from sfumato.engines.postgres.sources import ADDRESS
 from sfumato.errors import UsageError, missing_extra
 
@@ -25,8 +26,6 @@ _ALWAYS = {
     "synchronous_commit": "on",
     "jit": "off",
 }
-_LONGEST = "600s"
-"""A question that takes longer is ended."""
 _OLDEST = 14
 """The first version with infinite decimals and exact seconds."""
 
@@ -34,7 +33,8 @@ _OLDEST = 14
 @contextmanager
 def open_reader(dsn: str) -> Iterator[Connection[Any]]:
     """Open one transaction that cannot write and sees one state of the data."""
-    settings = {"statement_timeout": f"'{_LONGEST}'", "default_transaction_read_only": "on"}
+    milliseconds = max(1, int(1000 * current_limits().seconds))
+    settings = {"statement_timeout": f"{milliseconds}", "default_transaction_read_only": "on"}
     # Twice read-only: the setting holds for the session, the level for one state of the data.
     with _opened(dsn, settings) as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
