@@ -212,7 +212,9 @@ def answer(epsilon: float, truth: int) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@pytest.mark.parametrize("inside", [lambda e: e, lambda e: Sequential([e, Pure(1)]), lambda e: BestOf(e, 0.5)])
+@pytest.mark.parametrize(
+    "inside", [lambda e: e, lambda e: Sequential([e, Pure(1)]), lambda e: BestOf(e, 0.5)]
+)
 def test_a_group_on_a_sample_is_refused(relation: Neighbours, inside: Callable[[Event], Event]) -> None:
     """The units of a group come into a sample one by one: two of them more often than one."""
     for event in (Pure(0.5), Gaussian(2)):
