@@ -97,7 +97,7 @@ def _least_misses(alpha: float, epsilons: Floats, deltas: Floats) -> float:
 def posterior(events: Events, prior: Number = 0.5, delta: Number = 0) -> float:
     """Return the largest belief that someone with this prior can reach: odds grow by at most e^ε.
 
-    Where there is no pure ε, give a `delta`: the belief goes beyond what is returned with at most that chance.
+    Where there is no pure ε, give a `delta`, the largest chance that the belief goes beyond what is returned.
     """
     return posterior_belief(float(_prior(prior)), _largest_loss(compose_events(events), delta))
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _LARGE = 700  # an ε whose exponential no double holds; sampling is of no help to it
 _SLACK = 1 + 2.0**-36  # large exponents cancel in the sums below; this is far above what they lose
 _HIGHEST = 1024
-"""Highest order at which a moment is summed term by term. Above it sampling is not credited, which is valid, so
-that a curve that is read at very high orders, as that of a search, costs no more than its terms."""
+"""Highest order at which a moment is summed, as it has as many terms. Above it sampling is not credited, which
+is valid. Searches read curves at far higher orders."""
 
 
 @tagged("Sampled", "event", "rate", "relation")
@@ -188,7 +188,7 @@ def sampled_without_replacement(rate: float, inner: Curve, pure: Fraction | None
 
 
 def _by_whole_orders(excess: Callable[[int, int, float], float]) -> Curve:
-    """Return the curve log(1 + Σ_{k=2}^α e^excess(α, k, log C(α, k))) / (α − 1); no bound above `_HIGHEST`."""
+    """Return the curve log(1 + Σ_{k=2}^α e^excess(α, k, log C(α, k))) / (α − 1), up to `_HIGHEST`."""
     # Between integer orders the logarithm of the moment is convex, so it lies below the chord.
 
     @cache
