@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _LARGE = 700  # an ε whose exponential no double holds; sampling is of no help to it
 _SLACK = 1 + 2.0**-36  # large exponents cancel in the sums below; this is far above what they lose
 _HIGHEST = 1024
-"""Highest order at which a moment is summed, as it has as many terms. Above it sampling is not credited, which
-is valid. Searches read curves at far higher orders."""
+"""Highest order at which a moment, a sum of as many terms, is computed. Above it sampling is not credited,
+which is valid. Searches read curves at far higher orders."""
 
 
 @tagged("Sampled", "event", "rate", "relation")
