@@ -278,6 +278,7 @@ CODES: dict[str, str] = {
     "SF-L201": "A population's budget is fixed when its first table is registered. A second budget would double the promise.",
     "SF-L202": "No table of this population was registered, so there is no budget to charge.",
     "SF-L203": "The analyst has no quota for this population. The steward can grant one.",
+    "SF-L205": "An account counts prices for one kind of neighbours: adding or removing a unit, or replacing one, or adding or removing an edge of a graph. A price for one kind says nothing about another, so totals of both would protect nobody.",
     "SF-L204": "An idempotency key stands for one question. Use a new key for another.",
     "SF-L301": "Only texts, whole numbers, and lists and objects of these can be hashed so that every reader agrees.",
     "SF-L302": "The ledger cannot store this entry. The error names the rule it breaks.",
