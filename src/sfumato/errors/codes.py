@@ -37,7 +37,7 @@ CODES: dict[str, str] = {
     "SF-N315": "Every Rényi order of this budget has a cap below zero, so it pays for pure ε only. A larger δ or ε would open them.",
     "SF-N316": "Gaussian noise has no pure ε: it needs a δ above 0, far below one over the number of people.",
     "SF-N317": "A share of a budget lies above 0 and is at most 1: share=0.02 is two per cent of it.",
-    "SF-N318": "Gaussian noise and (ε, δ) events bound what anyone can come to believe only outside an event of probability δ. Give that δ.",
+    "SF-N318": "Gaussian noise and (ε, δ) events bound what anyone can come to believe only up to a small chance that the bound is exceeded. Give that chance as delta.",
     "SF-N319": "A false alarm rate is a probability, from 0 to 1.",
     "SF-N320": "The differences given are all zero: this answer does not depend on any one unit.",
     "SF-N321": "Noise with this covariance leaves some direction without noise. Use a positive definite covariance.",

@@ -62,7 +62,7 @@ class Charge:
         object.__setattr__(self, "_body", self._write_known_fields())
 
     def _write_known_fields(self) -> tuple[str, str]:
-        """Return the parts of the body before and after the time and the mark.
+        """Return the parts of the body before and after the day and the mark.
 
         They are written here, before the ledger is locked, so that the lock is held for less time.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import date, timedelta
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal, NoReturn, cast
@@ -128,15 +128,16 @@ def invalid_unicode_error() -> UsageError:
     return UsageError("SF-L305", "This text is not valid Unicode: it holds half of a character.")
 
 
-def read_clock() -> str:
-    """Return the time to note in an entry. Nothing is decided by it."""
-    # Whole seconds: a finer time from charge to release would tell how long the data took to read.
-    return _format_time(int(time.time()))
+def read_date() -> str:
+    """Return the day to note in an entry, in UTC. Nothing is decided by it."""
+    # A finer time would tell how long data took to read: a program that asks in a loop charges for the next
+    # question as soon as it has the last answer.
+    return _format_date(int(time.time()) // 86_400)
 
 
 @lru_cache(maxsize=1)
-def _format_time(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds")
+def _format_date(days: int) -> str:
+    return (date(1970, 1, 1) + timedelta(days)).isoformat()
 
 
 def _refuse_float(literal: str) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sfumato.errors import LedgerError, PolicyError
 from sfumato.ledger.api import Charged, Reserved
 from sfumato.ledger.books import Books, write_terms
-from sfumato.ledger.chain import Entry, read_clock, write_body
+from sfumato.ledger.chain import Entry, read_date, write_body
 from sfumato.ledger.refusal import unknown_account_error
 from sfumato.privacy.account import NOTHING, Cost
 
@@ -81,7 +81,7 @@ class Transaction:
             sentence = "A budget cannot be changed once it is set."
             raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
         fields = write_terms(name, budget)
-        self._append_fields(kind, fields, Books.set_terms, kind, fields)
+        self._append_fields(kind, {**fields, "at": read_date()}, Books.set_terms, kind, fields)
 
     # ---- charges ----
 
@@ -96,7 +96,7 @@ class Transaction:
         paid = self._pay(charge, charge.cost)
         if isinstance(paid, BudgetShortage):
             return paid
-        body = charge.write_entry_body(read_clock(), _draw_mark())
+        body = charge.write_entry_body(read_date(), _draw_mark())
         details = charge.request, charge.payers, charge.key, paid
         entry = self._append("charge", body, Books.record_charge, *details)
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
@@ -111,7 +111,7 @@ class Transaction:
         if isinstance(paid, BudgetShortage):
             return paid
         body, run = (
-            charge.write_entry_body(read_clock(), _draw_mark(), steps),
+            charge.write_entry_body(read_date(), _draw_mark(), steps),
             (charge.accounts, charge.cost, steps),
         )
         details = charge.request, charge.payers, charge.key, paid
@@ -176,7 +176,7 @@ class Transaction:
     def _append_fields(
         self, kind: Kind, fields: dict[str, Any], change: Callable[..., object], *arguments: Any
     ) -> Entry:
-        return self._append(kind, write_body({**fields, "at": read_clock()}), change, *arguments)
+        return self._append(kind, write_body(fields), change, *arguments)
 
     def _append(self, kind: Kind, body: str, change: Callable[..., object], *arguments: Any) -> Entry:
         """Add an entry, and note which method of the books applies it with which arguments."""

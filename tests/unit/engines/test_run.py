@@ -8,7 +8,6 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.limits import current_limits
 from sfumato.engines.postgres.sources import ADDRESS
 from sfumato.engines.reach import reach_engine
 from sfumato.errors import UsageError, missing_extra
@@ -28,13 +29,8 @@ _ALWAYS = {
     "synchronous_commit": "on",
     "jit": "off",
 }
-_LONGEST = "600s"
-"""A question that takes longer is ended."""
 _OLDEST = 14
 """The first version with infinite decimals and exact seconds."""
-
-
-_READER = {"statement_timeout": f"'{_LONGEST}'", "default_transaction_read_only": "on"}
 
 
 class IdleReaders:
@@ -54,7 +50,7 @@ class IdleReaders:
         """Return the connection that waits, or a new one."""
         with self._turn:
             idle = self._idle.pop(dsn, None)
-        return _open_session(dsn, _READER) if idle is None else idle
+        return _open_session(dsn, {"default_transaction_read_only": "on"}) if idle is None else idle
 
     def put(self, dsn: str, connection: Connection[Any]) -> None:
         """Keep a connection for the next question, if it is in order and none waits already."""
@@ -87,6 +83,8 @@ def open_reader(dsn: str) -> Iterator[Connection[Any]]:
             stack.enter_context(connection.transaction())
             # Twice read-only: the setting holds for the session, the level for one state of the data.
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            milliseconds = max(1, int(1000 * current_limits().seconds))
+            connection.execute(f"SET LOCAL statement_timeout = {milliseconds}".encode())
         yield connection
 
 
