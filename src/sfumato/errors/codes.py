@@ -211,6 +211,8 @@ CODES: dict[str, str] = {
     "SF-Q155": "Distances are known for these properties: a count, sum, share or quantile beyond a value, the mode, and a value that exactly one unit has.",
     "SF-Q156": "The parts of a partition are about different people only if each question is asked of its own part's frame.",
     "SF-Q157": "Tables can be joined only if they are in the same database or both in the lab's own files. Register both from the same place.",
+    "SF-Q158": "One unit could make an engine carry or compute so much that failing, or taking long, would say whether it is there. The limits are in docs/limits.md. Join fewer tables, aggregate by unit before a join, or test texts with shorter patterns.",
+    "SF-Q159": "Patterns are short, so that matching one takes little time whatever the text is. Use fewer wildcards, or several conditions.",
     # noise
     "SF-N201": "Noise scales lie between 1/1000 and 2^40 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",
     "SF-N202": "Exact noise is for whole numbers. Round other numbers to a grid first; sums of doubles have no exact sensitivity.",
