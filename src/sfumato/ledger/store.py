@@ -127,6 +127,9 @@ class StoredLedger(ABC):
         _require_steps(steps)
         return self._write("draw", lambda transaction: transaction.draw(reserved, steps))
 
+    def note_unread(self, charged: Charged) -> None:
+        self._write("unread", lambda transaction: transaction.note_unread(charged))
+
     def give_back(self, reserved: Reserved) -> Cost:
         return self._write("return", lambda transaction: transaction.give_back(reserved))
 

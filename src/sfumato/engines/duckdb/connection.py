@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.limits import current_limits
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -30,7 +32,11 @@ _BLIND = {"common_subexpressions", "unused_columns"}
 
 def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConnection:
     """Open snapshots by these names, read-only, with no way to a file, an extension or a setting."""
-    connection = _connect({"temp_directory": ""}, threads)  # nothing read from a snapshot reaches a disk
+    settings = {"temp_directory": ""}  # nothing read from a snapshot reaches a disk
+    memory = current_limits().memory
+    if memory is not None:
+        settings["memory_limit"] = f"{memory // 2**20}MiB"
+    connection = _connect(settings, threads)
     for name, path in paths.items():
         connection.execute(f"ATTACH {quote_text(str(path))} AS {name} (READ_ONLY)")
     # In this order: after the lock nothing can be attached or set, not even by a query of ours.

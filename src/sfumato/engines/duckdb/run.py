@@ -22,6 +22,7 @@ from sfumato.engines.program import (
     SumsByKey,
     UnitFigures,
 )
+from sfumato.engines.reach import reach_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,11 +62,22 @@ class Snapshots:
 
     @contextmanager
     def open_cursor(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[OpenSnapshots]:
-        """Yield a cursor on the files that are there now, which may have taken the places of older ones."""
+        """Yield a cursor on the files that are there now, which may have taken the places of older ones.
+
+        EngineError says that one of them cannot be opened, so that nothing was read.
+        """
+        import duckdb
+
         with self._turn:
             self._under_way += 1
         try:
-            yield self._cursor(paths, threads)
+            with reach_engine("DuckDB", "the snapshot's file is missing or damaged", OSError, duckdb.Error):
+                cursor = self._cursor(paths, threads)
+            yield cursor
+        except duckdb.Error:
+            # After some errors a database refuses everything, so the next question opens the files anew.
+            self._forget(*paths.values())
+            raise
         finally:
             with self._turn:
                 self._under_way -= 1
@@ -73,8 +85,11 @@ class Snapshots:
 
     def forget_file(self, path: Path) -> None:
         """Close what has this file open, once the questions under way are answered."""
+        self._forget(path)
+
+    def _forget(self, *paths: Path) -> None:
         with self._turn:
-            for key in [key for key in self._open if path in key[0]]:
+            for key in [key for key in self._open if not set(key[0]).isdisjoint(paths)]:
                 del self._open[key]
 
     def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> OpenSnapshots:
