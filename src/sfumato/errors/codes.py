@@ -212,6 +212,8 @@ CODES: dict[str, str] = {
     "SF-Q155": "Distances are known for these properties: a count, sum, share or quantile beyond a value, the mode, and a value that exactly one unit has.",
     "SF-Q156": "The parts of a partition are about different people only if each question is asked of its own part's frame.",
     "SF-Q157": "Tables can be joined only if they are in the same database or both in the lab's own files. Register both from the same place.",
+    "SF-Q158": "One unit could make an engine carry or compute so much that failing, or taking long, would say whether it is there. The limits are in docs/limits.md. Join fewer tables, aggregate by unit before a join, or test texts with shorter patterns.",
+    "SF-Q159": "Patterns are short, so that matching one takes little time whatever the text is. Use fewer wildcards, or several conditions.",
     # noise
     "SF-N201": "Noise scales lie between 1/1000 and 2^40 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",
     "SF-N202": "Exact noise is for whole numbers. Round other numbers to a grid first; sums of doubles have no exact sensitivity.",
@@ -276,6 +278,9 @@ CODES: dict[str, str] = {
     "SF-L121": "A lab remembers its ledger. At this address there is another one, perhaps new and empty; charging it would start with nothing spent.",
     "SF-L122": "A process has the ledger open and would go on with the file that is replaced. End all processes, then restore the copy.",
     "SF-L123": "The signing key's file, beside the ledger and ending in .key, is gone. Restore its copy. A new key is made only on request, since receipts then name another key; publish the new public key.",
+    "SF-L140": "The PostgreSQL server is set so that a crash can undo a confirmed commit, and with it charges whose answers are known. Set fsync and full_page_writes to on. sfumato sets synchronous_commit and client_min_messages itself; a connection pool that drops these settings cannot be used.",
+    "SF-L141": "Somebody made tables of the ledger UNLOGGED. PostgreSQL empties such tables after a crash and does not copy them to standbys. The schema's owner can set them LOGGED again; then compare the ledger with receipts.",
+    "SF-L142": "The ledger's server is not reachable, or it waits for a synchronous standby that is away. Nothing is answered before the server has confirmed the charge. If the charge was sent already, it counts as spent.",
     "SF-L201": "A population's budget is fixed when its first table is registered. A second budget would double the promise.",
     "SF-L202": "No table of this population was registered, so there is no budget to charge.",
     "SF-L203": "The analyst has no quota for this population. The steward can grant one.",
