@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.incidents import find_interrupt
 from sfumato.errors import EngineError, SealedError
 from sfumato.ledger import Released, failpoints
 
@@ -28,6 +29,8 @@ def answer_plan(
     outcome = _attempt(plan, charged, ledger, engine, incidents)
     if isinstance(outcome, Released):
         return outcome
+    if isinstance(outcome, BaseException):
+        raise outcome
     # Raised outside of the attempt: no traceback may hold a frame with exact numbers.
     raise SealedError(
         "SF-X901",
@@ -39,8 +42,8 @@ def answer_plan(
 
 def _attempt(
     plan: Plan[Any, Any], charged: Charged, ledger: Ledger, engine: Engine, incidents: Incidents
-) -> Released | str:
-    """Return the answer that was kept, or the number of an incident. No error leaves here."""
+) -> Released | str | BaseException:
+    """Return the answer that was kept, the number of an incident, or an interrupt. No error leaves here."""
     try:
         answers: list[object] = []
         for step in plan.steps:
@@ -49,8 +52,10 @@ def _attempt(
             answers.append(step.release(exact))
             failpoints.reach("noise:drawn")
         return ledger.release(charged, encode_answer(answers))
-    except Exception:  # an error message is a release too, so it goes to the steward and not to who asked
-        return incidents.record()
+    except BaseException as error:  # an error message is a release too, so it goes to the steward alone
+        incident = incidents.record()
+        # Ctrl-C must end the loop that asks, or the loop goes on charging.
+        return find_interrupt(error) or incident
 
 
 def _run(engine: Engine, step: Step, charged: Charged, ledger: Ledger, *, first: bool) -> Any:
