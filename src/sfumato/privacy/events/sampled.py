@@ -11,6 +11,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
+from sfumato.privacy.events.key_release import KeyRelease
 from sfumato.privacy.events.simple import ApproxDP, Gaussian, ThresholdedKeys
 from sfumato.privacy.exact import LARGEST, Number, parse_exact, parse_whole, round_up
 from sfumato.privacy.neighbours import Neighbours, common_relation
@@ -97,7 +98,7 @@ class Sampled(Event):
             return
         if plain and self.relation is Neighbours.REPLACE_ONE:
             return
-        if not plain and isinstance(event, ApproxDP | ThresholdedKeys):
+        if not plain and isinstance(event, ApproxDP | ThresholdedKeys | KeyRelease):
             return
         raise UsageError(
             "SF-N309",
