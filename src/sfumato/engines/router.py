@@ -63,6 +63,12 @@ class EngineRouter:
         addresses = [known.get(scan.snapshot) for scan in list_scans(program.rows)]
         return self._engine(addresses[0]).run(program)
 
+    def runs_apart(self, program: EngineProgram[Any]) -> bool:
+        """Return whether a process of its own can run a program, which reads nothing."""
+        known = self._known()
+        addresses = [known.get(scan.snapshot) for scan in list_scans(program.rows)]
+        return addresses[0] is None or find_host_at(addresses[0]).RUNS_APART
+
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""
         self._engine(self._known().get(snapshot)).erase(snapshot)

@@ -12,10 +12,20 @@ from sfumato.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["LACKS", "NAME", "is_address", "is_source", "locate_snapshots", "name_home", "open_engine"]
+__all__ = [
+    "LACKS",
+    "NAME",
+    "RUNS_APART",
+    "is_address",
+    "is_source",
+    "locate_snapshots",
+    "name_home",
+    "open_engine",
+]
 
 NAME = "Spark"
 LACKS = {"graphs": "SF-C213"}
+RUNS_APART = False
 SETTING = "spark.sfumato.snapshots"
 """The catalog and schema for snapshots, where workers cannot reach the lab's folder."""
 
