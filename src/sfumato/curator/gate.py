@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import SealedError
+from sfumato.curator.incidents import find_interrupt
+from sfumato.errors import EngineError, SealedError
 from sfumato.ledger import Released, failpoints
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def answer_plan(
     outcome = _attempt(plan, charged, ledger, read, incidents)
     if isinstance(outcome, Released):
         return outcome
+    if isinstance(outcome, BaseException):
+        raise outcome
     # Raised outside of the attempt: no traceback may hold a frame with exact numbers.
     raise SealedError(
         "SF-X901",
@@ -42,19 +45,38 @@ def answer_plan(
 
 def _attempt(
     plan: Plan[Any, Any], charged: Charged, ledger: Ledger, read: Read, incidents: Incidents
-) -> Released | str:
-    """Return the answer that was kept, or the number of an incident. No error leaves here."""
+) -> Released | str | BaseException:
+    """Return the answer that was kept, the number of an incident, or an interrupt. No error leaves here."""
     try:
-        return ledger.release(charged, read(plan.steps))
-    except Exception:  # an error message is a release too, so it goes to the steward and not to who asked
-        return incidents.record()
+        return ledger.release(charged, _read(plan, charged, ledger, read))
+    except BaseException as error:  # an error message is a release too, so it goes to the steward alone
+        incident = incidents.record()
+        # Ctrl-C must end the loop that asks, or the loop goes on charging.
+        return find_interrupt(error) or incident
+
+
+def _read(plan: Plan[Any, Any], charged: Charged, ledger: Ledger, read: Read) -> str:
+    """Return noisy answers. If the engine could not be reached, a later attempt may use the charge."""
+    try:
+        return read(plan.steps)
+    except NothingReadError:
+        ledger.note_unread(charged)
+        raise
+
+
+class NothingReadError(Exception):
+    """The engine could not be reached, so no row was read for any step. This follows from public facts."""
 
 
 def read_steps(steps: Sequence[Step], engine: Engine) -> str:
     """Read what the steps ask for and add noise: the text that the ledger keeps."""
     answers: list[object] = []
     for step in steps:
-        exact = engine.run(step.program)
+        try:
+            exact = engine.run(step.program)
+        except EngineError as problem:
+            # Nothing was read for this step, and for the first of them nothing was read at all.
+            raise problem if answers else NothingReadError from problem
         failpoints.reach("data:read")
         answers.append(step.release(exact))
         failpoints.reach("noise:drawn")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.curator.gate import Read
     from sfumato.curator.hostile.reading import SlotReader
     from sfumato.curator.incidents import Incidents
-    from sfumato.curator.plan.priced import Plan
+    from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
     from sfumato.ledger import Ledger, Released
     from sfumato.privacy.budget import Budget
@@ -82,7 +82,7 @@ class Standing:
     free: bool
     """Whether the same was answered before, so that it costs nothing."""
     slot: float | None = None
-    """Seconds after its charge at which the reply leaves, in a hostile session."""
+    """Seconds until the reply leaves, in a hostile session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,7 @@ class Payer:
         # No snapshot may be replaced between this check and the end of the scan.
         with self._begin_reading(plan) as read, self.lab.reading():
             self._require_current(plan)
+            self._require_engine(plan)
             return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
 
     @contextmanager
@@ -152,13 +153,21 @@ class Payer:
 
     def _require_current(self, plan: Plan[Any, Any]) -> None:
         """A price is for one snapshot; if that is gone, the charge would buy nothing."""
-        asked = {scan.snapshot for step in plan.steps for scan in list_scans(step.program.rows)}
+        asked = {snapshot for step in plan.steps for snapshot in _snapshots(step)}
         if not asked <= {table.snapshot_name for table in self.lab.tables()}:
             raise PolicyError(
                 "SF-C135",
                 "The table got a new snapshot while this was being asked; nothing was charged.",
                 try_="ask again",
             )
+
+    def _require_engine(self, plan: Plan[Any, Any]) -> None:
+        """If an engine is down, a charge would buy nothing. A kept answer needs no engine."""
+        if self.was_answered(plan):
+            return
+        programs = {tuple(_snapshots(step)): step.program for step in plan.steps}
+        for program in programs.values():
+            self.lab.engine.check(program)
 
     def _smallest_budget(self, table: Table) -> Budget:
         budgets = [self.lab.ledger.read_budget(account) for account in self.accounts(table)]
@@ -188,6 +197,10 @@ class Payer:
             "spend": plan.charged,
             "event": plan.event.to_dict(),
         }
+
+
+def _snapshots(step: Step) -> list[str]:
+    return [scan.snapshot for scan in list_scans(step.program.rows)]
 
 
 def _least(states: list[tuple[Caps, Cost]]) -> Left:

@@ -83,7 +83,7 @@ class Charged:
 
     seq: int
     head: str
-    """Hash of the charge's entry."""
+    """Hash of the entry that allows the read: the charge's own, or that which began it again."""
     cost: Cost
     request: str
 
@@ -166,6 +166,14 @@ class Ledger(Protocol):
 
     def release(self, charged: Charged, answer: str) -> Released:
         """Keep the answer durably, before anyone sees it. A reservation needs at least one step drawn."""
+
+    def note_unread(self, charged: Charged) -> None:
+        """Note durably that nothing was read for this charge, which its holder gives up.
+
+        Call this only if no statement that reads rows was sent, and that depended on public facts alone. The
+        next `charge` of the same payers, request, key and cost is then this charge again, for one of those
+        who ask, and costs nothing more.
+        """
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
         """Charge for a run of many steps at once, where `charge.cost` is the cost of one step.

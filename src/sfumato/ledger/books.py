@@ -28,6 +28,7 @@ from sfumato.privacy.budget import Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from sfumato.ledger.api import Charge
     from sfumato.ledger.chain import Entry, Kind
 
 K = TypeVar("K")
@@ -112,7 +113,7 @@ class Books:
     charges: dict[int, tuple[str, str, str | None]] = field(default_factory=dict)
     """Request, payers and key of each charge."""
     heads: dict[int, str] = field(default_factory=dict)
-    """Hash of each charge's entry until it is answered, and an empty text from then on."""
+    """For each charge the hash of the entry whose holder may answer it; an empty text where nobody may."""
     releases: dict[int, tuple[int, str]] = field(default_factory=dict)
     """For each answered charge, the number of its release and the commitment to the answer."""
     answered: dict[str, int] = field(default_factory=dict)
@@ -121,6 +122,8 @@ class Books:
     """For each pair of payers and key, the charge that it was used for."""
     reservations: dict[int, Reservation] = field(default_factory=dict)
     """The charges that are reservations."""
+    unread: dict[tuple[str, str, str | None], tuple[tuple[int, Cost], ...]] = field(default_factory=dict)
+    """Charges that were given up before anything was read, and their costs, by request, payers and key."""
 
     def add_entry(self, entry: Entry) -> None:
         """Take in the next entry, or raise an error that says why it cannot be the next."""
@@ -136,6 +139,12 @@ class Books:
 
     # ---- changes that were decided before ------------------------------------------------------------------
 
+    def find_unread(self, charge: Charge) -> int | None:
+        """Return a charge like this one that was given up before anything was read."""
+        given_up = self.unread.get((charge.request, charge.payers, charge.key), ())
+        # Prices may change between versions, and nobody is answered at an old one.
+        return next((seq for seq, cost in given_up if cost == charge.cost), None)
+
     def make_draft(self) -> Books:
         """Return books that continue these. Changes to the draft do not reach these."""
         tables: tuple[dict[Any, Any], ...] = (
@@ -146,6 +155,7 @@ class Books:
             self.answered,
             self.keys,
             self.reservations,
+            self.unread,
         )
         return Books(self.seq, self.head, *map(OverlayDict, tables))
 
@@ -189,6 +199,16 @@ class Books:
             self.accounts[name] = self.accounts[name].after_refund(refund)
         self.reservations[charge] = replace(reservation, returned=reservation.unused)
 
+    def record_unread(self, charge: int, cost: Cost) -> None:
+        asked = self.charges[charge]
+        self.unread[asked] = (*self.unread.get(asked, ()), (charge, cost))
+        self.heads[charge] = ""
+
+    def record_resume(self, charge: int) -> None:
+        asked = self.charges[charge]
+        self.unread[asked] = tuple(each for each in self.unread[asked] if each[0] != charge)
+        self.heads[charge] = self.head  # only who wrote this entry may answer the charge
+
     def set_terms(self, kind: Kind, fields: dict[str, Any]) -> None:
         """Set the limits of an account. This one is checked here, for old entries and new ones alike."""
         name = fields["account"]
@@ -221,6 +241,10 @@ class Books:
                 self._reserve(fields)
             case "draw" | "return":
                 self._move_steps(kind, fields)
+            case "unread":
+                self._give_up(fields)
+            case "resume":
+                self._resume(fields)
             case _:
                 raise self._broken_error("its kind is not known")
 
@@ -251,6 +275,18 @@ class Books:
         self._require(kind == "draw" or steps == unused, "it does not return all that is left")
         self.record_draw(charge, steps) if kind == "draw" else self.record_return(charge)
 
+    def _give_up(self, fields: dict[str, Any]) -> None:
+        charge, cost = fields["charge"], Cost.from_dict(fields["cost"])
+        is_open = bool(self.heads.get(charge)) and charge not in self.reservations
+        self._require(is_open and is_cost(cost), "it gives up what is no open charge")
+        self.record_unread(charge, cost)
+
+    def _resume(self, fields: dict[str, Any]) -> None:
+        charge = fields["charge"]
+        given_up = self.unread.get(self.charges[charge], ()) if charge in self.charges else ()
+        self._require(charge in dict(given_up), "it resumes what was not given up")
+        self.record_resume(charge)
+
     def _pay(self, name: str, cost: Cost) -> AccountState:
         account = self.accounts.get(name)
         if account is None:
@@ -264,6 +300,7 @@ class Books:
         charge, commitment = fields["charge"], fields["commitment"]
         self._require(charge in self.charges, "it answers what was never charged")
         self._require(charge not in self.releases, "it answers a charge for the second time")
+        self._require(self.heads[charge] != "", "it answers a charge that was given up")
         reservation = self.reservations.get(charge)
         # Otherwise everything could be given back afterwards, and the answer would have been free.
         has_drawn = reservation is None or reservation.drawn > 0

@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn, cast
 from sfumato.errors import LedgerError, UsageError
 from sfumato.privacy.canonical import canonical_json
 
-Kind = Literal["account", "grant", "charge", "release", "reserve", "draw", "return"]
+Kind = Literal["account", "grant", "charge", "release", "reserve", "draw", "return", "unread", "resume"]
 
 GENESIS = "0" * 64
 """Hash that the first entry names as the one before it."""
@@ -45,6 +45,10 @@ class Entry:
             case "reserve":
                 who = ", ".join(fields["accounts"])
                 return f"{who}: {fields['steps']} steps of {write_body(fields['about'])}"
+            case "unread":
+                return f"nothing was read for entry {fields['charge']}"
+            case "resume":
+                return f"begins entry {fields['charge']} again"
             case "draw" | "return":
                 verb = "begins" if self.kind == "draw" else "gives back"
                 return f"{verb} {fields['steps']} steps of entry {fields['charge']}"

@@ -88,6 +88,9 @@ class Transaction:
     def charge(self, charge: Charge) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
         """Charge all accounts, or return why that is not needed or not possible."""
         earlier = self._find_earlier(charge)
+        unread = None if isinstance(earlier, KeptAnswer) else self.books.find_unread(charge)
+        if unread is not None:
+            return self._resume(charge, unread)
         if earlier is not None:
             return earlier
         paid = self._pay(charge, charge.cost)
@@ -117,8 +120,7 @@ class Transaction:
 
     def release(self, charged: Charged, commitment: str, nonce: str, answer: str) -> Entry:
         """Add the release of an answer, and return its entry."""
-        # The hash is compared too: a charge of another ledger, or of a lost commit, has the same number.
-        if self.books.heads.get(charged.seq) != charged.head:
+        if not self._holds(charged):
             raise _unknown_charge_error(charged)
         reservation = self.books.reservations.get(charged.seq)
         if reservation is not None and reservation.drawn == 0:
@@ -132,6 +134,13 @@ class Transaction:
         entry = self._append_fields("release", fields, Books.record_release, charged.seq, commitment)
         self.answers.append((charged.seq, nonce, answer))
         return entry
+
+    def note_unread(self, charged: Charged) -> None:
+        """Give up a charge for which nothing was read."""
+        if not self._holds(charged) or charged.seq in self.books.reservations:
+            raise _unknown_charge_error(charged)
+        fields = {"charge": charged.seq, "cost": charged.cost.to_dict()}
+        self._append_fields("unread", fields, Books.record_unread, charged.seq, charged.cost)
 
     # ---- reservations ----
 
@@ -198,6 +207,17 @@ class Transaction:
         if keyed in books.releases:
             return KeptAnswer(keyed)
         return PendingAnswer(keyed, charge.request) if answered is None else KeptAnswer(answered)
+
+    def _resume(self, charge: Charge, seq: int) -> Charged:
+        """Take over a charge for which nothing was read. Its former holder can no longer answer it."""
+        fields = {"by": _draw_mark(), "charge": seq}
+        entry = self._append_fields("resume", fields, Books.record_resume, seq)
+        return Charged(seq, entry.hash, charge.cost, charge.request)
+
+    def _holds(self, charged: Charged) -> bool:
+        """Return whether a charge is open and this is its holder."""
+        # The hash is compared too: a charge of another ledger, or of a lost commit, has the same number.
+        return charged.head != "" and self.books.heads.get(charged.seq) == charged.head
 
     def _pay(self, charge: Charge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
         """Return the accounts after the charge, or the first that does not admit it."""

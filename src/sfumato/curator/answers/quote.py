@@ -64,7 +64,7 @@ class Quote:
 
     @property
     def slot(self) -> float | None:
-        """Seconds after the charge at which the reply leaves; none where it leaves when it is ready."""
+        """Seconds until the reply leaves; none where it leaves when it is ready."""
         return self.standing.slot
 
     def error(self, confidence: float = 0.95) -> dict[str, float | None]:

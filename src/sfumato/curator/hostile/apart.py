@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sfumato.curator.plan.priced import Step
 
-QUESTION, ANSWERED, FAILED = b"q", b"a", b"f"
+QUESTION, ANSWERED, UNREAD, FAILED = b"q", b"a", b"u", b"f"
 _HEADER = struct.Struct("!cQ")
 
 

@@ -13,7 +13,15 @@ from contextlib import contextmanager, suppress
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING
 
-from sfumato.curator.hostile.apart import ANSWERED, QUESTION, WorkerError, receive_message, send_message
+from sfumato.curator.gate import NothingReadError
+from sfumato.curator.hostile.apart import (
+    ANSWERED,
+    QUESTION,
+    UNREAD,
+    WorkerError,
+    receive_message,
+    send_message,
+)
 from sfumato.curator.hostile.worker import END, FORK, LEARNER, ORDER
 from sfumato.errors import UsageError
 
@@ -78,7 +86,7 @@ class WorkerHost:
                 forker.close()
                 self._forker = None
         raise UsageError(
-            "SF-C140",
+            "SF-C230",
             "No worker can be started here; nothing was charged.",
             try_="tell the steward",
         )
@@ -164,7 +172,8 @@ class _Worker:
         finally:
             self.end()  # here, and not after the slot: what it leaves to be cleaned up takes time too
         if kind != ANSWERED:
-            raise WorkerError(found.decode(errors="replace"))
+            failure = NothingReadError if kind == UNREAD else WorkerError
+            raise failure(found.decode(errors="replace"))
         return found.decode()
 
     def end(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.curator.gate import read_steps
 from sfumato.curator.hostile.apart import WorkerError, ask_in_thread
-from sfumato.curator.hostile.slots import SlotClock, choose_slot, reading_time
+from sfumato.curator.hostile.slots import SlotClock, choose_slot, find_end, reading_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +53,7 @@ class SlotReader:
     clock: SlotClock = field(default_factory=SlotClock)
 
     def slot(self, plan: Plan[Any, Any]) -> float:
-        """Return the seconds after its charge at which the reply to a plan leaves."""
+        """Return how many seconds after it was begun a plan is replied to."""
         return choose_slot(plan)
 
     @contextmanager
@@ -65,7 +65,7 @@ class SlotReader:
         """
         slot = self.slot(plan)
         with self._begin_asking(plan) as ask:
-            yield partial(self._read, ask, slot)
+            yield partial(self._read, ask, slot, self.clock.now())
 
     @contextmanager
     def _begin_asking(self, plan: Plan[Any, Any]) -> Iterator[Ask]:
@@ -75,17 +75,18 @@ class SlotReader:
         else:
             yield partial(ask_in_thread, partial(read_steps, engine=self.engine))
 
-    def _read(self, ask: Ask, slot: float, steps: Sequence[Step]) -> str:
-        began = self.clock.now()
+    def _read(self, ask: Ask, slot: float, begun: float, steps: Sequence[Step]) -> str:
+        asked = self.clock.now()
+        end = find_end(slot, begun, asked)
         try:
             text = ask(steps, reading_time(slot))
             # Where the machine was too busy to stop the worker in time, the answer is late all the same.
-            if self.clock.now() > began + reading_time(slot):
-                raise WorkerError("the answer came after the reading part of its slot")
+            if self.clock.now() > asked + reading_time(slot):
+                raise WorkerError("the answer came after its time")
         except Exception:
-            self.clock.wait_until(began + slot)
+            self.clock.wait_until(end)
             raise
-        self.clock.wait_until(began + slot)
+        self.clock.wait_until(end)
         return text
 
 

@@ -5,11 +5,12 @@ Because : docs/proofs/slots.md
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.rows import list_scans
+from sfumato.curator.plan.work import rows_per_unit
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
     from sfumato.curator.plan.priced import Plan
 
 LADDER = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
-"""Seconds after the charge at which replies leave. It is public, and so is which of them a question gets."""
+"""Seconds after a question was begun at which replies leave. Public, and so is which of them it gets."""
 
 USUAL_PACE = 0.25
 """Seconds of one simple pass over a table whose steward declared no pace."""
 
 # Chosen with benchmarks/latency.py so that heavy questions on small tables fit. Privacy depends on none of
 # them: whatever they are, the slot follows from public facts.
-_READING = 7 / 8
-"""Share of a slot in which the worker must answer; the rest is for ending it."""
+_READING = 3 / 4
+"""Share of a slot in which the worker must answer once it is asked."""
+_BEFORE = 1 / 8
+"""Share of a slot for checks and the charge, before the worker is asked; as much is left to end it."""
 _START = 0.06
 """Seconds to open a snapshot."""
 _STEP, _SPARK_STEP = 0.02, 2.0
@@ -60,7 +63,7 @@ _AWAKE = 0.002
 
 
 def choose_slot(plan: Plan[Any, Any]) -> float:
-    """Return the seconds after its charge at which the reply to a plan leaves, from public facts alone."""
+    """Return how many seconds after it was begun a plan is replied to, from public facts alone."""
     expected = _expect_seconds(plan)
     for rung in LADDER:
         if expected <= rung * _READING:
@@ -69,7 +72,7 @@ def choose_slot(plan: Plan[Any, Any]) -> float:
         "SF-Q190",
         "This question takes too long for a hostile session; nothing was charged.",
         expected=f"{expected:,.0f} s",
-        most=f"{LADDER[-1]:,.0f} s",
+        most=f"{reading_time(LADDER[-1]):,.0f} s",
         try_="a simpler question; or the steward declares a shorter pace: lab.set_pace(…)",
     )
 
@@ -77,6 +80,16 @@ def choose_slot(plan: Plan[Any, Any]) -> float:
 def reading_time(slot: float) -> float:
     """Return the seconds of a slot in which the worker must answer."""
     return slot * _READING
+
+
+def find_end(slot: float, begun: float, asked: float) -> float:
+    """Return when the reply leaves to a question that was begun, and whose worker was asked, at these times.
+
+    That is one slot after it was begun. Where checks and the charge took too long for that, because others
+    held a lock or the disk was slow, it is so many whole slots later that the worker has its time.
+    """
+    late = max(0.0, asked - begun - slot * _BEFORE)
+    return begun + slot * (1 + math.ceil(late / slot))
 
 
 def find_pace(table: Table) -> float:
@@ -88,6 +101,8 @@ def _expect_seconds(plan: Plan[Any, Any]) -> float:
     """Return a guess at how long a plan takes, from the catalog and the question."""
     each = _SPARK_STEP if plan.table.home.startswith("spark") else _STEP
     learning = sum(getattr(step, "passes", 0) for step in plan.steps)
-    scans = sum(len(list_scans(step.program.rows)) for step in plan.steps)
+    work = plan.work
+    operations = work.operations / max(1, rows_per_unit(plan.table))
+    passes = max(work.scans, operations / _OPERATIONS) + learning
     start = _START + each * len(plan.steps)
-    return start + (scans + learning) * find_pace(plan.table) + learning * _LEARNING
+    return start + passes * find_pace(plan.table) + learning * _LEARNING + work.numbers * _DRAW

@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.curator.gate import read_steps
-from sfumato.curator.hostile.apart import ANSWERED, FAILED, receive_message, send_message
+from sfumato.curator.gate import NothingReadError, read_steps
+from sfumato.curator.hostile.apart import ANSWERED, FAILED, UNREAD, receive_message, send_message
 from sfumato.engines.limits import RunLimits, limit_runs
 
 if TYPE_CHECKING:
@@ -97,9 +97,10 @@ def _serve(host: socket.socket) -> None:
         folder, schema, seconds, memory, steps = pickle.loads(body)  # noqa: S301  from the host, on a pipe of ours
         _limit_process(memory)
         send_message(host, ANSWERED, _answer(Path(folder), schema, seconds, memory, steps).encode())
-    except Exception:
+    except Exception as problem:
+        kind = UNREAD if isinstance(problem, NothingReadError) else FAILED
         with suppress(OSError):
-            send_message(host, FAILED, traceback.format_exc().encode(errors="replace"))
+            send_message(host, kind, traceback.format_exc().encode(errors="replace"))
 
 
 def _answer(folder: Path, schema: str, seconds: float, memory: int, steps: Sequence[Step]) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.curator.hostile.apart import WorkerError
 from sfumato.curator.hostile.reading import SlotReader
-from sfumato.curator.hostile.slots import LADDER, SlotClock, choose_slot, reading_time
+from sfumato.curator.hostile.slots import LADDER, SlotClock, choose_slot, find_end, reading_time
 from sfumato.errors import PolicyError
 from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
 
@@ -99,19 +99,24 @@ def test_every_reply_leaves_at_the_end_of_its_slot(outcome: str | Exception) -> 
     hands, answer = Hands(), OneAnswer(outcome)
     reader = _reader(hands)
     if isinstance(outcome, str):
-        assert reader._read(answer.ask, 4.0, ()) == outcome
+        assert reader._read(answer.ask, 4.0, 100.0, ()) == outcome
     else:
         with pytest.raises(type(outcome)):
-            reader._read(answer.ask, 4.0, ())
+            reader._read(answer.ask, 4.0, 100.0, ())
     assert hands.time == pytest.approx(104, abs=0.02)
     assert answer.given == [reading_time(4.0)]
+
+
+def test_a_slow_charge_moves_the_reply_by_whole_slots() -> None:
+    ends = [find_end(4.0, 100.0, asked) for asked in (100.0, 100.5, 100.51, 104.5, 104.51)]
+    assert ends == [104, 104, 108, 108, 112]
 
 
 def test_an_answer_that_comes_late_is_no_answer() -> None:
     """The worker answered, but the machine was so busy that its time was over."""
     hands = Hands(step=3.9)
     with pytest.raises(WorkerError):
-        _reader(hands)._read(OneAnswer("[[1]]").ask, 4.0, ())
+        _reader(hands)._read(OneAnswer("[[1]]").ask, 4.0, 100.0, ())
 
 
 def test_an_interrupt_does_not_wait_for_the_slot() -> None:
@@ -121,7 +126,7 @@ def test_an_interrupt_does_not_wait_for_the_slot() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        _reader(hands)._read(interrupted, 256.0, ())
+        _reader(hands)._read(interrupted, 256.0, 100.0, ())
     assert hands.slept == []
 
 
