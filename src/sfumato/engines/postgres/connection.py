@@ -37,7 +37,7 @@ _NETWORK = {
     "keepalives_interval": 10,
     "keepalives_count": 3,
 }
-"""After a minute without a sign of life, the server or the way to it is gone. An address may overrule this."""
+"""After a minute without a sign of life, the server or network is gone. An address may say otherwise."""
 _OLDEST = 14
 """The first version with infinite decimals and exact seconds."""
 
