@@ -13,6 +13,7 @@ from sfumato.engines.rows import list_scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
+from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,12 +129,15 @@ class Payer:
 
     def pay(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Released:
         """Charge, then answer; what was answered before is given again for nothing."""
+        # A price for other neighbours than the table's is no price here.
+        common_relation([plan.table.neighbours, plan.event.neighbours])
         charge = Charge(
             accounts=self.accounts(plan.table),
             cost=plan.cost,
             request=plan.request,
             about=self._about(plan, text),
             key=key,
+            neighbours=plan.table.relation,
         )
         # No snapshot may be replaced between this check and the end of the scan.
         with self._begin_reading(plan) as read, self.lab.reading():

