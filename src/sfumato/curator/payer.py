@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-from sfumato.curator.gate import answer_plan
+from sfumato.curator.gate import answer_plan, read_steps
 from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
+from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
+    from sfumato.curator.gate import Read
+    from sfumato.curator.hostile.reading import SlotReader
     from sfumato.curator.incidents import Incidents
-    from sfumato.curator.plan.priced import Plan
+    from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
     from sfumato.ledger import Ledger, Released
     from sfumato.privacy.budget import Budget
@@ -76,6 +82,8 @@ class Standing:
     """Largest pure-ε question that is possible after it; none when it would be refused."""
     free: bool
     """Whether the same was answered before, so that it costs nothing."""
+    slot: float | None = None
+    """Seconds until the reply leaves, in a hostile session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,8 @@ class Payer:
 
     lab: LabAccess
     analyst: str | None
+    slots: SlotReader | None = None
+    """What reads for a hostile session; without it, questions are read here and replies leave at once."""
 
     def accounts(self, table: Table) -> tuple[str, ...]:
         """Return the names of the accounts that pay for a question about a table."""
@@ -97,7 +107,10 @@ class Payer:
 
     def standing(self, plan: Plan[Any, Any]) -> Standing:
         """Return what paying for a plan would do to the accounts. Nothing is charged."""
-        return self._standing(plan.table, None if self.was_answered(plan) else plan.cost)
+        if self.was_answered(plan):
+            return self._standing(plan.table, None)
+        standing = self._standing(plan.table, plan.cost)
+        return standing if self.slots is None else replace(standing, slot=self.slots.slot(plan))
 
     def was_answered(self, plan: Plan[Any, Any]) -> bool:
         """Return whether the same was answered before, so that it costs nothing."""
@@ -116,27 +129,49 @@ class Payer:
 
     def pay(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Released:
         """Charge, then answer; what was answered before is given again for nothing."""
+        # A price for other neighbours than the table's is no price here.
+        common_relation([plan.table.neighbours, plan.event.neighbours])
         charge = Charge(
             accounts=self.accounts(plan.table),
             cost=plan.cost,
             request=plan.request,
             about=self._about(plan, text),
             key=key,
+            neighbours=plan.table.relation,
         )
         # No snapshot may be replaced between this check and the end of the scan.
-        with self.lab.reading():
+        with self._begin_reading(plan) as read, self.lab.reading():
             self._require_current(plan)
-            return answer_plan(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
+            self._require_engine(plan)
+            return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
+
+    @contextmanager
+    def _begin_reading(self, plan: Plan[Any, Any]) -> Iterator[Read]:
+        """Yield what reads for a plan: here, or for a hostile session in a worker."""
+        # An answer that is kept needs no worker, and leaves at once: that it was kept is public.
+        if self.slots is None or self.was_answered(plan):
+            yield partial(read_steps, engine=self.lab.engine)
+        else:
+            with self.slots.begin(plan) as read:
+                yield read
 
     def _require_current(self, plan: Plan[Any, Any]) -> None:
         """A price is for one snapshot; if that is gone, the charge would buy nothing."""
-        asked = {scan.snapshot for step in plan.steps for scan in list_scans(step.program.rows)}
+        asked = {snapshot for step in plan.steps for snapshot in _snapshots(step)}
         if not asked <= {table.snapshot_name for table in self.lab.tables()}:
             raise PolicyError(
                 "SF-C135",
                 "The table got a new snapshot while this was being asked; nothing was charged.",
                 try_="ask again",
             )
+
+    def _require_engine(self, plan: Plan[Any, Any]) -> None:
+        """If an engine is down, a charge would buy nothing. A kept answer needs no engine."""
+        if self.was_answered(plan):
+            return
+        programs = {tuple(_snapshots(step)): step.program for step in plan.steps}
+        for program in programs.values():
+            self.lab.engine.check(program)
 
     def _smallest_budget(self, table: Table) -> Budget:
         budgets = [self.lab.ledger.read_budget(account) for account in self.accounts(table)]
@@ -166,6 +201,10 @@ class Payer:
             "spend": plan.charged,
             "event": plan.event.to_dict(),
         }
+
+
+def _snapshots(step: Step) -> list[str]:
+    return [scan.snapshot for scan in list_scans(step.program.rows)]
 
 
 def _least(states: list[tuple[Caps, Cost]]) -> Left:
