@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.program import CountedUnits
 from sfumato.privacy.canonical import written_by
-from sfumato.privacy.events import list_moves, pack_moves, scale_moves, sum_moves
+from sfumato.privacy.events import pack_moves, scale_moves, sum_moves
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class SumSensitivity:
 
     def __post_init__(self) -> None:
         if not self.moves:
-            object.__setattr__(self, "moves", list_moves([self.l1]))
-        if sum_moves(self.moves) != self.l1:
+            object.__setattr__(self, "moves", ((self.l1, 1),) if self.l1 else ())
+        elif sum_moves(self.moves) != self.l1:
             raise AssertionError("moves that do not add up to the l1 norm")
 
     @classmethod

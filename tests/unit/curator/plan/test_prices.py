@@ -1,6 +1,6 @@
 """What questions cost beside what their noise tells at most: never less, and at most 1.3 times as much.
 
-The truth is summed in high precision, from the noise that a plan draws and the worst rows that a unit can have.
+The truth is summed in high precision from the noise that is drawn and the worst rows that a unit can have.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ MOST = 1.3
 
 
 def _shift(scale: Fraction, move: int) -> Truth:
-    """The divergence of integer Laplace noise moved so far: its tails in closed form, the rest term by term."""
+    """The divergence of integer Laplace noise moved so far: tails in closed form, the rest term by term."""
 
     def at(order: float) -> mp.mpf:
         r, alpha = mp.e ** (-mp.mpf(scale.denominator) / scale.numerator), mp.mpf(order)
