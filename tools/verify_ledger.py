@@ -38,7 +38,8 @@ class Books:  # what the entries so far say
     def __init__(self) -> None:
         self.seq, self.head, self.signed, self.keys = 0, "0" * 64, False, set[tuple[str, ...]]()
         self.terms, self.spent, self.runs = dict[str, Any](), dict[str, Any](), dict[int, Any]()
-        self.hashes, self.answered = set[str](), set[int]()
+        self.hashes, self.answered, self.given_up = set[str](), set[int](), set[int]()
+        self.neighbours = dict[str, Any]()
 
     def add(self, entry: dict[str, Any]) -> None:
         require(set(entry) == FIELDS and not self.signed, "it is not an entry, or follows the signed head")
@@ -50,6 +51,7 @@ class Books:  # what the entries so far say
         self.hashes.add(self.head)
         kinds = {"account": self.cap, "grant": self.cap, "charge": self.charge, "reserve": self.charge}
         kinds |= {"release": self.release, "draw": self.move_steps, "return": self.move_steps}
+        kinds |= {"unread": self.give_up, "resume": self.give_up}
         require(entry["kind"] in kinds, "its kind is not known")
         kinds[entry["kind"]](entry["kind"], read_object(entry["body"]))
 
@@ -58,6 +60,7 @@ class Books:  # what the entries so far say
         require(ACCOUNT.fullmatch(name) and len(name) <= 200, "its account has no proper name")
         require(old is None or kind == old[0] == "grant", "it changes a budget that was fixed")
         self.terms[name] = kind, *read_amounts(body["caps"], -1)
+        self.neighbours.setdefault(name, body.get("neighbours"))
         self.spent.setdefault(name, (0, [0] * ORDERS, 0))
 
     def charge(self, kind: str, body: dict[str, Any]) -> None:
@@ -69,9 +72,11 @@ class Books:  # what the entries so far say
         sound = type(steps) is int and 0 < steps <= 10**9 and DIGEST.fullmatch(body["request"])
         require(sound, "its request is malformed")
         for name in names:
+            known = self.neighbours[name] = self.neighbours[name] or body.get("neighbours")
+            require(body.get("neighbours") in (None, known), "it is priced for other neighbours")
             self.pay(name, steps, *cost)
         self.keys.add((*names, key))
-        self.runs[self.seq] = names, cost, *((steps, 0) if kind == "reserve" else (0, 1))
+        self.runs[self.seq] = names, cost, *((steps, 0) if kind == "reserve" else (0, True))
 
     def move_steps(self, kind: str, body: dict[str, Any]) -> None:  # begins steps, or gives the rest back
         charge, steps = body["charge"], body["steps"]
@@ -82,6 +87,14 @@ class Books:  # what the entries so far say
         self.runs[charge] = names, cost, rest - steps, drawn + steps * (kind == "draw")
         for name in names if kind == "return" else ():
             self.pay(name, -steps, *cost)
+
+    def give_up(self, kind: str, body: dict[str, Any]) -> None:  # nothing was read; begun again by one other
+        charge, again = body["charge"], kind == "resume"
+        of_one = type(charge) is int and charge in self.runs and self.runs[charge][3] is True
+        require(of_one and charge not in self.answered, "it is of no open charge")
+        require((charge in self.given_up) is again, "given up twice, or begun without being given up")
+        require(again or read_amounts(body["cost"], 0), "its cost is malformed")
+        self.given_up ^= {charge}
 
     def pay(self, name: str, times: int, pure: Any, renyi: list[int], side: int) -> None:
         spent, (_, top, tops, most) = self.spent[name], self.terms[name]
@@ -95,6 +108,7 @@ class Books:  # what the entries so far say
         charge = body["charge"]
         require(type(charge) is int and charge in self.runs, "it answers what was never charged")
         require(self.runs[charge][3] and charge not in self.answered, "nothing drawn, or for the second time")
+        require(charge not in self.given_up, "it answers a charge that was given up")
         require(DIGEST.fullmatch(body["commitment"]), "its commitment is malformed")
         self.answered.add(charge)
 

@@ -20,6 +20,7 @@ from conformance import spark_session
 from conformance.with_spark import Beside
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
+from sfumato.engines.limits import RunLimits, limit_runs
 from sfumato.engines.spark import connection
 from sfumato.queries.sql import parse_question
 
@@ -69,10 +70,9 @@ def compared(session: Any, folder: Path) -> int:
 
 def ended(session: Any) -> str:
     """What becomes of months of work in a second."""
-    connection.LONGEST = 1.0
     own = connection.open_own_session(session)
     try:
-        with connection.limit_time(own):
+        with limit_runs(RunLimits(seconds=1)), connection.limit_time(own):
             own.sql(f"SELECT id % 2 AS k, sum(id % 7) AS n FROM range({10**15}) GROUP BY 1").toArrow()
     except Exception as error:
         return type(error).__name__

@@ -69,6 +69,10 @@ class Asked:
     """Of a reservation."""
     drawn: int = 0
     returned: int = 0
+    unread: bool = False
+    """Whether it was given up before anything was read."""
+    given_up: int = 0
+    """When, counted in entries."""
 
     @property
     def rest(self) -> int:
@@ -84,6 +88,8 @@ class Reference:
     spent: dict[str, Cost] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     entries: int = 0
+    resumed: Asked | None = None
+    """The charge that was begun again last."""
 
     def set_budget(self, kind: str, name: str, budget: Budget) -> str:
         if (self.opened.get(name), self.budgets.get(name)) == (kind, budget):
@@ -99,7 +105,13 @@ class Reference:
         answered = [asked for asked in self.asked if asked.request == request and asked.answer is not None]
         return min(answered, key=lambda asked: asked.answered, default=None)
 
-    def charge(self, charge: Charge, steps: int = 1) -> str:
+    def unread(self, charge: Charge) -> Asked | None:
+        """The first charge that was given up, of those that cost as much and ask the same."""
+        asked = (charge.accounts, charge.request, charge.key, charge.cost)
+        same = [a for a in self.asked if (a.accounts, a.request, a.key, a.charged.cost) == asked and a.unread]
+        return min(same, key=lambda each: each.given_up, default=None)
+
+    def charge(self, charge: Charge, steps: int | None = None) -> str:
         """The code of the refusal, "charged", or the answer given for nothing."""
         for name in sorted(charge.accounts):
             if name not in self.opened:
@@ -112,7 +124,10 @@ class Reference:
             return keyed.answer
         if kept := self.kept(charge.request):
             return str(kept.answer)
-        return "SF-L107" if keyed is not None else self._pay(charge, charge.cost * steps)
+        if steps is None and (unread := self.unread(charge)):
+            unread.unread, self.entries, self.resumed = False, self.entries + 1, unread
+            return "resumed"
+        return "SF-L107" if keyed is not None else self._pay(charge, charge.cost * (steps or 1))
 
     def reserved(self) -> list[tuple[Asked, Reserved]]:
         return [(asked, asked.charged) for asked in self.asked if isinstance(asked.charged, Reserved)]
@@ -192,6 +207,10 @@ class LedgerMachine(RuleBasedStateMachine):
         got: list[Charged | Released] = []
         assert said(lambda: got.append(self.ledger.charge(charge))) in (expected, "done")
         match got:
+            case [Charged() as charged] if expected == "resumed":
+                assert self.reference.resumed is not None
+                assert self.reference.resumed.charged.seq == charged.seq
+                self.reference.resumed.charged = charged
             case [Charged() as charged]:
                 assert expected == "charged"
                 self.reference.asked.append(Asked(charge.accounts, charge.request, key, charged))
@@ -242,8 +261,10 @@ class LedgerMachine(RuleBasedStateMachine):
                     assert mine == told, charge
         type(self).done += len(charges) - 1
 
-    def expect(self, charge: Charge) -> Asked | str:
+    def expect(self, charge: Charge) -> Asked | str | None:
         expected = self.reference.charge(charge)
+        if expected == "resumed":
+            return self.reference.resumed
         if expected != "charged":
             return expected
         self.reference.asked.append(Asked(charge.accounts, charge.request, charge.key, UNKNOWN))
@@ -277,10 +298,20 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.reference.asked)
     @rule(data=st.data())
+    def note_unread(self, data: st.DataObject) -> None:
+        asked = data.draw(st.sampled_from(self.reference.asked))
+        is_open = asked.answer is None and asked.steps is None and not asked.unread
+        assert said(partial(self.ledger.note_unread, asked.charged)) == ("done" if is_open else "SF-L109")
+        if is_open:
+            self.reference.entries += 1
+            asked.unread, asked.given_up = True, self.reference.entries
+
+    @precondition(lambda self: self.reference.asked)
+    @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         asked = data.draw(st.sampled_from(self.reference.asked))
         answer = f"answer {self.reference.entries}"
-        expected = "done" if asked.answer is None else "SF-L109"
+        expected = "done" if asked.answer is None and not asked.unread else "SF-L109"
         if asked.steps is not None and asked.drawn == 0:
             expected = "SF-L118"
         assert said(partial(self.ledger.release, asked.charged, answer)) == expected

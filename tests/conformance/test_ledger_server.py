@@ -279,10 +279,10 @@ def test_a_commit_whose_word_was_lost_is_looked_up(server: Server, schema: str, 
 def test_another_s_charge_that_says_the_same_is_not_taken_for_one_s_own(
     server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same question after the same entry in the same second: else one charge would have two answers."""
+    """The same question after the same entry on the same day: else one charge would have two answers."""
     import psycopg
 
-    monkeypatch.setattr(transaction, "read_clock", lambda: "2026-01-01T00:00:00+00:00")
+    monkeypatch.setattr(transaction, "read_date", lambda: "2026-01-01")
     with (
         closing(PostgresLedger.open(server.address, schema=schema, timeout=10)) as ledger,
         closing(PostgresLedger.open(server.address, schema=schema, timeout=10)) as other,

@@ -19,9 +19,10 @@ import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
+from sfumato.engines.limits import RunLimits, limit_runs
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
-from sfumato.engines.spark import SparkEngine, connection, hosting
+from sfumato.engines.spark import SparkEngine, hosting
 from sfumato.engines.spark.connection import open_own_session
 from sfumato.engines.spark.java import make_shim
 from sfumato.engines.spark.run import write_sql
@@ -173,7 +174,7 @@ def test_a_cluster_needs_a_schema_for_snapshots(
 
 
 def test_a_question_past_its_time_is_ended_and_stays_charged(
-    lab: sf.Lab, frame: Any, spark: Any, in_tables: str, monkeypatch: pytest.MonkeyPatch
+    lab: sf.Lab, frame: Any, spark: Any, in_tables: str
 ) -> None:
     lab.register("visits", frame, **SAID)
     (rows,) = [f"{in_tables}.{t.name}" for t in spark.catalog.listTables(in_tables, "*_rows")]
@@ -181,10 +182,8 @@ def test_a_question_past_its_time_is_ended_and_stays_charged(
     spark.sql(f"DROP TABLE {rows}")
     spark.sql(f"CREATE VIEW {rows} AS SELECT {columns} FROM range({10**15})")  # months of work
     question = lab.session().sql("SELECT ward, SUM(cost) AS c FROM visits GROUP BY ward")
-    monkeypatch.setattr(connection, "LONGEST", 2.0)
-    with pytest.raises(SfumatoError) as refusal:
+    with limit_runs(RunLimits(seconds=2)), pytest.raises(SfumatoError) as refusal:
         question.release(epsilon=1)
-    monkeypatch.undo()
     assert refusal.value.code == "SF-X901"
     assert lab.budget.accounts[0].left_epsilon == 999
     assert not spark.sparkContext.statusTracker().getActiveJobsIds()

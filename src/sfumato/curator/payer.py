@@ -11,6 +11,7 @@ from sfumato.engines.rows import list_scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
+from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
     from sfumato.curator.incidents import Incidents
-    from sfumato.curator.plan.priced import Plan
+    from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
     from sfumato.ledger import Ledger, Released
     from sfumato.privacy.budget import Budget
@@ -116,27 +117,39 @@ class Payer:
 
     def pay(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Released:
         """Charge, then answer; what was answered before is given again for nothing."""
+        # A price for other neighbours than the table's is no price here.
+        common_relation([plan.table.neighbours, plan.event.neighbours])
         charge = Charge(
             accounts=self.accounts(plan.table),
             cost=plan.cost,
             request=plan.request,
             about=self._about(plan, text),
             key=key,
+            neighbours=plan.table.relation,
         )
         # No snapshot may be replaced between this check and the end of the scan.
         with self.lab.reading():
             self._require_current(plan)
+            self._require_engine(plan)
             return answer_plan(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
 
     def _require_current(self, plan: Plan[Any, Any]) -> None:
         """A price is for one snapshot; if that is gone, the charge would buy nothing."""
-        asked = {scan.snapshot for step in plan.steps for scan in list_scans(step.program.rows)}
+        asked = {snapshot for step in plan.steps for snapshot in _snapshots(step)}
         if not asked <= {table.snapshot_name for table in self.lab.tables()}:
             raise PolicyError(
                 "SF-C135",
                 "The table got a new snapshot while this was being asked; nothing was charged.",
                 try_="ask again",
             )
+
+    def _require_engine(self, plan: Plan[Any, Any]) -> None:
+        """If an engine is down, a charge would buy nothing. A kept answer needs no engine."""
+        if self.was_answered(plan):
+            return
+        programs = {tuple(_snapshots(step)): step.program for step in plan.steps}
+        for program in programs.values():
+            self.lab.engine.check(program)
 
     def _smallest_budget(self, table: Table) -> Budget:
         budgets = [self.lab.ledger.read_budget(account) for account in self.accounts(table)]
@@ -166,6 +179,10 @@ class Payer:
             "spend": plan.charged,
             "event": plan.event.to_dict(),
         }
+
+
+def _snapshots(step: Step) -> list[str]:
+    return [scan.snapshot for scan in list_scans(step.program.rows)]
 
 
 def _least(states: list[tuple[Caps, Cost]]) -> Left:

@@ -179,8 +179,14 @@ class Engine(Protocol):
     def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind."""
 
+    def check(self, program: EngineProgram[Any]) -> None:
+        """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
+
     def run(self, program: EngineProgram[Answer]) -> Answer:
-        """Return exact integers, in the shape that the program says."""
+        """Return exact integers, in the shape that the program says.
+
+        EngineError says that nothing was read, which follows from public facts alone.
+        """
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot and what belongs to it."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.duckdb import DuckDBEngine
+from sfumato.engines.reach import reach_engine
 from sfumato.engines.registry import find_host, find_host_at
 from sfumato.engines.rows import list_scans
 from sfumato.errors import SfumatoError
@@ -56,12 +57,19 @@ class EngineRouter:
             self._forget(snapshot)  # it was refused, so there is nothing to be found
             raise
 
+    def check(self, program: EngineProgram[Any]) -> None:
+        """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
+        self._engine_of(program).check(program)
+
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
+        return self._engine_of(program).run(program)
+
+    def _engine_of(self, program: EngineProgram[Any]) -> Engine:
         # The planner refuses joins across homes, so the first snapshot's engine has them all.
-        known = self._known()
-        addresses = [known.get(scan.snapshot) for scan in list_scans(program.rows)]
-        return self._engine(addresses[0]).run(program)
+        with reach_engine("the lab's folder", "its list of databases cannot be read", OSError, ValueError):
+            known = self._known()
+        return self._engine(known.get(list_scans(program.rows)[0].snapshot))
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""

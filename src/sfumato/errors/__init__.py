@@ -5,6 +5,7 @@ SfumatoError
 ├── BudgetError   refused by a budget or a quota                     exit code 3
 ├── PolicyError   refused by what the steward declared or we allow   exit code 4
 ├── LedgerError   the ledger is ill or busy, nothing is answered     exit code 1
+├── EngineError   an engine or a snapshot is out of reach, unread    exit code 1
 └── SealedError   something failed after the charge: says only that  exit code 1
 
 No error holds a data value or an internal of ours; `codes.py` has a page for each code.
@@ -17,6 +18,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "BudgetError",
+    "EngineError",
     "LedgerError",
     "PolicyError",
     "SealedError",
@@ -85,8 +87,16 @@ class LedgerError(SfumatoError):
     """The ledger is ill, busy or out of reach; nothing is answered."""
 
 
+class EngineError(SfumatoError):
+    """The engine, or a snapshot, cannot be opened. Raised only before any row was read."""
+
+
 class SealedError(SfumatoError):
     """Something failed after the charge. The sentence is the same whatever it was."""
+
+
+class StewardWarning(UserWarning):
+    """A hint to the steward about a declaration that is allowed and may not be meant."""
 
 
 def missing_extra(extra: str, code: str, sentence: str, /, **facts: str) -> UsageError:

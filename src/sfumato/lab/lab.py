@@ -23,6 +23,7 @@ from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.published import Published
 from sfumato.lab.registration import (
     agree_on_budget,
+    hint_at_populations,
     require_nothing_else,
     require_one_relation,
     with_max_rows,
@@ -94,11 +95,14 @@ class Lab:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
             require_one_relation(self._catalog.contents, table)
             agreed = agree_on_budget(self.ledger, table, said.budget)
+            accounts = self.ledger.list_accounts()
             prepared = self._prepared(table, source)
             # Before the table appears: no question may come without an account to charge.
             if agreed is not None:
-                self.ledger.open_account(population_account(table.population), agreed)
+                account = population_account(table.population)
+                self.ledger.open_account(account, agreed, table.relation)
             self._catalog.add_table(prepared)
+        hint_at_populations(accounts, table)
 
     def advance(
         self,

@@ -42,6 +42,9 @@ class Charge:
     """Public description for people who read the ledger. Nothing is decided by it."""
     key: str | None = None
     """Idempotency key: the caller's name for this attempt. Other payers may use the same text."""
+    neighbours: str | None = None
+    """What the neighbours differ in that the cost is proven for, such as "add-remove". An account holds one
+    kind: the one it was opened for, else the first that a charge names."""
     payers: str = field(init=False, repr=False, compare=False)
     """The accounts as one text, in which keys are looked up."""
     _body: tuple[str, str] = field(init=False, repr=False, compare=False)
@@ -55,20 +58,23 @@ class Charge:
         _require(
             self.key is None or _is_name(self.key), f"a key is a text of 1 to {MAX_NAME_LENGTH} characters"
         )
-        require_utf8(self.key or "")
+        _require(is_relation(self.neighbours), f"neighbours are named in 1 to {MAX_NAME_LENGTH} characters")
+        require_utf8((self.key or "") + (self.neighbours or ""))
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
         object.__setattr__(self, "payers", write_payers(self.accounts))
         object.__setattr__(self, "_body", self._write_known_fields())
 
     def _write_known_fields(self) -> tuple[str, str]:
-        """Return the parts of the body before and after the time and the mark.
+        """Return the parts of the body before and after the day and the mark.
 
         They are written here, before the ledger is locked, so that the lock is held for less time.
         """
         first = f'{{"about":{write_body(self.about)},"accounts":{self.payers}'
         key, cost = canonical_json(self.key), write_cost(self.cost)
-        return first, f'"cost":{cost},"key":{key},"request":"{self.request}"'
+        # Left out where there are none, as older versions did.
+        named = "" if self.neighbours is None else f'"neighbours":{canonical_json(self.neighbours)},'
+        return first, f'"cost":{cost},"key":{key},{named}"request":"{self.request}"'
 
     def write_entry_body(self, at: str, by: str, steps: int | None = None) -> str:
         """Return the body of this charge's entry, as `write_body` would write all of its fields."""
@@ -83,7 +89,7 @@ class Charged:
 
     seq: int
     head: str
-    """Hash of the charge's entry."""
+    """Hash of the entry that allows the read: the charge's own, or that which began it again."""
     cost: Cost
     request: str
 
@@ -140,8 +146,11 @@ class Ledger(Protocol):
     charge without a release is spent. A ledger that is found to be damaged refuses every call.
     """
 
-    def open_account(self, account: str, budget: Budget) -> None:
-        """Fix a population's budget for ever. Repeating the call with the same budget changes nothing."""
+    def open_account(self, account: str, budget: Budget, neighbours: str | None = None) -> None:
+        """Fix a population's budget for ever, and the neighbours that it is counted for.
+
+        Repeating the call with the same budget changes nothing.
+        """
 
     def grant(self, account: str, budget: Budget) -> None:
         """Open a quota, or change its limits. What was spent stays spent."""
@@ -166,6 +175,14 @@ class Ledger(Protocol):
 
     def release(self, charged: Charged, answer: str) -> Released:
         """Keep the answer durably, before anyone sees it. A reservation needs at least one step drawn."""
+
+    def note_unread(self, charged: Charged) -> None:
+        """Note durably that nothing was read for this charge, which its holder gives up.
+
+        Call this only if no statement that reads rows was sent, and that depended on public facts alone. The
+        next `charge` of the same payers, request, key and cost is then this charge again, for one of those
+        who ask, and costs nothing more.
+        """
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
         """Charge for a run of many steps at once, where `charge.cost` is the cost of one step.
@@ -221,6 +238,11 @@ class Ledger(Protocol):
 def is_digest(value: object) -> bool:
     """Return whether this is a SHA-256 in lower-case hexadecimal."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def is_relation(neighbours: object) -> bool:
+    """Return whether this can name a kind of neighbours, or says that none is named."""
+    return neighbours is None or _is_name(neighbours)
 
 
 def is_step_count(steps: object) -> bool:

@@ -16,6 +16,7 @@ from sfumato.ledger.api import (
     are_sorted,
     is_cost,
     is_digest,
+    is_relation,
     is_step_count,
     parse_account,
     write_payers,
@@ -28,6 +29,7 @@ from sfumato.privacy.budget import Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from sfumato.ledger.api import Charge
     from sfumato.ledger.chain import Entry, Kind
 
 K = TypeVar("K")
@@ -45,14 +47,21 @@ class AccountState:
     budget: Budget
     caps: Caps
     spent: Cost
+    neighbours: str | None = None
+    """What the neighbours differ in that all charges are priced for; None until an entry names it."""
 
-    def after_charge(self, cost: Cost) -> AccountState | None:
+    def accepts(self, neighbours: str | None) -> bool:
+        """Return whether a charge that is priced for these neighbours can be added to the others."""
+        return self.neighbours is None or neighbours == self.neighbours
+
+    def after_charge(self, cost: Cost, neighbours: str | None = None) -> AccountState | None:
         """Return the account once this is spent too, or None if its caps refuse it."""
         total = self.spent + cost
         if not self.caps.holds(total):
             return None
         # Written out, as dataclasses.replace is slow and this runs for each account of each charge.
-        return AccountState(self.terms, self.kind, self.budget, self.caps, total)
+        kept = self.neighbours or neighbours
+        return AccountState(self.terms, self.kind, self.budget, self.caps, total, kept)
 
     def after_refund(self, cost: Cost) -> AccountState:
         """Return the account once this much is given back."""
@@ -60,7 +69,7 @@ class AccountState:
         # A total that includes a charge without a pure ε has none, and a refund cannot bring it back.
         pure = None if spent.pure is None or cost.pure is None else spent.pure - cost.pure
         less = Cost(pure, tuple(map(sub, spent.renyi, cost.renyi)), spent.side - cost.side)
-        return AccountState(self.terms, self.kind, self.budget, self.caps, less)
+        return AccountState(self.terms, self.kind, self.budget, self.caps, less, self.neighbours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +94,25 @@ class Reservation:
         return self.steps, self.drawn, self.returned
 
 
-def write_terms(account: str, budget: Budget) -> dict[str, Any]:
+def write_terms(account: str, budget: Budget, neighbours: str | None = None) -> dict[str, Any]:
     """Return the body of the entry that sets an account's limits.
 
     It holds the caps as integers, so that every machine decides alike for ever.
     """
     caps = caps_of(budget)
     filters = {"pure": caps.pure, "renyi": list(caps.renyi), "side": caps.side}
-    return {"account": account, "budget": budget.to_dict(), "caps": filters}
+    named = {} if neighbours is None else {"neighbours": neighbours}
+    return {"account": account, "budget": budget.to_dict(), "caps": filters, **named}
 
 
-def read_terms(seq: int, kind: str, fields: dict[str, Any], spent: Cost) -> AccountState:
-    """Return the account as the entry number `seq` sets it."""
+def read_terms(
+    seq: int, kind: str, fields: dict[str, Any], spent: Cost, neighbours: str | None = None
+) -> AccountState:
+    """Return the account as the entry number `seq` sets it; what was spent and named before stays."""
     filters = fields["caps"]
     caps = Caps(filters["pure"], tuple(filters["renyi"]), filters["side"])
-    return AccountState(seq, kind, Budget.from_dict(fields["budget"]), caps, spent)
+    named = neighbours or fields.get("neighbours")
+    return AccountState(seq, kind, Budget.from_dict(fields["budget"]), caps, spent, named)
 
 
 @dataclass(slots=True)
@@ -112,7 +125,7 @@ class Books:
     charges: dict[int, tuple[str, str, str | None]] = field(default_factory=dict)
     """Request, payers and key of each charge."""
     heads: dict[int, str] = field(default_factory=dict)
-    """Hash of each charge's entry until it is answered, and an empty text from then on."""
+    """For each charge the hash of the entry whose holder may answer it; an empty text where nobody may."""
     releases: dict[int, tuple[int, str]] = field(default_factory=dict)
     """For each answered charge, the number of its release and the commitment to the answer."""
     answered: dict[str, int] = field(default_factory=dict)
@@ -121,6 +134,8 @@ class Books:
     """For each pair of payers and key, the charge that it was used for."""
     reservations: dict[int, Reservation] = field(default_factory=dict)
     """The charges that are reservations."""
+    unread: dict[tuple[str, str, str | None], tuple[tuple[int, Cost], ...]] = field(default_factory=dict)
+    """Charges that were given up before anything was read, and their costs, by request, payers and key."""
 
     def add_entry(self, entry: Entry) -> None:
         """Take in the next entry, or raise an error that says why it cannot be the next."""
@@ -136,6 +151,12 @@ class Books:
 
     # ---- changes that were decided before ------------------------------------------------------------------
 
+    def find_unread(self, charge: Charge) -> int | None:
+        """Return a charge like this one that was given up before anything was read."""
+        given_up = self.unread.get((charge.request, charge.payers, charge.key), ())
+        # Prices may change between versions, and nobody is answered at an old one.
+        return next((seq for seq, cost in given_up if cost == charge.cost), None)
+
     def make_draft(self) -> Books:
         """Return books that continue these. Changes to the draft do not reach these."""
         tables: tuple[dict[Any, Any], ...] = (
@@ -146,6 +167,7 @@ class Books:
             self.answered,
             self.keys,
             self.reservations,
+            self.unread,
         )
         return Books(self.seq, self.head, *map(OverlayDict, tables))
 
@@ -189,13 +211,25 @@ class Books:
             self.accounts[name] = self.accounts[name].after_refund(refund)
         self.reservations[charge] = replace(reservation, returned=reservation.unused)
 
+    def record_unread(self, charge: int, cost: Cost) -> None:
+        asked = self.charges[charge]
+        self.unread[asked] = (*self.unread.get(asked, ()), (charge, cost))
+        self.heads[charge] = ""
+
+    def record_resume(self, charge: int) -> None:
+        asked = self.charges[charge]
+        self.unread[asked] = tuple(each for each in self.unread[asked] if each[0] != charge)
+        self.heads[charge] = self.head  # only who wrote this entry may answer the charge
+
     def set_terms(self, kind: Kind, fields: dict[str, Any]) -> None:
         """Set the limits of an account. This one is checked here, for old entries and new ones alike."""
         name = fields["account"]
         parse_account(name)
         old = self.accounts.get(name)
+        self._require(is_relation(fields.get("neighbours")), "its neighbours are malformed")
         self._require(old is None or kind == old.kind == "grant", "it changes a budget that was fixed")
-        self.accounts[name] = read_terms(self.seq, kind, fields, old.spent if old else NOTHING)
+        before = (NOTHING, None) if old is None else (old.spent, old.neighbours)
+        self.accounts[name] = read_terms(self.seq, kind, fields, *before)
 
     # ---- checks of an entry that someone else wrote --------------------------------------------------------
 
@@ -221,6 +255,10 @@ class Books:
                 self._reserve(fields)
             case "draw" | "return":
                 self._move_steps(kind, fields)
+            case "unread":
+                self._give_up(fields)
+            case "resume":
+                self._resume(fields)
             case _:
                 raise self._broken_error("its kind is not known")
 
@@ -232,7 +270,9 @@ class Books:
         self._require(key is None or (payers, key) not in self.keys, "its key was used before")
         cost = step_cost if steps == 1 else step_cost * steps
         # All accounts are checked before the first is changed.
-        self.record_charge(request, payers, key, {name: self._pay(name, cost) for name in names})
+        named = fields.get("neighbours")
+        self._require(is_relation(named), "its neighbours are malformed")
+        self.record_charge(request, payers, key, {name: self._pay(name, cost, named) for name in names})
 
     def _reserve(self, fields: dict[str, Any]) -> None:
         steps, step_cost = fields["steps"], Cost.from_dict(fields["cost"])
@@ -251,11 +291,26 @@ class Books:
         self._require(kind == "draw" or steps == unused, "it does not return all that is left")
         self.record_draw(charge, steps) if kind == "draw" else self.record_return(charge)
 
-    def _pay(self, name: str, cost: Cost) -> AccountState:
+    def _give_up(self, fields: dict[str, Any]) -> None:
+        charge, cost = fields["charge"], Cost.from_dict(fields["cost"])
+        is_open = bool(self.heads.get(charge)) and charge not in self.reservations
+        self._require(is_open and is_cost(cost), "it gives up what is no open charge")
+        self.record_unread(charge, cost)
+
+    def _resume(self, fields: dict[str, Any]) -> None:
+        charge = fields["charge"]
+        given_up = self.unread.get(self.charges[charge], ()) if charge in self.charges else ()
+        self._require(charge in dict(given_up), "it resumes what was not given up")
+        self.record_resume(charge)
+
+    def _pay(self, name: str, cost: Cost, neighbours: str | None) -> AccountState:
         account = self.accounts.get(name)
         if account is None:
             raise self._broken_error("it charges an account that was never opened")
-        paid = account.after_charge(cost)
+        # Processes of older versions name no neighbours. They write what a catalog has compared.
+        same = neighbours is None or account.accepts(neighbours)
+        self._require(same, "it is priced for other neighbours than its account")
+        paid = account.after_charge(cost, neighbours)
         if paid is None:
             raise self._broken_error("it spends more than was left")
         return paid
@@ -264,6 +319,7 @@ class Books:
         charge, commitment = fields["charge"], fields["commitment"]
         self._require(charge in self.charges, "it answers what was never charged")
         self._require(charge not in self.releases, "it answers a charge for the second time")
+        self._require(self.heads[charge] != "", "it answers a charge that was given up")
         reservation = self.reservations.get(charge)
         # Otherwise everything could be given back afterwards, and the answer would have been free.
         has_drawn = reservation is None or reservation.drawn > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import date, timedelta
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal, NoReturn, cast
@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn, cast
 from sfumato.errors import LedgerError, UsageError
 from sfumato.privacy.canonical import canonical_json
 
-Kind = Literal["account", "grant", "charge", "release", "reserve", "draw", "return"]
+Kind = Literal["account", "grant", "charge", "release", "reserve", "draw", "return", "unread", "resume"]
 
 GENESIS = "0" * 64
 """Hash that the first entry names as the one before it."""
@@ -45,6 +45,10 @@ class Entry:
             case "reserve":
                 who = ", ".join(fields["accounts"])
                 return f"{who}: {fields['steps']} steps of {write_body(fields['about'])}"
+            case "unread":
+                return f"nothing was read for entry {fields['charge']}"
+            case "resume":
+                return f"begins entry {fields['charge']} again"
             case "draw" | "return":
                 verb = "begins" if self.kind == "draw" else "gives back"
                 return f"{verb} {fields['steps']} steps of entry {fields['charge']}"
@@ -124,15 +128,16 @@ def invalid_unicode_error() -> UsageError:
     return UsageError("SF-L305", "This text is not valid Unicode: it holds half of a character.")
 
 
-def read_clock() -> str:
-    """Return the time to note in an entry. Nothing is decided by it."""
-    # Whole seconds: a finer time from charge to release would tell how long the data took to read.
-    return _format_time(int(time.time()))
+def read_date() -> str:
+    """Return the day to note in an entry, in UTC. Nothing is decided by it."""
+    # A finer time would tell how long data took to read: a program that asks in a loop charges for the next
+    # question as soon as it has the last answer.
+    return _format_date(int(time.time()) // 86_400)
 
 
 @lru_cache(maxsize=1)
-def _format_time(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds")
+def _format_date(days: int) -> str:
+    return (date(1970, 1, 1) + timedelta(days)).isoformat()
 
 
 def _refuse_float(literal: str) -> NoReturn:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from sfumato.errors import LedgerError, PolicyError
 from sfumato.ledger.api import Charged, Reserved
 from sfumato.ledger.books import Books, write_terms
-from sfumato.ledger.chain import Entry, read_clock, write_body
-from sfumato.ledger.refusal import unknown_account_error
+from sfumato.ledger.chain import Entry, read_date, write_body
+from sfumato.ledger.refusal import other_neighbours_error, unknown_account_error
 from sfumato.privacy.account import NOTHING, Cost
 
 if TYPE_CHECKING:
@@ -72,28 +72,35 @@ class Transaction:
 
     # ---- accounts ----
 
-    def set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
+    def set_terms(
+        self, kind: Literal["account", "grant"], name: str, budget: Budget, neighbours: str | None
+    ) -> None:
         """Open an account, or change a grant. A budget that was fixed is never changed."""
         old = self.books.accounts.get(name)
+        if old is not None and neighbours is not None and not old.accepts(neighbours):
+            raise other_neighbours_error(name, old, neighbours)
         if old is not None and (old.kind, old.budget) == (kind, budget):
             return  # a repeated call writes nothing
         if old is not None and (old.kind, kind) != ("grant", "grant"):
             sentence = "A budget cannot be changed once it is set."
             raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
-        fields = write_terms(name, budget)
-        self._append_fields(kind, fields, Books.set_terms, kind, fields)
+        fields = write_terms(name, budget, neighbours)
+        self._append_fields(kind, {**fields, "at": read_date()}, Books.set_terms, kind, fields)
 
     # ---- charges ----
 
     def charge(self, charge: Charge) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
         """Charge all accounts, or return why that is not needed or not possible."""
         earlier = self._find_earlier(charge)
+        unread = None if isinstance(earlier, KeptAnswer) else self.books.find_unread(charge)
+        if unread is not None:
+            return self._resume(charge, unread)
         if earlier is not None:
             return earlier
         paid = self._pay(charge, charge.cost)
         if isinstance(paid, BudgetShortage):
             return paid
-        body = charge.write_entry_body(read_clock(), _draw_mark())
+        body = charge.write_entry_body(read_date(), _draw_mark())
         details = charge.request, charge.payers, charge.key, paid
         entry = self._append("charge", body, Books.record_charge, *details)
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
@@ -108,7 +115,7 @@ class Transaction:
         if isinstance(paid, BudgetShortage):
             return paid
         body, run = (
-            charge.write_entry_body(read_clock(), _draw_mark(), steps),
+            charge.write_entry_body(read_date(), _draw_mark(), steps),
             (charge.accounts, charge.cost, steps),
         )
         details = charge.request, charge.payers, charge.key, paid
@@ -117,8 +124,7 @@ class Transaction:
 
     def release(self, charged: Charged, commitment: str, nonce: str, answer: str) -> Entry:
         """Add the release of an answer, and return its entry."""
-        # The hash is compared too: a charge of another ledger, or of a lost commit, has the same number.
-        if self.books.heads.get(charged.seq) != charged.head:
+        if not self._holds(charged):
             raise _unknown_charge_error(charged)
         reservation = self.books.reservations.get(charged.seq)
         if reservation is not None and reservation.drawn == 0:
@@ -132,6 +138,13 @@ class Transaction:
         entry = self._append_fields("release", fields, Books.record_release, charged.seq, commitment)
         self.answers.append((charged.seq, nonce, answer))
         return entry
+
+    def note_unread(self, charged: Charged) -> None:
+        """Give up a charge for which nothing was read."""
+        if not self._holds(charged) or charged.seq in self.books.reservations:
+            raise _unknown_charge_error(charged)
+        fields = {"charge": charged.seq, "cost": charged.cost.to_dict()}
+        self._append_fields("unread", fields, Books.record_unread, charged.seq, charged.cost)
 
     # ---- reservations ----
 
@@ -167,7 +180,7 @@ class Transaction:
     def _append_fields(
         self, kind: Kind, fields: dict[str, Any], change: Callable[..., object], *arguments: Any
     ) -> Entry:
-        return self._append(kind, write_body({**fields, "at": read_clock()}), change, *arguments)
+        return self._append(kind, write_body(fields), change, *arguments)
 
     def _append(self, kind: Kind, body: str, change: Callable[..., object], *arguments: Any) -> Entry:
         """Add an entry, and note which method of the books applies it with which arguments."""
@@ -199,12 +212,25 @@ class Transaction:
             return KeptAnswer(keyed)
         return PendingAnswer(keyed, charge.request) if answered is None else KeptAnswer(answered)
 
+    def _resume(self, charge: Charge, seq: int) -> Charged:
+        """Take over a charge for which nothing was read. Its former holder can no longer answer it."""
+        fields = {"by": _draw_mark(), "charge": seq}
+        entry = self._append_fields("resume", fields, Books.record_resume, seq)
+        return Charged(seq, entry.hash, charge.cost, charge.request)
+
+    def _holds(self, charged: Charged) -> bool:
+        """Return whether a charge is open and this is its holder."""
+        # The hash is compared too: a charge of another ledger, or of a lost commit, has the same number.
+        return charged.head != "" and self.books.heads.get(charged.seq) == charged.head
+
     def _pay(self, charge: Charge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
         """Return the accounts after the charge, or the first that does not admit it."""
         paid = {}
         for name in charge.accounts:
             before = self.books.accounts[name]
-            after = before.after_charge(cost)
+            if not before.accepts(charge.neighbours):
+                raise other_neighbours_error(name, before, charge.neighbours)
+            after = before.after_charge(cost, charge.neighbours)
             if after is None:
                 return BudgetShortage(cost, name, before)
             paid[name] = after

@@ -57,4 +57,11 @@ def price_kernel(
 ) -> Plan[KernelStep, None]:
     """Return what is charged for a kernel over these figures of each unit's row."""
     program = UnitFigures(source.rows, source.where, tuple(map(Total, figures)))
-    return Plan(source.table, spend, (KernelStep(program, kernel),), None, describe_truncation(source.table))
+    return Plan(
+        source.table,
+        spend,
+        (KernelStep(program, kernel),),
+        None,
+        describe_truncation(source.table),
+        reads=source.tables,
+    )

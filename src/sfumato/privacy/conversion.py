@@ -96,6 +96,15 @@ def rho_epsilon(rho: Number, delta: Number) -> float:
     return min((_epsilon(order, rate * order, share) for order in around), default=math.inf)
 
 
+def excess_loss(share: float) -> float:
+    """Return the t for which (ε, δ) bounds the privacy loss by ε + t except with the chance δ/share.
+
+    Under (ε, δ)-DP the likelihood ratio of what is released exceeds e^(ε + t) with a chance of at most
+    δ/(1 − e^−t), for every t > 0. That it exceeds e^ε can be far likelier than δ (docs/proofs/curves.md).
+    """
+    return -math.log1p(-share)
+
+
 def _least(curve: Curve, delta: float) -> float:
     """Return the least ε over all dense orders."""
     if delta <= 0:

@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.privacy import composition, gaussian
 from sfumato.privacy.composition import FIXED
-from sfumato.privacy.conversion import Events, compose_events
+from sfumato.privacy.conversion import Events, compose_events, excess_loss
 from sfumato.privacy.exact import parse_exact, parse_nonnegative
 from sfumato.privacy.loss_distribution import gaussian_mu, loss_distribution
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _FINEST = 400
 """Number of ε at which δ(ε) is read for a trade-off curve. With fewer the curve is lower, and still valid."""
+_PARTS = tuple(1 / (1 + Fraction(4) ** power) for power in range(-2, 6))
+"""Parts of a chance that are tried as δ when a belief is bounded. Any of them is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,38 +97,43 @@ def _least_misses(alpha: float, epsilons: Floats, deltas: Floats) -> float:
 def posterior(events: Events, prior: Number = 0.5, delta: Number = 0) -> float:
     """Return the largest belief that someone with this prior can reach: odds grow by at most e^ε.
 
-    Where there is no pure ε, the ε at `delta` is used, and with that probability more may be revealed.
+    Where there is no pure ε, give a `delta`, the largest chance that the belief goes beyond what is returned.
     """
-    return posterior_belief(float(_prior(prior)), _epsilon(compose_events(events), delta))
+    return posterior_belief(float(_prior(prior)), _largest_loss(compose_events(events), delta))
 
 
 def posterior_curve(events: Events, delta: Number = 0) -> Chart:
     """Return a chart of the beliefs before and after, for every prior."""
     from sfumato.viz import belief_curve
 
-    epsilon = _epsilon(compose_events(events), delta)
+    loss = _largest_loss(compose_events(events), delta)
     priors = np.linspace(0.001, 0.999, 101)
-    after = [(1 - posterior_belief(1 - p, epsilon), posterior_belief(p, epsilon)) for p in priors.tolist()]
-    return belief_curve(priors, [low for low, _ in after], [high for _, high in after], epsilon=epsilon)
+    after = [(1 - posterior_belief(1 - p, loss), posterior_belief(p, loss)) for p in priors.tolist()]
+    low, high = [low for low, _ in after], [high for _, high in after]
+    return belief_curve(priors, low, high, loss=loss, chance=float(parse_nonnegative(delta, "delta")))
 
 
-def posterior_belief(prior: float, epsilon: float) -> float:
-    """Return the posterior by Bayes' rule with a likelihood ratio of e^ε."""
-    log_odds = math.log(prior) - math.log1p(-prior) + epsilon
+def posterior_belief(prior: float, loss: float) -> float:
+    """Return the posterior by Bayes' rule with a likelihood ratio of e^loss."""
+    log_odds = math.log(prior) - math.log1p(-prior) + loss
     return 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
 
 
-def _epsilon(event: Event, delta: Number) -> float:
-    share, pure = parse_nonnegative(delta, "delta"), event.pure()
-    if pure is not None and not event.side_delta() and not share:
-        return float(pure)
-    if not share:
+def _largest_loss(event: Event, chance: Number) -> float:
+    """Return a bound on the log-likelihood ratio of what is released, exceeded with at most this chance."""
+    share, pure = parse_nonnegative(chance, "delta"), event.pure()
+    sure = float(pure) if pure is not None and not event.side_delta() else math.inf
+    if not share and math.isinf(sure):
         raise UsageError(
             "SF-N318",
             "This event bounds beliefs only with a delta.",
             try_="posterior(event, prior, delta=1e-6)",
         )
-    return composition.epsilon(event, share)
+    if not share:
+        return sure
+    # P(L > ε(δ) + t) ≤ δ/(1 − e^−t), so every split of the chance into δ and 1 − e^−t gives a bound.
+    bounds = (composition.epsilon(event, share * part) + excess_loss(float(part)) for part in _PARTS)
+    return min(sure, *bounds)
 
 
 def _prior(prior: Number) -> Number:

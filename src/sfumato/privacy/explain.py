@@ -8,6 +8,7 @@ from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.conversion import excess_loss
 from sfumato.privacy.exact import Number, format_short, parse_exact, parse_whole
 
 SMOKER = (
@@ -20,6 +21,8 @@ ALREADY_KNOWN = (
 )
 WEAK = 5
 """Largest ε that is not called weak."""
+_TIMES_DELTA = 10
+"""With this many times δ as its chance, the bound on a belief is little above that of ε alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,46 +34,60 @@ class Explanation:
     people: int | None = None
 
     @property
+    def chance(self) -> float:
+        """Largest chance that an observer goes beyond `posterior`: 0 without a δ, else ten times δ."""
+        return min(1.0, _TIMES_DELTA * float(self.budget.delta))
+
+    @property
     def posterior(self) -> float:
-        """Largest belief that an observer can reach, by Bayes' rule with a likelihood ratio of e^ε."""
-        odds = math.log(self.prior) - math.log1p(-self.prior) + float(self.budget.epsilon)
+        """Largest belief that an observer can reach except with `chance`, by Bayes' rule.
+
+        Without a δ the likelihood ratio is at most e^ε. With one it exceeds e^(ε + t) with a chance of at
+        most δ/(1 − e^−t) (docs/proofs/curves.md#trade-off-and-belief), here for the t that makes this 10·δ.
+        """
+        loss = float(self.budget.epsilon) + (excess_loss(1 / _TIMES_DELTA) if self.budget.delta else 0.0)
+        odds = math.log(self.prior) - math.log1p(-self.prior) + loss
         return 1 / (1 + math.exp(-odds))
 
     @property
     def sentence(self) -> str:
         """One sentence that states the guarantee."""
         before, after = 100 * self.prior, 100 * self.posterior
+        delta, rarely = "", ""
+        if self.budget.delta:
+            delta = f", δ = {format_short(self.budget.delta)}"
+            rarely = f", except with a chance of at most {_TIMES_DELTA}·δ = {self.chance:.3g}"
         return (
             f"Someone who thinks there is a {_in_100(before)} chance that you are in the data can be brought "
             f"to about {_in_100(after)}, and no further, by everything ever released "
-            f"(ε = {format_short(self.budget.epsilon)})."
+            f"(ε = {format_short(self.budget.epsilon)}{delta}){rarely}."
         )
 
     def sentences(self) -> list[str]:
         """Return everything there is to say, one sentence each."""
         said = [self.sentence, self._consequence()]
         if self.budget.delta:
-            said += [self._failure(), self._sacrifice()]
+            said.append(self._sacrifice())
         if self.budget.epsilon > WEAK:
             said.append("This is weak: such a guarantee alone hides little about one person.")
         return [*said, SMOKER, ALREADY_KNOWN]
 
     def _consequence(self) -> str:
         factor = math.exp(min(float(self.budget.epsilon), 700))
+        if not self.budget.delta:
+            return (
+                f"Whatever the answers lead to is at most {factor:,.3g} times as likely with you in the data "
+                "as without you."
+            )
         return (
-            f"Whatever the answers lead to is at most {factor:,.3g} times as likely with you in the data as "
-            "without you."
-        )
-
-    def _failure(self) -> str:
-        return (
-            f"That may fail with a chance of at most δ = {format_short(self.budget.delta)}; "
-            "it should be far below one over the number of people."
+            f"Whatever the answers lead to has, with you in the data, at most {factor:,.3g} times the "
+            f"probability that it has without you, plus δ = {format_short(self.budget.delta)}; "
+            "δ should be far below one over the number of people."
         )
 
     def _sacrifice(self) -> str:
         # "Just sacrificing a few": publishing each person's record with probability δ is (0, δ)-private.
-        said = "δ alone would allow to publish everything about each person with that chance"
+        said = "δ alone would allow publishing everything about each person with the chance δ"
         if self.people is None:
             return f"{said}; no mechanism here does."
         exposed = float(self.people * self.budget.delta)
@@ -85,6 +102,7 @@ class Explanation:
             **self.budget.to_dict(),
             "prior": self.prior,
             "posterior": self.posterior,
+            "chance": self.chance,
             "sentences": self.sentences(),
         }
 

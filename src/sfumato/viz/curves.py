@@ -25,7 +25,7 @@ def tradeoff_curve(alpha: ArrayLike, misses: ArrayLike, *, note: str = "") -> Ch
     return make_chart(_square(_line(ends, across, up, _GREY), line), title=_TEST, subtitle=note)
 
 
-def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, epsilon: float) -> Chart:
+def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, loss: float, chance: float) -> Chart:
     """Return the range of beliefs after the release, for every belief before it."""
     points = to_rows({"prior": to_numbers(prior), "low": to_numbers(low), "high": to_numbers(high)})
     ends: Rows = [{"prior": 0, "low": 0}, {"prior": 1, "low": 1}]
@@ -36,7 +36,8 @@ def belief_curve(prior: ArrayLike, low: ArrayLike, high: ArrayLike, *, epsilon: 
         "mark": {"type": "area", "color": PALETTE[0], "opacity": 0.3},
         "encoding": {"x": across, "y": up, "y2": {"field": "high"}},
     }
-    subtitle = f"ε = {epsilon:.4g}: odds change by a factor of at most e^ε"
+    rarely = f", except with a chance of at most {chance:.3g}" if chance else ""
+    subtitle = f"odds change by a factor of at most e^{loss:.4g}{rarely}"
     return make_chart(_square(band, _line(ends, across, up, _GREY)), title=_BELIEF, subtitle=subtitle)
 
 

@@ -8,7 +8,6 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -28,6 +27,7 @@ from sfumato.engines.program import (
 from sfumato.engines.rows import ALL, Largest, Scan
 from sfumato.engines.snapshot import Preparation, StoredGrid
 from sfumato.engines.values import Add, AtLeast, Column, Constant
+from sfumato.errors import EngineError
 
 PATIENCE = 20
 X = Column(0, "x")
@@ -142,7 +142,7 @@ def test_an_erased_file_is_not_answered_from_memory(tmp_path):
     mine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), "t")
     assert mine.run(above(0)).tolist() == [[1], [1]]
     assert in_child(lambda: another.erase("t") is None) == 0
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(EngineError, match="SF-C221"):
         mine.run(above(0))
 
 
@@ -153,7 +153,7 @@ def test_a_damaged_snapshot_raises(tmp_path):
     )
     file = tmp_path / "t.duckdb"
     file.write_bytes(file.read_bytes()[:5000] + bytes(400_000))
-    with pytest.raises(duckdb.Error):
+    with pytest.raises(EngineError, match="SF-C221"):
         engine.run(above(0))
 
 

@@ -49,6 +49,14 @@ def moved(kind: str, charge: Any, steps: Any) -> Told:
     return kind, {"charge": charge, "steps": steps}
 
 
+def given_up(charge: Any) -> Told:
+    return "unread", {"charge": charge, "cost": TENTH.to_dict()}
+
+
+def resumed(charge: Any) -> Told:
+    return "resume", {"charge": charge}
+
+
 def released(charge: Any, answer: str = "x") -> Told:
     return "release", {"charge": charge, "commitment": hash_text(answer)}
 
@@ -85,6 +93,14 @@ def test_what_a_reservation_gives_back_can_be_spent_again() -> None:
     books = replay_entries(chain(*told))
     assert books.accounts[A].spent == TENTH * 3 + HALF
     assert books.reservations[2].counts == (10, 3, 7)
+
+
+def test_a_charge_that_was_given_up_is_answered_once_and_costs_nothing_more() -> None:
+    again = [given_up(2), resumed(2)]
+    entries = chain(opened(), charged(), *again, *again, released(2))
+    books = replay_entries(entries)
+    assert (books.accounts[A].spent, books.releases[2][0]) == (TENTH, 7)
+    assert check([entry.to_json() for entry in entries], [], None) == str(books.summarize())
 
 
 def test_other_payers_may_use_the_same_key() -> None:
@@ -159,6 +175,14 @@ def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
         ),
         ("of which nothing was drawn", [opened(), reserved(), released(2)]),
         ("of which nothing was drawn", [opened(), reserved(), moved("return", 2, 5), released(2)]),
+        ("that was given up", [opened(), charged(), given_up(2), released(2)]),
+        ("gives up what is no open charge", [opened(), charged(), given_up(2), given_up(2)]),
+        ("gives up what is no open charge", [opened(), charged(), released(2), given_up(2)]),
+        ("gives up what is no open charge", [opened(), charged(), given_up(1)]),
+        ("gives up what is no open charge", [opened(), reserved(), moved("draw", 2, 5), given_up(2)]),
+        ("resumes what was not given up", [opened(), charged(), resumed(2)]),
+        ("resumes what was not given up", [opened(), charged(), given_up(2), resumed(2), resumed(2)]),
+        ("resumes what was not given up", [opened(), charged(), given_up(2), resumed(1)]),
         ("content cannot be read", [("charge", {})]),
         ("content cannot be read", [opened(), charged(accounts=[[A]])]),
         ("content cannot be read", [opened(), charged(about={"epsilon": 0.1})]),

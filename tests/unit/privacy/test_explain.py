@@ -1,7 +1,9 @@
+import math
+
 import pytest
 
 from sfumato.errors import UsageError
-from sfumato.privacy import DEPLOYMENTS, compare_deployments, explain
+from sfumato.privacy import DEPLOYMENTS, compare_deployments, explain, gaussian
 
 
 @pytest.mark.parametrize(("epsilon", "right"), [(0.5, 62), (1, 73), (2, 88), (4, 98)])
@@ -18,6 +20,19 @@ def test_words() -> None:
     assert "δ = 1e-06" in str(explain(1, 1e-6))
     assert "weak" in str(explain(8))
     assert "weak" not in str(explain(0.001))
+
+
+def test_a_delta_moves_a_belief_further_and_is_not_the_chance_of_that() -> None:
+    """A Gaussian release at exactly (1, 1e-6) takes an even guess beyond 73 in 100 with the chance 20·δ."""
+    told = explain(1, 1e-6)
+    beyond = math.log(told.posterior / (1 - told.posterior))
+    mu = gaussian.mu_of(1, 1e-6)
+    assert told.chance == pytest.approx(1e-5)
+    assert math.erfc((beyond - mu * mu / 2) / mu / math.sqrt(2)) / 2 <= told.chance
+    assert "75 in 100" in told.sentence
+    assert "10·δ = 1e-05" in told.sentence
+    assert "plus δ = 1e-06" in str(told)
+    assert told.to_dict()["chance"] == told.chance
 
 
 @pytest.mark.parametrize("prior", [0, 1, 2, -1])
@@ -37,8 +52,8 @@ def test_what_is_not_promised() -> None:
     told = str(explain(1, 1e-5, people=1_000_000))
     assert "privacy where there was none" in told
     assert "10 of 1,000,000 people" in told
-    assert "publish everything" in str(explain(1, 1e-5))
-    assert "publish everything" not in str(explain(1))
+    assert "publishing everything" in str(explain(1, 1e-5))
+    assert "publishing everything" not in str(explain(1))
 
 
 def test_published_guarantees_have_sources_and_odds() -> None:

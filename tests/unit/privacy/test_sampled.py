@@ -1,21 +1,27 @@
 """Sampling: the curves against sums and integrals in high precision, and what is refused."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath as mp
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.privacy import (
     ORDERS,
     ApproxDP,
+    BestOf,
     Event,
     Gaussian,
+    Grouped,
     Laplace,
     Neighbours,
     Pure,
     RandomizedAnswer,
+    Repeated,
     Sampled,
     Sequential,
 )
@@ -176,3 +182,51 @@ def test_schemes_and_neighbours_must_fit() -> None:
     for rate in (0, 1.1, -1):
         with pytest.raises(UsageError):
             Sampled(Gaussian(1), rate)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5])
+def test_a_sequence_on_one_sample_is_priced_as_a_whole(rate: float) -> None:
+    """Exact laws of two answers from one sample, with the unit, without it, and with another in its place."""
+    first, second = 0.7, 1.5
+    without, with_it, another = (
+        np.outer(answer(first, truth), answer(second, truth)).ravel() for truth in range(3)
+    )
+    added = Sampled(Sequential([Pure(first), Pure(second)]), rate)
+    mixed, changed = (1 - rate) * without + rate * with_it, (1 - rate) * without + rate * another
+    replaced = Sampled(Sequential([Pure(first), Pure(second)]), rate, Neighbours.REPLACE_ONE)
+    for event, one, other in ((added, mixed, without), (replaced, mixed, changed)):
+        assert np.abs(np.log(one / other)).max() <= event.pure()
+        for order in ORDERS[:8]:
+            for p, q in ((one, other), (other, one)):
+                truth = math.log(np.sum(p**order * q ** (1 - order))) / (order - 1)
+                assert truth <= event.renyi(order) * (1 + 1e-9)
+    # Priced one by one, as if each answer had a sample of its own, it would cost too little.
+    apart = Sampled(Pure(first), rate).pure() + Sampled(Pure(second), rate).pure()
+    assert np.log(mixed / without).max() > apart
+
+
+def answer(epsilon: float, truth: int) -> NDArray[np.float64]:
+    """Return the law of randomized response among three values."""
+    weights = np.exp(epsilon * (np.arange(3) == truth))
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@pytest.mark.parametrize(
+    "inside", [lambda e: e, lambda e: Sequential([e, Pure(1)]), lambda e: BestOf(e, 0.5)]
+)
+def test_a_group_on_a_sample_is_refused(relation: Neighbours, inside: Callable[[Event], Event]) -> None:
+    """The units of a group come into a sample one by one: two of them more often than one."""
+    for event in (Pure(0.5), Gaussian(2)):
+        with pytest.raises(UsageError) as refusal:
+            Sampled(inside(Grouped(event, 2)), 0.1, relation)
+        assert refusal.value.code == "SF-N309"
+    assert Grouped(Sampled(Pure(0.5), 0.1, relation), 2).pure() == 2 * Sampled(Pure(0.5), 0.1).pure()
+
+
+@pytest.mark.parametrize("event", [Sampled(Gaussian(1), 0.01), Sampled.fixed(Gaussian(1), 1, 100)])
+def test_searches_over_samples_end(event: Event) -> None:
+    """A search reads its inner curve at very high orders, at which sampling is not credited."""
+    assert event.renyi(1e6) == Gaussian(1).renyi(1e6)
+    for search in (BestOf(Repeated(event, 100), 0.1), BestOf(BestOf(event, 0.1), 0.5)):
+        assert 0 < search.renyi(4.0) < BestOf(Gaussian(1), 0.1).renyi(4.0) * 100

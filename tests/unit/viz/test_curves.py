@@ -13,10 +13,10 @@ def test_a_tradeoff_curve_and_the_diagonal() -> None:
 
 
 def test_beliefs_are_a_band_around_the_diagonal() -> None:
-    picture = belief_curve([0.5], [0.27], [0.73], epsilon=1.0)
+    picture = belief_curve([0.5], [0.27], [0.73], loss=1.0, chance=1e-6)
     band, _ = picture.spec["layer"]
     assert band["data"]["values"] == [{"prior": 0.5, "low": 0.27, "high": 0.73}]
-    assert "ε = 1" in picture.spec["title"]["subtitle"]
+    assert "e^1, except with a chance of at most 1e-06" in picture.spec["title"]["subtitle"]
 
 
 def test_they_are_drawn(tmp_path) -> None:  # type: ignore[no-untyped-def]

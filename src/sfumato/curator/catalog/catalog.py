@@ -68,6 +68,12 @@ class Table:
         return self.protects.population(self.name)
 
     @property
+    def relation(self) -> str:
+        """What neighbouring tables differ in, as ledgers name it: these names never change."""
+        changed = " edge" if isinstance(self.protects, Edge) else ""
+        return f"{self.neighbours.value}{changed}"
+
+    @property
     def snapshot_name(self) -> str:
         """The name of the prepared copy in its engine."""
         return f"{self.name}-{self.snapshot}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from sfumato.engines.duckdb.connection import restore_interrupts
 from sfumato.engines.duckdb.prepare import build_snapshot, remove_snapshot
 from sfumato.engines.duckdb.run import SNAPSHOTS, answer_program
 from sfumato.engines.rows import list_scans
@@ -33,12 +34,17 @@ class DuckDBEngine:
 
         The source is a Parquet or CSV path, an Arrow table, or a pandas or polars frame.
         """
-        build_snapshot(source, preparation, self._path(snapshot), self.threads)
+        with restore_interrupts():
+            build_snapshot(source, preparation, self._path(snapshot), self.threads)
+
+    def check(self, program: EngineProgram[Any]) -> None:
+        """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
+        with SNAPSHOTS.open_cursor(self._paths(program), self.threads):
+            return
 
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
-        paths = {scan.snapshot: self._path(scan.snapshot) for scan in list_scans(program.rows)}
-        with SNAPSHOTS.open_cursor(paths, self.threads) as opened:
+        with restore_interrupts(), SNAPSHOTS.open_cursor(self._paths(program), self.threads) as opened:
             return answer_program(program, opened)
 
     def erase(self, snapshot: str) -> None:
@@ -46,6 +52,9 @@ class DuckDBEngine:
         path = self._path(snapshot)
         SNAPSHOTS.forget_file(path)
         remove_snapshot(path)
+
+    def _paths(self, program: EngineProgram[Any]) -> dict[str, Path]:
+        return {scan.snapshot: self._path(scan.snapshot) for scan in list_scans(program.rows)}
 
     def _path(self, snapshot: str) -> Path:
         """Any name is a file name once quoted, and no name leaves the folder."""

@@ -6,10 +6,13 @@ handed its parent's database, whose threads it does not have.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.limits import current_limits
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
@@ -30,7 +33,11 @@ _BLIND = {"common_subexpressions", "unused_columns"}
 
 def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConnection:
     """Open snapshots by these names, read-only, with no way to a file, an extension or a setting."""
-    connection = _connect({"temp_directory": ""}, threads)  # nothing read from a snapshot reaches a disk
+    settings = {"temp_directory": ""}  # nothing read from a snapshot reaches a disk
+    memory = current_limits().memory
+    if memory is not None:
+        settings["memory_limit"] = f"{memory // 2**20}MiB"
+    connection = _connect(settings, threads)
     for name, path in paths.items():
         connection.execute(f"ATTACH {quote_text(str(path))} AS {name} (READ_ONLY)")
     # In this order: after the lock nothing can be attached or set, not even by a query of ours.
@@ -51,6 +58,17 @@ def open_writer(path: Path, spill: Path, threads: int | None) -> DuckDBPyConnect
     connection.execute(f"SET disabled_optimizers = {quote_text(','.join(sorted({*optimizers} - _BLIND)))}")
     connection.execute(f"ATTACH {quote_text(str(path))} AS snapshot")
     return connection
+
+
+@contextmanager
+def restore_interrupts() -> Iterator[None]:
+    """Raise Ctrl-C as itself: DuckDB raises an error of its own in its place."""
+    try:
+        yield
+    except RuntimeError as problem:
+        if str(problem) == "Query interrupted":
+            raise KeyboardInterrupt from problem
+        raise
 
 
 def quote_text(text: str) -> str:

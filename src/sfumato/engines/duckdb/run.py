@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from threading import Condition, Lock
+from threading import Condition, Lock, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from sfumato.engines.program import (
     SumsByKey,
     UnitFigures,
 )
+from sfumato.engines.reach import reach_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.engines.program import Answer, EngineProgram, Integers
+
+
+_PAUSE = 0.05
+"""Seconds between two attempts to stop a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +67,22 @@ class Snapshots:
 
     @contextmanager
     def open_cursor(self, paths: Mapping[str, Path], threads: int | None) -> Iterator[OpenSnapshots]:
-        """Yield a cursor on the files that are there now, which may have taken the places of older ones."""
+        """Yield a cursor on the files that are there now, which may have taken the places of older ones.
+
+        EngineError says that one of them cannot be opened, so that nothing was read.
+        """
+        import duckdb
+
         with self._turn:
             self._under_way += 1
         try:
-            yield self._cursor(paths, threads)
+            with reach_engine("DuckDB", "the snapshot's file is missing or damaged", OSError, duckdb.Error):
+                cursor = self._cursor(paths, threads)
+            yield cursor
+        except duckdb.Error:
+            # After some errors a database refuses everything, so the next question opens the files anew.
+            self._forget(*paths.values())
+            raise
         finally:
             with self._turn:
                 self._under_way -= 1
@@ -73,8 +90,11 @@ class Snapshots:
 
     def forget_file(self, path: Path) -> None:
         """Close what has this file open, once the questions under way are answered."""
+        self._forget(path)
+
+    def _forget(self, *paths: Path) -> None:
         with self._turn:
-            for key in [key for key in self._open if path in key[0]]:
+            for key in [key for key in self._open if not set(key[0]).isdisjoint(paths)]:
                 del self._open[key]
 
     def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> OpenSnapshots:
@@ -99,8 +119,27 @@ SNAPSHOTS = Snapshots()
 def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor:
-        table = cursor.sql(compile_program(program, opened.layouts, DuckDBDialect())).to_arrow_table()
+        table = _fetch(cursor, compile_program(program, opened.layouts, DuckDBDialect()))
     return cast("Answer", _shape_answer(program, table))
+
+
+def _fetch(cursor: DuckDBPyConnection, sql: str) -> Any:
+    """Return the Arrow table of a query, which Ctrl-C stops.
+
+    DuckDB does not look for signals while it makes an Arrow table, and only the main thread gets them. So
+    that thread waits, and another one asks.
+    """
+    if current_thread() is not main_thread():
+        return cursor.sql(sql).to_arrow_table()
+    with ThreadPoolExecutor(1) as asking:
+        found = asking.submit(lambda: cursor.sql(sql).to_arrow_table())
+        try:
+            return found.result()
+        finally:
+            # Once is not enough: a query that has not begun yet is not stopped.
+            while not found.done():
+                cursor.interrupt()
+                wait([found], _PAUSE)
 
 
 def _shape_answer(program: EngineProgram[Any], table: Any) -> Integers | HistogramCounts | SumsByKey:

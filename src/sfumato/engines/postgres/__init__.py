@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.postgres.connection import open_reader, open_writer
 from sfumato.engines.postgres.prepare import build_snapshot, remove_snapshot
-from sfumato.engines.postgres.run import answer_program
+from sfumato.engines.postgres.run import answer_program, require_snapshots
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.errors import UsageError
 
@@ -37,6 +37,10 @@ class PostgresEngine:
                 "SF-C213", "A graph is not prepared in PostgreSQL.", try_="a parquet file with its edges"
             )
         build_snapshot(source, preparation, self.schema, snapshot)
+
+    def check(self, program: EngineProgram[Any]) -> None:
+        """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
+        require_snapshots(program, self.dsn, self.schema)
 
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""

@@ -5,10 +5,14 @@ Names are looked up in the system's own schema, so nothing that others put into 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import os
+from contextlib import ExitStack, contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.limits import current_limits
 from sfumato.engines.postgres.sources import ADDRESS
+from sfumato.engines.reach import reach_engine
 from sfumato.errors import UsageError, missing_extra
 
 if TYPE_CHECKING:
@@ -25,36 +29,82 @@ _ALWAYS = {
     "synchronous_commit": "on",
     "jit": "off",
 }
-_LONGEST = "600s"
-"""A question that takes longer is ended."""
 _OLDEST = 14
 """The first version with infinite decimals and exact seconds."""
 
 
+class IdleReaders:
+    """Keeps one connection of a reader for each database, from the check before a charge to the question.
+
+    A fork closes them first: a child that let go of one would end its parent's.
+    """
+
+    def __init__(self) -> None:
+        self._turn = Lock()
+        self._idle: dict[str, Connection[Any]] = {}
+        os.register_at_fork(
+            before=self._before_fork, after_in_parent=self._turn.release, after_in_child=self._turn.release
+        )
+
+    def take(self, dsn: str) -> Connection[Any]:
+        """Return the connection that waits, or a new one."""
+        with self._turn:
+            idle = self._idle.pop(dsn, None)
+        return _open_session(dsn, {"default_transaction_read_only": "on"}) if idle is None else idle
+
+    def put(self, dsn: str, connection: Connection[Any]) -> None:
+        """Keep a connection for the next question, if it is in order and none waits already."""
+        with self._turn:
+            if connection.info.transaction_status == 0 and dsn not in self._idle:
+                self._idle[dsn] = connection
+                return
+        connection.close()
+
+    def _before_fork(self) -> None:
+        self._turn.acquire()
+        while self._idle:
+            self._idle.popitem()[1].close()
+
+
+IDLE_READERS = IdleReaders()
+
+
 @contextmanager
 def open_reader(dsn: str) -> Iterator[Connection[Any]]:
-    """Open one transaction that cannot write and sees one state of the data."""
-    settings = {"statement_timeout": f"'{_LONGEST}'", "default_transaction_read_only": "on"}
-    # Twice read-only: the setting holds for the session, the level for one state of the data.
-    with _opened(dsn, settings) as connection, connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    """Open one transaction that cannot write and sees one state of the data.
+
+    EngineError says that the database could not be reached, so that nothing was asked of it.
+    """
+    why = "the database cannot be opened"
+    with ExitStack() as stack:
+        with reach_engine("PostgreSQL", why, UsageError, _library().Error):
+            connection = IDLE_READERS.take(dsn)
+            stack.callback(IDLE_READERS.put, dsn, connection)
+            stack.enter_context(connection.transaction())
+            # Twice read-only: the setting holds for the session, the level for one state of the data.
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            milliseconds = max(1, int(1000 * current_limits().seconds))
+            connection.execute(f"SET LOCAL statement_timeout = {milliseconds}".encode())
         yield connection
 
 
 @contextmanager
 def open_writer(dsn: str) -> Iterator[Connection[Any]]:
     """Open one transaction: all that is made in it is there afterwards, durably, or none of it."""
-    with _opened(dsn, {}) as connection, connection.transaction():
+    with _open_session(dsn, {}) as connection, connection.transaction():
         yield connection
 
 
-@contextmanager
-def _opened(dsn: str, settings: dict[str, str]) -> Iterator[Connection[Any]]:
-    with _connected(dsn) as connection:
+def _open_session(dsn: str, settings: dict[str, str]) -> Connection[Any]:
+    connection = _connected(dsn)
+    try:
         _require_known(connection)
         every = _ALWAYS | settings
         connection.execute("; ".join(f"SET {name} = {value}" for name, value in every.items()))
-        yield connection
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def identify_database(dsn: str) -> tuple[str, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 from sfumato.engines.compile import Layout, compile_program
+from sfumato.engines.postgres.connection import open_reader
 from sfumato.engines.postgres.dialect import PostgresDialect
 from sfumato.engines.postgres.prepare import hash_name, name_table
+from sfumato.engines.reach import reach_engine
 from sfumato.engines.rows import list_scans
 from sfumato.engines.shapes import shape_answer
+from sfumato.errors import EngineError
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -24,6 +27,34 @@ def answer_program(program: EngineProgram[Answer], connection: Connection[Any], 
     rows, width = cursor.fetchall(), len(cursor.description or ())
     columns = [[row[place] for row in rows] for place in range(width)]
     return cast("Answer", shape_answer(program, columns))
+
+
+def require_snapshots(program: EngineProgram[Any], dsn: str, schema: str) -> None:
+    """Raise EngineError unless the server answers and has the tables of a program. No row is read."""
+    names = {scan.snapshot for scan in list_scans(program.rows)}
+    tables = [f"{hash_name(name)}_{part}" for name in names for part in ("rows", "columns")]
+    query = (
+        "SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE nspname = %s AND relname = ANY(%s)"
+    )
+    try:
+        found = _count_tables(dsn, query, schema, tables)
+    except EngineError:
+        # A server that was started again has closed the connection that waited; a new one may be had.
+        found = _count_tables(dsn, query, schema, tables)
+    with reach_engine("PostgreSQL", "a table of the snapshot is not there", LookupError):
+        if found != len(tables):
+            raise LookupError
+
+
+def _count_tables(dsn: str, query: LiteralString, schema: str, tables: list[str]) -> int:
+    import psycopg
+
+    with (
+        reach_engine("PostgreSQL", "the database cannot be opened", psycopg.Error),
+        open_reader(dsn) as reader,
+    ):
+        return int(reader.execute(query, [schema, tables]).fetchall()[0][0])
 
 
 def _layout(connection: Connection[Any], schema: str, snapshot: str) -> Layout:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.reach import reach_engine
+from sfumato.engines.rows import list_scans
 from sfumato.engines.snapshot import GraphPreparation
 from sfumato.engines.spark.connection import find_steward_session, open_own_session
 from sfumato.engines.spark.places import Folder, Tables
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from sfumato.engines.spark.places import SnapshotPlace
 
 __all__ = ["Folder", "SparkEngine", "Tables"]
+
+_AWAY = "Spark does not start or answer, or the snapshot is not there"
 
 
 class SparkEngine:
@@ -40,9 +44,19 @@ class SparkEngine:
         base = find_session(source)
         build_snapshot(open_source(source, base), preparation, open_own_session(base), self.place, snapshot)
 
+    def check(self, program: EngineProgram[Any]) -> None:
+        """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
+        with reach_engine("Spark", _AWAY, Exception):
+            session = open_own_session(find_steward_session())
+            session.conf.get("spark.sql.session.timeZone")  # asks Java, or the server of Spark Connect
+            for scan in list_scans(program.rows):
+                self.place.description(session, scan.snapshot)
+
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
-        return answer_program(program, open_own_session(find_steward_session()), self.place)
+        with reach_engine("Spark", _AWAY, Exception):
+            session = open_own_session(find_steward_session())
+        return answer_program(program, session, self.place)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
+from sfumato.engines.limits import current_limits
 from sfumato.engines.spark.java import require_java
 from sfumato.errors import missing_extra
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-LONGEST = 600.0
-"""Seconds. A question that takes longer is ended, as it is in PostgreSQL."""
 _OURS = {
     # Overflow raises instead of wrapping around.
     "spark.sql.ansi.enabled": "true",
@@ -91,7 +90,7 @@ def limit_time(session: SparkSession) -> Iterator[None]:
     """End what this thread asks inside, with an error of Spark's, when its time is over."""
     tag, done = f"sfumato-{secrets.token_hex(8)}", Event()
     with _marked(session, tag) as end:
-        watch = Thread(target=_end_late, args=(end, tag, done, LONGEST), daemon=True)
+        watch = Thread(target=_end_late, args=(end, tag, done, current_limits().seconds), daemon=True)
         watch.start()
         try:
             yield

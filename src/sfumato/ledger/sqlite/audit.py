@@ -64,7 +64,7 @@ class AuditedLedger(SqliteLedger):
 
     def _write(self, name: str, work: Callable[[Transaction], T]) -> T:
         raise LedgerError(
-            "SF-L143", "This ledger was opened for reading only.", try_="open it where it can be written"
+            "SF-L133", "This ledger was opened for reading only.", try_="open it where it can be written"
         )
 
     def _find_key(self) -> SigningKey:

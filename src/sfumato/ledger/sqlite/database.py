@@ -185,7 +185,7 @@ class SqliteDatabase(LedgerDatabase):
             settle_with_mark(db, self._mark)
             db.execute("COMMIT")
         except LedgerError as error:
-            if not (shorter and error.code == "SF-L142"):
+            if not (shorter and error.code == "SF-L132"):
                 raise
         finally:
             self._roll_back(db)

@@ -345,7 +345,7 @@ def _unconfirmed_if_failing() -> Iterator[None]:
 
 def missing_mark_error() -> LedgerError:
     return LedgerError(
-        "SF-L140",
+        "SF-L130",
         "The mark beside the ledger is missing or damaged, so nothing is answered.",
         why="without it nothing shows that the ledger holds everything that was spent",
         try_="put the file back that ends in .mark; or sfumato ledger accept --receipt FILE",
@@ -354,7 +354,7 @@ def missing_mark_error() -> LedgerError:
 
 def copied_error() -> LedgerError:
     return LedgerError(
-        "SF-L141",
+        "SF-L131",
         "The ledger was copied, so nothing is answered: two copies would be two budgets.",
         try_="use the original; or, if it is gone, sfumato ledger accept --receipt FILE",
     )
@@ -362,7 +362,7 @@ def copied_error() -> LedgerError:
 
 def shorter_error(marked: End, found: int) -> LedgerError:
     return LedgerError(
-        "SF-L142",
+        "SF-L132",
         "The ledger lacks entries that were in it, so nothing is answered.",
         marked=f"entry {marked[0]}",
         found=f"entry {found}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import UsageError
@@ -72,9 +73,12 @@ class BestOf(Event):
         added = (1 + self.tail) * min(map(self._ratio(inner), _ORDERS))
         known = [] if pure is None else [divergences.randomized_response(float(pure))]
 
+        @cache
         def bound(order: float) -> float:
             return inner(order) + added + math.log(self.mean) / (order - 1)
 
+        # Searches of searches ask for the same orders again and again.
+        @cache
         def least(order: float) -> float:
             return min(
                 *(bound(order * far) for far in _FARTHER), *(curve(order) for curve in known), math.inf

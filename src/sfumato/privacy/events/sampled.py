@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import UsageError
 from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
+from sfumato.privacy.events.grouped import Grouped
 from sfumato.privacy.events.simple import ApproxDP, Gaussian, ThresholdedKeys
 from sfumato.privacy.exact import LARGEST, Number, parse_exact, parse_whole, round_up
 from sfumato.privacy.neighbours import Neighbours, common_relation
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 _LARGE = 700  # an ε whose exponential no double holds; sampling is of no help to it
 _SLACK = 1 + 2.0**-36  # large exponents cancel in the sums below; this is far above what they lose
+_HIGHEST = 1024
+"""Highest order at which a moment, a sum of as many terms, is computed. Above it sampling is not credited,
+which is valid. Searches read curves at far higher orders."""
 
 
 @tagged("Sampled", "event", "rate", "relation")
@@ -93,6 +98,14 @@ class Sampled(Event):
         """Refuse pairs of a sampling scheme and an event for which no bound is proven."""
         event = self.event
         plain = not event.side_delta()
+        if any(isinstance(part, Grouped) for part in _parts(event)):
+            raise UsageError(
+                "SF-N309",
+                "There is no proven price for a group of units on a random sample.",
+                got=f"{event.tag}, {self.relation.value}",
+                why="the units of a group come into a sample one by one",
+                try_="sf.privacy.Grouped(sf.privacy.Sampled(event, rate), k)",
+            )
         if plain and (event.pure() is not None or isinstance(event, Gaussian)):
             return
         if plain and self.relation is Neighbours.REPLACE_ONE:
@@ -105,6 +118,15 @@ class Sampled(Event):
             got=f"{event.tag}, {self.relation.value}",
             try_="sf.privacy.Sampled(sf.privacy.Gaussian(sigma), rate) for each step",
         )
+
+
+def _parts(event: Event) -> Iterator[Event]:
+    """Return an event and all events inside it."""
+    yield event
+    inside = (getattr(event, "event", None), *getattr(event, "events", ()))
+    for part in inside:
+        if part is not None:
+            yield from _parts(part)
 
 
 def amplify_epsilon(epsilon: Fraction, rate: Fraction) -> Fraction:
@@ -141,8 +163,8 @@ def sampled_gaussian(rate: Fraction, sigma: float) -> Curve:
     """
     log_q, log_rest, half = math.log(rate), _log_rest(rate), 0.5 / sigma / sigma
 
-    def excess(order: int, k: int) -> float:
-        chance = math.log(math.comb(order, k)) + (order - k) * log_rest + k * log_q
+    def excess(order: int, k: int, log_choose: float) -> float:
+        chance = log_choose + (order - k) * log_rest + k * log_q
         return chance + _log_expm1((k * k - k) * half)
 
     return _by_whole_orders(excess)
@@ -153,28 +175,45 @@ def sampled_without_replacement(rate: float, inner: Curve, pure: Fraction | None
     log_q, cap = math.log(rate), math.log(2)
     widest = math.inf if pure is None else _log_expm1(float(pure))
 
-    def excess(order: int, k: int) -> float:
-        log = math.log(math.comb(order, k)) + k * log_q
-        grown = (k - 1) * inner(float(k)) + min(cap, k * widest)
+    @cache
+    def inner_log(k: int) -> float:
+        return (k - 1) * inner(float(k))
+
+    def excess(order: int, k: int, log_choose: float) -> float:
+        log = log_choose + k * log_q
+        grown = inner_log(k) + min(cap, k * widest)
         return log + (min(math.log(4) + _log_expm1(inner(2.0)), grown) if k == 2 else grown)
 
     return _by_whole_orders(excess)
 
 
-def _by_whole_orders(excess: Callable[[int, int], float]) -> Curve:
-    """Return the curve log(1 + Σ_{k=2}^α e^excess(α, k)) / (α − 1)."""
+def _by_whole_orders(excess: Callable[[int, int, float], float]) -> Curve:
+    """Return the curve log(1 + Σ_{k=2}^α e^excess(α, k, log C(α, k))) / (α − 1), up to `_HIGHEST`."""
     # Between integer orders the logarithm of the moment is convex, so it lies below the chord.
 
+    @cache
     def moment(order: int) -> float:
-        return _log1p_sum([excess(order, k) for k in range(2, order + 1)]) if order > 1 else 0.0
+        if order < 2:
+            return 0.0
+        return _log1p_sum([excess(order, k, log) for k, log in _log_binomials(order)])
 
     def at(order: float) -> float:
+        if order > _HIGHEST:
+            return math.inf
         below = math.floor(order)
         part = order - below
         log = (1 - part) * moment(below) + (part * moment(below + 1) if part else 0.0)
         return log / (order - 1) * _SLACK
 
     return at
+
+
+def _log_binomials(order: int) -> Iterator[tuple[int, float]]:
+    """Return k and log C(order, k) for k from 2 on, as logarithms of exact integers."""
+    choose = order
+    for k in range(2, order + 1):
+        choose = choose * (order - k + 1) // k
+        yield k, math.log(choose)
 
 
 def _log1p_sum(logs: list[float]) -> float:

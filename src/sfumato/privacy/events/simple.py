@@ -184,7 +184,7 @@ class RandomizedAnswer(Event):
 @tagged("ApproxDP", "epsilon", "delta")
 @dataclass(frozen=True, slots=True, init=False)
 class ApproxDP(Event):
-    """Any (ε, δ)-DP mechanism: ε-DP except with probability δ.
+    """Any (ε, δ)-DP mechanism: as if a hidden coin showed all with chance δ, and else an ε-DP answer.
 
     Because : docs/proofs/events.md#approximate
     """

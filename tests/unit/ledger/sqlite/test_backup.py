@@ -78,7 +78,7 @@ def test_a_copy_that_lacks_what_the_ledger_holds_is_not_put_back(
 ) -> None:
     filled.charge(ask("after the copy"))
     renew_mark(filled)
-    with pytest.raises(LedgerError, match="SF-L142"):
+    with pytest.raises(LedgerError, match="SF-L132"):
         restore_ledger(path, copy)
     Path(f"{path}.mark").unlink()
     with pytest.raises(LedgerError, match="SF-L117"):
@@ -110,7 +110,7 @@ def test_a_copy_that_lacks_nothing_is_put_back(
     with closing(SqliteLedger.open(path)) as ledger:
         assert isinstance(ledger.charge(ask("on the new one")), Charged)
     (aside,) = path.parent.glob("*.old")
-    with pytest.raises(LedgerError, match="SF-L140"):
+    with pytest.raises(LedgerError, match="SF-L130"):
         SqliteLedger.open(aside)
     with closing(AuditedLedger.read(aside, missing=True)) as ledger:
         assert ledger.verify().entries == 7

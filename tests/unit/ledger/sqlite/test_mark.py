@@ -124,7 +124,7 @@ def test_damage_within_the_mark_and_a_lost_log_are_noticed(killed: Killed) -> No
     """A record that is whole shows that those before it were there."""
     mark = killed.files[".mark"]
     killed.put_back(log=None, mark=flip(mark, (8192 + len(mark)) // 2))
-    killed.require_refusal("SF-L142")
+    killed.require_refusal("SF-L132")
 
 
 def test_a_torn_record_was_never_told_of(killed: Killed) -> None:
@@ -139,7 +139,7 @@ def test_a_ledger_without_its_mark_is_refused_until_it_is_accepted(killed: Kille
         receipt = json.dumps({"head": ledger.verify().head})
     for content in (None, b"", b"x" * 9000):
         killed.put_back(mark=content)
-        killed.require_refusal("SF-L140")
+        killed.require_refusal("SF-L130")
     with pytest.raises(LedgerError, match="SF-L117"):
         accept_ledger(killed.path)
     assert accept_ledger(killed.path, [receipt]).entries == ENTRIES
@@ -159,9 +159,9 @@ def test_a_ledger_shorter_than_its_mark_is_refused_and_accepted_only_on_explicit
         ledger._database.adopt_mark(missing=False)
         receipt = json.dumps({"head": ledger.verify().head})
     path.write_bytes(short)
-    with pytest.raises(LedgerError, match="SF-L142"):
+    with pytest.raises(LedgerError, match="SF-L132"):
         SqliteLedger.open(path)
-    with pytest.raises(LedgerError, match="SF-L142"):
+    with pytest.raises(LedgerError, match="SF-L132"):
         accept_ledger(path, [receipt])
     assert accept_ledger(path, unproven=True).entries == 3
     with closing(SqliteLedger.open(path)) as ledger:
@@ -174,7 +174,7 @@ def test_another_chain_of_the_same_length_is_refused(tmp_path: Path) -> None:
             ledger.open_account(PEOPLE, Budget(1))
             answer(ledger, name)
     (tmp_path / "one").write_bytes((tmp_path / "two").read_bytes())
-    with pytest.raises(LedgerError, match="SF-L142"):
+    with pytest.raises(LedgerError, match="SF-L132"):
         SqliteLedger.open(tmp_path / "one")
 
 
@@ -185,7 +185,7 @@ def test_a_copy_is_refused_until_it_is_accepted(tmp_path: Path) -> None:
         receipt = json.dumps({"head": ledger.verify().head})
         shutil.copytree(tmp_path / "here", tmp_path / "there")
         for _ in range(2):
-            with pytest.raises(LedgerError, match="SF-L141"):
+            with pytest.raises(LedgerError, match="SF-L131"):
                 SqliteLedger.open(tmp_path / "there" / "ledger.sqlite")
         with closing(AuditedLedger.read(tmp_path / "there" / "ledger.sqlite")) as audited:
             assert audited.verify() == ledger.verify()
@@ -317,7 +317,7 @@ def test_a_ledger_on_a_read_only_medium_can_be_verified(path: Path, filled: Sqli
         assert [entry.hash for entry in audited.read_entries()] == [
             entry.hash for entry in filled.read_entries()
         ]
-        with pytest.raises(LedgerError, match="SF-L143"):
+        with pytest.raises(LedgerError, match="SF-L133"):
             audited.charge(question("may not"))
         folder = Path(audited._path).parent
         assert folder.exists()
@@ -345,4 +345,4 @@ except Exception as error:
 """
     environment = {**os.environ, "LD_PRELOAD": str(library)}
     done = subprocess.run([sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True)
-    assert done.stdout.split() == ["SF-L144"], done.stderr
+    assert done.stdout.split() == ["SF-L134"], done.stderr
