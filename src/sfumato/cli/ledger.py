@@ -115,7 +115,9 @@ def receipt(folder: str, entry: int | None, output: str | None) -> None:
 @as_json
 def check_receipt(file: str, folder: str, as_json: bool) -> None:
     """Check that the ledger still contains what a receipt says."""
-    checked = receipts.check_receipt(open_ledger_to_read(Path(folder)), Path(file).read_text(encoding="utf-8"))
+    checked = receipts.check_receipt(
+        open_ledger_to_read(Path(folder)), Path(file).read_text(encoding="utf-8")
+    )
     show_json(checked.to_dict()) if as_json else print_text(checked)
 
 

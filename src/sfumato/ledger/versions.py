@@ -1,8 +1,8 @@
 """Versions of the tables: which one is current, and what older ones kept beside the chain.
 
 Version 1 had no reservations, and its ledgers had no identity. Version 2 kept totals and keys in tables.
-Version 3 keeps the chain, where it ends, and the answers; everything else is in memory. Version 4 has the same
-tables; its ledgers are in files, each with a mark beside it.
+Version 3 keeps the chain, where it ends, and the answers; everything else is in memory. Version 4 has the
+same tables; its ledgers are files, each with a mark beside it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import shutil
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path

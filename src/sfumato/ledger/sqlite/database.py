@@ -83,13 +83,15 @@ class SqliteDatabase(LedgerDatabase):
                     self._renew_mark(db)
                 db.execute("BEGIN IMMEDIATE")
                 self._require_same_files()  # only now, as the wait may have been long
-                self._settle(db)
+                self._mark.read()
+                if not self._mark.is_settled:
+                    self._settle(db)
                 return work(db)
             finally:
                 self._roll_back(db)
 
     def settle(self) -> None:
-        """Bring back entries that the mark holds and SQLite has lost, or refuse a ledger that is too short."""
+        """Bring back entries that only the mark holds, or refuse a ledger that is too short."""
         with self.turn, _TRANSLATED:
             # Read before SQLite is: unless a writer is at work or has died, SQLite holds all of it by then.
             marked = self._mark.read()
@@ -172,8 +174,7 @@ class SqliteDatabase(LedgerDatabase):
 
     def _settle(self, db: sqlite3.Connection) -> None:
         """Let SQLite and the mark hold the same entries before anything is decided."""
-        self._mark.read()
-        if not self._mark.is_settled and settle_with_mark(db, self._mark):
+        if settle_with_mark(db, self._mark):
             db.execute("COMMIT")
             db.execute("BEGIN IMMEDIATE")
 
@@ -231,4 +232,3 @@ class SqliteDatabase(LedgerDatabase):
         """Refuse to go on if the files at the path are not the ones that the connection has open."""
         same = identify_files(self._files) == self._identities
         require_same_ledger(same, "other files lie at its path than were opened")
-

@@ -36,7 +36,7 @@ from sfumato.ledger.failures import (
 from sfumato.ledger.sqlite.files import identify_birth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 End = tuple[int, str]
 """Number and hash of the newest entry of a chain."""
@@ -77,6 +77,17 @@ class MarkedBatch:
 class Mark:
     """The mark of one ledger. Whoever appends to it holds its lock, and is the ledger's only writer."""
 
+    end: End
+    """Where the chain ends, as far as this process has read."""
+    is_settled: bool
+    """Whether SQLite is known to hold everything up to `end`."""
+    _offset: int
+    """Where the next record goes."""
+    _last: int
+    """Where the last record is."""
+    _unsettled: list[bytes]
+    """Contents of the records that SQLite may lack."""
+
     def __init__(self, ledger: str) -> None:
         self.path = f"{ledger}.mark"
         self._file: int | None = None
@@ -87,7 +98,7 @@ class Mark:
     @contextmanager
     def locked(self, timeout: float) -> Iterator[None]:
         """Be the only writer and the only checkpointer among all processes."""
-        file = self._open()
+        file = self._file or self._open()
         _lock(file, fcntl.LOCK_EX, timeout)
         try:
             yield
@@ -118,7 +129,7 @@ class Mark:
 
         A mark that was copied from elsewhere is refused unless `copied` allows it.
         """
-        file = self._open()
+        file = self._file or self._open()
         headers = os.pread(file, _RECORDS, 0)
         if headers != self._headers:
             self._read_header(headers, copied)
@@ -144,18 +155,19 @@ class Mark:
         require_agreement(batch.start == self.end, "where its mark says that the chain ends")
         fields = {name: getattr(batch, name) for name in MarkedBatch.__slots__}
         content = json.dumps(fields, separators=(",", ":")).encode()
-        record = b"".join((self._salt, _digest(self._salt, content), len(content).to_bytes(8, "big"), content))
+        record = b"".join(
+            (self._salt, _digest(self._salt, content), len(content).to_bytes(8, "big"), content)
+        )
         self.is_settled = False  # until SQLite holds it too
-        _write(self._open(), record, self._offset)
-        with _unconfirmed_if_failing():
-            _sync(self._open())
+        _write_durably(self._file, record, self._offset)
         self._last, self._offset, self.end = self._offset, self._offset + len(record), batch.end
 
     def undo(self, start: End) -> None:
         """Take back the last record, whose commit SQLite has refused. Nobody was told of it."""
-        with _unconfirmed_if_failing():
-            os.pwrite(self._open(), bytes(_PREFIX_BYTES), self._last)
-            _sync(self._open())
+        try:
+            _write_durably(self._open(), bytes(_PREFIX_BYTES), self._last)
+        except LedgerError as error:
+            raise unconfirmed_error() from error
         self._offset, self.end = self._last, start
         self.settle()
 
@@ -174,9 +186,7 @@ class Mark:
         header = _encode_header({"salt": salt.hex(), "end": end, "file": identify_birth(self.path)})
         # One after the other: while the first is being written, the second still speaks for the old records.
         for offset in (0, _PAGE):
-            _write(file, header, offset)
-            with _unconfirmed_if_failing():
-                _sync(file)
+            _write_durably(file, header, offset)
         if os.fstat(file).st_size > 2 * LIMIT:
             os.truncate(file, _RECORDS + LIMIT)
         self._forget()
@@ -200,16 +210,11 @@ class Mark:
     def _forget(self) -> None:
         self._headers: bytes | None = None
         self._salt = b""
-        self._unsettled: list[bytes] = []
-        """Contents of the records that SQLite may lack."""
+        self._unsettled = []
         self._offset = self._last = _RECORDS
-        """Where the next record goes, and where the last one is."""
         self._enough = _RECORDS + LIMIT
-        self._is_known = False
-        self.end: End = (0, "")
-        """Where the chain ends, as far as this process has read."""
-        self.is_settled = False
-        """Whether SQLite is known to hold everything up to `end`."""
+        self._is_known = self.is_settled = False
+        self.end = (0, "")
 
     def _open(self) -> int:
         if self._file is None:
@@ -316,31 +321,26 @@ def _lock(file: int, how: int, timeout: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _write(file: int, data: bytes, offset: int) -> None:
-    """Write all of the data, or raise. Half of a record is no record."""
+def _write_durably(file: int, data: bytes, offset: int) -> None:
+    """Write all of the data and wait until the disk holds it, or raise. Half of a record is no record."""
     try:
-        if os.pwrite(file, data, offset) == len(data):
-            return
-        os.pwrite(file, data, offset)  # says why it was cut short
+        if os.pwrite(file, data, offset) != len(data):
+            os.pwrite(file, data, offset)  # says why it was cut short
+            raise full_error()
     except OSError as error:
         raise (full_error() if error.errno in _FULL else unreadable_error()) from error
-    raise full_error()
-
-
-def _sync(file: int) -> None:
-    """Wait until the disk holds what was written."""
-    if hasattr(fcntl, "F_FULLFSYNC"):  # without it, macOS calls a write durable that the disk has not kept
-        fcntl.fcntl(file, fcntl.F_FULLFSYNC)
-    else:
-        os.fdatasync(file)
-
-
-@contextmanager
-def _unconfirmed_if_failing() -> Iterator[None]:
     try:
-        yield
+        _sync(file)
     except OSError as error:
         raise unconfirmed_error() from error
+
+
+def _sync_fully(file: int) -> None:
+    """Wait for the disk itself: without this, macOS calls a write durable that the disk has not kept."""
+    fcntl.fcntl(file, fcntl.F_FULLFSYNC)
+
+
+_sync: Callable[[int], None] = _sync_fully if hasattr(fcntl, "F_FULLFSYNC") else os.fdatasync
 
 
 def missing_mark_error() -> LedgerError:

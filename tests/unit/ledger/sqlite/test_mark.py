@@ -67,7 +67,10 @@ class Killed:
 
     def put_back(self, **changed: bytes | None) -> None:
         self["-shm"].unlink(missing_ok=True)
-        for ending, content in {**self.files, **{_ENDINGS[name]: new for name, new in changed.items()}}.items():
+        for ending, content in {
+            **self.files,
+            **{_ENDINGS[name]: new for name, new in changed.items()},
+        }.items():
             if content is None:
                 self[ending].unlink(missing_ok=True)
             else:
@@ -344,5 +347,7 @@ except Exception as error:
     print(error.code)
 """
     environment = {**os.environ, "LD_PRELOAD": str(library)}
-    done = subprocess.run([sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True
+    )
     assert done.stdout.split() == ["SF-L134"], done.stderr
