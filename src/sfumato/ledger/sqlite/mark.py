@@ -337,10 +337,11 @@ def _write_durably(file: int, data: bytes, offset: int) -> None:
 
 def _sync_fully(file: int) -> None:
     """Wait for the disk itself: without this, macOS calls a write durable that the disk has not kept."""
-    fcntl.fcntl(file, fcntl.F_FULLFSYNC)
+    fcntl.fcntl(file, _FULL_SYNC)
 
 
-_sync: Callable[[int], None] = _sync_fully if hasattr(fcntl, "F_FULLFSYNC") else os.fdatasync
+_FULL_SYNC: int = getattr(fcntl, "F_FULLFSYNC", 0)
+_sync: Callable[[int], None] = _sync_fully if _FULL_SYNC else os.fdatasync
 
 
 def missing_mark_error() -> LedgerError:
