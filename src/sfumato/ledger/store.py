@@ -98,8 +98,8 @@ class StoredLedger(ABC):
 
     # ---- the calls of `Ledger` -----------------------------------------------------------------------------
 
-    def open_account(self, account: str, budget: Budget) -> None:
-        self._set_terms("account", account, budget)
+    def open_account(self, account: str, budget: Budget, neighbours: str | None = None) -> None:
+        self._set_terms("account", account, budget, neighbours)
 
     def grant(self, account: str, budget: Budget) -> None:
         self._set_terms("grant", account, budget)
@@ -115,14 +115,14 @@ class StoredLedger(ABC):
             return tuple(sorted(books.accounts))
 
     def charge(self, charge: Charge) -> Charged | Released:
-        self._database.require_text(*charge.accounts, charge.key or "")
+        self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
         done = self._write("charge", lambda transaction: transaction.charge(charge))
         # Most charges are new, and `_settle` has nothing to do for them.
         return done if isinstance(done, Charged) else self._settle(charge, done)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
         _require_steps(steps)
-        self._database.require_text(*charge.accounts, charge.key or "")
+        self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
         done = self._write("reserve", lambda transaction: transaction.reserve(charge, steps))
         return self._settle(charge, done)
 
@@ -214,10 +214,12 @@ class StoredLedger(ABC):
         self._newest = max(self._newest, (books.seq, books.head))
         return books
 
-    def _set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
+    def _set_terms(
+        self, kind: Literal["account", "grant"], name: str, budget: Budget, neighbours: str | None = None
+    ) -> None:
         parse_account(name)
-        self._database.require_text(name)
-        self._write(kind, lambda transaction: transaction.set_terms(kind, name, budget))
+        self._database.require_text(name, neighbours or "")
+        self._write(kind, lambda transaction: transaction.set_terms(kind, name, budget, neighbours))
 
     def _settle(self, charge: Charge, done: T | KeptAnswer | PendingAnswer | BudgetShortage) -> T | Released:
         """Turn the outcome of a charge into what its caller gets: a value, a kept answer, or an error."""

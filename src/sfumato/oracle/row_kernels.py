@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 class RowKernel(Protocol):
     """A mechanism over rows that gives away no more than its event says. What is released is plain JSON."""
 
+    @property
+    def passes(self) -> int:
+        """About how often it goes over the rows, from public facts: what a hostile session's slot follows."""
+
     def event(self) -> Event:
         """Return the price of one release."""
 
@@ -42,6 +46,11 @@ class KernelStep:
 
     program: UnitFigures
     kernel: RowKernel
+
+    @property
+    def passes(self) -> int:
+        """About how often the rows are gone over."""
+        return self.kernel.passes
 
     def event(self) -> Event:
         """Return the price of the kernel."""
