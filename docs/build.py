@@ -5,8 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from sfumato.curator.catalog.domains import MOST_CELLS
+from sfumato.curator.lower import expressions, joins, relations
+from sfumato.curator.plan import selections, work
+from sfumato.engines.ingest import LONGEST_TEXT
+from sfumato.engines.like import MOST_WILDCARDS
 from sfumato.engines.support import ENGINES, SUPPORT, SupportedQuestion
 from sfumato.errors.codes import CODES
+from sfumato.queries.sql import DEEPEST, LONGEST
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))  # tests run this file from elsewhere
@@ -50,7 +56,61 @@ does not support a kind of question, it raises the error code shown in its colum
 on every engine. `make docs` writes this page from the code.
 """
 
-PAGES = {"errors.md": errors_page, "engines.md": engines_page, "images/rooms.svg": rooms_picture}
+
+def limits_page() -> str:
+    """Return a page with every limit on a question: what is limited, how far, and by which error code."""
+    rows = (f"| {what} | {most:,} | {code} |" for what, most, code in _LIMITS)
+    return "\n".join([_LIMITS_HEAD, "| limit on | at most | error |", "|---|---|---|", *rows, _LIMITS_TAIL])
+
+
+_LIMITS = (
+    ("bytes of one unit that an engine carries", work.MOST_BYTES, "SF-Q158"),
+    ("operations on the rows of one unit", work.MOST_OPERATIONS, "SF-Q158"),
+    ("reads of a table, all steps of a question together", work.MOST_SCANS, "SF-Q158"),
+    ("numbers in an answer: groups times sums", work.MOST_NUMBERS, "SF-Q158"),
+    ("rows of one unit after joins", joins.MOST_ROWS, "SF-Q142"),
+    (
+        "tables that a question reads, one that WITH names twice counted twice",
+        relations.MOST_TABLES,
+        "SF-Q113",
+    ),
+    ("characters of a question", LONGEST, "SF-Q113"),
+    ("levels of a question", DEEPEST, "SF-Q113"),
+    ("parts of one computation", expressions.MOST_PARTS, "SF-Q113"),
+    ("levels of one computation, or branches of CASE", expressions.MOST_LEVELS, "SF-Q113"),
+    ("groups of a question", MOST_CELLS, "SF-Q117"),
+    ("wildcards in a pattern of LIKE", MOST_WILDCARDS, "SF-Q159"),
+    ("blocks of subsample()", selections.MOST_BLOCKS, "SF-Q154"),
+    ("characters of a text in a table; the rest is cut off when it is prepared", LONGEST_TEXT, "none"),
+)
+
+_LIMITS_HEAD = """# Limits
+
+Whether a question fails, and how long it takes, says something about the data. So before anything is
+charged, every question gets an upper bound on what the rows of one unit can make an engine carry and
+compute. It follows from public facts alone: `max_rows`, declared columns, the question itself, and how
+often a public table repeats a key. A question above a limit is refused, whoever is in the data, and
+costs nothing. `make docs` writes this page from the code.
+"""
+
+_LIMITS_TAIL = """
+An operation is one part of an expression, computed for one row: a column, a sum, a comparison. Going
+through a text once counts as 100 of them. A `LIKE` goes through it once for each piece between percent
+signs, and a piece with `_` inside counts ten times. Texts are tested where their row is read, before any
+join, so a `LIKE` costs as often as the unit has rows in that table and no text is carried further,
+unless it is a key or compared with another text. Rows multiply with every join of tables about the same
+people: three tables of 20 rows a unit make 8,000. `GROUP BY` the unit in a subquery first, and it joins
+as one row.
+
+The bound of a question is `quote.plan.work`. Why it holds is in [the proof note](proofs/work.md).
+"""
+
+PAGES = {
+    "errors.md": errors_page,
+    "engines.md": engines_page,
+    "limits.md": limits_page,
+    "images/rooms.svg": rooms_picture,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -39,6 +39,7 @@ class Books:  # what the entries so far say
         self.seq, self.head, self.signed, self.keys = 0, "0" * 64, False, set[tuple[str, ...]]()
         self.terms, self.spent, self.runs = dict[str, Any](), dict[str, Any](), dict[int, Any]()
         self.hashes, self.answered, self.given_up = set[str](), set[int](), set[int]()
+        self.neighbours = dict[str, Any]()
 
     def add(self, entry: dict[str, Any]) -> None:
         require(set(entry) == FIELDS and not self.signed, "it is not an entry, or follows the signed head")
@@ -59,6 +60,7 @@ class Books:  # what the entries so far say
         require(ACCOUNT.fullmatch(name) and len(name) <= 200, "its account has no proper name")
         require(old is None or kind == old[0] == "grant", "it changes a budget that was fixed")
         self.terms[name] = kind, *read_amounts(body["caps"], -1)
+        self.neighbours.setdefault(name, body.get("neighbours"))
         self.spent.setdefault(name, (0, [0] * ORDERS, 0))
 
     def charge(self, kind: str, body: dict[str, Any]) -> None:
@@ -70,6 +72,8 @@ class Books:  # what the entries so far say
         sound = type(steps) is int and 0 < steps <= 10**9 and DIGEST.fullmatch(body["request"])
         require(sound, "its request is malformed")
         for name in names:
+            known = self.neighbours[name] = self.neighbours[name] or body.get("neighbours")
+            require(body.get("neighbours") in (None, known), "it is priced for other neighbours")
             self.pay(name, steps, *cost)
         self.keys.add((*names, key))
         self.runs[self.seq] = names, cost, *((steps, 0) if kind == "reserve" else (0, True))

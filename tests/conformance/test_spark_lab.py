@@ -247,9 +247,41 @@ def test_the_shim_leaves_one_module_out_and_nothing_else(tmp_path: Path) -> None
     assert ran.stdout.splitlines() == ["-Xmx1g", "a b", "--add-modules=java.sql", "", "*"]
 
 
-def test_no_java_is_said(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sfumato.engines.spark import java
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (None, "none"),
+        ('java version "1.8.0_392"', "version 8"),
+        ('openjdk version "11.0.21" 2023-10-17', "version 11"),
+        ("not a Java", "version unknown"),
+    ],
+)
+def test_a_java_that_spark_cannot_use_is_said(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str | None, told: str
+) -> None:
+    from sfumato.engines.spark import connection, java
 
-    monkeypatch.setattr(java, "_of_the_system", lambda: False)
+    monkeypatch.setattr(connection, "_is_running", lambda: False)
     monkeypatch.setattr(java, "_of_the_wheel", lambda: None)
-    assert _refusal(lab, "spark:visits").code == "SF-C216"
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    if says is not None:
+        program = tmp_path / "bin" / "java"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\nprintf '%s\\n' '{says}' >&2\n")
+        program.chmod(0o700)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    refusal = _refusal(lab, "spark:visits")
+    assert refusal.code == "SF-C216"
+    assert told in str(refusal)
+
+
+def test_a_spark_that_does_not_start_is_said(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    def exited(_: object) -> None:
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", exited)
+    assert _refusal(lab, "spark:visits").code == "SF-C218"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import sfumato as sf
 from sfumato.cli import clinic, histogram
-from sfumato.cli.output import console, show_table
+from sfumato.cli.output import print_heading, print_styled, print_text, show_table
 from sfumato.errors import BudgetError, UsageError
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ def run(output: str) -> None:
         _questions(session, pictures)
         _end_of_budget(session)
     _experiment(pictures)
-    console.print(f"\nThe charts are in [bold]{pictures}[/].")
+    print_text(f"\nThe charts are in {pictures}.")
 
 
 def _clinic(folder: Path) -> Session:
     import pyarrow.parquet as pq
 
-    console.rule("A clinic", align="left")
+    print_heading("A clinic")
     visits = clinic.visits()
     pq.write_table(visits, folder / "visits.parquet")
     lab = sf.create(folder / "clinic")
@@ -70,48 +70,43 @@ def _clinic(folder: Path) -> Session:
         budget=sf.Budget(epsilon=2, delta=1e-7),
     )
     lab.grant("ada", epsilon=1)
-    console.print(
+    print_text(
         f"{clinic.PATIENTS:,} patients with {visits.num_rows:,} visits; each is protected with all visits."
     )
-    console.print(str(lab.budget))
+    print_text(lab.budget)
     return lab.session("ada")
 
 
 def _questions(session: Session, pictures: Path) -> None:
     for words, sql, epsilon, rows in QUESTIONS:
-        console.print()
-        console.rule(words, align="left")
+        print_heading(words)
         query = session.sql(sql)
-        console.print(sql, style="dim")
-        console.print("[bold]quote[/]  (reads no data, spends nothing)")
-        console.print(str(query.quote(epsilon=epsilon, given={"n": rows} if rows else None)))
+        print_styled(sql, "dim")
+        print_styled("quote  (reads no data, spends nothing)", "bold")
+        print_text(query.quote(epsilon=epsilon, given={"n": rows} if rows else None))
         release = query.release(epsilon=epsilon)
-        console.print("[bold]release[/]")
-        console.print(str(release))
-        console.print(f"receipt: entry {release.receipt.entry}, chain head {release.receipt.head[:16]}…")
+        print_styled("release", "bold")
+        print_text(release)
+        print_text(f"receipt: entry {release.receipt.entry}, chain head {release.receipt.head[:16]}…")
         if sql == QUESTIONS[0][1]:
             _draw(release.plot(), pictures / "wards.png")
-    console.print()
-    console.print("[bold]left[/]")
-    console.print(str(session.budget))
+    print_styled("\nleft", "bold")
+    print_text(session.budget)
 
 
 def _end_of_budget(session: Session) -> None:
-    console.print()
-    console.rule("The quota is used up", align="left")
+    print_heading("The quota is used up")
     try:
         session.sql("SELECT COUNT(*) AS n FROM visits WHERE age < 18").release(epsilon=0.1)
     except BudgetError as refusal:
-        console.print(str(refusal), style="red")
-    console.print()
-    console.rule("… but asking the first question again is free", align="left")
+        print_styled(refusal, "red")
+    print_heading("… but asking the first question again is free")
     _, sql, epsilon, _ = QUESTIONS[0]
-    console.print(str(session.sql(sql).release(epsilon=epsilon)))
+    print_text(session.sql(sql).release(epsilon=epsilon))
 
 
 def _experiment(pictures: Path) -> None:
-    console.print()
-    console.rule(f"The histogram experiment: {histogram.CELLS:,} cells", align="left")
+    print_heading(f"The histogram experiment: {histogram.CELLS:,} cells")
     found = histogram.run()
     rows = [errors.row() for errors in found.errors]
     show_table(
@@ -155,4 +150,4 @@ def _draw(chart: Chart, file: Path) -> None:
     try:
         chart.save(file)
     except UsageError as missing:
-        console.print(str(missing), style="yellow")
+        print_styled(missing, "yellow")

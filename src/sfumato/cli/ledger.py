@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, show_json, show_table
+from sfumato.cli.output import as_json, print_text, show_json, show_table
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
 from sfumato.ledger import SqliteLedger, receipts
@@ -48,7 +48,7 @@ def list_(folder: str, last: int, as_json: bool) -> None:
 def verify(folder: str, as_json: bool) -> None:
     """Verify every hash, total and stored answer."""
     verified = sf.open(folder).ledger.verify()
-    show_json(verified.to_dict()) if as_json else print(verified)
+    show_json(verified.to_dict()) if as_json else print_text(verified)
 
 
 @ledger.command()
@@ -62,7 +62,7 @@ def export(folder: str, output: str | None) -> None:
         return
     with open(output, "w", encoding="utf-8") as file:
         count = _export(entries, file)
-    print(f"Wrote {count} entries to {output}.")
+    print_text(f"Wrote {count} entries to {output}.")
 
 
 def _export(entries: Ledger, to: TextIO) -> int:
@@ -70,7 +70,7 @@ def _export(entries: Ledger, to: TextIO) -> int:
     try:
         to.write(entries.sign_receipt(count).to_json() + "\n" if count else "")
     except UsageError as missing:
-        print(f"The export is not signed. {missing}", file=sys.stderr)
+        print_text(f"The export is not signed. {missing}", error=True)
     return count
 
 
@@ -80,7 +80,7 @@ def _export(entries: Ledger, to: TextIO) -> int:
 def key(folder: str, as_json: bool) -> None:
     """Print the public key that receipts are signed with. Give it to whoever keeps receipts."""
     public = sf.open(folder).ledger.read_public_key()
-    show_json({"public_key": public}) if as_json else print(public)
+    show_json({"public_key": public}) if as_json else print_text(public)
 
 
 @ledger.command("new-key")
@@ -89,7 +89,7 @@ def key(folder: str, as_json: bool) -> None:
 def new_key(folder: str, as_json: bool) -> None:
     """Make a new signing key after the old one was lost. Publish it: older receipts name another key."""
     public = sf.open(folder).ledger.create_key()
-    show_json({"public_key": public}) if as_json else print(public)
+    show_json({"public_key": public}) if as_json else print_text(public)
 
 
 @ledger.command()
@@ -103,7 +103,7 @@ def receipt(folder: str, entry: int | None, output: str | None) -> None:
         show_json(signed.to_dict())
         return
     Path(output).write_text(signed.to_json() + "\n", encoding="utf-8")
-    print(f"Wrote a signed receipt of entry {signed.entry} to {output}.")
+    print_text(f"Wrote a signed receipt of entry {signed.entry} to {output}.")
 
 
 @ledger.command("check-receipt")
@@ -113,7 +113,7 @@ def receipt(folder: str, entry: int | None, output: str | None) -> None:
 def check_receipt(file: str, folder: str, as_json: bool) -> None:
     """Check that the ledger still contains what a receipt says."""
     checked = receipts.check_receipt(sf.open(folder).ledger, Path(file).read_text(encoding="utf-8"))
-    show_json(checked.to_dict()) if as_json else print(checked)
+    show_json(checked.to_dict()) if as_json else print_text(checked)
 
 
 @ledger.command("backup")
@@ -122,7 +122,7 @@ def check_receipt(file: str, folder: str, as_json: bool) -> None:
 def backup_(file: str, folder: str) -> None:
     """Copy the ledger to a new FILE while it is in use. The copy holds answers: protect it like the lab."""
     with closing(SqliteLedger.open(find_sqlite_file(Path(folder)))) as entries:
-        print(f"{back_up_ledger(entries, file)}\nCopied to {file}.")
+        print_text(f"{back_up_ledger(entries, file)}\nCopied to {file}.")
 
 
 @ledger.command("restore")
@@ -132,7 +132,7 @@ def backup_(file: str, folder: str) -> None:
 def restore_(file: str, held: tuple[str, ...], folder: str) -> None:
     """Restore a copy from FILE if it forgets nothing that was spent. Stop every process of the lab first."""
     texts = [Path(name).read_text(encoding="utf-8") for name in held]
-    print(f"{restore_ledger(find_sqlite_file(Path(folder)), file, texts)}\nRestored from {file}.")
+    print_text(f"{restore_ledger(find_sqlite_file(Path(folder)), file, texts)}\nRestored from {file}.")
 
 
 @ledger.command()
@@ -140,4 +140,4 @@ def restore_(file: str, held: tuple[str, ...], folder: str) -> None:
 @lab_option
 def moved(address: str, folder: str) -> None:
     """Record the new ADDRESS or password of the lab's ledger, after checking that it is the same ledger."""
-    print(f"{sf.open(folder, ledger=address).ledger.verify()}\nRecorded in {folder}.")
+    print_text(f"{sf.open(folder, ledger=address).ledger.verify()}\nRecorded in {folder}.")

@@ -1,21 +1,32 @@
-"""Output of commands: text for people, JSON for programs, exit codes for both."""
+"""Output of commands: text for people, JSON for programs, exit codes for both.
+
+All that a command prints goes through here. Texts of analysts are shown as they are: nothing in them is read
+as markup, and no control character of theirs reaches the terminal.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
+import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, StewardWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-console = Console(highlight=False, soft_wrap=True, emoji=False)
+_console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that move the cursor, begin a command to the terminal, reverse the order of what is read, or
+cannot be written at all. Line ends and tabs are none of them."""
 
 
 def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
@@ -32,23 +43,40 @@ class CodedGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; print a coded error and exit with its code."""
         try:
-            return super().invoke(ctx)
+            with _plain_warnings():
+                return super().invoke(ctx)
         except SfumatoError as problem:
-            print(_json(problem.to_dict()) if ctx.meta.get("json") else problem, file=sys.stderr)
+            print_text(_json(problem.to_dict()) if ctx.meta.get("json") else problem, error=True)
             ctx.exit(problem.exit_code)
         except OSError as problem:
-            print(f"{problem.strerror}: {problem.filename}", file=sys.stderr)
+            print_text(f"{problem.strerror}: {problem.filename}", error=True)
             ctx.exit(2)
+
+
+def print_text(text: object, *, error: bool = False) -> None:
+    """Print a text as it is, on standard output or on that for errors."""
+    print(_visible(str(text)), file=sys.stderr if error else sys.stdout)
+
+
+def print_styled(text: object = "", style: str = "") -> None:
+    """Print a text in a style where the terminal has styles."""
+    _console.print(Text(_visible(str(text)), style))
+
+
+def print_heading(text: str) -> None:
+    """Print an empty line and a heading."""
+    print_text("")
+    _console.rule(Text(_visible(text)), align="left")
 
 
 def show(value: Any, as_json: bool) -> None:
     """Print a value as text, or its `to_dict` as JSON."""
-    print(_json(value.to_dict()) if as_json else value)
+    print_text(_json(value.to_dict()) if as_json else value)
 
 
 def show_json(value: Any) -> None:
     """Print plain values as JSON."""
-    print(_json(value))
+    print_text(_json(value))
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
@@ -57,9 +85,32 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str 
     for position, name in enumerate(header):
         grid.add_column(name, justify="right" if position else "left")
     for row in rows:
-        grid.add_row(*(str(cell) for cell in row))
-    console.print(grid)
+        grid.add_row(*(_visible(str(cell)) for cell in row))
+    _console.print(grid)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print our own warnings as sentences, without the line of code that they come from."""
+    with warnings.catch_warnings():
+        show_other = warnings.showwarning
+
+        def show_plainly(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, StewardWarning):
+                print_text(message, error=True)
+            else:
+                show_other(message, category, *place, **more)
+
+        warnings.showwarning = show_plainly
+        yield
+
+
+def _visible(text: str) -> str:
+    r"""Return a text with unsafe characters written out, such as \x1b."""
+    return _UNSAFE.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1)
+    # Unsafe characters can only stand inside of texts, where JSON has an escape for them.
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)

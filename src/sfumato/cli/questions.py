@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, show, show_json
+from sfumato.cli.output import as_json, print_text, show, show_json
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
 
@@ -100,7 +100,7 @@ def published(folder: str, as_json: bool) -> None:
     if as_json:
         show_json([{"question": each.text, "answer": each.read().to_dict()} for each in every])
     else:
-        print(
+        print_text(
             "\n\n".join(f"{each.text}\n{each.read()}" for each in every) or "Nothing has been published yet."
         )
 
@@ -136,4 +136,4 @@ def explain(code: str | None, epsilon: float | None, delta: float, prior: float,
             "There is no error code with this name.",
             try_="sfumato explain SF-B101, or sfumato explain --epsilon 1",
         )
-    show_json({"code": name, "page": CODES[name]}) if as_json else print(f"{name}  {CODES[name]}")
+    show_json({"code": name, "page": CODES[name]}) if as_json else print_text(f"{name}  {CODES[name]}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sfumato as sf
-from sfumato.cli.output import as_json, show_json, show_table
+from sfumato.cli.output import as_json, print_text, show_json, show_table
 from sfumato.curator.catalog.columns import DateColumn, DeclaredColumn, ListedColumn, NumberColumn, TextColumn
 from sfumato.engines.registry import is_address
 from sfumato.privacy.exact import format_short
@@ -35,7 +35,7 @@ def init(folder: str, ledger: str | None, as_json: bool) -> None:
     if as_json:
         show_json({"lab": str(lab.folder)})
     else:
-        print(f"Created a lab in {lab.folder}. Next: sfumato table add --lab {lab.folder} NAME SOURCE …")
+        print_text(f"Created a lab in {lab.folder}. Next: sfumato table add --lab {lab.folder} NAME SOURCE …")
 
 
 class _TableSource(click.Path):
@@ -107,7 +107,7 @@ def drop(name: str, folder: str, as_json: bool) -> None:
     if as_json:
         show_json({"dropped": name})
     else:
-        print(f"Erased {name} and its snapshot. What was spent stays spent.")
+        print_text(f"Erased {name} and its snapshot. What was spent stays spent.")
 
 
 @table.command("list")
@@ -147,7 +147,7 @@ def grant(analyst: str, folder: str, epsilon: str, delta: str, as_json: bool) ->
     lab = sf.open(folder)
     lab.grant(analyst, epsilon=_number(epsilon), delta=_number(delta))
     view = lab.session(analyst).budget
-    show_json(view.to_dict()) if as_json else print(view)
+    show_json(view.to_dict()) if as_json else print_text(view)
 
 
 def _unit(options: dict[str, Any]) -> sf.Unit | None:
@@ -188,7 +188,7 @@ def _show_table(table: Table, as_json: bool) -> None:
     if as_json:
         show_json(_described(table))
         return
-    print(f"{table.name} protects {_protected(table)}.")
+    print_text(f"{table.name} protects {_protected(table)}.")
     show_table(["column", "declared as"], [(name, _promise(each)) for name, each in table.columns.items()])
 
 

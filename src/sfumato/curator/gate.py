@@ -5,29 +5,35 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.incidents import find_interrupt
 from sfumato.errors import EngineError, SealedError
 from sfumato.ledger import Released, failpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
     from sfumato.ledger import Charge, Charged, Ledger
 
+    Read = Callable[[Sequence[Step]], str]
+    """Reads what steps ask for, here or in another process, and returns the noisy answers as text."""
+
 
 def answer_plan(
-    plan: Plan[Any, Any], charge: Charge, ledger: Ledger, engine: Engine, incidents: Incidents
+    plan: Plan[Any, Any], charge: Charge, ledger: Ledger, read: Read, incidents: Incidents
 ) -> Released:
     """Charge a plan and answer it, or raise; what was answered before is given again for nothing."""
     # Durable before anything is read: whatever fails from here on, the charge stays.
     charged = ledger.charge(charge)
     if isinstance(charged, Released):
         return charged
-    outcome = _attempt(plan, charged, ledger, engine, incidents)
+    outcome = _attempt(plan, charged, ledger, read, incidents)
     if isinstance(outcome, Released):
         return outcome
+    if isinstance(outcome, BaseException):
+        raise outcome
     # Raised outside of the attempt: no traceback may hold a frame with exact numbers.
     raise SealedError(
         "SF-X901",
@@ -38,30 +44,43 @@ def answer_plan(
 
 
 def _attempt(
-    plan: Plan[Any, Any], charged: Charged, ledger: Ledger, engine: Engine, incidents: Incidents
-) -> Released | str:
-    """Return the answer that was kept, or the number of an incident. No error leaves here."""
+    plan: Plan[Any, Any], charged: Charged, ledger: Ledger, read: Read, incidents: Incidents
+) -> Released | str | BaseException:
+    """Return the answer that was kept, the number of an incident, or an interrupt. No error leaves here."""
     try:
-        answers: list[object] = []
-        for step in plan.steps:
-            exact = _run(engine, step, charged, ledger, first=not answers)
-            failpoints.reach("data:read")
-            answers.append(step.release(exact))
-            failpoints.reach("noise:drawn")
-        return ledger.release(charged, encode_answer(answers))
-    except Exception:  # an error message is a release too, so it goes to the steward and not to who asked
-        return incidents.record()
+        return ledger.release(charged, _read(plan, charged, ledger, read))
+    except BaseException as error:  # an error message is a release too, so it goes to the steward alone
+        incident = incidents.record()
+        # Ctrl-C must end the loop that asks, or the loop goes on charging.
+        return find_interrupt(error) or incident
 
 
-def _run(engine: Engine, step: Step, charged: Charged, ledger: Ledger, *, first: bool) -> Any:
-    """Return exact integers. If the engine could not be reached, a later attempt may use the charge."""
+def _read(plan: Plan[Any, Any], charged: Charged, ledger: Ledger, read: Read) -> str:
+    """Return noisy answers. If the engine could not be reached, a later attempt may use the charge."""
     try:
-        return engine.run(step.program)
-    except EngineError:
-        # Nothing was read for this step, and for the first of them nothing was read at all.
-        if first:
-            ledger.note_unread(charged)
+        return read(plan.steps)
+    except NothingReadError:
+        ledger.note_unread(charged)
         raise
+
+
+class NothingReadError(Exception):
+    """The engine could not be reached, so no row was read for any step. This follows from public facts."""
+
+
+def read_steps(steps: Sequence[Step], engine: Engine) -> str:
+    """Read what the steps ask for and add noise: the text that the ledger keeps."""
+    answers: list[object] = []
+    for step in steps:
+        try:
+            exact = engine.run(step.program)
+        except EngineError as problem:
+            # Nothing was read for this step, and for the first of them nothing was read at all.
+            raise problem if answers else NothingReadError from problem
+        failpoints.reach("data:read")
+        answers.append(step.release(exact))
+        failpoints.reach("noise:drawn")
+    return encode_answer(answers)
 
 
 def encode_answer(answers: Sequence[object]) -> str:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-from sfumato.curator.gate import answer_plan
+from sfumato.curator.gate import answer_plan, read_steps
 from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
+from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.curator.catalog.publications import Publication
+    from sfumato.curator.gate import Read
+    from sfumato.curator.hostile.reading import SlotReader
     from sfumato.curator.incidents import Incidents
     from sfumato.curator.plan.priced import Plan, Step
     from sfumato.engines.program import Engine
@@ -77,6 +82,8 @@ class Standing:
     """Largest pure-ε question that is possible after it; none when it would be refused."""
     free: bool
     """Whether the same was answered before, so that it costs nothing."""
+    slot: float | None = None
+    """Seconds until the reply leaves, in a hostile session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,8 @@ class Payer:
 
     lab: LabAccess
     analyst: str | None
+    slots: SlotReader | None = None
+    """What reads for a hostile session; without it, questions are read here and replies leave at once."""
 
     def accounts(self, table: Table) -> tuple[str, ...]:
         """Return the names of the accounts that pay for a question about a table."""
@@ -98,7 +107,10 @@ class Payer:
 
     def standing(self, plan: Plan[Any, Any]) -> Standing:
         """Return what paying for a plan would do to the accounts. Nothing is charged."""
-        return self._standing(plan.table, None if self.was_answered(plan) else plan.cost)
+        if self.was_answered(plan):
+            return self._standing(plan.table, None)
+        standing = self._standing(plan.table, plan.cost)
+        return standing if self.slots is None else replace(standing, slot=self.slots.slot(plan))
 
     def was_answered(self, plan: Plan[Any, Any]) -> bool:
         """Return whether the same was answered before, so that it costs nothing."""
@@ -117,20 +129,33 @@ class Payer:
 
     def pay(self, plan: Plan[Any, Any], text: str, key: str | None = None) -> Released:
         """Charge, then answer; what was answered before is given again for nothing."""
+        # A price for other neighbours than the table's is no price here.
+        common_relation([plan.table.neighbours, plan.event.neighbours])
         charge = Charge(
             accounts=self.accounts(plan.table),
             cost=plan.cost,
             request=plan.request,
             about=self._about(plan, text),
             key=key,
+            neighbours=plan.table.relation,
         )
         # Looked for first without a lock, so that nobody who asks is in the way of who erases.
         snapshots = self._require_current(plan)
-        with self.lab.reading(snapshots):
+        with self._begin_reading(plan) as read, self.lab.reading(snapshots):
             # No snapshot may be erased between this check and the end of the scan.
             self._require_current(plan)
             self._require_engine(plan)
-            return answer_plan(plan, charge, self.lab.ledger, self.lab.engine, self.lab.incidents)
+            return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
+
+    @contextmanager
+    def _begin_reading(self, plan: Plan[Any, Any]) -> Iterator[Read]:
+        """Yield what reads for a plan: here, or for a hostile session in a worker."""
+        # An answer that is kept needs no worker, and leaves at once: that it was kept is public.
+        if self.slots is None or self.was_answered(plan):
+            yield partial(read_steps, engine=self.lab.engine)
+        else:
+            with self.slots.begin(plan) as read:
+                yield read
 
     def _require_current(self, plan: Plan[Any, Any]) -> set[str]:
         """Return the snapshots that are asked; a price is for these, and if one is gone would buy nothing."""

@@ -25,6 +25,9 @@ class EngineHost(Protocol):
     LACKS: dict[str, str]
     """The code of the error for each kind of question, as support.py calls it, that the engine lacks."""
 
+    RUNS_APART: bool
+    """Whether any process can open the engine, and not only the one that the steward started it in."""
+
     def is_source(self, source: object) -> bool:
         """Return whether this engine prepares the source."""
 

@@ -77,6 +77,11 @@ class EngineRouter:
             known = self._known()
         return self._engine(known.get(list_scans(program.rows)[0].snapshot))
 
+    def runs_apart(self, program: EngineProgram[Any]) -> bool:
+        """Return whether a process of its own can run a program, which reads nothing."""
+        address = self._known().get(list_scans(program.rows)[0].snapshot)
+        return address is None or find_host_at(address).RUNS_APART
+
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""
         self._engine(self._known().get(snapshot)).erase(snapshot)

@@ -101,6 +101,10 @@ class SealedError(SfumatoError):
     """Something failed after the charge. The sentence is the same whatever it was."""
 
 
+class StewardWarning(UserWarning):
+    """A hint to the steward about a declaration that is allowed and may not be meant."""
+
+
 def missing_extra(extra: str, code: str, sentence: str, /, **facts: str) -> UsageError:
     """Return the error for a library that is not installed and that this extra brings."""
     return UsageError(code, sentence, **facts, try_=f'pip install "sfumato[{extra}]"')

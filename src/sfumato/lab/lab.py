@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import math
 import secrets
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.published import Published
 from sfumato.lab.registration import (
     agree_on_budget,
+    hint_at_populations,
     require_nothing_else,
     require_one_relation,
     with_max_rows,
@@ -31,6 +33,7 @@ from sfumato.lab.registration import (
 from sfumato.lab.session import Session
 from sfumato.ledger.location import create_ledger, open_ledger
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.exact import parse_positive, parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from sfumato.curator.answers.release import Release
     from sfumato.curator.catalog.catalog import CatalogContents
     from sfumato.curator.catalog.columns import DeclaredColumn
+    from sfumato.curator.hostile.reading import SlotReader
     from sfumato.curator.payer import Spending
     from sfumato.engines.limits import RunLimits
     from sfumato.engines.router import EngineRouter
@@ -100,11 +104,14 @@ class Lab:
                 raise PolicyError("SF-C110", f"'{name}' is registered already.", try_="lab.advance(…)")
             require_one_relation(self._catalog.contents, table)
             agreed = agree_on_budget(self.ledger, table, said.budget)
+            accounts = self.ledger.list_accounts()
             prepared = self._prepared(table, source)
             # Before the table appears: no question may come without an account to charge.
             if agreed is not None:
-                self.ledger.open_account(population_account(table.population), agreed)
+                account = population_account(table.population)
+                self.ledger.open_account(account, agreed, table.relation)
             self._catalog.add_table(prepared)
+        hint_at_populations(accounts, table)
 
     def advance(
         self,
@@ -127,7 +134,7 @@ class Lab:
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
             table = declare_table(name, unit, promised, old.neighbours, public_rows)
-            self._catalog.add_table(self._prepared(table, source))
+            self._catalog.add_table(self._prepared(replace(table, pace=old.pace), source))
 
     def drop(self, name: str) -> None:
         """Erase a table and its snapshot. What was spent on its people stays spent.
@@ -162,6 +169,16 @@ class Lab:
         """How long a question may take, and how much memory and disk. Everyone may know this."""
         return self.engine.limits
 
+    def set_pace(self, name: str, *, seconds: Number) -> None:
+        """Declare how long one simple pass over a table takes at most, such as a COUNT(*) with a condition.
+
+        Replies of hostile sessions leave in slots that follow from it, so it is public: declare it as you
+        declare bounds, generously, and not from what single rows do.
+        """
+        milliseconds = parse_whole(math.ceil(parse_positive(seconds, "seconds") * 1000), "seconds")
+        with self._catalog.lock_for_change():
+            self._catalog.set_pace(name, milliseconds)
+
     def publish(self, sql: str, **spend: Unpack[Spending]) -> Release:
         """Release a question once for all: the steward pays, and everyone may read the answer for nothing."""
         release = self.session().sql(sql).release(**spend)
@@ -190,15 +207,24 @@ class Lab:
 
     # ---- the analyst ----
 
-    def session(self, analyst: str | None = None) -> Session:
-        """Return a session that spends an analyst's quota; without a name, the steward's own."""
+    def session(self, analyst: str | None = None, *, hostile: bool = False) -> Session:
+        """Return a session that spends an analyst's quota; without a name, the steward's own.
+
+        With `hostile=True` each question is read by a worker process with fixed memory, and its reply leaves
+        at a time that was public before: use it for whoever is not trusted, and call `close` at the end.
+        """
         if analyst is not None and not self._granted(analyst):
             raise PolicyError(
                 "SF-B103",
                 f"'{analyst}' has no quota here.",
                 try_=f'lab.grant("{analyst}", epsilon=1), or lab.session() as the steward',
             )
-        return Session(self, analyst)
+        return Session(self, analyst, self._slots if hostile else None)
+
+    def close(self) -> None:
+        """End the workers of hostile sessions. Whoever asks later starts them anew."""
+        if "_slots" in vars(self):
+            self._slots.workers.close()
 
     @property
     def budget(self) -> BudgetView:
@@ -237,8 +263,22 @@ class Lab:
         """What runs programs, wherever the snapshots lie."""
         from sfumato.engines.router import EngineRouter
 
-        own = hmac.new(self._ranking_key(), b"schema", "sha256").hexdigest()[:16]
-        return EngineRouter(self.folder, f"sfumato_{own}")
+        return EngineRouter(self.folder, self._schema)
+
+    @property
+    def _schema(self) -> str:
+        """The name of the lab's own schema in databases."""
+        return f"sfumato_{hmac.new(self._ranking_key(), b'schema', 'sha256').hexdigest()[:16]}"
+
+    @cached_property
+    def _slots(self) -> SlotReader:
+        """What reads for hostile sessions. Its processes are started now, so that they are ready in time."""
+        from sfumato.curator.hostile.host import WorkerHost
+        from sfumato.curator.hostile.reading import SlotReader
+
+        workers = WorkerHost(self.folder, self._schema)
+        workers.start()
+        return SlotReader(workers, self.engine)
 
     def __repr__(self) -> str:
         return f"Lab({self.folder.name!r}, tables={[table.name for table in self.tables()]})"

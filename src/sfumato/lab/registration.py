@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from sfumato.curator.catalog.schema_file import Schema
 from sfumato.curator.payer import population_account
-from sfumato.errors import PolicyError, UsageError
+from sfumato.errors import PolicyError, StewardWarning, UsageError
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.graph_units import Edge, names_edges
 from sfumato.privacy.neighbours import Neighbours
-from sfumato.privacy.units import Unit
+from sfumato.privacy.units import PUBLIC, ROW, Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.curator.catalog.catalog import CatalogContents, Table
     from sfumato.ledger import Ledger
 
@@ -57,6 +61,27 @@ def agree_on_budget(ledger: Ledger, table: Table, budget: Budget | None) -> Budg
             try_="budget=sf.Budget(epsilon=4, delta=1e-7)",
         )
     return budget
+
+
+def hint_at_populations(accounts: Sequence[str], table: Table) -> None:
+    """Warn that a new population has its own budget, if its name was not chosen and others have accounts.
+
+    People who are called `patient_id` in one table and `pid` in another would have two budgets.
+    """
+    unit, prefix = table.protects, population_account("")
+    chosen = isinstance(unit, Edge) or unit.of is not None or unit in (ROW, PUBLIC)
+    others = [name.removeprefix(prefix) for name in accounts if name.startswith(prefix)]
+    known = [name for name in others if not names_edges(name)]
+    if chosen or not known or table.population in known:
+        return
+    listed = ", ".join(f"'{name}'" for name in known[:5]) + (", …" if len(known) > 5 else "")
+    warnings.warn(
+        f"'{table.name}' starts a new population, '{table.population}', with a budget of its own. If its "
+        f"units also belong to another population ({listed}), drop it and register it with the unit's "
+        f"of='{known[0]}', so that they share one budget. If they do not, of='{table.population}' says so.",
+        StewardWarning,
+        stacklevel=3,
+    )
 
 
 def _same_budget(ledger: Ledger, account: str, budget: Budget | None) -> Budget:

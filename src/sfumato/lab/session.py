@@ -12,6 +12,7 @@ from sfumato.lab.query import Query
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.curator.hostile.reading import SlotReader
     from sfumato.curator.payer import LabAccess
     from sfumato.lab.graph import Graph
     from sfumato.lab.partition import Partition
@@ -27,10 +28,10 @@ Fitted = TypeVar("Fitted", bound="PaidEstimator")
 class Session:
     """An analyst's way into a lab. `lab.session("ada")` spends ada's quota and the budget, both."""
 
-    def __init__(self, lab: LabAccess, analyst: str | None) -> None:
+    def __init__(self, lab: LabAccess, analyst: str | None, slots: SlotReader | None = None) -> None:
         self._lab = lab
         self._analyst = analyst
-        self._payer = Payer(lab, analyst)
+        self._payer = Payer(lab, analyst, slots)
 
     def sql(self, text: str) -> Query:
         """Return a question in SQL. Nothing is read or spent until it is released."""
@@ -113,4 +114,5 @@ class Session:
         return tuple(Published(self._lab, each) for each in self._lab.publications())
 
     def __repr__(self) -> str:
-        return f"Session({self._analyst or 'steward'!r})"
+        hostile = "" if self._payer.slots is None else ", hostile=True"
+        return f"Session({self._analyst or 'steward'!r}{hostile})"

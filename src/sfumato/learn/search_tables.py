@@ -192,6 +192,11 @@ class BestRunKernel:
         amounts = tuple(plan.amounts.items())
         return cls(type(estimator).__name__, given, texts, layout, amounts, plan.score, plan.event, always)
 
+    @property
+    def passes(self) -> int:
+        """About how often it goes over the rows, in all its runs."""
+        return 100 * self.always
+
     def event(self, units: int = 1) -> Event:
         """Return the price for units that change together."""
         return group(self.whole, units)

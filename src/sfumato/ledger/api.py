@@ -42,6 +42,9 @@ class Charge:
     """Public description for people who read the ledger. Nothing is decided by it."""
     key: str | None = None
     """Idempotency key: the caller's name for this attempt. Other payers may use the same text."""
+    neighbours: str | None = None
+    """What the neighbours differ in that the cost is proven for, such as "add-remove". An account holds one
+    kind: the one it was opened for, else the first that a charge names."""
     payers: str = field(init=False, repr=False, compare=False)
     """The accounts as one text, in which keys are looked up."""
     _body: tuple[str, str] = field(init=False, repr=False, compare=False)
@@ -55,7 +58,8 @@ class Charge:
         _require(
             self.key is None or _is_name(self.key), f"a key is a text of 1 to {MAX_NAME_LENGTH} characters"
         )
-        require_utf8(self.key or "")
+        _require(is_relation(self.neighbours), f"neighbours are named in 1 to {MAX_NAME_LENGTH} characters")
+        require_utf8((self.key or "") + (self.neighbours or ""))
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
         object.__setattr__(self, "payers", write_payers(self.accounts))
@@ -68,7 +72,9 @@ class Charge:
         """
         first = f'{{"about":{write_body(self.about)},"accounts":{self.payers}'
         key, cost = canonical_json(self.key), write_cost(self.cost)
-        return first, f'"cost":{cost},"key":{key},"request":"{self.request}"'
+        # Left out where there are none, as older versions did.
+        named = "" if self.neighbours is None else f'"neighbours":{canonical_json(self.neighbours)},'
+        return first, f'"cost":{cost},"key":{key},{named}"request":"{self.request}"'
 
     def write_entry_body(self, at: str, by: str, steps: int | None = None) -> str:
         """Return the body of this charge's entry, as `write_body` would write all of its fields."""
@@ -140,8 +146,11 @@ class Ledger(Protocol):
     charge without a release is spent. A ledger that is found to be damaged refuses every call.
     """
 
-    def open_account(self, account: str, budget: Budget) -> None:
-        """Fix a population's budget for ever. Repeating the call with the same budget changes nothing."""
+    def open_account(self, account: str, budget: Budget, neighbours: str | None = None) -> None:
+        """Fix a population's budget for ever, and the neighbours that it is counted for.
+
+        Repeating the call with the same budget changes nothing.
+        """
 
     def grant(self, account: str, budget: Budget) -> None:
         """Open a quota, or change its limits. What was spent stays spent."""
@@ -229,6 +238,11 @@ class Ledger(Protocol):
 def is_digest(value: object) -> bool:
     """Return whether this is a SHA-256 in lower-case hexadecimal."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def is_relation(neighbours: object) -> bool:
+    """Return whether this can name a kind of neighbours, or says that none is named."""
+    return neighbours is None or _is_name(neighbours)
 
 
 def is_step_count(steps: object) -> bool:

@@ -16,6 +16,7 @@ from sfumato.ledger.api import (
     are_sorted,
     is_cost,
     is_digest,
+    is_relation,
     is_step_count,
     parse_account,
     write_payers,
@@ -46,14 +47,21 @@ class AccountState:
     budget: Budget
     caps: Caps
     spent: Cost
+    neighbours: str | None = None
+    """What the neighbours differ in that all charges are priced for; None until an entry names it."""
 
-    def after_charge(self, cost: Cost) -> AccountState | None:
+    def accepts(self, neighbours: str | None) -> bool:
+        """Return whether a charge that is priced for these neighbours can be added to the others."""
+        return self.neighbours is None or neighbours == self.neighbours
+
+    def after_charge(self, cost: Cost, neighbours: str | None = None) -> AccountState | None:
         """Return the account once this is spent too, or None if its caps refuse it."""
         total = self.spent + cost
         if not self.caps.holds(total):
             return None
         # Written out, as dataclasses.replace is slow and this runs for each account of each charge.
-        return AccountState(self.terms, self.kind, self.budget, self.caps, total)
+        kept = self.neighbours or neighbours
+        return AccountState(self.terms, self.kind, self.budget, self.caps, total, kept)
 
     def after_refund(self, cost: Cost) -> AccountState:
         """Return the account once this much is given back."""
@@ -61,7 +69,7 @@ class AccountState:
         # A total that includes a charge without a pure ε has none, and a refund cannot bring it back.
         pure = None if spent.pure is None or cost.pure is None else spent.pure - cost.pure
         less = Cost(pure, tuple(map(sub, spent.renyi, cost.renyi)), spent.side - cost.side)
-        return AccountState(self.terms, self.kind, self.budget, self.caps, less)
+        return AccountState(self.terms, self.kind, self.budget, self.caps, less, self.neighbours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +94,25 @@ class Reservation:
         return self.steps, self.drawn, self.returned
 
 
-def write_terms(account: str, budget: Budget) -> dict[str, Any]:
+def write_terms(account: str, budget: Budget, neighbours: str | None = None) -> dict[str, Any]:
     """Return the body of the entry that sets an account's limits.
 
     It holds the caps as integers, so that every machine decides alike for ever.
     """
     caps = caps_of(budget)
     filters = {"pure": caps.pure, "renyi": list(caps.renyi), "side": caps.side}
-    return {"account": account, "budget": budget.to_dict(), "caps": filters}
+    named = {} if neighbours is None else {"neighbours": neighbours}
+    return {"account": account, "budget": budget.to_dict(), "caps": filters, **named}
 
 
-def read_terms(seq: int, kind: str, fields: dict[str, Any], spent: Cost) -> AccountState:
-    """Return the account as the entry number `seq` sets it."""
+def read_terms(
+    seq: int, kind: str, fields: dict[str, Any], spent: Cost, neighbours: str | None = None
+) -> AccountState:
+    """Return the account as the entry number `seq` sets it; what was spent and named before stays."""
     filters = fields["caps"]
     caps = Caps(filters["pure"], tuple(filters["renyi"]), filters["side"])
-    return AccountState(seq, kind, Budget.from_dict(fields["budget"]), caps, spent)
+    named = neighbours or fields.get("neighbours")
+    return AccountState(seq, kind, Budget.from_dict(fields["budget"]), caps, spent, named)
 
 
 @dataclass(slots=True)
@@ -214,8 +226,10 @@ class Books:
         name = fields["account"]
         parse_account(name)
         old = self.accounts.get(name)
+        self._require(is_relation(fields.get("neighbours")), "its neighbours are malformed")
         self._require(old is None or kind == old.kind == "grant", "it changes a budget that was fixed")
-        self.accounts[name] = read_terms(self.seq, kind, fields, old.spent if old else NOTHING)
+        before = (NOTHING, None) if old is None else (old.spent, old.neighbours)
+        self.accounts[name] = read_terms(self.seq, kind, fields, *before)
 
     # ---- checks of an entry that someone else wrote --------------------------------------------------------
 
@@ -256,7 +270,9 @@ class Books:
         self._require(key is None or (payers, key) not in self.keys, "its key was used before")
         cost = step_cost if steps == 1 else step_cost * steps
         # All accounts are checked before the first is changed.
-        self.record_charge(request, payers, key, {name: self._pay(name, cost) for name in names})
+        named = fields.get("neighbours")
+        self._require(is_relation(named), "its neighbours are malformed")
+        self.record_charge(request, payers, key, {name: self._pay(name, cost, named) for name in names})
 
     def _reserve(self, fields: dict[str, Any]) -> None:
         steps, step_cost = fields["steps"], Cost.from_dict(fields["cost"])
@@ -287,11 +303,14 @@ class Books:
         self._require(charge in dict(given_up), "it resumes what was not given up")
         self.record_resume(charge)
 
-    def _pay(self, name: str, cost: Cost) -> AccountState:
+    def _pay(self, name: str, cost: Cost, neighbours: str | None) -> AccountState:
         account = self.accounts.get(name)
         if account is None:
             raise self._broken_error("it charges an account that was never opened")
-        paid = account.after_charge(cost)
+        # Processes of older versions name no neighbours. They write what a catalog has compared.
+        same = neighbours is None or account.accepts(neighbours)
+        self._require(same, "it is priced for other neighbours than its account")
+        paid = account.after_charge(cost, neighbours)
         if paid is None:
             raise self._broken_error("it spends more than was left")
         return paid

@@ -68,6 +68,9 @@ class LedgerDatabase(ABC):
         Returns whether it did. If not, nothing was written.
         """
 
+    def confirm(self, db: SqlConnection) -> None:  # noqa: B027 - most databases show only what is durable
+        """Undo what is open, and return once everything that this connection has read is durable."""
+
     @abstractmethod
     def require_text(self, *texts: str) -> None:
         """Refuse texts that the database cannot keep, before they fail a batch that others share."""

@@ -32,6 +32,16 @@ def unconfirmed_error() -> LedgerError:
     )
 
 
+def silent_error() -> LedgerError:
+    """Return the error for a server that does not answer, while nobody knows why."""
+    return LedgerError(
+        "SF-L142",
+        "The ledger's server did not answer in time, so nothing is answered.",
+        why="the server or the network is gone, or a synchronous standby is away",
+        try_="psql with the same address, and SELECT * FROM pg_stat_replication there",
+    )
+
+
 def require_same_ledger(same: bool, why: str) -> None:
     """Refuse to go on with files, or with a chain, other than the ones this process has used so far."""
     if not same:

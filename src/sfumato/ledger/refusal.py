@@ -47,6 +47,18 @@ def unknown_account_error(name: str) -> PolicyError:
     return PolicyError("SF-L203", sentence, try_=f"lab.grant({analyst!r}, epsilon=…)")
 
 
+def other_neighbours_error(name: str, account: AccountState, got: str | None) -> PolicyError:
+    """Return the error for a charge that is priced for other neighbours than those of its account."""
+    return PolicyError(
+        "SF-L205",
+        "This account is counted for other neighbours, so the charge cannot be added to it.",
+        account=name,
+        known=str(account.neighbours),
+        got=got or "not named",
+        try_="an account of its own, or a price for the neighbours of this one",
+    )
+
+
 def _compare(cost: Cost, account: AccountState) -> tuple[str, str]:
     """Return what was asked and what is left, on the scale that refused, so that asked is the larger."""
     # Every charge needs side δ to be left. Beyond that one filter is enough, pure ε or any Rényi order.

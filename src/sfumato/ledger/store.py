@@ -66,7 +66,10 @@ class StoredLedger(ABC):
         self._timeout = timeout
         self._database = self._make_database()
         self._newest = (0, GENESIS)
-        """Number and hash of the newest entry that this process has seen. The chain must always hold it."""
+        """Number and hash of the newest entry that was durable when this process saw it.
+
+        The chain must always hold it. The books are ahead of it only while a batch is being written.
+        """
         self._books: Books | None = None
         self._is_only_writer = True
         self._guard = HealthGuard()
@@ -95,8 +98,8 @@ class StoredLedger(ABC):
 
     # ---- the calls of `Ledger` -----------------------------------------------------------------------------
 
-    def open_account(self, account: str, budget: Budget) -> None:
-        self._set_terms("account", account, budget)
+    def open_account(self, account: str, budget: Budget, neighbours: str | None = None) -> None:
+        self._set_terms("account", account, budget, neighbours)
 
     def grant(self, account: str, budget: Budget) -> None:
         self._set_terms("grant", account, budget)
@@ -112,14 +115,14 @@ class StoredLedger(ABC):
             return tuple(sorted(books.accounts))
 
     def charge(self, charge: Charge) -> Charged | Released:
-        self._database.require_text(*charge.accounts, charge.key or "")
+        self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
         done = self._write("charge", lambda transaction: transaction.charge(charge))
         # Most charges are new, and `_settle` has nothing to do for them.
         return done if isinstance(done, Charged) else self._settle(charge, done)
 
     def reserve(self, charge: Charge, steps: int) -> Reserved | Released:
         _require_steps(steps)
-        self._database.require_text(*charge.accounts, charge.key or "")
+        self._database.require_text(*charge.accounts, charge.key or "", charge.neighbours or "")
         done = self._write("reserve", lambda transaction: transaction.reserve(charge, steps))
         return self._settle(charge, done)
 
@@ -173,6 +176,7 @@ class StoredLedger(ABC):
     def sign_receipt(self, entry: int | None = None) -> SignedHead:
         with self._connected() as db:
             found = tables.read_head(db, entry)
+            self._update_books(db)  # afterwards, so that the entry is durable before it is signed
         return self._find_key().sign(*found)
 
     def read_public_key(self) -> str:
@@ -205,13 +209,17 @@ class StoredLedger(ABC):
             books = self._check(db)
             same = newest[0] == 0 or tables.has_entry(db, *newest)
             require_same_ledger(same, "its chain lacks an entry that was in it")
+        with self._guard, database.lend_connection() as db:
+            database.confirm(db)
         self._newest = max(self._newest, (books.seq, books.head))
         return books
 
-    def _set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
+    def _set_terms(
+        self, kind: Literal["account", "grant"], name: str, budget: Budget, neighbours: str | None = None
+    ) -> None:
         parse_account(name)
-        self._database.require_text(name)
-        self._write(kind, lambda transaction: transaction.set_terms(kind, name, budget))
+        self._database.require_text(name, neighbours or "")
+        self._write(kind, lambda transaction: transaction.set_terms(kind, name, budget, neighbours))
 
     def _settle(self, charge: Charge, done: T | KeptAnswer | PendingAnswer | BudgetShortage) -> T | Released:
         """Turn the outcome of a charge into what its caller gets: a value, a kept answer, or an error."""
@@ -293,10 +301,17 @@ class StoredLedger(ABC):
         batch.jobs = self._database.queue.take_jobs()
         if self._try_at_once(db, batch):
             return
-        transaction = batch.attempt_all(self._update_books(db, self._database.begin))
-        if transaction.entries:
-            self._database.commit(db, transaction, batch.mark_written)
-            self._apply(transaction)
+        try:
+            transaction = batch.attempt_all(self._update_books(db, self._database.begin))
+            if transaction.entries:
+                self._database.commit(db, transaction, batch.mark_written)
+                self._apply(transaction)
+            elif transaction.end != self._newest:
+                # The decisions rest on entries of others, which may not be durable yet.
+                self._database.confirm(db)
+                self._newest = transaction.end
+        finally:
+            self._drop_doubtful_books()
 
     def _try_at_once(self, db: SqlConnection, batch: CommitBatch) -> bool:
         """Decide by the books in memory, on the condition that nobody has written since.
@@ -338,9 +353,18 @@ class StoredLedger(ABC):
         tables.add_newer(db, books, rows)
         same = newest[0] <= start or tables.has_entry(db, *newest)
         require_same_ledger(same, "its chain lacks an entry that was in it")
-        self._books, self._newest = books, (books.seq, books.head)
         self._is_only_writer = books.seq == start
+        if begin is None:
+            if books.seq > newest[0]:
+                self._database.confirm(db)
+            self._newest = books.seq, books.head
+        self._books = books
         return books
+
+    def _drop_doubtful_books(self) -> None:
+        """Forget books with entries that a crash of the server may still undo."""
+        if self._books is not None and self._books.seq != self._newest[0]:
+            self._books = None
 
     def _apply(self, transaction: Transaction) -> None:
         """Add to the books what is durable now."""

@@ -14,7 +14,7 @@ from sfumato.errors import LedgerError, PolicyError
 from sfumato.ledger.api import Charged, Reserved
 from sfumato.ledger.books import Books, write_terms
 from sfumato.ledger.chain import Entry, read_date, write_body
-from sfumato.ledger.refusal import unknown_account_error
+from sfumato.ledger.refusal import other_neighbours_error, unknown_account_error
 from sfumato.privacy.account import NOTHING, Cost
 
 if TYPE_CHECKING:
@@ -72,15 +72,19 @@ class Transaction:
 
     # ---- accounts ----
 
-    def set_terms(self, kind: Literal["account", "grant"], name: str, budget: Budget) -> None:
+    def set_terms(
+        self, kind: Literal["account", "grant"], name: str, budget: Budget, neighbours: str | None
+    ) -> None:
         """Open an account, or change a grant. A budget that was fixed is never changed."""
         old = self.books.accounts.get(name)
+        if old is not None and neighbours is not None and not old.accepts(neighbours):
+            raise other_neighbours_error(name, old, neighbours)
         if old is not None and (old.kind, old.budget) == (kind, budget):
             return  # a repeated call writes nothing
         if old is not None and (old.kind, kind) != ("grant", "grant"):
             sentence = "A budget cannot be changed once it is set."
             raise PolicyError("SF-L201", sentence, account=name, set_=f"{old.budget!r}")
-        fields = write_terms(name, budget)
+        fields = write_terms(name, budget, neighbours)
         self._append_fields(kind, {**fields, "at": read_date()}, Books.set_terms, kind, fields)
 
     # ---- charges ----
@@ -224,7 +228,9 @@ class Transaction:
         paid = {}
         for name in charge.accounts:
             before = self.books.accounts[name]
-            after = before.after_charge(cost)
+            if not before.accepts(charge.neighbours):
+                raise other_neighbours_error(name, before, charge.neighbours)
+            after = before.after_charge(cost, charge.neighbours)
             if after is None:
                 return BudgetShortage(cost, name, before)
             paid[name] = after

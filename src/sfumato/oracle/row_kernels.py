@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 class RowKernel(Protocol):
     """A mechanism over rows that gives away no more than its event says. What is released is plain JSON."""
 
+    @property
+    def passes(self) -> int:
+        """About how often it goes over the rows, from public facts: what a hostile session's slot follows."""
+
     def event(self) -> Event:
         """Return the price of one release."""
 
@@ -43,6 +47,11 @@ class KernelStep:
     program: UnitFigures
     kernel: RowKernel
 
+    @property
+    def passes(self) -> int:
+        """About how often the rows are gone over."""
+        return self.kernel.passes
+
     def event(self) -> Event:
         """Return the price of the kernel."""
         return self.kernel.event()
@@ -57,4 +66,11 @@ def price_kernel(
 ) -> Plan[KernelStep, None]:
     """Return what is charged for a kernel over these figures of each unit's row."""
     program = UnitFigures(source.rows, source.where, tuple(map(Total, figures)))
-    return Plan(source.table, spend, (KernelStep(program, kernel),), None, describe_truncation(source.table))
+    return Plan(
+        source.table,
+        spend,
+        (KernelStep(program, kernel),),
+        None,
+        describe_truncation(source.table),
+        reads=source.tables,
+    )

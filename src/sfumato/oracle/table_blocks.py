@@ -81,7 +81,9 @@ def price_blocks(
         *describe_truncation(source.table),
         "Numbers outside their declared bounds count as the nearer bound",
     )
-    return Plan(source.table, spend, (_build_step(source, keys, blocks, spend),), None, bias)
+    return Plan(
+        source.table, spend, (_build_step(source, keys, blocks, spend),), None, bias, reads=source.tables
+    )
 
 
 def price_histograms(

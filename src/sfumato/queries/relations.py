@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from sfumato.curator.lower.relations import require_few_tables
 from sfumato.curator.question.relation import (
     Alias,
     BaseTable,
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     """The relations that WITH named before."""
 
 
-MOST_TABLES = 16
-"""Limit on the work that one question may cause; no promise of privacy rests on it."""
-
-
 def parse_rows(select: exp.Select, known: Known) -> Relation:
     """Return the rows that a SELECT reads: FROM, its joins, and WHERE."""
     source = select.args.get("from_")
@@ -46,14 +43,10 @@ def parse_rows(select: exp.Select, known: Known) -> Relation:
         raise PolicyError("SF-Q103", "The question names no table.", try_="… FROM visits")
     refuse_other_parts(source, "this")
     relation = _parse_source(source.this, known)
-    joins = select.args.get("joins") or ()
-    # Refused before anything is lowered: the work grows with every table.
-    if len(joins) >= MOST_TABLES:
-        raise PolicyError(
-            "SF-Q113", f"A question may join at most {MOST_TABLES} tables.", got=f"{len(joins) + 1:,}"
-        )
-    for join in joins:
+    for join in select.args.get("joins") or ():
         relation = _parse_join(relation, join, known)
+        # As it grows, so that no relation is ever much larger than what is allowed.
+        require_few_tables(relation)
     where = select.args.get("where")
     if where is not None:
         refuse_other_parts(where, "this")

@@ -6,6 +6,9 @@ names up in the catalog and puts the literals on the catalog's grids.
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +32,7 @@ from sfumato.queries.questions import check_question
 from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sfumato.curator.question.relation import Condition, Expression
 
@@ -103,13 +106,36 @@ def _parse_safely(text: str, parse: Callable[[], Sequence[Any]]) -> Sequence[Any
     if not isinstance(text, str) or len(text) > LONGEST:
         raise PolicyError("SF-Q113", f"A question must be a text of at most {LONGEST:,} characters.")
     try:
-        statements = parse()
+        with _quiet_parser():
+            statements = parse()
         deep = any(statement and _measure_depth(statement) > DEEPEST for statement in statements)
     except Exception as problem:  # some texts, such as {:1}, make sqlglot fail in ways of its own
         raise PolicyError("SF-Q101", "This text is not valid SQL.", **_error_place(problem)) from None
     if deep:
         raise PolicyError("SF-Q113", f"A question may be nested at most {DEEPEST} levels deep.")
     return statements
+
+
+class _OthersOnly(logging.Filter):
+    """Drops what sqlglot says while it parses for us, and nothing that it says to others."""
+
+    parsing: ContextVar[bool] = ContextVar("sfumato.parsing", default=False)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not self.parsing.get()
+
+
+logging.getLogger("sqlglot").addFilter(_OthersOnly())
+
+
+@contextmanager
+def _quiet_parser() -> Iterator[None]:
+    """Keep sqlglot's warnings off the screen: we say ourselves what is refused, and why."""
+    before = _OthersOnly.parsing.set(True)
+    try:
+        yield
+    finally:
+        _OthersOnly.parsing.reset(before)
 
 
 def _error_place(problem: Exception) -> dict[str, str]:

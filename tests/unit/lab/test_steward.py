@@ -113,6 +113,18 @@ def test_a_population_has_one_relation_even_after_its_tables(lab: sf.Lab) -> Non
     lab.register("visits", VISITS, **replace_one)  # type: ignore[arg-type]
 
 
+def test_a_catalog_with_other_neighbours_than_the_ledger_is_charged_nothing(visits: sf.Lab) -> None:
+    """The account was opened for adding or removing a unit, whatever the catalog says by now."""
+    visits.session().sql(COUNT).release(epsilon=1)
+    file = visits.folder / "catalog.json"
+    body = json.loads(file.read_text())
+    body["tables"]["visits"] |= {"neighbours": "replace-one", "public_rows": 4}
+    file.write_text(json.dumps(body))
+    swapped = sf.open(visits.folder)
+    refused("SF-L205", lambda: swapped.session().sql(COUNT).release(epsilon=0.5), PolicyError)
+    assert swapped.budget.accounts[0].left_epsilon == 3
+
+
 # ---- advancing and dropping --------------------------------------------------------------------------------
 
 

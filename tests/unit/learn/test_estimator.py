@@ -26,6 +26,7 @@ from sfumato.learn import (
     LinearRegression,
     load,
 )
+from sfumato.privacy import Parallel, Pure, RandomizedAnswer, Sampled, Sequential
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(400, 3)) * 0.3
@@ -149,6 +150,21 @@ def test_a_copy_of_an_account_is_the_account(tmp_path: Path) -> None:
     assert Account(tmp_path / "fits.ledger").left == account.left
     with pytest.raises(UsageError):
         Account(tmp_path / "other.ledger")
+
+
+def test_an_account_of_rows_takes_no_price_for_replacing_one(tmp_path: Path) -> None:
+    """The account counts adding and removing a row; what holds for another row in its place is no price."""
+    account = Account(tmp_path / "fits.ledger", epsilon=4, delta=1e-6)
+    account.charge(Sequential([Parallel([Pure(0.1)])]), "add or remove")
+    for call in (
+        lambda event: account.charge(event, "replace"),
+        lambda event: account.require([Pure(0.1), event]),
+    ):
+        for event in (RandomizedAnswer(0.1), Sampled.fixed(Pure(0.1), 1, 2)):
+            with pytest.raises(UsageError) as refused:
+                call(event)
+            assert refused.value.code == "SF-N303"
+    assert float(account.left) == pytest.approx(3.9)
 
 
 # ---- files ----

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlglot
 
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
@@ -72,3 +73,12 @@ def test_absurd_texts_are_refused(text: object) -> None:
     with pytest.raises(PolicyError) as refusal:
         parse_question(text)  # type: ignore[arg-type]
     assert refusal.value.code in {"SF-Q113", "SF-Q101"}
+
+
+def test_the_parser_prints_no_warnings_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(PolicyError):
+        parse_question("EXPLAIN SELECT 1")
+    assert not caplog.records
+    # What others ask of sqlglot is theirs to see.
+    sqlglot.parse("EXPLAIN SELECT 1", dialect="duckdb")
+    assert caplog.records

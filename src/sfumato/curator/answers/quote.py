@@ -62,6 +62,11 @@ class Quote:
         """Whether the same question was answered before, so that it costs nothing."""
         return self.standing.free
 
+    @property
+    def slot(self) -> float | None:
+        """Seconds until the reply leaves; none where it leaves when it is ready."""
+        return self.standing.slot
+
     def error(self, confidence: float = 0.95) -> dict[str, float | None]:
         """Return half the width of the interval of each number of the answer, where it is known beforehand.
 
@@ -83,6 +88,7 @@ class Quote:
             "left_after": None if self.left_after is None else float(self.left_after),
             "expected_error": self.error(),
             "bias": list(self.plan.bias),
+            "slot": self.slot,
         }
 
     def __str__(self) -> str:
@@ -105,6 +111,7 @@ class Quote:
             ("price", self._price()),
             ("left before", f"ε = {format_short(self.left)}"),
             ("left after", after),
+            *(() if self.slot is None else (("replies", f"after {self.slot:g} s"),)),
             *self.expected.lines(),
             *(("not covered", text) for text in self.plan.bias),
         ]

@@ -54,6 +54,8 @@ class Table:
     """The largest number of rows with one value, by column of a public table."""
     home: str = "duckdb"
     """Where its snapshot lies: in the lab's own folder, or in a database, which a digest identifies."""
+    pace: int | None = None
+    """Milliseconds that one simple pass over its rows takes at most, as the steward declared them."""
 
     @property
     def unit(self) -> Unit:
@@ -71,6 +73,12 @@ class Table:
     def population(self) -> str:
         """The name of the people or edges whose account pays."""
         return self.protects.population(self.name)
+
+    @property
+    def relation(self) -> str:
+        """What neighbouring tables differ in, as ledgers name it: these names never change."""
+        changed = " edge" if isinstance(self.protects, Edge) else ""
+        return f"{self.neighbours.value}{changed}"
 
     @property
     def snapshot_name(self) -> str:
@@ -107,6 +115,8 @@ class Table:
         # Left out where it is the default, so that catalogs of older versions read the same.
         if self.home != "duckdb":
             fields["home"] = self.home
+        if self.pace is not None:
+            fields["pace"] = self.pace
         return fields | ({"multiplicity": dict(self.multiplicity)} if self.is_public else {})
 
     @classmethod
@@ -121,6 +131,7 @@ class Table:
             fields.get("public_rows"),
             fields.get("multiplicity", {}),
             fields.get("home", "duckdb"),
+            fields.get("pace"),
         )
 
 
@@ -266,6 +277,11 @@ class Catalog:
             relations={**now.relations, **relation},
             leftovers=self._leftovers({table.name}, kept={table.snapshot_name}),
         )
+
+    def set_pace(self, name: str, milliseconds: int) -> None:
+        """Declare a table's pace. Its snapshot stays."""
+        table = replace(self.find_table(name), pace=milliseconds)
+        self._write(tables={**self.tables, name: table})
 
     def remove_table(self, name: str) -> None:
         """Remove a table; its snapshot becomes a leftover."""

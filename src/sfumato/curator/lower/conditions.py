@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -13,6 +12,8 @@ from sfumato.curator.catalog.columns import kind_of_value
 from sfumato.curator.catalog.domains import FreeTexts, Listed, Numbers, Periods
 from sfumato.curator.lower.lowered_value import LoweredValue, align_periods, align_steps
 from sfumato.curator.question import relation as asked
+from sfumato.engines.ingest import LONGEST_TEXT
+from sfumato.engines.like import MOST_WILDCARDS, count_wildcards, parse_like
 from sfumato.engines.values import (
     Among,
     AtLeast,
@@ -243,13 +244,14 @@ def _is_text(part: LoweredValue) -> bool:
 
 
 def match_pattern(part: LoweredValue, pattern: str) -> Predicate:
-    """Return a LIKE: for listed texts the places that match, for free texts the engine's own LIKE."""
+    """Return a LIKE: for listed texts the places that match, for free texts what an engine tests."""
+    _require_short(pattern)
     if isinstance(part.domain, FreeTexts):
         return Matches(require_text(part), pattern)
     if isinstance(part.domain, Listed) and _is_text(part):
         # The list is public, so Python decides here and every engine agrees.
-        matches = re.compile(_regular_expression(pattern), re.DOTALL)
-        places = [code for code, value in enumerate(part.domain.values) if matches.fullmatch(str(value))]
+        matches = parse_like(pattern).matches
+        places = [code for code, value in enumerate(part.domain.values) if matches(str(value))]
         return Among(part.value, tuple(places))
     raise PolicyError(
         "SF-Q110",
@@ -258,10 +260,14 @@ def match_pattern(part: LoweredValue, pattern: str) -> Predicate:
     )
 
 
-def _regular_expression(pattern: str) -> str:
-    pieces = re.findall(r"\\[\s\S]|[\s\S]", pattern)
-    wild = {"%": ".*", "_": "."}
-    return "".join(wild.get(piece) or re.escape(piece[-1]) for piece in pieces)
+def _require_short(pattern: str) -> None:
+    """Refuse a pattern that takes long to match, whatever the text is."""
+    if len(pattern) > 2 * LONGEST_TEXT or count_wildcards(pattern) > MOST_WILDCARDS:
+        raise PolicyError(
+            "SF-Q159",
+            f"A pattern has at most {MOST_WILDCARDS} wildcards and {2 * LONGEST_TEXT:,} characters.",
+            try_="fewer % and _",
+        )
 
 
 def require_text(part: LoweredValue) -> Text:

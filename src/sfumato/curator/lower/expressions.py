@@ -39,6 +39,9 @@ FARTHEST = 2**400
 MOST_PARTS = 5_000
 """The largest number of parts of one value. Functions repeat their arguments, so a short text can mean a very
 long computation; no promise of privacy rests on the limit."""
+MOST_LEVELS = 150
+"""The deepest nesting of one value, which a CASE of as many branches has: what writes and hashes values must
+not fail after the charge."""
 
 
 def lower_expression(node: Expression, scope: Scope) -> LoweredValue:
@@ -117,8 +120,16 @@ def _limit_size(part: LoweredValue) -> LoweredValue:
 
 
 def _require_small(part: Any) -> None:
-    if _count_parts(part) > MOST_PARTS:
+    parts, levels = _measure_size(part)
+    if parts > MOST_PARTS:
         raise PolicyError("SF-Q113", "This computation is too long.", try_="fewer steps, or ROUND in between")
+    if levels > MOST_LEVELS:
+        raise PolicyError(
+            "SF-Q113",
+            "This computation is nested too deeply.",
+            most=f"{MOST_LEVELS} levels or branches of CASE",
+            try_="a column declared by sf.one_of(…), or fewer branches",
+        )
 
 
 def _require_representable(value: Any) -> None:
@@ -129,20 +140,20 @@ def _require_representable(value: Any) -> None:
         raise grid_too_fine("This computation")
 
 
-def _count_parts(node: Any) -> int:
-    """Return how many parts a value is written with; a part that is repeated counts each time."""
-    total, stack = 0, [node]
+def _measure_size(node: Any) -> tuple[int, int]:
+    """Return how many parts a value is written with, one that is repeated each time, and its levels."""
+    total, deepest, stack = 0, 0, [(node, 1)]
     # A loop instead of recursion: what is checked here may be nested deeper than Python's stack.
-    while stack and total <= MOST_PARTS:
-        each = stack.pop()
+    while stack and total <= MOST_PARTS and deepest <= MOST_LEVELS:
+        each, level = stack.pop()
         if isinstance(each, tuple):
-            stack.extend(part for part in each if is_dataclass(part))
+            stack.extend((part, level) for part in each if is_dataclass(part))
         else:
-            total += 1
+            total, deepest = total + 1, max(deepest, level)
             _require_representable(each)
             parts = _written_parts(each)
-            stack.extend(part for part in parts if is_dataclass(part) or isinstance(part, tuple))
-    return total
+            stack.extend((part, level + 1) for part in parts if is_dataclass(part) or isinstance(part, tuple))
+    return total, deepest
 
 
 def _written_parts(node: Any) -> list[Any]:

@@ -19,6 +19,8 @@ from sfumato.engines.values import Add, Column, Constant, Every, Multiply
 from sfumato.errors import PolicyError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.curator.catalog.catalog import Table
     from sfumato.curator.lower.lowered_value import LoweredValue
     from sfumato.curator.lower.scope import Scope
@@ -73,7 +75,11 @@ def _pair_rows(
     """Return pairs with equal units or equal values; the other conditions of the join filter the pairs."""
     same_unit, match = not right.table.is_public, _Match.from_terms(left.scope, right.scope, using, terms)
     match.require_supported(same_unit, optional, right.where == Every(), left.table)
-    each = right.max_rows if same_unit else _multiplicity(match.pairs, right)
+    each = (
+        right.max_rows
+        if same_unit
+        else count_partners([other.value for _, other in match.pairs], right.table)
+    )
     most = left.max_rows * max(each, 1)  # a LEFT JOIN keeps rows without a partner
     if most > MOST_ROWS:
         raise PolicyError(
@@ -179,14 +185,14 @@ def _has_column(name: Name, scope: Scope) -> bool:
     return True
 
 
-def _multiplicity(pairs: tuple[tuple[LoweredValue, LoweredValue], ...], right: RowSource) -> int:
-    """Return how many rows of a public table one row can meet, by the column with the fewest repetitions."""
+def count_partners(values: Sequence[Value], table: Table) -> int:
+    """Return how many rows of a public table have these values at most, by the one that repeats least."""
     # Rows that agree in several columns agree in each, so the smallest bound holds for all of them.
-    if right.table.public_rows is None:
-        raise AssertionError(right.table)
-    columns = [_determining_column(other.value) for _, other in pairs]
-    known = [right.table.multiplicity[column.name] for column in columns if column is not None]
-    return min([*known, right.table.public_rows])
+    if table.public_rows is None:
+        raise AssertionError(table)
+    columns = [_determining_column(value) for value in values]
+    known = [table.multiplicity[column.name] for column in columns if column is not None]
+    return min([*known, table.public_rows])
 
 
 def _determining_column(value: Value) -> Column | None:

@@ -29,9 +29,33 @@ if TYPE_CHECKING:
     from sfumato.curator.question.relation import Relation
 
 
+MOST_TABLES = 16
+"""The largest number of tables that one question reads, one that it reads again each time."""
+MOST_LEVELS = 120
+"""The deepest nesting of subqueries, filters and joins."""
+
+
 def lower_relation(relation: Relation, tables: Callable[[str], Table]) -> RowSource:
     """Return the rows that a relation means. `tables` finds a table in the catalog."""
+    require_few_tables(relation)
     return _lower_node(relation, tables, 0)
+
+
+def require_few_tables(relation: Relation) -> None:
+    """Refuse a relation that reads very many tables, before anything is done with it."""
+    found, levels = asked.measure_relation(relation)
+    if found > MOST_TABLES:
+        raise PolicyError(
+            "SF-Q113",
+            f"A question may read at most {MOST_TABLES} tables.",
+            got=f"{found:,}" if found < 10**6 else "over a million",
+            why="a subquery or WITH that is named twice is read twice",
+            try_="fewer joins",
+        )
+    if levels > MOST_LEVELS:
+        raise PolicyError(
+            "SF-Q113", f"Rows may be nested at most {MOST_LEVELS} levels deep.", try_="one WHERE"
+        )
 
 
 def _lower_node(relation: Relation, tables: Callable[[str], Table], at: int) -> RowSource:

@@ -197,7 +197,7 @@ def plan_distance(source: RowSource, wanted: Property, spend: Spend) -> Plan[Dis
     changes = 2 if source.table.neighbours is Neighbours.REPLACE_ONE else 1
     program, formula = _formula(source, wanted)
     step = Distance(program, formula, LaplaceNoise(changes / spend.epsilon), changes)
-    return Plan(source.table, spend, (step,), None, describe_truncation(source.table))
+    return Plan(source.table, spend, (step,), None, describe_truncation(source.table), reads=source.tables)
 
 
 def _formula(source: RowSource, wanted: Property) -> Formula:

@@ -75,7 +75,8 @@ def price_question(resolved: ResolvedQuestion, spend: Spend, refines: tuple[str,
     """
     named = ("refined", *refines) if refines else ("question",)
     steps = _steps(resolved, spend)
-    return QuestionPlan(resolved.table, spend, steps, resolved, tuple(_bias(resolved)), (named,))
+    reads = resolved.source.tables
+    return QuestionPlan(resolved.table, spend, steps, resolved, tuple(_bias(resolved)), (named,), reads=reads)
 
 
 def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionStep, tuple[QuestionPlan, ...]]:
@@ -94,6 +95,7 @@ def plan_parts(plans: tuple[QuestionPlan, ...], copies: int) -> Plan[QuestionSte
         ("parts", copies),
         dearest if copies == 1 else Repeated(dearest, copies),
         copies,
+        tuple(table for plan in plans for table in plan.reads),
     )
 
 

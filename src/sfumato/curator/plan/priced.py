@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from sfumato.curator.plan.work import Work, bound_work
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.events import Event, Sequential
@@ -49,6 +50,17 @@ class Plan(Generic[Taken, Subject]):
     """What all steps cost, where they are not charged one after the other."""
     times: int = 1
     """How often the spend is charged."""
+    reads: tuple[Table, ...] = ()
+    """The tables that the steps read, where they are more than the table itself."""
+
+    def __post_init__(self) -> None:
+        # Here, so that no plan above the limits is ever priced, charged or run.
+        self.work.require_within_limits()
+
+    @cached_property
+    def work(self) -> Work:
+        """Upper bounds on what one unit can make an engine carry and compute, from public facts alone."""
+        return bound_work((step.program for step in self.steps), (self.table, *self.reads))
 
     @cached_property
     def event(self) -> Event:

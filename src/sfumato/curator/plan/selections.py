@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 _FINEST = 20
 """Blocks are compared on a grid of about 2^20 places. Privacy does not depend on how fine it is."""
+MOST_BLOCKS = 10_000
+"""The largest number of blocks: a unit's block is drawn from 2^16 equally likely numbers."""
 
 # ---- the most frequent values ------------------------------------------------------------------------------
 
@@ -74,7 +76,14 @@ class Top:
 def plan_choice(source: RowSource, terms: Sequence[Value], mechanism: TopK, spend: Spend) -> Plan[Top, None]:
     """Return the plan for the places of the greatest sums; the mechanism knows what a row adds at most."""
     program = CellSums(source.rows, source.where, (), tuple(map(Total, terms)))
-    return Plan(source.table, spend, (Top(program, mechanism),), None, describe_truncation(source.table))
+    return Plan(
+        source.table,
+        spend,
+        (Top(program, mechanism),),
+        None,
+        describe_truncation(source.table),
+        reads=source.tables,
+    )
 
 
 def require_listed(source: RowSource, column: Expression) -> tuple[LoweredValue, Listed | Numbers | Periods]:
@@ -102,7 +111,14 @@ def plan_top(
     # Adding a unit only adds to counts, which halves the price; replacing one moves them both ways.
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE
     mechanism = TopK(spend.choice(), k, 1 if by_units else source.max_rows, monotone)
-    return Plan(source.table, spend, (Top(program, mechanism),), domain, describe_truncation(source.table))
+    return Plan(
+        source.table,
+        spend,
+        (Top(program, mechanism),),
+        domain,
+        describe_truncation(source.table),
+        reads=source.tables,
+    )
 
 
 # ---- quantiles of several values ---------------------------------------------------------------------------
@@ -163,7 +179,14 @@ def plan_ranks(
 ) -> Plan[Ranks, None]:
     """Return the plan for quantiles of values that lie from 0 on, read in one scan."""
     program = CellHistograms(source.rows, source.where, tuple(keys), tuple(values), ranked.size)
-    return Plan(source.table, spend, (Ranks(program, ranked),), None, describe_truncation(source.table))
+    return Plan(
+        source.table,
+        spend,
+        (Ranks(program, ranked),),
+        None,
+        describe_truncation(source.table),
+        reads=source.tables,
+    )
 
 
 # ---- blocks of units ---------------------------------------------------------------------------------------
@@ -250,6 +273,13 @@ def plan_subsample(
             "subsample() takes an average, a variance, a correlation or a quantile.",
             try_='sf.median("cost"), sf.stddev("cost"), sf.correlation("age", "cost")',
         )
+    if blocks > MOST_BLOCKS:
+        raise PolicyError(
+            "SF-Q154",
+            f"subsample() makes at most {MOST_BLOCKS:,} blocks.",
+            asked=f"{blocks:,}" if blocks < 10**12 else "far more",
+            try_="blocks=100",
+        )
     # A block is found by the unit of a stored row, which only the scan of one table has.
     if not isinstance(source.rows, Scan):
         raise PolicyError(
@@ -272,7 +302,7 @@ def plan_subsample(
         sums = CellSums(source.rows, source.where, (key,), tuple(each.term for each in of))
         mechanism = BlockMedian(blocks, 0, domain.size - 1, spend.choice())
         step = BlockEstimates(sums, mechanism, aggregate, of, domain, changed)
-    return Plan(source.table, spend, (step,), domain, describe_truncation(source.table))
+    return Plan(source.table, spend, (step,), domain, describe_truncation(source.table), reads=source.tables)
 
 
 def _fit(part: LoweredValue) -> tuple[LoweredValue, Numbers | Periods]:

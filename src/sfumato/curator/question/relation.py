@@ -213,3 +213,32 @@ class Alias:
 
 
 Relation = BaseTable | UnitRowCounts | Filter | Projection | Join | GroupByUnit | Alias
+
+
+def measure_relation(relation: Relation) -> tuple[int, int]:
+    """Return how many tables a relation reads, each as often as it stands there, and its levels."""
+    # By identity: WITH shares relations, so that a short text can stand for very many tables.
+    known: dict[int, tuple[int, int]] = {}
+    stack: list[Relation] = [relation]
+    while stack:
+        node = stack[-1]
+        inner = _inner_relations(node)
+        missing = [each for each in inner if id(each) not in known]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        sizes = [known[id(each)] for each in inner]
+        levels = 1 + max((deep for _, deep in sizes), default=0)
+        known[id(node)] = sum(tables for tables, _ in sizes) if sizes else 1, levels
+    return known[id(relation)]
+
+
+def _inner_relations(relation: Relation) -> tuple[Relation, ...]:
+    match relation:
+        case Join(left, right):
+            return left, right
+        case Filter(of) | Projection(of) | GroupByUnit(of) | Alias(of):
+            return (of,)
+        case BaseTable() | UnitRowCounts():
+            return ()

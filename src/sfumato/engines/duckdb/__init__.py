@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from sfumato.engines.duckdb.connection import restore_interrupts
 from sfumato.engines.duckdb.prepare import build_snapshot, remove_snapshot
 from sfumato.engines.duckdb.run import SNAPSHOTS, answer_program
 from sfumato.engines.rows import list_scans
@@ -33,7 +34,8 @@ class DuckDBEngine:
 
         The source is a Parquet or CSV path, an Arrow table, or a pandas or polars frame.
         """
-        build_snapshot(source, preparation, self._path(snapshot), self.threads)
+        with restore_interrupts():
+            build_snapshot(source, preparation, self._path(snapshot), self.threads)
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
@@ -42,7 +44,7 @@ class DuckDBEngine:
 
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
-        with SNAPSHOTS.open_cursor(self._paths(program), self.threads) as opened:
+        with restore_interrupts(), SNAPSHOTS.open_cursor(self._paths(program), self.threads) as opened:
             return answer_program(program, opened, self.folder)
 
     def erase(self, snapshot: str) -> None:

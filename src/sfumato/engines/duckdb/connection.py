@@ -90,6 +90,17 @@ def name_shortage() -> Iterator[None]:
         raise
 
 
+@contextmanager
+def restore_interrupts() -> Iterator[None]:
+    """Raise Ctrl-C as itself: DuckDB raises an error of its own in its place."""
+    try:
+        yield
+    except RuntimeError as problem:
+        if str(problem) == "Query interrupted":
+            raise KeyboardInterrupt from problem
+        raise
+
+
 def quote_text(text: str) -> str:
     """Return the SQL literal of a text."""
     return "'" + text.replace("'", "''") + "'"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from threading import Condition, Lock
+from threading import Condition, Lock, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.engines.program import Answer, EngineProgram, Integers
+
+
+_PAUSE = 0.05
+"""Seconds between two attempts to stop a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +126,27 @@ SNAPSHOTS = Snapshots()
 def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots, folder: Path) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
     with opened.connection as cursor, watch_run(cursor.interrupt, folder, opened.layouts):
-        table = cursor.sql(compile_program(program, opened.layouts, DuckDBDialect())).to_arrow_table()
+        table = _fetch(cursor, compile_program(program, opened.layouts, DuckDBDialect()))
     return cast("Answer", _shape_answer(program, table))
+
+
+def _fetch(cursor: DuckDBPyConnection, sql: str) -> Any:
+    """Return the Arrow table of a query, which Ctrl-C stops.
+
+    DuckDB does not look for signals while it makes an Arrow table, and only the main thread gets them. So
+    that thread waits, and another one asks.
+    """
+    if current_thread() is not main_thread():
+        return cursor.sql(sql).to_arrow_table()
+    with ThreadPoolExecutor(1) as asking:
+        found = asking.submit(lambda: cursor.sql(sql).to_arrow_table())
+        try:
+            return found.result()
+        finally:
+            # Once is not enough: a query that has not begun yet is not stopped.
+            while not found.done():
+                cursor.interrupt()
+                wait([found], _PAUSE)
 
 
 def _shape_answer(program: EngineProgram[Any], table: Any) -> Integers | HistogramCounts | SumsByKey:

@@ -29,6 +29,15 @@ _ALWAYS = {
     "synchronous_commit": "on",
     "jit": "off",
 }
+_NETWORK = {
+    "connect_timeout": 30,
+    "tcp_user_timeout": 30_000,
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+"""After a minute without a sign of life, the server or network is gone. An address may say otherwise."""
 _OLDEST = 14
 """The first version with infinite decimals and exact seconds."""
 
@@ -130,8 +139,9 @@ def _library() -> Any:
 def _connected(dsn: str) -> Connection[Any]:
     psycopg = _library()
     try:
+        known = psycopg.conninfo.conninfo_to_dict(dsn)
         connection: Connection[Any] = psycopg.connect(
-            dsn, autocommit=True, client_encoding="utf8", connect_timeout=30
+            autocommit=True, **{**_NETWORK, **known, "client_encoding": "utf8"}
         )
         return connection
     except psycopg.Error:

@@ -12,10 +12,20 @@ from sfumato.engines.postgres.sources import is_address, parse_address
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["LACKS", "NAME", "is_address", "is_source", "locate_snapshots", "name_home", "open_engine"]
+__all__ = [
+    "LACKS",
+    "NAME",
+    "RUNS_APART",
+    "is_address",
+    "is_source",
+    "locate_snapshots",
+    "name_home",
+    "open_engine",
+]
 
 NAME = "PostgreSQL"
 LACKS = {"graphs": "SF-C213"}
+RUNS_APART = True
 
 
 def is_source(source: object) -> bool:

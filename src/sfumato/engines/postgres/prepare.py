@@ -39,6 +39,7 @@ def build_snapshot(source: str, preparation: Preparation, schema: str, snapshot:
         rows = scan_source(connection, address, [*unit, *(column.name for column in preparation.columns)])
         try:
             _fill_lists(connection, preparation)
+            _fill_keys(connection, preparation)
             _execute(connection, _gridded(preparation, rows.relation, rows.kinds))
             _refuse_rounded_identifiers(connection, preparation, rows.kinds)
             _keep(connection, preparation, schema, snapshot)
@@ -129,6 +130,23 @@ def _fill_lists(connection: Connection[Any], preparation: Preparation) -> None:
         _execute(connection, f"ANALYZE pg_temp.list{i}")
 
 
+def _fill_keys(connection: Connection[Any], preparation: Preparation) -> None:
+    """Make the table of keys that digests are made with.
+
+    They are copied, since a server may log and show the text and the parameters of every statement, but never
+    what is copied. Whoever has a key can find out which digest is whose.
+    """
+    _execute(connection, "CREATE TEMP TABLE keys (person TEXT, secret TEXT, drawn TEXT) ON COMMIT DROP")
+    keys = derive_key(preparation, "person"), derive_key(preparation, "unit"), secrets.token_hex(16)
+    with connection.cursor() as cursor, cursor.copy("COPY pg_temp.keys FROM STDIN") as copy:
+        copy.write_row(keys)
+
+
+def _digest(key: str, unit: str) -> str:
+    """Write the md5 of a key, by its name, and a unit."""
+    return f"md5(concat((SELECT {key} FROM pg_temp.keys), ':', {unit}))"  # noqa: S608
+
+
 def _impossible(text: str) -> bool:
     return "\0" in text or any("\ud800" <= each <= "\udfff" for each in text)
 
@@ -153,7 +171,7 @@ def _keep(connection: Connection[Any], preparation: Preparation, schema: str, sn
         _execute(connection, _every_row(preparation, rows))
         _execute(connection, f"ANALYZE {rows}")
         return
-    _execute(connection, _units(preparation))
+    _execute(connection, _units())
     _execute(
         connection,
         f"CREATE TABLE {units} AS SELECT code AS unit, person, of_unit AS rows, "  # noqa: S608
@@ -169,22 +187,20 @@ def _every_row(preparation: Preparation, rows: str) -> str:
     """Make each row a unit. Its block is drawn pseudorandomly, with a key that is then forgotten."""
     names = _names(preparation)
     number = "row_number() OVER () - 1"
-    drawn = f"md5(concat('{secrets.token_hex(16)}:', unit))"
-    block = f"{_unsigned(drawn, 0, 2, 'INTEGER')} AS block"
+    block = f"{_unsigned(_digest('drawn', 'unit'), 0, 2, 'INTEGER')} AS block"
     return f"""
         CREATE TABLE {rows} AS SELECT {", ".join(["unit", block, *names])}
         FROM (SELECT {", ".join([f"{number} AS unit", *names])} FROM pg_temp.gridded) AS numbered"""  # noqa: S608
 
 
-def _units(preparation: Preparation) -> str:
+def _units() -> str:
     """Select each unit's rows, keyed digests, and a code whose order says nothing of the identifier."""
-    person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
     return f"""
         CREATE TEMP TABLE units ON COMMIT DROP AS
         SELECT *, row_number() OVER (ORDER BY person, unit) - 1 AS code
         FROM (
-            SELECT unit, count(*) AS of_unit, CAST(md5('{person}:' || unit) AS UUID) AS person,
-                md5('{secret}:' || unit) AS secret
+            SELECT unit, count(*) AS of_unit, CAST({_digest("person", "unit")} AS UUID) AS person,
+                {_digest("secret", "unit")} AS secret
             FROM pg_temp.gridded GROUP BY unit) AS counted"""  # noqa: S608
 
 

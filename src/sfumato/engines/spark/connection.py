@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.spark.java import require_java
 from sfumato.engines.watch import watch_run
-from sfumato.errors import missing_extra
+from sfumato.errors import UsageError, missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -48,10 +48,26 @@ _sessions: dict[str, SparkSession] = {}
 def find_steward_session() -> SparkSession:
     """Return the session that is there, or start one as Spark's own settings say."""
     builder = _library().builder
-    if "SPARK_REMOTE" not in os.environ and not _is_connected():
+    if "SPARK_REMOTE" not in os.environ and not _is_connected() and not _is_running():
         require_java()
-    session: SparkSession = _quiet((_connected_builder() if _is_connected() else builder).getOrCreate)
+    try:
+        session: SparkSession = _quiet((_connected_builder() if _is_connected() else builder).getOrCreate)
+    except Exception:
+        # Spark's own words name hosts and files.
+        raise UsageError(
+            "SF-C218",
+            "Spark does not start.",
+            why="its Java, its settings or its server are not as it needs them",
+            try_="pyspark.sql.SparkSession.builder.getOrCreate(), which shows what Spark says",
+        ) from None
     return session
+
+
+def _is_running() -> bool:
+    """Return whether this process has started Spark, on whatever Java."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
 
 
 def _is_connected() -> bool:
@@ -83,7 +99,7 @@ def open_own_session(base: SparkSession) -> SparkSession:
 @atexit.register
 def _close() -> None:
     """Close before threads end: later, a session of Spark Connect waits for one of them for ever."""
-    for session in filter(_is_remote, _sessions.values()):
+    for session in filter(is_remote_session, _sessions.values()):
         session.client.close()
 
 
@@ -105,7 +121,7 @@ def _marked(session: SparkSession, tag: str) -> Iterator[Callable[[str], object]
     Tags of a session can be used by other threads only in Spark Connect, which is also the only one to
     interrupt tasks that do not look up from their work.
     """
-    if _is_remote(session):
+    if is_remote_session(session):
         session.addTag(tag)
         try:
             yield session.interruptTag
@@ -130,10 +146,10 @@ def read_setting(session: SparkSession, name: str) -> str | None:
 
 
 def _application(base: SparkSession) -> str:
-    return str(base.session_id if _is_remote(base) else base.sparkContext.applicationId)
+    return str(base.session_id if is_remote_session(base) else base.sparkContext.applicationId)
 
 
-def _is_remote(session: SparkSession) -> bool:
+def is_remote_session(session: SparkSession) -> bool:
     return hasattr(session, "session_id")  # only a session of Spark Connect has one
 
 

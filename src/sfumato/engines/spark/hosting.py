@@ -6,18 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.spark import Folder, SparkEngine, Tables, find_session
 from sfumato.engines.spark.connection import read_setting
+from sfumato.engines.spark.places import SETTING, unreachable_folder
 from sfumato.engines.spark.sources import SCHEME, is_address, is_frame
-from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["LACKS", "NAME", "is_address", "is_source", "locate_snapshots", "name_home", "open_engine"]
+__all__ = [
+    "LACKS",
+    "NAME",
+    "RUNS_APART",
+    "is_address",
+    "is_source",
+    "locate_snapshots",
+    "name_home",
+    "open_engine",
+]
 
 NAME = "Spark"
 LACKS = {"graphs": "SF-C213"}
-SETTING = "spark.sfumato.snapshots"
-"""The catalog and schema for snapshots, where workers cannot reach the lab's folder."""
+RUNS_APART = False
 
 
 def is_source(source: object) -> bool:
@@ -28,17 +36,12 @@ def is_source(source: object) -> bool:
 def locate_snapshots(source: Any) -> str:
     """Return the address of the schema that the source's session was set to, else of the lab's folder.
 
-    Only a Spark that runs on this machine reaches that folder.
+    Only a Spark that runs on this machine reaches that folder; preparing makes sure of it.
     """
     session = find_session(source)
     schema = read_setting(session, SETTING)
     if schema is None and not str(read_setting(session, "spark.master")).startswith("local"):
-        raise UsageError(
-            "SF-C215",
-            "The workers of this cluster cannot reach the lab's folder.",
-            needed="a schema for the snapshots, in a catalog that the cluster knows",
-            try_=f'spark.conf.set("{SETTING}", "catalog.schema")',
-        )
+        raise unreachable_folder()
     return f"{SCHEME}{schema or ''}"
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import shutil
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
+from sfumato.engines.spark.connection import is_remote_session
+from sfumato.errors import UsageError
 from sfumato.files.durable import rename_path, sync_path
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+SETTING = "spark.sfumato.snapshots"
+"""The catalog and schema for snapshots, where Spark cannot reach the lab's folder."""
 RELATIONS = ("rows", "units")
 MADE = ("made_source", "made_people")
 _DESCRIPTION = "description"
@@ -54,6 +59,16 @@ def hash_name(snapshot: str) -> str:
     return f"s{sha256(snapshot.encode()).hexdigest()[:32]}"
 
 
+def unreachable_folder() -> UsageError:
+    """Return the refusal of a Spark that runs elsewhere and was not told where to keep snapshots."""
+    return UsageError(
+        "SF-C215",
+        "This Spark cannot reach the lab's folder: it runs on other machines.",
+        needed="a schema for the snapshots, in a catalog that Spark knows",
+        try_=f'spark.conf.set("{SETTING}", "catalog.schema")',
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Folder:
     """One folder for each snapshot, which takes its name when it is whole."""
@@ -64,6 +79,7 @@ class Folder:
         # mkdir's mode passes through the umask, and the folder may be there already.
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
+        self._require_same_disk(session)
         self.erase(None, snapshot)
         self._making(snapshot).mkdir(mode=0o700)
 
@@ -104,6 +120,26 @@ class Folder:
             if path.exists():
                 shutil.rmtree(path)
                 sync_path(self.path)
+
+    def _require_same_disk(self, session: SparkSession) -> None:
+        """Have a server of Spark Connect read a word back, before it is given any row to write.
+
+        Its master may be local and still be another machine, whose disk would keep the rows.
+        """
+        if not is_remote_session(session):
+            return
+        from pyspark.errors import PySparkException
+
+        word, probe = secrets.token_hex(16), self.path / f"{secrets.token_hex(8)}.probe"
+        probe.write_text(word, encoding="utf-8")
+        try:
+            found = session.read.text(_one(probe)).toArrow()["value"].to_pylist()
+        except PySparkException:
+            found = []
+        finally:
+            probe.unlink()
+        if found != [word]:
+            raise unreachable_folder()
 
     def _whole(self, snapshot: str) -> Path:
         return self.path / f"{quote(snapshot, safe='')}.spark"

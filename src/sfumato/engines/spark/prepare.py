@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.ingest import EXACT_BELOW, are_texts, derive_key, list_codes, rounded_identifiers
 from sfumato.engines.snapshot import StoredCodes, StoredText, find_reach
+from sfumato.engines.spark.places import hash_name
 from sfumato.engines.spark.sources import Kind, scan_source
 from sfumato.engines.spark.spelling import respell_query
 from sfumato.engines.spark.stored import LAYERS, write_as_text
@@ -37,6 +38,7 @@ def build_snapshot(
         # A frame is computed anew by each query, and could differ from one to the next.
         _read(source, place, snapshot)
         _fill_lists(session, preparation, lists)
+        _fill_keys(session, preparation, snapshot)
         relation = place.read(session, snapshot, "made_source")
         identifiers = _identifiers(preparation, kinds).format(source=relation)
         _refuse_rounded_identifiers(session, preparation, kinds, identifiers)
@@ -46,7 +48,7 @@ def build_snapshot(
         place.erase(session, snapshot)
         raise
     finally:
-        for view in lists.values():
+        for view in (_name_keys(snapshot), *lists.values()):
             session.catalog.dropTempView(view)
 
 
@@ -108,6 +110,23 @@ def _fill_lists(session: SparkSession, preparation: Preparation, lists: dict[int
         session.createDataFrame(_list(codes)).createOrReplaceTempView(lists[i])
 
 
+def _fill_keys(session: SparkSession, preparation: Preparation, snapshot: str) -> None:
+    """Make the view of keys that digests are made with.
+
+    They are rows and not words, since Spark logs and shows the text and the plan of every query. Whoever has
+    a key can find out which digest is whose.
+    """
+    import pyarrow
+
+    person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
+    keys = {"person_key": [person], "secret_key": [secret], "drawn_key": [secrets.token_hex(16)]}
+    session.createDataFrame(pyarrow.table(keys)).createOrReplaceTempView(_name_keys(snapshot))
+
+
+def _name_keys(snapshot: str) -> str:
+    return f"keys_{hash_name(snapshot)}"
+
+
 def _list(codes: StoredCodes) -> Any:
     import pyarrow
 
@@ -143,37 +162,42 @@ def _keep(
     snapshot: str,
 ) -> None:
     """Write the relations `rows` and, with a unit column, `units`."""
+    keys = _name_keys(snapshot)
     if preparation.unit is None:
-        place.write(snapshot, "rows", session.sql(respell_query(_every_row(preparation, gridded))))
+        place.write(snapshot, "rows", session.sql(respell_query(_every_row(preparation, gridded, keys))))
         return
-    place.write(snapshot, "made_people", session.sql(respell_query(_people(preparation, identifiers))))
+    place.write(snapshot, "made_people", session.sql(respell_query(_people(identifiers, keys))))
     people = place.read(session, snapshot, "made_people")
     units = f"SELECT code AS unit, person, of_unit AS rows, block FROM {people}"  # noqa: S608  a name of ours
     place.write(snapshot, "units", session.sql(units))
     place.write(snapshot, "rows", session.sql(respell_query(_ranked(preparation, gridded, people))))
 
 
-def _every_row(preparation: Preparation, gridded: str) -> str:
+def _every_row(preparation: Preparation, gridded: str, keys: str) -> str:
     """Make each row a unit. Its block is drawn pseudorandomly, with a key that is then forgotten."""
     names = _names(preparation)
-    drawn = f"md5('{secrets.token_hex(16)}:' || unit)"
     numbered = ", ".join(["monotonically_increasing_id() AS unit", *names])
+    block = f"CAST({_unsigned(_digest('drawn_key'), 0, 2)} AS INT) AS block"
     return f"""
-        SELECT {", ".join(["unit", f"CAST({_unsigned(drawn, 0, 2)} AS INT) AS block", *names])}
-        FROM (SELECT {numbered} FROM ({gridded}))"""  # noqa: S608
+        SELECT /*+ BROADCAST({keys}) */ {", ".join(["unit", block, *names])}
+        FROM (SELECT {numbered} FROM ({gridded})) CROSS JOIN {keys}"""  # noqa: S608
 
 
-def _people(preparation: Preparation, identifiers: str) -> str:
+def _people(identifiers: str, keys: str) -> str:
     """Select each unit's rows, keyed digests, and a code whose order says nothing of the identifier."""
-    person, secret = derive_key(preparation, "person"), derive_key(preparation, "unit")
     return f"""
         SELECT unit, of_unit, unhex(person) AS person, monotonically_increasing_id() AS code,
             CAST({_unsigned("secret", 0, 2)} AS INT) AS block, {_unsigned("secret", 8, 8)} AS salt
         FROM (
             SELECT * FROM (
-                SELECT unit, of_unit, md5('{person}:' || unit) AS person, md5('{secret}:' || unit) AS secret
-                FROM (SELECT unit, count(*) AS of_unit FROM ({identifiers}) GROUP BY unit))
+                SELECT /*+ BROADCAST({keys}) */ unit, of_unit,
+                    {_digest("person_key")} AS person, {_digest("secret_key")} AS secret
+                FROM (SELECT unit, count(*) AS of_unit FROM ({identifiers}) GROUP BY unit) CROSS JOIN {keys})
             DISTRIBUTE BY person SORT BY person)"""  # noqa: S608
+
+
+def _digest(key: str) -> str:
+    return f"md5({key} || ':' || unit)"
 
 
 def _ranked(preparation: Preparation, gridded: str, people: str) -> str:

@@ -18,6 +18,7 @@ from sfumato.privacy.account import caps, left, price
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import Sequential
 from sfumato.privacy.exact import format_short
+from sfumato.privacy.neighbours import ADD_REMOVE, common_relation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,8 @@ _NAME = "population:arrays"
 class Account:
     """A budget for own arrays, kept in a ledger file: every fit that names it is charged there first.
 
+    Neighbours add or remove one row.
+
     `Account("fits.ledger", epsilon=4, delta=1e-6)` creates the file or opens it; a budget once fixed stays.
     """
 
@@ -44,17 +47,25 @@ class Account:
         # A file that exists keeps the budget it was created with.
         self._ledger = SqliteLedger.open(self._path) if known else SqliteLedger.create(self._path)
         if epsilon is not None:
-            self._ledger.open_account(_NAME, Budget(epsilon, delta))
+            self._ledger.open_account(_NAME, Budget(epsilon, delta), ADD_REMOVE.value)
 
     def charge(self, event: Event, about: str) -> None:
-        """Charge durably before anything is read, or raise; what goes wrong after that stays charged."""
+        """Charge durably before anything is read, or raise; what goes wrong after that stays charged.
+
+        The event is priced for adding or removing one row, as are those of all estimators; an event that
+        holds for replacing a row only is refused.
+        """
+        common_relation([ADD_REMOVE, event.neighbours])
         # Every round has noise of its own, so no two are the same request.
-        charge = Charge((_NAME,), price(event), secrets.token_hex(32), {"question": about})
-        self._ledger.charge(charge)
+        request = secrets.token_hex(32)
+        said = {"question": about}
+        self._ledger.charge(Charge((_NAME,), price(event), request, said, neighbours=ADD_REMOVE.value))
 
     def require(self, events: Sequence[Event]) -> None:
         """Raise before anything is charged if the budget does not hold a fit as a whole."""
-        if not caps(self.budget).admits(self._ledger.read_spent(_NAME), price(Sequential(tuple(events)))):
+        fit = Sequential(tuple(events))
+        common_relation([ADD_REMOVE, fit.neighbours])
+        if not caps(self.budget).admits(self._ledger.read_spent(_NAME), price(fit)):
             raise BudgetError(
                 "SF-B101",
                 "Not enough privacy budget for this fit.",

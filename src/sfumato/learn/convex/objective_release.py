@@ -98,6 +98,11 @@ class ObjectiveRelease:
     epsilon: Fraction
     delta: Fraction
 
+    @property
+    def passes(self) -> int:
+        """About how often it goes over the rows."""
+        return 200 * self.classes
+
     def event(self) -> ApproxDP:
         return ApproxDP(self.epsilon, self.delta)
 

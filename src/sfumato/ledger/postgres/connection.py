@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import select
+import time
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import missing_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
     from types import ModuleType
+
+GRACE = 2.0
+"""Seconds that a server gets beyond the longest wait for a lock, before its silence is an error."""
 
 SETTINGS = {
     "synchronous_commit": "on",
+    # A warning is all that tells of a commit that no standby has confirmed.
+    "client_min_messages": "warning",
     "default_transaction_isolation": r"read\ committed",
     "statement_timeout": "0",
     # A plan made while the tables were small is kept when they are not, so it must use the index.
@@ -27,9 +34,18 @@ class PostgresConnection:
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
+        self.warnings: list[Any] = []
+        """What the server has said beside its results, until `take_warnings`."""
+        raw.add_notice_handler(self.warnings.append)
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any:
         return self.raw.execute(_mark_parameters(sql), parameters or None)
+
+    def take_warnings(self) -> bool:
+        """Return whether the server has warned since the last call."""
+        warned = bool(self.warnings)
+        self.warnings.clear()
+        return warned
 
     def is_usable(self) -> bool:
         """Return whether the connection is open and the server has sent nothing unasked.
@@ -47,19 +63,38 @@ class PostgresConnection:
 def open_connection(address: str, schema: str, timeout: float) -> PostgresConnection:
     """Connect to a server. Timeouts below what it can measure are raised to that."""
     milliseconds = max(1, int(1000 * timeout))
-    settings = {**SETTINGS, "search_path": schema, "lock_timeout": str(milliseconds)}
-    return PostgresConnection(
-        _connection_class().connect(
-            address,
-            autocommit=True,  # transactions are opened by name
-            connect_timeout=max(2, int(timeout)),
-            client_encoding="utf8",
-            # All settings go with the first message: every check opens a connection of its own.
-            options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
-            # A charge is always the same few statements, so the server keeps their plans after three uses.
-            prepare_threshold=3,
-        )
+    settings = {
+        **SETTINGS,
+        "search_path": schema,
+        "lock_timeout": str(milliseconds),
+        # A writer whose machine is gone must not hold the lock until the server's own patience ends.
+        "idle_in_transaction_session_timeout": str(milliseconds + int(1000 * GRACE)),
+    }
+    connect = import_psycopg().conninfo.conninfo_to_dict
+    raw = _connection_class().connect(
+        **{**choose_timeouts(timeout), **connect(address)},
+        autocommit=True,  # transactions are opened by name
+        client_encoding="utf8",
+        # All settings go with the first message: every check opens a connection of its own.
+        options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
+        # A charge is always the same few statements, so the server keeps their plans after three uses.
+        prepare_threshold=3,
     )
+    raw.patience = timeout + GRACE
+    return PostgresConnection(raw)
+
+
+def choose_timeouts(timeout: float) -> dict[str, int]:
+    """Return the options that notice a server, or a way to it, that is gone. An address may set others."""
+    seconds = max(2, int(timeout))
+    return {
+        "connect_timeout": seconds,
+        "tcp_user_timeout": 1000 * seconds,
+        "keepalives": 1,
+        "keepalives_idle": seconds,
+        "keepalives_interval": max(1, seconds // 3),
+        "keepalives_count": 3,
+    }
 
 
 def import_psycopg() -> ModuleType:
@@ -75,14 +110,49 @@ def import_psycopg() -> ModuleType:
 
 @cache
 def _connection_class() -> Any:
-    """Return psycopg's class with a quiet end: a lab is rarely closed, and psycopg warns about that."""
+    """Return psycopg's class with a limit to the server's silence, and a quiet end.
 
-    class SelfClosingConnection(import_psycopg().Connection):  # type: ignore[misc,unused-ignore]
+    A lab is rarely closed, and psycopg warns about that.
+    """
+    psycopg = import_psycopg()
+
+    class ImpatientConnection(psycopg.Connection):  # type: ignore[misc,name-defined,unused-ignore]
+        patience = 0.0
+
+        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+            try:
+                return super().wait(_limit_silence(gen, self.patience), *arguments, **options)
+            except psycopg.errors.ConnectionTimeout:
+                # Or the session would go on waiting for a standby, long after everyone has left it.
+                with suppress(psycopg.Error):
+                    self.cancel_safe(timeout=GRACE)
+                self.pgconn.finish()
+                raise
+
         def __del__(self) -> None:
             if hasattr(self, "pgconn"):
                 self.pgconn.finish()
 
-    return SelfClosingConnection
+    return ImpatientConnection
+
+
+def _limit_silence(driver: Generator[int, int, Any], patience: float) -> Generator[int, int, Any]:
+    """Pass on what a generator of the driver waits for, until nothing has come for so many seconds.
+
+    No option of a connection does this: a server whose machine still acknowledges packets counts as alive.
+    """
+    deadline = time.monotonic() + patience
+    try:
+        wanted = next(driver)
+        while True:
+            ready = yield wanted
+            if ready:
+                deadline = time.monotonic() + patience
+            elif time.monotonic() >= deadline:
+                raise import_psycopg().errors.ConnectionTimeout("the server is silent")
+            wanted = driver.send(ready)
+    except StopIteration as end:
+        return end.value
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,8 @@ from sfumato.ledger import tables
 from sfumato.ledger.database import LedgerDatabase
 from sfumato.ledger.failures import require_agreement, unconfirmed_error
 from sfumato.ledger.postgres.connection import import_psycopg, open_connection
-from sfumato.ledger.postgres.errors import ErrorTranslator, is_busy
+from sfumato.ledger.postgres.durability import CONFIRM, confirm_all, require_durable_server
+from sfumato.ledger.postgres.errors import ErrorTranslator, is_lock_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.1
 """Pause between attempts to look up a commit whose connection was lost, in seconds."""
 
-# Nothing is written if the chain ends elsewhere. A writer that was there first is waited for, disk and all.
+# Nothing is written if the chain ends elsewhere. A writer that was there first is waited for.
 _APPEND = """
     WITH moved AS (UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ? RETURNING 1) {kept}
     INSERT INTO entries SELECT * FROM (VALUES {entries}) AS given WHERE EXISTS (SELECT 1 FROM moved)
@@ -56,7 +57,7 @@ class PostgresDatabase(LedgerDatabase):
         with self.turn, _TRANSLATED:
             if self._connection is None or not self._connection.is_usable():
                 self.close()
-                self._connection = open_connection(self._address, self._schema, self._timeout)
+                self._connection = self._open()
             yield self._connection
 
     @contextmanager
@@ -92,20 +93,31 @@ class PostgresDatabase(LedgerDatabase):
             raise UsageError("SF-L302", "The ledger cannot keep this.", rule=rule)
 
     def commit(self, db: Any, done: Transaction, mark_written: Callable[[], None]) -> None:
+        """Write without a wait for the disk, then wait for it outside of the lock.
+
+        The log is sequential, so a later commit that is durable makes all earlier ones durable. Sessions that
+        wait at the same time share one sync: docs/proofs/durability.md.
+        """
+
         def send() -> Any:
             with db.raw.pipeline():
+                db.execute("SET LOCAL synchronous_commit = off")
                 sent = _append(db, done)
                 mark_written()
                 db.execute("COMMIT")
+                db.execute(CONFIRM)
             return sent
 
         written = self._count_written(send, done) == len(done.entries)
         require_agreement(written, "where the chain ends")
 
     def commit_at_once(self, db: Any, done: Transaction, mark_written: Callable[[], None]) -> bool:
-        # A statement outside of a transaction is a transaction by itself.
+        # A statement outside of a transaction is a transaction by itself, which waits for the disk.
         mark_written()
         return self._count_written(lambda: _append(db, done), done) > 0
+
+    def confirm(self, db: Any) -> None:
+        confirm_all(db, self._timeout)
 
     def close(self) -> None:
         with self.turn:
@@ -113,26 +125,49 @@ class PostgresDatabase(LedgerDatabase):
                 self._connection.raw.close()
             self._connection = None
 
-    def _count_written(self, send: Callable[[], Any], done: Transaction) -> int:
-        """Return how many entries were written.
-
-        If the connection is lost they are looked up: PostgreSQL shows nothing before it is on the disk.
-        """
+    def _open(self) -> PostgresConnection:
+        db = open_connection(self._address, self._schema, self._timeout)
         try:
-            return int(send().rowcount)
+            require_durable_server(db)
+        except Exception:
+            db.raw.close()
+            raise
+        return db
+
+    def _count_written(self, send: Callable[[], Any], done: Transaction) -> int:
+        """Return how many entries were written durably.
+
+        If the connection is lost, or the server warns, they are looked up and confirmed by a later commit.
+        """
+        lost = None
+        try:
+            written = int(send().rowcount)
         except import_psycopg().Error as error:
             self.close()
-            # Busy means that the server refused it, so nothing was written. Otherwise the entry decides.
-            if is_busy(error) or not self._has_entry(*done.end):
-                raise
+            if is_lock_refused(error):
+                raise  # nothing was written
+            lost = error
+        if lost is None and not (self._connection and self._connection.take_warnings()):
+            return written
+        if self._has_confirmed_entry(*done.end):
             return len(done.entries)
+        if lost is not None:
+            raise lost
+        return 0
 
-    def _has_entry(self, seq: int, head: str) -> bool:
-        """Look up an entry as the next writer, so that the lost session has ended one way or the other."""
+    def _has_confirmed_entry(self, seq: int, head: str) -> bool:
+        """Look up an entry as the next writer, so that the lost session has ended one way or the other.
+
+        PostgreSQL shows what is not yet durable, so an entry that is there is confirmed too.
+        """
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return self.write(lambda db: self.begin(db, partial(tables.has_entry, db, seq, head)))
+                found = self.write(lambda db: self.begin(db, partial(tables.has_entry, db, seq, head)))
+                if found:
+                    with self.lend_connection() as db:
+                        self.confirm(db)
+                return found
             except LedgerError as error:
                 if time.monotonic() >= deadline:
                     raise unconfirmed_error() from error

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError
 from sfumato.ledger.chain import invalid_unicode_error
-from sfumato.ledger.failures import busy_error, full_error, unreadable_error
+from sfumato.ledger.failures import busy_error, full_error, silent_error, unreadable_error
 from sfumato.ledger.postgres.connection import import_psycopg
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-_BUSY = ("55P03", "40P01", "57014")  # lock not available, deadlock, statement cancelled
+_LOCK_REFUSED = ("55P03", "40P01")  # lock not available, deadlock
+_CANCELLED = "57014"
 _FULL = ("53100",)
 _DAMAGED = ("XX001", "XX002")
 
@@ -33,14 +34,16 @@ class ErrorTranslator:
             raise invalid_unicode_error() from None
 
 
-def is_busy(error: Any) -> bool:
-    """Return whether another session holds a lock that this one needs."""
-    return error.sqlstate in _BUSY
+def is_lock_refused(error: Any) -> bool:
+    """Return whether another session holds a lock that this one needs, so that nothing was written."""
+    return error.sqlstate in _LOCK_REFUSED
 
 
 def _translate(psycopg: ModuleType, error: Any) -> LedgerError:
-    if is_busy(error):
+    if is_lock_refused(error) or error.sqlstate == _CANCELLED:
         return busy_error()
+    if isinstance(error, psycopg.errors.ConnectionTimeout):
+        return silent_error()
     if error.sqlstate in _FULL:
         return full_error()
     # Writers add rows under fresh numbers only, so a violated constraint means that a table was changed.

@@ -1,0 +1,95 @@
+"""Reading for someone hostile: in a worker process, and with a reply that leaves at the end of its slot.
+
+Because : docs/proofs/slots.md
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sfumato.curator.gate import read_steps
+from sfumato.curator.hostile.apart import WorkerError, ask_in_thread
+from sfumato.curator.hostile.slots import SlotClock, choose_slot, find_end, reading_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from sfumato.curator.gate import Read
+    from sfumato.curator.plan.priced import Plan, Step
+    from sfumato.engines.router import EngineRouter
+
+    Ask = Callable[[Sequence[Step], float], str]
+    """Reads steps within so many seconds and returns the text to keep, or raises."""
+
+
+class Workers(Protocol):
+    """Starts worker processes."""
+
+    def start_worker(self, *, learns: bool = False) -> AbstractContextManager[Ask]:
+        """Wait for a free place and yield what asks the worker in it; `learns` if it needs learners."""
+
+    def close(self) -> None:
+        """End all workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotReader:
+    """Reads in a process of its own for each question, and gives or fails at the end of the slot.
+
+    Privacy
+    -------
+    Protects : whoever the question's price protects.
+    Costs    : nothing beside the price.
+    Because  : docs/proofs/slots.md
+    Assumes  : the system wakes a sleeping process at a time that does not depend on rows.
+    """
+
+    workers: Workers
+    engine: EngineRouter
+    clock: SlotClock = field(default_factory=SlotClock)
+
+    def slot(self, plan: Plan[Any, Any]) -> float:
+        """Return how many seconds after it was begun a plan is replied to."""
+        return choose_slot(plan)
+
+    @contextmanager
+    def begin(self, plan: Plan[Any, Any]) -> Iterator[Read]:
+        """Yield what reads for a plan. The worker is started before the charge, and ended with the block.
+
+        Its place is free after the slot and not when it has answered: else the next question's wait would
+        tell how long this one took.
+        """
+        slot = self.slot(plan)
+        with self._begin_asking(plan) as ask:
+            yield partial(self._read, ask, slot, self.clock.now())
+
+    @contextmanager
+    def _begin_asking(self, plan: Plan[Any, Any]) -> Iterator[Ask]:
+        if all(self.engine.runs_apart(step.program) for step in plan.steps):
+            with self.workers.start_worker(learns=any(map(_learns, plan.steps))) as ask:
+                yield ask
+        else:
+            yield partial(ask_in_thread, partial(read_steps, engine=self.engine))
+
+    def _read(self, ask: Ask, slot: float, begun: float, steps: Sequence[Step]) -> str:
+        asked = self.clock.now()
+        end = find_end(slot, begun, asked)
+        try:
+            text = ask(steps, reading_time(slot))
+            # Where the machine was too busy to stop the worker in time, the answer is late all the same.
+            if self.clock.now() > asked + reading_time(slot):
+                raise WorkerError("the answer came after its time")
+        except Exception:
+            self.clock.wait_until(end)
+            raise
+        self.clock.wait_until(end)
+        return text
+
+
+def _learns(step: Step) -> bool:
+    """Return whether a step is made of what only `learn` knows."""
+    return type(getattr(step, "kernel", step)).__module__.startswith("sfumato.learn")

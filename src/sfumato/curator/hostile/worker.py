@@ -1,0 +1,136 @@
+"""What runs in worker processes. The first of them reads nothing: it imports, waits, and forks the others.
+
+A worker reads rows, adds noise, and sends noisy answers alone. When it ends, the exact numbers end with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import pickle
+import resource
+import signal
+import socket
+import struct
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.curator.gate import NothingReadError, read_steps
+from sfumato.curator.hostile.apart import ANSWERED, FAILED, UNREAD, receive_message, send_message
+from sfumato.engines.limits import RunLimits, limit_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.curator.plan.priced import Step
+
+ORDER = struct.Struct("!cq")
+"""What the host tells the first process: a letter and the number of a process."""
+FORK, LEARNER, END = b"f", b"l", b"e"
+
+_PRELOADED = ("sfumato.engines.router", "duckdb", "pyarrow", "sfumato.oracle.over_tables", "psycopg")
+"""What questions need, imported once and shared by all workers."""
+_LEARNERS = ("sfumato.learn", "sfumato.learn.search_tables")
+
+
+def main() -> None:
+    """Serve orders until the host is gone, then end every worker."""
+    orders = socket.socket(fileno=int(sys.argv[1]))
+    _import_modules(_PRELOADED)
+    children: set[int] = set()
+    try:
+        while True:
+            order, received, _, _ = socket.recv_fds(orders, ORDER.size, 1)
+            if len(order) < ORDER.size:
+                return
+            kind, process = ORDER.unpack(order)
+            if kind != END:
+                _import_modules(_LEARNERS if kind == LEARNER else ())
+                children.add(_fork_worker(orders, received[0]))
+            elif process in children:
+                # Only here is a worker waited for, so its number cannot have become another process's.
+                children.remove(process)
+                _end(process)
+    finally:
+        for process in children:
+            _end(process)
+        os._exit(0)  # the interpreter's own end takes a while, and there is nothing left to be done
+
+
+def _fork_worker(orders: socket.socket, connection: int) -> int:
+    process = os.fork()
+    if process == 0:
+        try:
+            orders.close()
+            _serve(socket.socket(fileno=connection))
+        finally:
+            os._exit(0)
+    os.close(connection)
+    orders.sendall(ORDER.pack(FORK, process))
+    return process
+
+
+def _end(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(process, 0)
+
+
+def _import_modules(names: Sequence[str]) -> None:
+    for name in names:
+        with suppress(ImportError):  # an extra that is not installed is not needed
+            importlib.import_module(name)
+
+
+# ---- one worker --------------------------------------------------------------------------------------------
+
+
+def _serve(host: socket.socket) -> None:
+    """Answer one question."""
+    try:
+        _, body = receive_message(host)
+        folder, schema, seconds, memory, steps = pickle.loads(body)  # noqa: S301  from the host, on a pipe of ours
+        _limit_process(memory)
+        send_message(host, ANSWERED, _answer(Path(folder), schema, seconds, memory, steps).encode())
+    except Exception as problem:
+        kind = UNREAD if isinstance(problem, NothingReadError) else FAILED
+        with suppress(OSError):
+            send_message(host, kind, traceback.format_exc().encode(errors="replace"))
+
+
+def _answer(folder: Path, schema: str, seconds: float, memory: int, steps: Sequence[Step]) -> str:
+    from sfumato.engines.router import EngineRouter
+
+    # The engine gets less than the process, so that it is the first to run out and can say so.
+    with limit_runs(RunLimits(seconds, memory * 3 // 4)):
+        return read_steps(steps, EngineRouter(folder, schema))
+
+
+def _limit_process(memory: int) -> None:
+    """Give this process so much memory beside what it began with, and let it end with its parent."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of memory would hold rows
+    if sys.platform == "linux":
+        # Not the address space: threads reserve much more of it than they ever use.
+        most = _count_data() + memory
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
+    else:
+        with suppress(ValueError, OSError):  # where the system knows no such limit, the engine's own holds
+            resource.setrlimit(resource.RLIMIT_AS, (_OTHERS + memory, _OTHERS + memory))
+
+
+_SIGNAL_AT_PARENTS_DEATH = 1
+"""PR_SET_PDEATHSIG of Linux: a worker does not outlive the process that forked it, even if that is killed."""
+_OTHERS = 2**32
+"""Bytes of address space that libraries take, at most, where the system does not count them."""
+
+
+def _count_data() -> int:
+    """Return the bytes of memory that this process may write to: the same for every worker."""
+    pages = int(Path("/proc/self/statm").read_text().split()[5])
+    return pages * resource.getpagesize()

@@ -1,0 +1,203 @@
+"""A server whose synchronous standby is away: what no standby holds is not durable, whatever the server says.
+
+PostgreSQL ends a cancelled wait for a standby with a warning and calls the commit done. If such a charge were
+believed, its answer would leave, and after the standby's promotion the budget could be spent again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+from fractions import Fraction
+from hashlib import sha256
+from subprocess import CalledProcessError
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.conformance import servers
+
+from sfumato.errors import BudgetError, LedgerError
+from sfumato.ledger import Charge, Charged, PostgresLedger
+from sfumato.privacy import Budget, Pure, price
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conformance.servers import Server
+
+PEOPLE = "population:patient_id"
+TENTH = price(Pure(Fraction(1, 10)))
+_WAITING = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+def ask(name: str) -> Charge:
+    return Charge((PEOPLE,), TENTH, sha256(name.encode()).hexdigest(), {})
+
+
+def name_standbys(server: Server, names: str) -> None:
+    import psycopg
+
+    with psycopg.connect(server.address, autocommit=True) as db:
+        db.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'".encode())
+        db.execute("SELECT pg_reload_conf()")
+        # Sessions that begin from now on have read the new setting.
+        while True:
+            with psycopg.connect(server.address) as other:
+                if other.execute("SHOW synchronous_standby_names").fetchone() == (names,):
+                    return
+
+
+@contextmanager
+def waits_ended(server: Server, how: str) -> Iterator[None]:
+    """End every wait for a standby, in one way, for as long as the block runs."""
+    done = threading.Event()
+
+    def work() -> None:
+        import psycopg
+
+        with psycopg.connect(server.address, autocommit=True) as db:
+            while not done.wait(0.02):
+                db.execute(f"SELECT {how}(pid) {_WAITING}".encode())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.fixture
+def server() -> Server:
+    return servers.adjustable()
+
+
+@pytest.mark.parametrize(("how", "others"), [("pg_cancel_backend", False), ("pg_terminate_backend", True)])
+def test_a_commit_that_no_standby_confirmed_is_no_charge(server: Server, how: str, others: bool) -> None:
+    schema = f"s_{how}_{others}".lower()
+    with closing(PostgresLedger.create(server.address, schema=schema, timeout=0.2)) as ledger:
+        ledger.open_account(PEOPLE, Budget(1))
+        ledger._is_only_writer = not others
+        name_standbys(server, "away")
+        try:
+            with waits_ended(server, how), pytest.raises(LedgerError, match="SF-L108"):
+                ledger.charge(ask("unconfirmed"))
+            # Nobody else builds on it either: not even by opening the ledger.
+            with waits_ended(server, how), pytest.raises(LedgerError):
+                PostgresLedger.open(server.address, schema=schema, timeout=0.2)
+        finally:
+            name_standbys(server, "")
+    with closing(PostgresLedger.open(server.address, schema=schema)) as ledger:
+        assert ledger.read_spent(PEOPLE) == TENTH
+        assert isinstance(ledger.charge(ask("confirmed")), Charged)
+
+
+def test_a_kept_answer_leaves_once_it_is_confirmed(server: Server) -> None:
+    """The answer of another process is visible before it is durable."""
+    with (
+        closing(PostgresLedger.create(server.address, schema="kept", timeout=0.2)) as one,
+        closing(PostgresLedger.open(server.address, schema="kept", timeout=0.2)) as other,
+    ):
+        one.open_account(PEOPLE, Budget(1))
+        charged = one.charge(ask("q"))
+        assert isinstance(charged, Charged)
+        name_standbys(server, "away")
+        try:
+            with waits_ended(server, "pg_cancel_backend"):
+                with pytest.raises(LedgerError, match="SF-L108"):
+                    one.release(charged, "42")
+                for use in (lambda: other.charge(ask("q")), lambda: other.find_release(ask("q").request)):
+                    with pytest.raises(LedgerError, match="SF-L142"):
+                        use()
+        finally:
+            name_standbys(server, "")
+        found = other.find_release(ask("q").request)
+        assert found is not None
+        assert found.answer == "42"
+
+
+def charge_now(ledger: PostgresLedger, name: str) -> str:
+    charged = ledger.charge(ask(name))
+    assert isinstance(charged, Charged)
+    return charged.head
+
+
+def restart_soon(server: Server) -> threading.Thread:
+    """A restart ends every wait for a standby too, and tells nobody."""
+
+    def work() -> None:
+        time.sleep(0.2)
+        server.stop()
+        server.start()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def ask_while_away(server: Server, how: str, answered: list[str]) -> None:
+    """Ask many times with no standby there, while someone ends every wait for it."""
+    for number in range(3):
+        with (
+            suppress(LedgerError),
+            closing(PostgresLedger.open(server.address, timeout=0.5)) as ledger,
+        ):
+            if how == "restart":
+                restart = restart_soon(server)
+                try:
+                    answered.append(charge_now(ledger, f"away {number}"))
+                finally:
+                    restart.join()
+            else:
+                with waits_ended(server, how):
+                    answered.append(charge_now(ledger, f"away {number}"))
+
+
+@contextmanager
+def pair() -> Iterator[tuple[Server, Server]]:
+    """A server with a ledger, and its synchronous standby."""
+    servers.running()
+    server = servers.Server.make(place=servers.MEMORY if servers.MEMORY.is_dir() else None)
+    server.start()
+    try:
+        with closing(PostgresLedger.create(server.address)) as ledger:
+            ledger.open_account(PEOPLE, Budget(1))
+        standby = server.make_standby("second")
+        standby.start()
+        name_standbys(server, "second")
+        try:
+            yield server, standby
+        finally:
+            standby.stop()
+            standby.remove()
+    finally:
+        with suppress(CalledProcessError):
+            server.stop()
+        server.remove()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_a_promoted_standby_holds_every_charge_that_was_answered(seed: int) -> None:
+    """Else the promoted ledger would pay for them a second time."""
+    how, answered = ("restart", "pg_cancel_backend", "pg_terminate_backend")[seed % 3], list[str]()
+    with pair() as (server, standby):
+        with closing(PostgresLedger.open(server.address)) as ledger:
+            for number in range(1 + seed % 4):
+                answered.append(charge_now(ledger, f"in step {number}"))
+        standby.stop()
+        # A restart ends the wait of whoever opens the ledger too.
+        ask_while_away(server, how, answered)
+        server.stop()
+        standby.start()
+        standby.run("pg_ctl", "-D", str(standby.folder / "data"), "-w", "promote")
+        name_standbys(standby, "")
+        with closing(PostgresLedger.open(standby.address)) as ledger:
+            assert set(answered) <= {entry.hash for entry in ledger.read_entries()}
+            with suppress(BudgetError):
+                for number in range(11):
+                    answered.append(charge_now(ledger, f"promoted {number}"))
+    print(f"{how}: {len(answered)} answers")
+    assert len(answered) <= 10

@@ -1,0 +1,58 @@
+"""Steps that go wrong in a worker after rows were read, each in its own way. Workers import this module."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.privacy.canonical import tagged
+from sfumato.privacy.events import Laplace
+
+if TYPE_CHECKING:
+    from sfumato.engines.program import EngineProgram
+    from sfumato.privacy.events import Event
+
+
+def _take_memory() -> None:
+    taken = []
+    while True:
+        taken.append(b"x" * 2**26)
+
+
+WAYS = {
+    "raises": lambda: 1 // 0,
+    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "crashes": lambda: ctypes.string_at(0),
+    "takes memory": _take_memory,
+    "never ends": lambda: time.sleep(1000),
+    "leaves": lambda: os._exit(0),
+}
+
+
+@tagged("BadStep", "program", "way")
+@dataclass(frozen=True, slots=True)
+class BadStep:
+    """A step that fails in one of the ways above, or says which process it ran in."""
+
+    program: EngineProgram[Any]
+    way: str
+
+    def event(self) -> Event:
+        return Laplace(1)
+
+    def release(self, exact: Any) -> object:
+        if self.way in WAYS:
+            WAYS[self.way]()
+        return [os.getpid()]
+
+
+class NeverAnswers:
+    """A step whose program cannot even be looked at in time."""
+
+    @property
+    def program(self) -> Any:
+        time.sleep(1000)

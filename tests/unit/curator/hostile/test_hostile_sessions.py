@@ -1,0 +1,229 @@
+"""Hostile sessions with real workers: whatever happens in one, the charge stays and the session goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sfumato.curator.gate import decode_answer
+from sfumato.curator.hostile.host import WorkerHost
+from sfumato.curator.hostile.reading import SlotReader
+from sfumato.curator.hostile.slots import SlotClock
+from sfumato.curator.payer import Payer
+from sfumato.curator.plan.priced import Plan
+from sfumato.curator.plan.spend import PureSpend
+from sfumato.errors import SealedError
+from unit.curator.hostile.bad_steps import WAYS, BadStep
+from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import sfumato as sf
+
+
+class NoWait(SlotClock):
+    """Nobody waits for the end of a slot."""
+
+    def wait_until(self, moment: float) -> None:
+        assert moment > 0
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.Lab]:
+    """Its workers have little memory and two places."""
+    made = make_lab(tmp_path_factory.mktemp("hostile") / "lab", target=True)
+    for name in ("visits", "friends"):
+        made.set_pace(name, seconds=2)  # so that a busy machine is not late
+    host = WorkerHost(made.folder, made._schema, memory=2**29, places=2)
+    vars(made)["_slots"] = SlotReader(host, made.engine, NoWait(lambda: 0.0))
+    yield made
+    made.close()
+
+
+def _plan(lab: sf.Lab, *ways: str) -> Plan[Any, None]:
+    counted = lab.session().sql("SELECT COUNT(*) AS n FROM visits").quote(epsilon=1).plan
+    steps = tuple(BadStep(counted.steps[0].program, way) for way in ways)
+    # What never ends is ended soon.
+    table = replace(counted.table, pace=1) if "never ends" in ways else counted.table
+    return Plan(table, PureSpend(Fraction(1)), steps, None)
+
+
+def _spent(lab: sf.Lab) -> int:
+    spent = lab.ledger.read_spent("population:who").pure
+    assert spent is not None
+    return spent
+
+
+def _pay(lab: sf.Lab, *ways: str) -> list[Any]:
+    return decode_answer(Payer(lab, None, lab._slots).pay(_plan(lab, *ways), "a test").answer)
+
+
+# ---- answers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_every_kind_of_question_is_answered_in_a_worker(
+    lab: sf.Lab, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whatever reads in this process fails.
+    monkeypatch.setattr("sfumato.curator.payer.read_steps", None)
+    question = ASKED[kind](lab.session(hostile=True))
+    before = _spent(lab)
+    question.release(**SPEND)
+    assert kind in ("degrees", "edges") or _spent(lab) > before
+
+
+def test_the_quote_says_when_the_reply_leaves(lab: sf.Lab) -> None:
+    asked = "SELECT SUM(cost) AS c FROM visits"
+    quote, trusted = (lab.session(hostile=hostile).sql(asked).quote(epsilon=1) for hostile in (True, False))
+    assert (quote.slot, trusted.slot) == (4.0, None)
+    assert "after 4 s" in str(quote)
+    assert "replies" not in str(trusted)
+    assert quote.to_dict()["slot"] == 4.0
+
+
+def test_a_kept_answer_needs_no_worker(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it was kept is public, so it leaves at once."""
+    question = lab.session(hostile=True).sql("SELECT COUNT(*) AS n FROM visits WHERE age > 7")
+    first = question.release(epsilon=1)
+    monkeypatch.setattr(SlotReader, "begin", None)
+    assert question.quote(epsilon=1).slot is None
+    assert question.release(epsilon=1).to_dict()["columns"] == first.to_dict()["columns"]
+
+
+def test_each_question_has_a_process_of_its_own_which_ends(lab: sf.Lab) -> None:
+    seen = [_pay(lab, "says", name)[0][0] for name in ("first", "second", "third")]
+    assert len({*seen, os.getpid()}) == 4
+    while any(map(_exists, seen)):  # a test that hangs here has found a worker that was left behind
+        pass
+
+
+# ---- failures ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_worker_that_goes_wrong_says_the_constant_sentence(lab: sf.Lab, way: str) -> None:
+    before, entries = _spent(lab), lab.ledger.verify()
+    with pytest.raises(SealedError) as refusal:
+        _pay(lab, way)
+    assert refusal.value.code == "SF-X901"
+    assert set(refusal.value.facts) == {"incident", "try"}
+    after = lab.ledger.verify()
+    assert _spent(lab) > before
+    assert (after.charges, after.releases) == (entries.charges + 1, entries.releases)
+    assert refusal.value.facts["incident"] in (lab.folder / "incidents.log").read_text()
+    assert (
+        lab.session(hostile=True)
+        .sql(f"SELECT COUNT(*) AS n FROM visits WHERE cost > {len(way)}")
+        .release(epsilon=1)
+    )
+
+
+def test_what_failed_is_told_to_the_steward(lab: sf.Lab) -> None:
+    with pytest.raises(SealedError):
+        _pay(lab, "says", "raises")
+    assert "ZeroDivisionError" in (lab.folder / "incidents.log").read_text()
+
+
+def test_a_late_answer_is_not_kept_and_the_question_is_charged_again(lab: sf.Lab) -> None:
+    question, entries = "SELECT COUNT(*) AS n FROM visits WHERE age > 50", lab.ledger.verify()
+    plan = lab.session().sql(question).quote(epsilon=1).plan
+    slow = SlotReader(lab._slots.workers, lab.engine, NoWait(iter((0.0, 0.0, 1000.0)).__next__))
+    with pytest.raises(SealedError, match="SF-X901"):
+        Payer(lab, None, slow).pay(plan, question)
+    assert lab.ledger.find_release(plan.request) is None
+    lab.session(hostile=True).sql(question).release(epsilon=1)
+    after = lab.ledger.verify()
+    assert (after.charges, after.releases) == (entries.charges + 2, entries.releases + 1)
+
+
+def test_a_forking_process_that_was_killed_is_replaced(lab: sf.Lab) -> None:
+    (shown,) = _pay(lab, "says it")
+    forker: Any = lab._slots.workers._forker  # type: ignore[attr-defined]
+    process = forker.close.peek()[2][0]
+    process.kill()
+    process.wait()
+    assert _pay(lab, "says it again") != [shown]
+
+
+def test_threads_ask_side_by_side(lab: sf.Lab) -> None:
+    session = lab.session(hostile=True)
+
+    def ask(limit: int) -> Any:
+        return session.sql(f"SELECT COUNT(*) AS n FROM visits WHERE cost < {limit}").release(epsilon=100)
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = [each.to_arrow()["n"][0].as_py() for each in pool.map(ask, range(100, 900, 200))]
+    assert answers == sorted(answers)
+
+
+# ---- ends --------------------------------------------------------------------------------------------------
+
+
+def test_closing_leaves_no_process_and_a_later_question_starts_anew(lab: sf.Lab) -> None:
+    _pay(lab, "before")
+    forker: Any = lab._slots.workers._forker  # type: ignore[attr-defined]
+    group = forker.close.peek()[2][0].pid
+    os.killpg(group, 0)
+    lab.close()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
+    _pay(lab, "after")
+
+
+_ASKS_FOR_EVER = """
+import pathlib, sys
+from sfumato.curator.hostile import host, worker
+from unit.curator.hostile.bad_steps import NeverAnswers
+workers = host.WorkerHost(pathlib.Path("."), "none")
+with workers.start_worker() as ask:
+    print(workers._forker.close.peek()[2][0].pid, flush=True)
+    ask((NeverAnswers(),), 1000)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_a_process_that_was_interrupted_or_killed(sent: signal.Signals) -> None:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    asking = subprocess.Popen(
+        [sys.executable, "-c", _ASKS_FOR_EVER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert asking.stdout is not None
+    with asking.stdout:
+        group = int(asking.stdout.readline())
+        os.kill(asking.pid, sent)
+        asking.wait()
+    while _is_alive(group):  # a test that hangs here has found a worker that was left behind
+        pass
+
+
+def _is_alive(group: int) -> bool:
+    """Return whether a group has a process that is not dead; dead ones wait for whoever adopted them."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            state, _, of, *_ = file.read_text().rpartition(")")[2].split()
+            if int(of) == group and state != "Z":
+                return True
+    return False
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""Ctrl-C after a charge: it comes through as itself, the charge stays, and the steward finds a note."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.curator.incidents import find_interrupt
+from sfumato.engines.duckdb import run
+from sfumato.privacy.account import price
+from sfumato.privacy.events import Pure
+
+ENDLESS = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE (a.range * b.range) % 7 = 3"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> sf.Lab:
+    lab = sf.create(tmp_path / "lab")
+    unit = sf.Unit("who", max_rows=1)
+    lab.register("visits", pa.table({"who": [1, 2]}), unit=unit, budget=sf.Budget(4))
+    return lab
+
+
+def _ask(lab: sf.Lab) -> Any:
+    return lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=1)
+
+
+def _check_aftermath(lab: sf.Lab, raised: BaseException) -> None:
+    assert lab.ledger.read_spent("population:who") == price(Pure(1))
+    assert (lab.folder / "incidents.log").read_text().count("incident") == 1
+    frames, place = [], raised.__traceback__
+    while place is not None:
+        frames.append(place.tb_frame.f_code.co_name)
+        place = place.tb_next
+    assert "answer_plan" in frames
+    assert "_attempt" not in frames
+    assert raised.__context__ is None
+
+
+def test_ctrl_c_during_a_scan_comes_through(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "compile_program", lambda *_: ENDLESS)
+    # The scan never ends by itself, so the signal meets it whenever it comes.
+    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt) as raised:
+        _ask(lab)
+    _check_aftermath(lab, raised.value)
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(3)])
+def test_an_error_of_cleaning_up_does_not_hide_it(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch, interrupt: BaseException
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        try:
+            raise interrupt
+        finally:
+            # As drivers do whose connection is gone after the interrupt.
+            raise ConnectionError("the connection is closed") from None
+
+    monkeypatch.setattr(lab.engine, "run", interrupted)
+    with pytest.raises(type(interrupt)) as raised:
+        _ask(lab)
+    assert raised.value.args == interrupt.args
+    _check_aftermath(lab, raised.value)
+
+
+def test_other_errors_are_no_interrupts() -> None:
+    error = ValueError()
+    error.__cause__ = KeyError()
+    error.__cause__.__context__ = error
+    assert find_interrupt(error) is None
