@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -83,13 +84,15 @@ def test_a_snapshot_that_is_read_is_not_erased(lab: sf.Lab) -> None:
 
 
 def endless(lab: sf.Lab, name: str) -> Any:
-    """A question of years about a table: every four rows of its one unit."""
+    """A question of years about a table: every four rows of its one unit, past the limits on work."""
     plan = lab.session().sql(f"SELECT COUNT(*) AS n FROM {name}").quote(epsilon=1).plan
     rows: Scan | Joined = Scan(f"{name}-1", 0)
     for at in range(1, 4):
         rows = Joined(rows, Scan(f"{name}-1", at), same_unit=True)
     (step,) = plan.steps
-    return replace(plan, steps=(replace(step, program=replace(step.program, rows=rows)),))
+    endless = copy(plan)
+    object.__setattr__(endless, "steps", (replace(step, program=replace(step.program, rows=rows)),))
+    return endless
 
 
 def test_a_drop_ends_questions_that_read_the_table(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
