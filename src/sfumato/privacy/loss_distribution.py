@@ -27,6 +27,7 @@ from sfumato.privacy.events import (
     Exponential,
     Gaussian,
     Grouped,
+    KeyRelease,
     Laplace,
     Parallel,
     Pure,
@@ -34,6 +35,8 @@ from sfumato.privacy.events import (
     Repeated,
     Sampled,
     Sequential,
+    SpreadExponential,
+    SpreadLaplace,
     ThresholdedKeys,
 )
 from sfumato.privacy.loss_atoms import LossAtoms, approximate_dp, discrete_laplace, kary_randomized_response
@@ -106,7 +109,18 @@ def _counts(event: Event, lower: bool = False) -> Counter[Event]:
             counts = _counts(event.reduce_group(), lower)
             _require_attained(counts if lower else ())
             return counts
+        case SpreadLaplace() | SpreadExponential():
+            return event.list_cells()
+        case KeyRelease() if not lower:
+            return _key_parts(event)
     return Counter([event])
+
+
+def _key_parts(event: KeyRelease) -> Counter[Event]:
+    """Return the parts of a release of keys: its δ beside its noise, or one (ε, δ) for Gaussian noise."""
+    if event.event.pure() is None:
+        return Counter([ApproxDP(event.epsilon, event.delta)])
+    return _counts(event.event) + Counter([ApproxDP(0, event.delta)])
 
 
 def _require_attained(counts: Iterable[Event]) -> None:

@@ -13,6 +13,7 @@ from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.events.grouped import Grouped
+from sfumato.privacy.events.key_release import KeyRelease
 from sfumato.privacy.events.simple import ApproxDP, Gaussian, ThresholdedKeys
 from sfumato.privacy.exact import LARGEST, Number, parse_exact, parse_whole, round_up
 from sfumato.privacy.neighbours import Neighbours, common_relation
@@ -72,12 +73,14 @@ class Sampled(Event):
     def curve(self) -> Curve:
         if self.rate == 1:
             return self.event.curve()
-        curves = [self.event.curve(), *self._bounds()]
+        # Besides the bounds, sampling never costs more than not sampling. With a side δ the pure ε and the
+        # curve must belong to the same two parts, and that of the sampled ε alone is known to.
+        own = [] if self.event.side_delta() else [self.event.curve()]
+        curves = [*own, *self._bounds()]
         return lambda order: min(curve(order) for curve in curves)
 
     def _bounds(self) -> Iterator[Curve]:
         """Return the proven bounds on the curve."""
-        # Besides these, sampling never costs more than not sampling.
         fixed, pure = self.relation is Neighbours.REPLACE_ONE, self.event.pure()
         if pure is not None:
             yield self._pure_curve(pure, fixed)
@@ -110,7 +113,7 @@ class Sampled(Event):
             return
         if plain and self.relation is Neighbours.REPLACE_ONE:
             return
-        if not plain and isinstance(event, ApproxDP | ThresholdedKeys):
+        if not plain and isinstance(event, ApproxDP | ThresholdedKeys | KeyRelease):
             return
         raise UsageError(
             "SF-N309",
