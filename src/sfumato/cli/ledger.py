@@ -14,8 +14,9 @@ from sfumato.cli.output import as_json, print_text, show_json, show_table
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
 from sfumato.ledger import SqliteLedger, receipts
-from sfumato.ledger.location import find_sqlite_file
-from sfumato.ledger.sqlite.backup import back_up_ledger, restore_ledger
+from sfumato.ledger.location import find_sqlite_file, open_ledger_to_read
+from sfumato.ledger.sqlite.backup import accept_ledger, back_up_ledger, restore_ledger
+from sfumato.ledger.sqlite.locks import describe_old_sqlite
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -34,7 +35,7 @@ def ledger() -> None:
 @as_json
 def list_(folder: str, last: int, as_json: bool) -> None:
     """Show the newest entries."""
-    entries = list(sf.open(folder).ledger.read_entries())[-last:]
+    entries = list(open_ledger_to_read(Path(folder)).read_entries())[-last:]
     if as_json:
         show_json([entry.to_dict() for entry in entries])
     else:
@@ -47,7 +48,9 @@ def list_(folder: str, last: int, as_json: bool) -> None:
 @as_json
 def verify(folder: str, as_json: bool) -> None:
     """Verify every hash, total and stored answer."""
-    verified = sf.open(folder).ledger.verify()
+    verified = open_ledger_to_read(Path(folder)).verify()
+    if warning := describe_old_sqlite():
+        click.echo(f"warning: {warning}", err=True)
     show_json(verified.to_dict()) if as_json else print_text(verified)
 
 
@@ -56,7 +59,7 @@ def verify(folder: str, as_json: bool) -> None:
 @click.option("--output", help="File to write; without it, standard output.")
 def export(folder: str, output: str | None) -> None:
     """Write every entry as JSON lines, for an independent verifier. The last line is a signed receipt."""
-    entries = sf.open(folder).ledger
+    entries = open_ledger_to_read(Path(folder))
     if output is None:
         _export(entries, sys.stdout)
         return
@@ -112,7 +115,9 @@ def receipt(folder: str, entry: int | None, output: str | None) -> None:
 @as_json
 def check_receipt(file: str, folder: str, as_json: bool) -> None:
     """Check that the ledger still contains what a receipt says."""
-    checked = receipts.check_receipt(sf.open(folder).ledger, Path(file).read_text(encoding="utf-8"))
+    checked = receipts.check_receipt(
+        open_ledger_to_read(Path(folder)), Path(file).read_text(encoding="utf-8")
+    )
     show_json(checked.to_dict()) if as_json else print_text(checked)
 
 
@@ -128,11 +133,26 @@ def backup_(file: str, folder: str) -> None:
 @ledger.command("restore")
 @click.argument("file")
 @click.option("--receipt", "held", multiple=True, help="File with a receipt that the copy must contain.")
+@click.option("--unproven", is_flag=True, help="Go on even if charges may be forgotten.")
 @lab_option
-def restore_(file: str, held: tuple[str, ...], folder: str) -> None:
+def restore_(file: str, held: tuple[str, ...], unproven: bool, folder: str) -> None:
     """Restore a copy from FILE if it forgets nothing that was spent. Stop every process of the lab first."""
-    texts = [Path(name).read_text(encoding="utf-8") for name in held]
-    print_text(f"{restore_ledger(find_sqlite_file(Path(folder)), file, texts)}\nRestored from {file}.")
+    place = find_sqlite_file(Path(folder))
+    print_text(f"{restore_ledger(place, file, _read_texts(held), unproven=unproven)}\nRestored from {file}.")
+
+
+@ledger.command()
+@click.option("--receipt", "held", multiple=True, help="File with a receipt that the ledger must contain.")
+@click.option("--unproven", is_flag=True, help="Go on even if charges may be forgotten.")
+@lab_option
+def accept(held: tuple[str, ...], unproven: bool, folder: str) -> None:
+    """Go on with a ledger that was copied or moved here, or whose mark is lost. The original must be gone."""
+    place = find_sqlite_file(Path(folder))
+    print_text(f"{accept_ledger(place, _read_texts(held), unproven=unproven)}\nAccepted in {folder}.")
+
+
+def _read_texts(files: tuple[str, ...]) -> list[str]:
+    return [Path(name).read_text(encoding="utf-8") for name in files]
 
 
 @ledger.command()

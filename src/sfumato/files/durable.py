@@ -47,10 +47,15 @@ def replace_json(path: Path, body: dict[str, Any]) -> None:
 def create_private_file(path: Path, content: bytes) -> None:
     """Write a new file that its owner alone can read. Raises FileExistsError if there is one already."""
     with _draft(path, content, _OWNER_ONLY) as draft:
-        # Unlike a rename, a link never overwrites: of two processes that create the file, one is refused.
-        os.link(draft, path)
-        draft.unlink()
-        sync_path(path.parent)
+        link_draft(draft, path)
+
+
+def link_draft(draft: Path, path: Path) -> None:
+    """Give a file whose content is synced its final name. Raises FileExistsError if the name is taken."""
+    # Unlike a rename, a link never overwrites: of two processes that create the file, one is refused.
+    os.link(draft, path)
+    draft.unlink()
+    sync_path(path.parent)
 
 
 def create_empty_private_file(path: Path) -> None:

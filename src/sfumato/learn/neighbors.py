@@ -23,6 +23,7 @@ from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.oracle.blocks import Add, CellKey, Constant, Divide, Lookup, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.feature_spread import measure_spread
+from sfumato.privacy.events import list_moves
 from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ class FourierFeatures:
         """Return the sums of cosines and sines: a row has one phase of every wave, and cos² + sin² ≤ 1."""
         both = [abs(c) + abs(s) for c, s in zip(_COSINES, _SINES, strict=True)]
         squares = [c * c + s * s for c, s in zip(_COSINES, _SINES, strict=True)]
-        return SumBlock(terms, len(self.steps) * max(both), len(self.steps) * max(squares))
+        waves, most, each = len(self.steps), max(both), max(map(abs, (*_COSINES, *_SINES)))
+        moves = list_moves([each, most - each] * waves)
+        return SumBlock(terms, waves * most, waves * max(squares), moves=moves)
 
     def compute_phases(self, oracle: Oracle) -> tuple[Oracle, list[Value]]:
         """Return the phase of each wave at a row, as columns of the returned oracle."""

@@ -7,6 +7,7 @@ identity is noted with it. Another ledger at the same address is refused, since 
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from sfumato.files.durable import replace_file
 from sfumato.ledger.postgres.address import PostgresAddress
 from sfumato.ledger.postgres.ledger import PostgresLedger
 from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.sqlite.audit import AuditedLedger
 from sfumato.ledger.sqlite.ledger import SqliteLedger
 
 if TYPE_CHECKING:
@@ -70,6 +72,14 @@ def open_ledger(folder: Path, address: str | None = None) -> Ledger:
     if address is not None:  # it is the same ledger, as its identity shows
         write_note(folder, location, note["identity"])
     return ledger
+
+
+def open_ledger_to_read(folder: Path) -> Ledger:
+    """Open the ledger of a lab to look at it. The folder may be on a medium that cannot be written."""
+    file = folder / _SQLITE_FILE
+    if file.exists() and not all(os.access(place, os.W_OK) for place in (file, folder)):
+        return AuditedLedger.read(file)
+    return open_ledger(folder)
 
 
 def find_sqlite_file(folder: Path) -> Path:

@@ -1,7 +1,8 @@
 """Versions of the tables: which one is current, and what older ones kept beside the chain.
 
 Version 1 had no reservations, and its ledgers had no identity. Version 2 kept totals and keys in tables.
-Version 3 keeps the chain, where it ends, and the answers; everything else is in memory.
+Version 3 keeps the chain, where it ends, and the answers; everything else is in memory. Version 4 has the
+same tables; its ledgers are files, each with a mark beside it.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ def check_older_tables(db: SqlConnection, version: int) -> Books:
     return books
 
 
-def newer_version_error(version: int) -> LedgerError:
+def newer_version_error(version: int, known: int = VERSION) -> LedgerError:
     """Return the error for a ledger whose tables this code does not know yet."""
     return LedgerError(
         "SF-L103",
         "This ledger was made by a newer version of sfumato.",
-        version=f"{version}; this sfumato knows up to {VERSION}",
+        version=f"{version}; this sfumato knows up to {known}",
         try_="pip install --upgrade sfumato",
     )
 

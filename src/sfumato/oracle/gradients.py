@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.curator.lower.computed import sum_values
 from sfumato.oracle.blocks import Constant, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
+from sfumato.privacy.events import pack_moves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +80,8 @@ class GradientQuestion:
             raise AssertionError("rows are clipped before their gradients are asked for")
         l2_squared = self.score_gradient.norm_bound**2 * (declared.norm**2 + self.constant**2)
         # By Cauchy and Schwarz the l1 norm of n entries is at most √n times the l2 norm.
-        return SumBlock(tuple(terms), math.isqrt(l2_squared * self.weights.size) + 1, l2_squared)
+        l1 = math.isqrt(l2_squared * self.weights.size) + 1
+        return SumBlock(tuple(terms), l1, l2_squared, moves=pack_moves(l1, math.isqrt(l2_squared)))
 
     # ---- own arrays ----
 

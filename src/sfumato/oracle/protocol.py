@@ -189,7 +189,8 @@ class Oracle(ABC):
         """Return a block of one term that a row adds to once in each of so many groupings."""
         one = SumBlock.within((term,), self.declared.ranges, share)
         # A row adds the same term to one cell of each grouping: norms of copies side by side.
-        return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
+        moves = tuple((distance, times * sums) for distance, sums in one.moves)
+        return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared, moves=moves)
 
     @abstractmethod
     def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:

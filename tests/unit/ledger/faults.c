@@ -1,8 +1,10 @@
 /* A disk that fails: loaded before the C library, it lets some calls pass and then fails writes or syncs.
-   Only files whose name holds "ledger.sqlite" are touched. Armed from Python through ctypes. */
+   Or a file system on which locks do nothing. Only files whose name holds "ledger.sqlite" are touched. Armed from Python through ctypes. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +18,9 @@ void fault_arm(int writes, int syncs, int after, int error) {
     error_number = error;
     remaining = after;
 }
+
+static int without_locks;
+void fault_locks(int gone) { without_locks = gone; }
 
 static int ours(int file) {
     char link[64], name[4096];
@@ -48,4 +53,19 @@ ssize_t pwrite64(int file, const void *from, size_t size, off64_t at) {
 }
 int ftruncate64(int file, off64_t size) {
     return fails(failing_writes, file) ? -1 : REAL(int, "ftruncate64", int, off64_t)(file, size);
+}
+int fcntl64(int file, int command, ...) {
+    va_list list;
+    va_start(list, command);
+    void *given = va_arg(list, void *);
+    va_end(list);
+    if (without_locks && ours(file) && (command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK)) return 0;
+    return REAL(int, "fcntl64", int, int, ...)(file, command, given);
+}
+int fcntl(int file, int command, ...) {
+    va_list list;
+    va_start(list, command);
+    void *given = va_arg(list, void *);
+    va_end(list);
+    return fcntl64(file, command, given);
 }

@@ -21,6 +21,7 @@ import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import Charged, Released, SignedHead, SqliteLedger, receipts, signing
+from sfumato.ledger.sqlite.backup import accept_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,8 @@ def test_a_receipt_proves_that_a_copy_put_back_is_old(
         ledger.charge(ask("after the backup"))
         newer = ledger.sign_receipt()
     shutil.copy(tmp_path / "backup", path)
+    Path(f"{path}.mark").unlink()
+    accept_ledger(path, unproven=True)
     with closing(SqliteLedger.open(path)) as restored:
         assert receipts.check_receipt(restored, signed.to_json()).entry == 7
         with pytest.raises(LedgerError, match=r"SF-L113.*\n.*signed by this ledger"):

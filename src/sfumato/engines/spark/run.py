@@ -60,4 +60,5 @@ def _layout(session: SparkSession, place: SnapshotPlace, snapshot: str) -> Layou
     said = place.description(session, snapshot)
     units = place.read(session, snapshot, "units") if said["units"] else None
     rows = place.read(session, snapshot, "rows")
-    return Layout(rows, units, said["columns"], said["places"], said["reaches"])
+    texts = frozenset(said["columns"]) - frozenset(said["reaches"])
+    return Layout(rows, units, said["columns"], said["places"], said["reaches"], texts)

@@ -1,8 +1,8 @@
 """Copies of a SQLite ledger, and restores that never forget what was spent.
 
 A copy can be made while others write. It is restored only if something shows that no charge is lost by that:
-the present ledger, if it is sound and the copy holds its newest entry, or a receipt whose entry the copy
-holds.
+the present ledger, if it is sound and the copy holds its newest entry, its mark, whose entries the copy holds
+or is given, or a receipt whose entry the copy holds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ from sfumato.files.durable import rename_path, sync_path
 from sfumato.ledger.chain import GENESIS
 from sfumato.ledger.receipts import check_receipt
 from sfumato.ledger.signing import SigningKey
+from sfumato.ledger.sqlite.audit import AuditedLedger
+from sfumato.ledger.sqlite.database import SqliteDatabase
 from sfumato.ledger.sqlite.errors import ErrorTranslator, is_busy
+from sfumato.ledger.sqlite.files import identify_file
 from sfumato.ledger.sqlite.ledger import SqliteLedger, create_file
+from sfumato.ledger.sqlite.mark import Mark, begin_mark_at
+from sfumato.ledger.store import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,48 +42,94 @@ def back_up_ledger(ledger: SqliteLedger, to: str | Path) -> Verified:
     with ledger.open_copy_source() as db, ErrorTranslator(), closing(sqlite3.connect(path)) as copy:
         db.backup(copy)
         copy.execute("PRAGMA journal_mode = DELETE")  # no log beside it: one file that can be carried away
-    with closing(SqliteLedger.open(path)) as copied:
+    with closing(AuditedLedger.read(path, missing=True)) as copied:
         return copied.verify()
 
 
-def restore_ledger(path: str | Path, copy: str | Path, receipts: Sequence[str] = ()) -> Verified:
+def accept_ledger(path: str | Path, receipts: Sequence[str] = (), *, unproven: bool = False) -> Verified:
+    """Give the ledger at this path a new mark, because it was copied or moved here or its mark is lost.
+
+    `receipts` are texts of receipts that it has to hold. `unproven` goes on without any, and with entries
+    missing: what was charged in them is forgotten.
+    """
+    place = Path(path).absolute()
+    with closing(AuditedLedger.read(place, missing=True, shorter=unproven)) as copy:
+        verified = copy.verify()
+        _check_receipts(copy, place, receipts)
+    if not receipts and not unproven:
+        raise _unproven_error("sfumato ledger accept --receipt FILE")
+    with closing(SqliteDatabase(str(place), TIMEOUT, identify_file(str(place)))) as database:
+        database.adopt_mark(missing=True, shorter=unproven)
+    return verified
+
+
+def restore_ledger(
+    path: str | Path, copy: str | Path, receipts: Sequence[str] = (), *, unproven: bool = False
+) -> Verified:
     """Put a copy in the ledger's place. The old files stay beside it, renamed.
 
-    `receipts` are texts of receipts that the copy has to hold. Nobody may have the ledger open: they would go
-    on with the old file and, when they end, delete the log of the new one by its name.
+    `receipts` are texts of receipts that the copy has to hold. `unproven` restores a copy although entries
+    are known to be missing from it, or nothing shows that none are. Nobody may have the ledger open: they
+    would go on with the old file and, when they end, delete the log of the new one by its name.
     """
     place = Path(path).absolute()
     draft = place.with_name(f"{place.name}.{secrets.token_hex(4)}.new")
     try:
         _copy_file(Path(copy), draft)
-        with closing(SqliteLedger.open(draft)) as fresh:
+        with closing(_open_draft(draft, place, unproven)) as fresh:
             # Checked before the lock is taken, as both take long. The head is read after it: charges made
             # until then count.
             verified, sound = fresh.verify(), _is_sound(place)
             with _locking_out_others(place) as newest:
-                _require_newest(fresh, place, newest if sound else None, receipts)
+                _check_receipts(fresh, place, receipts)
+                if not unproven:
+                    _require_newest(fresh, newest if sound else None, bool(receipts) or _has_mark(place))
                 fresh.close()  # so that its log is written back into the one file that is moved
                 _put_in_place(draft, place)
+                begin_mark_at(place, (verified.entries, verified.head))
     finally:
         for leftover in place.parent.glob(f"{draft.name}*"):
             leftover.unlink()
     return verified
 
 
-def _require_newest(fresh: SqliteLedger, place: Path, newest: str | None, receipts: Sequence[str]) -> None:
-    """Refuse a copy that may lack a charge. `newest` is the head of the present ledger, if it is sound."""
+def _open_draft(draft: Path, place: Path, unproven: bool) -> SqliteLedger:
+    """Open a copy, with the newest entries that the present mark holds and the copy lacks."""
+    with suppress(FileNotFoundError):
+        shutil.copyfile(f"{os.path.realpath(place)}.mark", f"{draft}.mark")
+    with closing(SqliteDatabase(str(draft), TIMEOUT, identify_file(str(draft)))) as database:
+        database.adopt_mark(missing=True, shorter=unproven)
+    return SqliteLedger.open(draft)
+
+
+def _check_receipts(ledger: SqliteLedger, place: Path, receipts: Sequence[str]) -> None:
     for text in receipts:
-        check_receipt(fresh, text, SigningKey.beside_ledger(str(place)))
+        check_receipt(ledger, text, SigningKey.beside_ledger(str(place)))
+
+
+def _require_newest(fresh: SqliteLedger, newest: str | None, proven: bool) -> None:
+    """Refuse a copy that may lack a charge. `newest` is the head of the present ledger, if it is sound."""
     if newest not in (None, GENESIS) and fresh.find_entry(str(newest)) is None:
         raise LedgerError(
             "SF-L116", "The present ledger holds entries that this copy lacks.", try_="a newer copy"
         )
-    if newest is None and not receipts:
-        raise LedgerError(
-            "SF-L117",
-            "Nothing shows that this copy holds everything that was spent.",
-            try_="sfumato ledger restore COPY --receipt FILE, with the newest receipt that anyone has",
-        )
+    if newest is None and not proven:
+        raise _unproven_error("sfumato ledger restore COPY --receipt FILE")
+
+
+def _unproven_error(command: str) -> LedgerError:
+    return LedgerError(
+        "SF-L117",
+        "Nothing shows that this copy holds everything that was spent.",
+        try_=f"{command}, with the newest receipt that anyone has",
+    )
+
+
+def _has_mark(place: Path) -> bool:
+    """Return whether the present ledger's own mark is there, whose entries the copy was found to hold."""
+    with suppress(LedgerError), closing(Mark(os.path.realpath(place))) as mark:
+        return mark.read()[0] > 0
+    return False
 
 
 def _is_sound(place: Path) -> bool:

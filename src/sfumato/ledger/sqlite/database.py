@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,10 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sfumato.errors import LedgerError
 from sfumato.ledger import tables
 from sfumato.ledger.database import LedgerDatabase
-from sfumato.ledger.failures import require_agreement, require_same_ledger, unconfirmed_error
+from sfumato.ledger.failures import busy_error, require_agreement, require_same_ledger, unconfirmed_error
+from sfumato.ledger.sqlite import schema
 from sfumato.ledger.sqlite.connection import open_connection
-from sfumato.ledger.sqlite.errors import ErrorTranslator, is_busy
+from sfumato.ledger.sqlite.errors import ErrorTranslator
 from sfumato.ledger.sqlite.files import identify_file, identify_files, list_files
+from sfumato.ledger.sqlite.locks import require_locks
+from sfumato.ledger.sqlite.mark import Mark, MarkedBatch, missing_mark_error
+from sfumato.ledger.sqlite.redo import ADD_ENTRY, KEEP_ANSWER, MOVE_END, read_end, settle_with_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,15 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_POLL_SECONDS = 0.002
-"""Pause between attempts to lock the file, in seconds.
-
-Even pauses give all waiting processes the same chance. SQLite's own pauses grow, and starve the unlucky: see
-docs/decisions/0003-ledger.md. No privacy depends on it.
-"""
-
-_MOVE_END = "UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ?"
 _ENTRY_ROW = attrgetter("seq", "kind", "body", "prev", "hash")
+_CONTENT = attrgetter("kind", "body")
 _TRANSLATED = ErrorTranslator()
 
 
@@ -54,16 +50,15 @@ class SqliteDatabase(LedgerDatabase):
         self._path = path
         self._timeout = timeout
         self._main = main
+        self._mark = Mark(os.path.realpath(path))
         self._files = list_files(path, path)
         self._identities: tuple[Identity | None, ...] = ()
         self._connection: sqlite3.Connection | None = None
-        self._busy_timeout = timeout
 
     @contextmanager
     def lend_connection(self) -> Iterator[sqlite3.Connection]:
         with self.turn, _TRANSLATED:
             db = self._connection or self._open()
-            self._set_busy_timeout(db, self._timeout)
             self._require_same_files()
             yield db
 
@@ -79,18 +74,61 @@ class SqliteDatabase(LedgerDatabase):
     def write(self, work: Callable[[Any], T]) -> T:
         """Call `work` as the only writer among all processes.
 
-        Threads that come while this waits for the file's lock are still part of the batch.
+        Threads that come while this waits for the mark's lock are still part of the batch.
         """
-        with self.turn, _TRANSLATED:
+        with self.turn, _TRANSLATED, self._mark.locked(self._timeout):
             db = self._connection or self._open()
             try:
-                if self._busy_timeout:
-                    self._set_busy_timeout(db, 0)
-                _lock_file(db, self._timeout)
+                if self._mark.is_full:
+                    self._renew_mark(db)
+                db.execute("BEGIN IMMEDIATE")
                 self._require_same_files()  # only now, as the wait may have been long
+                self._mark.read()
+                if not self._mark.is_settled:
+                    self._settle(db)
                 return work(db)
             finally:
                 self._roll_back(db)
+
+    def settle(self) -> None:
+        """Bring back entries that only the mark holds, or refuse a ledger that is too short."""
+        with self.turn, _TRANSLATED:
+            # Read before SQLite is: unless a writer is at work or has died, SQLite holds all of it by then.
+            marked = self._mark.read()
+            with self.lend_connection() as db:
+                holds = not marked[0] or tables.has_entry(db, *marked)
+        if not holds:
+            self.write(lambda db: None)
+
+    def require_locks(self) -> None:
+        """Refuse to go on where locks do nothing."""
+        with _TRANSLATED:
+            require_locks(self._mark.path)
+
+    def begin_mark(self) -> None:
+        """Begin the mark of a ledger that has none yet."""
+        with self.turn, _TRANSLATED:
+            self._close_connection()  # the next one knows the mark as one of its files
+            self._mark.create()
+            with self._mark.locked(self._timeout), self.lend_connection() as db:
+                if self._mark.is_blank() and not self._renew_mark(db):
+                    raise busy_error()
+
+    def adopt_mark(self, *, missing: bool, shorter: bool = False) -> None:
+        """Make the mark that lies here the ledger's own, wherever it came from.
+
+        `missing` accepts a ledger without a mark, and `shorter` one that lacks entries that its mark names.
+        """
+        with self.turn, _TRANSLATED:
+            self._close_connection()  # the next one knows the mark as one of its files
+            self._mark.create()
+            with self._mark.locked(self._timeout), self.lend_connection() as db:
+                if not self._mark.is_blank():
+                    self._redo(db, shorter)
+                elif not missing and not schema.is_older(db):
+                    raise missing_mark_error()
+                if not self._renew_mark(db):
+                    raise busy_error()
 
     def begin(self, db: SqlConnection, ask: Callable[[], T]) -> T:
         return ask()  # `write` holds the lock already
@@ -103,28 +141,68 @@ class SqliteDatabase(LedgerDatabase):
 
     def commit_at_once(self, db: Any, done: Transaction, mark_written: Callable[[], None]) -> bool:
         # Moves the end only if it is where the books say, so a decision from old books writes nothing.
-        if db.execute(_MOVE_END, (*done.end, *done.start)).rowcount != 1:
+        if db.execute(MOVE_END, (*done.end, *done.start)).rowcount != 1:
             return False
-        db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", map(_ENTRY_ROW, done.entries))
+        db.executemany(ADD_ENTRY, map(_ENTRY_ROW, done.entries))
         if done.answers:
-            db.executemany("INSERT INTO answers VALUES (?, ?, ?)", done.answers)
+            db.executemany(KEEP_ANSWER, done.answers)
         mark_written()
+        # This is the one wait for the disk. Until SQLite has committed too, nobody sees the entries.
+        self._mark.append(MarkedBatch(done.start, done.end, list(map(_CONTENT, done.entries)), done.answers))
         try:
             db.execute("COMMIT")
         except sqlite3.Error as error:
             # It may have happened all the same. Look, through a connection that has not failed.
-            self.close()
+            self._close_connection()
             if self._may_have_entry(*done.end):
                 raise unconfirmed_error() from error
+            self._mark.undo(done.start)
             raise
+        self._mark.settle()
         self._require_same_files()  # a commit to files that nobody else opens does not count
         return True
 
     def close(self) -> None:
         with self.turn:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            self._close_connection()
+            self._mark.close()
+
+    def _close_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _settle(self, db: sqlite3.Connection) -> None:
+        """Let SQLite and the mark hold the same entries before anything is decided."""
+        if settle_with_mark(db, self._mark):
+            db.execute("COMMIT")
+            db.execute("BEGIN IMMEDIATE")
+
+    def _redo(self, db: sqlite3.Connection, shorter: bool) -> None:
+        """Bring back what the mark holds, even if it was copied from elsewhere."""
+        try:
+            self._mark.read(copied=True)
+            db.execute("BEGIN IMMEDIATE")
+            settle_with_mark(db, self._mark)
+            db.execute("COMMIT")
+        except LedgerError as error:
+            if not (shorter and error.code == "SF-L132"):
+                raise
+        finally:
+            self._roll_back(db)
+
+    def _renew_mark(self, db: sqlite3.Connection) -> bool:
+        """Move SQLite's log into its main file, and begin the mark anew. Returns whether that was possible.
+
+        The caller holds the mark's lock, so nobody writes and no second checkpoint runs meanwhile.
+        """
+        end = read_end(db)
+        busy, pages, moved = db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        if busy or pages != moved:  # someone reads an older state
+            self._mark.postpone()
+            return False
+        self._mark.begin_anew(end)
+        return True
 
     def _may_have_entry(self, seq: int, head: str) -> bool:
         try:
@@ -139,37 +217,18 @@ class SqliteDatabase(LedgerDatabase):
             if db.in_transaction:
                 db.execute("ROLLBACK")
         except sqlite3.Error:
-            self.close()
+            self._close_connection()
 
     def _open(self) -> sqlite3.Connection:
         require_same_ledger(identify_file(self._path) == self._main, "another file lies at its path")
         real = os.path.realpath(self._path)
-        self._connection, self._busy_timeout = open_connection(real, self._timeout), self._timeout
+        self._connection = open_connection(real, self._timeout)
         self._files = list_files(self._path, real)
         # The main file keeps the identity it had when the ledger was constructed.
         self._identities = (self._main, *identify_files(self._files)[1:])
         return self._connection
 
-    def _set_busy_timeout(self, db: sqlite3.Connection, timeout: float) -> None:
-        """Set how long SQLite itself waits for others: not at all to lock the file, see `_POLL_SECONDS`."""
-        if self._busy_timeout != timeout:
-            db.execute(f"PRAGMA busy_timeout = {int(1000 * timeout):d}")
-            self._busy_timeout = timeout
-
     def _require_same_files(self) -> None:
         """Refuse to go on if the files at the path are not the ones that the connection has open."""
         same = identify_files(self._files) == self._identities
         require_same_ledger(same, "other files lie at its path than were opened")
-
-
-def _lock_file(db: sqlite3.Connection, timeout: float) -> None:
-    """Begin a transaction as the only writer."""
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            db.execute("BEGIN IMMEDIATE")
-            return
-        except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() >= deadline:
-                raise
-        time.sleep(_POLL_SECONDS)

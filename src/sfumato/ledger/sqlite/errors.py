@@ -29,6 +29,8 @@ class ErrorTranslator:
                 raise _translate(sqlite3.SQLITE_CORRUPT) from error
             case UnicodeEncodeError():
                 raise invalid_unicode_error() from None
+            case OSError():
+                raise unreadable_error() from error
 
 
 def is_busy(error: sqlite3.Error) -> bool:

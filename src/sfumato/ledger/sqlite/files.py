@@ -13,10 +13,10 @@ from typing import Any
 Identity = tuple[int, ...]
 """Inode and device of a file."""
 
-Files = tuple[str, bytes, str]
-"""Paths of the ledger, its write-ahead log and the log's index."""
+Files = tuple[str, bytes, str, bytes]
+"""Paths of the ledger, its write-ahead log, the log's index, and the mark."""
 
-_AT_FDCWD, _STATX_INO = -100, 0x100
+_AT_FDCWD, _STATX_INO, _STATX_BTIME = -100, 0x100, 0x800
 
 
 class _StatxResult(ctypes.Structure):
@@ -25,7 +25,9 @@ class _StatxResult(ctypes.Structure):
     _fields_ = (
         ("_before", ctypes.c_uint32 * 8),
         ("inode", ctypes.c_uint64),
-        ("_between", ctypes.c_uint64 * 12),
+        ("_sizes", ctypes.c_uint64 * 5),
+        ("born", ctypes.c_uint64 * 2),
+        ("_times", ctypes.c_uint64 * 5),
         ("major", ctypes.c_uint32),
         ("minor", ctypes.c_uint32),
         ("_after", ctypes.c_uint64 * 14),
@@ -36,14 +38,14 @@ _statx: Any = getattr(ctypes.CDLL(None), "statx", None)
 
 
 def list_files(path: str, real: str) -> Files:
-    """Return the three paths. SQLite names the log and its index after `real`, where links in `path` lead."""
-    return path, os.fsencode(f"{real}-wal"), f"{real}-shm"
+    """Return the four paths. SQLite names the log and its index after `real`, where links in `path` lead."""
+    return path, os.fsencode(f"{real}-wal"), f"{real}-shm", os.fsencode(f"{real}.mark")
 
 
 def identify_files(files: Files) -> tuple[Identity | None, ...]:
     """Return the identity of each file, or None for one that is missing."""
-    file, log, index = files
-    return identify_file(file), identify_log(log), identify_file(index)
+    file, log, index, mark = files
+    return identify_file(file), identify_log(log), identify_file(index), identify_log(mark)
 
 
 def identify_file(path: str | bytes) -> Identity | None:
@@ -66,3 +68,17 @@ def identify_log(path: bytes) -> Identity | None:
     if _statx is None or _statx(_AT_FDCWD, path, 0, _STATX_INO, ctypes.byref(found)) != 0:
         return identify_file(path)
     return found.inode, os.makedev(found.major, found.minor)
+
+
+def identify_birth(path: str) -> tuple[int, int, int]:
+    """Return the inode of a file and when it was made, in seconds and nanoseconds: no copy has the same.
+
+    The time is 0 where the file system does not keep it. Devices are left out, since a restart renumbers
+    them.
+    """
+    found = _StatxResult()
+    wanted = _STATX_INO | _STATX_BTIME
+    if _statx is None or _statx(_AT_FDCWD, os.fsencode(path), 0, wanted, ctypes.byref(found)) != 0:
+        known = os.stat(path)
+        return known.st_ino, int(getattr(known, "st_birthtime", 0)), 0
+    return found.inode, found.born[0], found.born[1] & 0xFFFFFFFF

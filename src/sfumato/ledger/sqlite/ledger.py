@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from sfumato.errors import UsageError
-from sfumato.files.durable import create_empty_private_file
+from sfumato.errors import LedgerError, UsageError
+from sfumato.files.durable import create_empty_private_file, link_draft, sync_path
 from sfumato.ledger.failures import unreadable_error
 from sfumato.ledger.signing import SigningKey
 from sfumato.ledger.sqlite import schema
+from sfumato.ledger.sqlite.connection import open_connection
 from sfumato.ledger.sqlite.database import SqliteDatabase
+from sfumato.ledger.sqlite.errors import ErrorTranslator
 from sfumato.ledger.sqlite.files import identify_file
+from sfumato.ledger.sqlite.mark import begin_first_mark
 from sfumato.ledger.store import TIMEOUT, StoredLedger
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 class SqliteLedger(StoredLedger):
     """A ledger in a file. `Ledger` says what each call promises."""
 
+    _database: SqliteDatabase
+
     def __init__(self, path: str | Path, timeout: float) -> None:
         self._path = str(Path(path).absolute())  # now, since the working directory may change
         # Fixed here, over all connections to come: a file put in its place later is another ledger.
@@ -35,13 +41,24 @@ class SqliteLedger(StoredLedger):
     @classmethod
     def create(cls, path: str | Path, *, timeout: float = TIMEOUT) -> Self:
         """Create a ledger that its owner alone can read, where there is no file yet."""
-        file = str(Path(path).absolute())
-        # SQLite would create the file too, but readable by others, and it would take over an existing one.
-        create_file(file)
-        database = SqliteDatabase(file, timeout, identify_file(file))
-        with closing(database), database.lend_connection() as db:
-            schema.create_tables(db)
-        SigningKey.beside_ledger(file).create()
+        file = Path(path).absolute()
+        if file.exists():
+            raise _taken_error()
+        draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
+        try:
+            # SQLite would create the file too, but readable by others.
+            create_file(str(draft))
+            with ErrorTranslator(), closing(open_connection(str(draft), timeout)) as db:
+                schema.create_tables(db)
+            sync_path(draft)
+            SigningKey.beside_ledger(str(file)).create()
+            begin_first_mark(str(file))
+            # Last, and in one step: whoever is killed before has created nothing.
+            link_draft(draft, file)
+        except FileExistsError:
+            raise _taken_error() from None
+        finally:
+            draft.unlink(missing_ok=True)
         return cls.open(path, timeout=timeout)
 
     @classmethod
@@ -64,7 +81,21 @@ class SqliteLedger(StoredLedger):
             old = schema.is_older(db)
         if old:
             with self._guard:
+                # Before the tables say that there is one.
+                self._database.begin_mark()
                 self._database.write(schema.migrate_tables)
+
+    def _start(self) -> Self:
+        super()._start()
+        try:
+            # After the check, so that a broken chain is called that. What this adds is checked when read.
+            with self._guard:
+                self._database.settle()
+                self._database.require_locks()
+        except LedgerError:
+            self.close()
+            raise
+        return self
 
     def _check(self, db: SqlConnection) -> Books:
         return schema.check_ledger(db)
@@ -79,8 +110,12 @@ def create_file(path: str) -> None:
         # An empty file needs no draft, and so no hard link, which backups to some disks cannot have.
         create_empty_private_file(Path(path))
     except FileExistsError:
-        raise UsageError(
-            "SF-L304", "There is already a file where the ledger should go.", try_="SqliteLedger.open"
-        ) from None
+        raise _taken_error() from None
     except OSError as error:
         raise unreadable_error() from error
+
+
+def _taken_error() -> UsageError:
+    return UsageError(
+        "SF-L304", "There is already a file where the ledger should go.", try_="SqliteLedger.open"
+    )

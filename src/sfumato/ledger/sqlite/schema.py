@@ -11,10 +11,13 @@ from sfumato.errors import LedgerError
 from sfumato.ledger import tables
 from sfumato.ledger.books import Books
 from sfumato.ledger.failures import require_agreement
-from sfumato.ledger.versions import VERSION, check_older_tables, newer_version_error
+from sfumato.ledger.versions import check_older_tables, newer_version_error
 
 if TYPE_CHECKING:
     from sfumato.ledger.tables import SqlConnection
+
+VERSION = 4
+"""Version of the tables that this code creates. From 4 on there is a mark beside the file."""
 
 # The text of each statement is part of the format: a file is recognized by the exact text of its tables.
 _ENTRIES = (
@@ -79,6 +82,7 @@ _TABLES = {
     1: (*_ENTRIES, *_DERIVED, *_VERSION_1),
     2: (*_ENTRIES, *_DERIVED, *_VERSION_2),
     3: (*_ENTRIES, *_VERSION_3),
+    4: (*_ENTRIES, *_VERSION_3),
 }
 _DROPPED = {
     1: ("answers", "charges", "accounts", "ledger"),
@@ -101,7 +105,7 @@ def is_older(db: SqlConnection) -> bool:
     there = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'ledger'").fetchone() == (1,)
     version = _read_version(db) if there else 0
     if version > VERSION:
-        raise newer_version_error(version)
+        raise newer_version_error(version, VERSION)
     return 0 < version < VERSION
 
 
@@ -115,6 +119,9 @@ def migrate_tables(db: SqlConnection) -> None:
 
 def _change_tables(db: SqlConnection, version: int) -> None:
     _require_schema(db, version)
+    if version == 3:
+        db.execute("UPDATE ledger SET version = ?", (VERSION,))
+        return
     books = check_older_tables(db, version)
     identity = tables.read_identity(db) if version > 1 else secrets.token_hex(16)
     # SQLite cannot drop a column that is unique, as `seq` was, so the answers are copied out and back.

@@ -1,0 +1,371 @@
+"""The mark beside a SQLite ledger: where its chain ends, and the newest entries in full.
+
+SQLite takes a damaged or missing log for one that ended earlier, and would forget the charges in it. So every
+commit is written to this second file first, and that write is what a charge waits for: SQLite's own log need
+not be synced. A ledger that ends before its mark gets the missing entries back from here, or is refused.
+
+The file has two equal headers on pages of their own, then records. A header names the entry up to which
+SQLite's main file holds everything, and a salt; records with another salt are remains of an earlier time.
+Each commit is one record, so only the last record can be torn, and then nobody was told of its commit.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+import time
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import LedgerError, UsageError
+from sfumato.files.durable import sync_path
+from sfumato.ledger.chain import GENESIS
+from sfumato.ledger.failures import (
+    busy_error,
+    full_error,
+    require_agreement,
+    unconfirmed_error,
+    unreadable_error,
+)
+from sfumato.ledger.sqlite.files import identify_birth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+End = tuple[int, str]
+"""Number and hash of the newest entry of a chain."""
+
+LIMIT = 1 << 20
+"""Bytes after which the mark begins anew, once SQLite's main file holds everything.
+
+Chosen with `benchmarks/ledger.py`: some 800 single charges. No privacy depends on it.
+"""
+
+_PAGE = 4096
+_RECORDS = 2 * _PAGE
+"""Where the first record is."""
+_SALT_BYTES, _DIGEST_BYTES = 16, 32
+_PREFIX_BYTES = _SALT_BYTES + _DIGEST_BYTES + 8
+"""A record begins with salt, digest and length."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_POLL_SECONDS = 0.002
+"""Pause between attempts to lock the file, in seconds.
+
+Even pauses give all waiting processes the same chance. SQLite's own pauses grow, and starve the unlucky: see
+docs/decisions/0003-ledger.md. No privacy depends on it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedBatch:
+    """What one commit wrote."""
+
+    start: End
+    end: End
+    entries: Sequence[Sequence[str]]
+    """Kind and body of each entry."""
+    answers: Sequence[Sequence[Any]]
+    """Charge, nonce and answer of each release."""
+
+
+class Mark:
+    """The mark of one ledger. Whoever appends to it holds its lock, and is the ledger's only writer."""
+
+    end: End
+    """Where the chain ends, as far as this process has read."""
+    is_settled: bool
+    """Whether SQLite is known to hold everything up to `end`."""
+    _offset: int
+    """Where the next record goes."""
+    _last: int
+    """Where the last record is."""
+    _unsettled: list[bytes]
+    """Contents of the records that SQLite may lack."""
+
+    def __init__(self, ledger: str) -> None:
+        self.path = f"{ledger}.mark"
+        self._file: int | None = None
+        self._forget()
+
+    # ---- locking -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def locked(self, timeout: float) -> Iterator[None]:
+        """Be the only writer and the only checkpointer among all processes."""
+        file = self._file or self._open()
+        _lock(file, fcntl.LOCK_EX, timeout)
+        try:
+            yield
+        finally:
+            # If the file was closed inside of the block, the lock is released already.
+            if self._file == file:
+                fcntl.flock(file, fcntl.LOCK_UN)
+
+    @contextmanager
+    def sharing(self, timeout: float) -> Iterator[None]:
+        """Keep all writers out, with no right to write. A ledger without a mark has no such lock."""
+        with suppress(FileNotFoundError):
+            self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            _lock(self._file, fcntl.LOCK_SH, timeout)
+        yield
+
+    def close(self) -> None:
+        """Close the file. The next use opens it and reads all of it again."""
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
+        self._forget()
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def read(self, *, copied: bool = False) -> End:
+        """Return where the chain ends, with everything that others have written.
+
+        A mark that was copied from elsewhere is refused unless `copied` allows it.
+        """
+        file = self._file or self._open()
+        headers = os.pread(file, _RECORDS, 0)
+        if headers != self._headers:
+            self._read_header(headers, copied)
+        if os.pread(file, _SALT_BYTES, self._offset) == self._salt or not self._is_known:
+            self._read_records(os.pread(file, os.fstat(file).st_size, self._offset))
+        return self.end
+
+    def list_batches(self) -> list[MarkedBatch]:
+        """Return what `read` has found since the last call of `settle`, oldest first."""
+        return [MarkedBatch(**_decode(content)) for content in self._unsettled]
+
+    def settle(self) -> None:
+        """Note that SQLite holds everything that was read or appended so far."""
+        self._unsettled.clear()
+        self.is_settled = True
+
+    # ---- writing -------------------------------------------------------------------------------------------
+
+    def append(self, batch: MarkedBatch) -> None:
+        """Write what a commit is about to write. Once this returns, it survives a crash."""
+        if self._file is None:  # closed for a fork within the transaction
+            raise unreadable_error()
+        require_agreement(batch.start == self.end, "where its mark says that the chain ends")
+        fields = {name: getattr(batch, name) for name in MarkedBatch.__slots__}
+        content = json.dumps(fields, separators=(",", ":")).encode()
+        record = b"".join(
+            (self._salt, _digest(self._salt, content), len(content).to_bytes(8, "big"), content)
+        )
+        self.is_settled = False  # until SQLite holds it too
+        _write_durably(self._file, record, self._offset)
+        self._last, self._offset, self.end = self._offset, self._offset + len(record), batch.end
+
+    def undo(self, start: End) -> None:
+        """Take back the last record, whose commit SQLite has refused. Nobody was told of it."""
+        try:
+            _write_durably(self._open(), bytes(_PREFIX_BYTES), self._last)
+        except LedgerError as error:
+            raise unconfirmed_error() from error
+        self._offset, self.end = self._last, start
+        self.settle()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to begin anew."""
+        return self._offset >= self._enough
+
+    def postpone(self) -> None:
+        """Go on with a full mark for a while, since SQLite's main file cannot be brought up to date now."""
+        self._enough = self._offset + LIMIT
+
+    def begin_anew(self, end: End) -> None:
+        """Forget all records. SQLite's main file must hold everything up to `end`, durably."""
+        file, salt = self._open(), secrets.token_bytes(_SALT_BYTES)
+        header = _encode_header({"salt": salt.hex(), "end": end, "file": identify_birth(self.path)})
+        # One after the other: while the first is being written, the second still speaks for the old records.
+        for offset in (0, _PAGE):
+            _write_durably(file, header, offset)
+        if os.fstat(file).st_size > 2 * LIMIT:
+            os.truncate(file, _RECORDS + LIMIT)
+        self._forget()
+        self.read()
+        self.settle()
+
+    def create(self) -> None:
+        """Create the file if it is missing. It needs a beginning then."""
+        self.close()
+        try:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise unreadable_error() from error
+
+    def is_blank(self) -> bool:
+        """Return whether nothing readable was ever written to the file."""
+        return _find_header(os.pread(self._open(), _RECORDS, 0)) is None
+
+    # ---- steps of the calls above --------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        self._headers: bytes | None = None
+        self._salt = b""
+        self._unsettled = []
+        self._offset = self._last = _RECORDS
+        self._enough = _RECORDS + LIMIT
+        self._is_known = self.is_settled = False
+        self.end = (0, "")
+
+    def _open(self) -> int:
+        if self._file is None:
+            try:
+                self._file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            except FileNotFoundError:
+                raise missing_mark_error() from None
+            except OSError as error:
+                raise unreadable_error() from error
+        return self._file
+
+    def _read_header(self, headers: bytes, copied: bool) -> None:
+        header = _find_header(headers)
+        if header is None:
+            raise missing_mark_error()
+        if not copied and tuple(header["file"]) != identify_birth(self.path):
+            raise copied_error()
+        self._forget()
+        self._headers, self._salt = headers, bytes.fromhex(header["salt"])
+        self.end = header["end"][0], header["end"][1]
+
+    def _read_records(self, data: bytes) -> None:
+        """Take in all valid records. A damaged one hides none of those after it."""
+        base, start = self._offset, 0
+        while (start := data.find(self._salt, start)) >= 0:
+            content = _read_record(self._salt, data[start:])
+            if content is None:
+                start += 1
+                continue
+            self._last = base + start
+            start += _PREFIX_BYTES + len(content)
+            self._offset = base + start
+            self._unsettled.append(content)
+            self.end, self.is_settled = _decode(content)["end"], False
+        self._is_known = True
+
+
+def begin_first_mark(ledger: str) -> None:
+    """Begin the mark of a ledger that is being created. The mark of an earlier ledger is refused."""
+    mark = Mark(os.path.realpath(ledger))
+    mark.create()
+    with closing(mark), mark.locked(0):
+        if not mark.is_blank() and mark.read()[0]:
+            raise UsageError(
+                "SF-L304",
+                "There is the mark of an earlier ledger where the ledger should go.",
+                try_="put that ledger back, or choose another place",
+            )
+        mark.begin_anew((0, GENESIS))
+    sync_path(Path(mark.path).parent)
+
+
+def begin_mark_at(ledger: Path, end: End) -> None:
+    """Begin the mark of a ledger whose main file was just put in its place, and that nobody has open."""
+    mark = Mark(os.path.realpath(ledger))
+    mark.create()
+    with closing(mark), mark.locked(0):
+        mark.begin_anew(end)
+
+
+def _find_header(headers: bytes) -> dict[str, Any] | None:
+    """Return the newest valid header. The first is written before the second."""
+    for page in (headers[:_PAGE], headers[_PAGE:]):
+        digest, content = page[:_DIGEST_BYTES], page[_DIGEST_BYTES:].rstrip(b"\0")
+        if content and digest == _digest(b"", content):
+            found: dict[str, Any] = json.loads(content)
+            return found
+    return None
+
+
+def _encode_header(fields: dict[str, Any]) -> bytes:
+    content = json.dumps(fields).encode()
+    return (_digest(b"", content) + content).ljust(_PAGE, b"\0")
+
+
+def _read_record(salt: bytes, data: bytes) -> bytes | None:
+    """Return the content of the record that begins the data, or None if it is damaged."""
+    digest, length = data[_SALT_BYTES : _PREFIX_BYTES - 8], data[_PREFIX_BYTES - 8 : _PREFIX_BYTES]
+    content = data[_PREFIX_BYTES : _PREFIX_BYTES + int.from_bytes(length, "big")]
+    return content if digest == _digest(salt, content) else None
+
+
+def _decode(content: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(content)
+    for name in ("start", "end"):
+        fields[name] = tuple(fields[name])
+    return fields
+
+
+def _digest(salt: bytes, content: bytes) -> bytes:
+    return sha256(b"sfumato mark 1\n" + salt + content).digest()
+
+
+def _lock(file: int, how: int, timeout: float) -> None:
+    """Lock a file, or raise if that takes longer than so many seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise busy_error() from None
+        time.sleep(_POLL_SECONDS)
+
+
+def _write_durably(file: int, data: bytes, offset: int) -> None:
+    """Write all of the data and wait until the disk holds it, or raise. Half of a record is no record."""
+    try:
+        if os.pwrite(file, data, offset) != len(data):
+            os.pwrite(file, data, offset)  # says why it was cut short
+            raise full_error()
+    except OSError as error:
+        raise (full_error() if error.errno in _FULL else unreadable_error()) from error
+    try:
+        _sync(file)
+    except OSError as error:
+        raise unconfirmed_error() from error
+
+
+def _sync_fully(file: int) -> None:
+    """Wait for the disk itself: without this, macOS calls a write durable that the disk has not kept."""
+    fcntl.fcntl(file, _FULL_SYNC)
+
+
+_FULL_SYNC: int = getattr(fcntl, "F_FULLFSYNC", 0)
+_sync: Callable[[int], None] = _sync_fully if _FULL_SYNC else os.fdatasync
+
+
+def missing_mark_error() -> LedgerError:
+    return LedgerError(
+        "SF-L130",
+        "The mark beside the ledger is missing or damaged, so nothing is answered.",
+        why="without it nothing shows that the ledger holds everything that was spent",
+        try_="put the file back that ends in .mark; or sfumato ledger accept --receipt FILE",
+    )
+
+
+def copied_error() -> LedgerError:
+    return LedgerError(
+        "SF-L131",
+        "The ledger was copied, so nothing is answered: two copies would be two budgets.",
+        try_="use the original; or, if it is gone, sfumato ledger accept --receipt FILE",
+    )
+
+
+def shorter_error(marked: End, found: int) -> LedgerError:
+    return LedgerError(
+        "SF-L132",
+        "The ledger lacks entries that were in it, so nothing is answered.",
+        marked=f"entry {marked[0]}",
+        found=f"entry {found}",
+        try_="sfumato ledger restore COPY, with the newest copy that there is",
+    )
