@@ -77,6 +77,7 @@ CODES: dict[str, str] = {
     "SF-E144": "A search behind the curator assigns each unit to training or to scoring by one coin flip, which is proven for units of one row that are added or removed. For others, fit and evaluate settings one by one.",
     "SF-E145": "A search behind the curator compares runs by how well they predict held-out rows. So it needs a classifier or a regressor of sf.learn, and a target.",
     "SF-E146": "A search behind the curator is charged as a whole, and its settings are written into the charge. Functions and other objects cannot be written there.",
+    "SF-E147": "Every run of the search failed, which is the worst outcome a run can have and the one that was released. How many runs there were and why they failed is not told, because only the best run is paid for. Try settings that are less extreme.",
     "SF-E133": "A penalty on the weights is zero or more.",
     "SF-E134": "Objective perturbation is a pure-ε method. With a δ, its Gaussian form needs less noise.",
     "SF-E136": "A search is paid for as a whole, in ε or in ε and δ. With a δ, its runs are paid for in ρ, so the estimator needs a rho parameter.",
