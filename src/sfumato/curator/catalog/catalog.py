@@ -55,7 +55,7 @@ class Table:
     home: str = "duckdb"
     """Where its snapshot lies: in the lab's own folder, or in a database, which a digest identifies."""
     pace: int | None = None
-    """Milliseconds that one simple pass over its rows takes at most, as the steward declared them."""
+    """Milliseconds that one pass over its rows takes at most, sorting them, as the steward declared."""
 
     @property
     def unit(self) -> Unit:
