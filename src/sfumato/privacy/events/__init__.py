@@ -30,6 +30,7 @@ from sfumato.privacy.events.spread import (
     price_laplace,
     scale_moves,
     sum_moves,
+    sum_squares,
 )
 from sfumato.privacy.events.tags import from_dict
 
@@ -62,4 +63,5 @@ __all__ = [
     "price_laplace",
     "scale_moves",
     "sum_moves",
+    "sum_squares",
 ]

@@ -91,11 +91,7 @@ class Sampled(Event):
             yield self._pure_curve(pure, fixed)
         if fixed and not self.event.side_delta():
             yield sampled_without_replacement(float(self.rate), self.event.curve(), pure)
-            if (
-                isinstance(self.event, DiscreteLaplace)
-                and self.event.pure() <= _LARGE
-                and self.event.l1 < 2**52
-            ):
+            if isinstance(self.event, DiscreteLaplace) and self.event.pure() <= _LARGE:
                 yield fixed_size_laplace(float(self.rate), self.event)
         elif isinstance(self.event, Gaussian | Laplace | DiscreteLaplace | SpreadLaplace):
             yield sampled_by_coins(self.rate, self.event.curve(), pure)
