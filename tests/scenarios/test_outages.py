@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from sfumato.privacy import Cost
+
 COUNT = "SELECT COUNT(*) AS n FROM visits WHERE age > 60"
 PEOPLE = "population:patient_id"
 
@@ -141,7 +143,11 @@ def test_of_many_that_ask_again_one_is_answered_under_the_first_charge(small_lab
 def test_only_who_begins_a_charge_again_may_answer_it(small_lab: sf.Lab) -> None:
     ledger = small_lab.ledger
     cost = small_lab.session().sql(COUNT).quote(epsilon=0.1).plan.cost
-    charge = Charge((PEOPLE,), cost, "0" * 64, {}, neighbours="add-remove")
+
+    def priced(cost: Cost, request: str) -> Charge:
+        return Charge((PEOPLE,), cost, request * 64, {}, neighbours="add-remove")
+
+    charge = priced(cost, "0")
     first = ledger.charge(charge)
     assert isinstance(first, Charged)
     ledger.note_unread(first)
@@ -154,9 +160,9 @@ def test_only_who_begins_a_charge_again_may_answer_it(small_lab: sf.Lab) -> None
     with pytest.raises(SfumatoError, match="SF-L109"):
         ledger.release(first, "1")
     assert not ledger.release(again, "1").replayed
-    dearer = Charge((PEOPLE,), cost * 2, "1" * 64, {})
-    ledger.note_unread(_charged(ledger.charge(Charge((PEOPLE,), cost, "1" * 64, {}))))
-    assert _charged(ledger.charge(dearer)).seq > again.seq + 5  # a new price is charged anew
+    ledger.note_unread(_charged(ledger.charge(priced(cost, "1"))))
+    dearer = _charged(ledger.charge(priced(cost * 2, "1")))
+    assert dearer.seq > again.seq + 5  # a new price is charged anew
 
 
 def _charged(charged: object) -> Charged:

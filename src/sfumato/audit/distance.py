@@ -1,4 +1,4 @@
-"""The distance between two inputs of a mechanism, in the norm that it is priced by, and its price."""
+"""The distance between two inputs of a mechanism, in the norm that it is priced by, and their price."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from sfumato.local.response import RandomizedResponse
 from sfumato.noise.correlated import CorrelatedGaussian
 from sfumato.noise.gaussian import GaussianNoise
 from sfumato.noise.keys import KeyDiscovery
+from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.propose_test_release import ProposeTestRelease
+from sfumato.noise.quantiles import ExtremeMechanism, QuantilesMechanism
 from sfumato.noise.selection import SelectionMechanism
 from sfumato.noise.sparse_vector import SparseVector
 from sfumato.noise.subsample import BlockMean, BlockMedian
 from sfumato.noise.top_k import TopK
 from sfumato.privacy import events
-from sfumato.privacy.events import Event, group
+from sfumato.privacy.events import Event, group, list_moves, price_laplace
 from sfumato.privacy.sensitivity import root_up
 
 
@@ -117,6 +119,25 @@ def _(mechanism: Any, moved: Fraction | int) -> Event:
 @price_move.register(KeyDiscovery)
 def _(mechanism: Any, moved: Fraction | int) -> Event:
     return group(mechanism.event(), int(moved))
+
+
+@singledispatch
+def price_inputs(mechanism: Any, first: Any, second: Any) -> Event:
+    """Return the price of a mechanism whose input is one or the other."""
+    return price_move(mechanism, input_distance(mechanism, first, second))
+
+
+@price_inputs.register
+def _(mechanism: LaplaceNoise, first: Any, second: Any) -> Event:
+    # What single numbers moved by, which costs less than one number that moved as far as all of them.
+    return price_laplace(mechanism.scale, list_moves(map(abs, _steps(first, second))))
+
+
+@price_inputs.register(ExtremeMechanism)
+@price_inputs.register(QuantilesMechanism)
+def _(mechanism: Any, first: Any, second: Any) -> Event:
+    event: Event = mechanism.event_by_cell(list_moves(first.differences(second)))
+    return event
 
 
 def _spread(monotone: bool, first: Any, second: Any) -> int:

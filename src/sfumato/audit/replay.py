@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato import viz
 from sfumato.audit.claims import Claim, is_within, parse_claim
-from sfumato.audit.distance import input_distance, price_move, same_result
+from sfumato.audit.distance import input_distance, price_inputs, same_result
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.noise.audit_hook import MechanismCall, recording
 from sfumato.privacy.events import Event, Sequential
@@ -166,7 +166,12 @@ class MechanismUse:
 
     place: int
     call: MechanismCall
+    inputs: tuple[Any, Any]
     moved: Fraction | int
+
+    def event(self) -> Event:
+        """Return what this use costs, if its inputs are those of neighbours."""
+        return price_inputs(self.call.mechanism, *self.inputs)
 
 
 def _uses(calls: list[MechanismCall], again: list[MechanismCall]) -> list[MechanismUse]:
@@ -174,14 +179,12 @@ def _uses(calls: list[MechanismCall], again: list[MechanismCall]) -> list[Mechan
     together: dict[int, list[int]] = {}
     for place in range(len(calls)):
         together.setdefault(_began(calls, place), []).append(place)
-    return [
-        MechanismUse(
-            first,
-            calls[first],
-            input_distance(calls[first].mechanism, _input(calls, places), _input(again, places)),
-        )
-        for first, places in together.items()
-    ]
+    uses = []
+    for first, places in together.items():
+        inputs = _input(calls, places), _input(again, places)
+        moved = input_distance(calls[first].mechanism, *inputs)
+        uses.append(MechanismUse(first, calls[first], inputs, moved))
+    return uses
 
 
 def _input(calls: list[MechanismCall], places: list[int]) -> Any:
@@ -205,7 +208,7 @@ def _finding(uses: list[MechanismUse], claim: Claim, same_result: bool) -> str |
             return (
                 f"the input of call {use.place + 1} moved by {use.moved}, priced for {use.call.sensitivity}"
             )
-    spent = Sequential(price_move(use.call.mechanism, use.moved) for use in uses if use.moved)
+    spent = Sequential(use.event() for use in uses if use.moved)
     if not is_within(spent, claim):
         return f"the inputs moved by more than {claim} pays for"
     return None if same_result else "the result differs although every noisy answer was the same"

@@ -17,7 +17,7 @@ from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
@@ -67,8 +67,8 @@ class LabAccess(Protocol):
 
     def publications(self) -> tuple[Publication, ...]: ...
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Keep every snapshot where it is until the block ends."""
+    def reading(self, snapshots: Collection[str]) -> AbstractContextManager[None]:
+        """Keep these snapshots where they are until the block ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,10 @@ class Payer:
             neighbours=plan.table.relation,
             reads=self._reads(plan),
         )
-        # No snapshot may be replaced between this check and the end of the scan.
-        with self._begin_reading(plan) as read, self.lab.reading():
+        # Looked for first without a lock, so that nobody who asks is in the way of who erases.
+        snapshots = self._require_current(plan)
+        with self._begin_reading(plan) as read, self.lab.reading(snapshots):
+            # No snapshot may be erased between this check and the end of the scan.
             self._require_current(plan)
             self._require_engine(plan)
             return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
@@ -161,8 +163,8 @@ class Payer:
         begun = self.lab.contents.begun
         return tuple(SnapshotRead(name, own, begun.get(name, "")) for name, own in plan.identities)
 
-    def _require_current(self, plan: Plan[Any, Any]) -> None:
-        """A price is for one snapshot; if that is gone, the charge would buy nothing."""
+    def _require_current(self, plan: Plan[Any, Any]) -> set[str]:
+        """Return the snapshots that are asked; a price is for these, and if one is gone would buy nothing."""
         asked = {snapshot for step in plan.steps for snapshot in _snapshots(step)}
         if not asked <= {table.snapshot_name for table in self.lab.tables()}:
             raise PolicyError(
@@ -170,6 +172,7 @@ class Payer:
                 "The table got a new snapshot while this was being asked; nothing was charged.",
                 try_="ask again",
             )
+        return asked
 
     def _require_engine(self, plan: Plan[Any, Any]) -> None:
         """If an engine is down, a charge would buy nothing. A kept answer needs no engine."""

@@ -5,12 +5,10 @@ Nothing else is ever written into it, so no name and no text that anyone typed r
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.expressions import BLOCK, join_conditions
+from sfumato.engines.expressions import join_conditions
 from sfumato.engines.program import (
     CellHistogram,
     CellHistograms,
@@ -21,8 +19,9 @@ from sfumato.engines.program import (
 )
 from sfumato.engines.relations import Layout, RelationWriter
 from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, list_scans
+from sfumato.engines.used_columns import find_used
 from sfumato.engines.value_ranges import ValueRanges
-from sfumato.engines.values import WIDEST, Add, Column, Constant, Lookup, UnitBlock
+from sfumato.engines.values import WIDEST, Add, Column, Constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,10 +37,10 @@ __all__ = ["Layout", "compile_program"]
 def compile_program(program: EngineProgram[Any], layouts: Mapping[str, Layout], dialect: Dialect) -> str:
     """Return one SELECT. `layouts` knows every snapshot that is read."""
     _require_distinct(program.rows)
-    stored = frozenset(scan.at for scan in list_scans(program.rows) if isinstance(scan, Scan))
-    relations = RelationWriter(
-        dialect, layouts, _used_columns(program), stored, _value_ranges(program.rows, layouts)
-    )
+    at = {scan.at: layouts[scan.snapshot] for scan in list_scans(program.rows) if isinstance(scan, Scan)}
+    used = find_used(program, lambda column: column.name in at[column.at].texts)
+    ranges = _value_ranges(program.rows, layouts)
+    relations = RelationWriter(dialect, layouts, used, frozenset(at), ranges)
     return _ProgramWriter(relations).write_program(program)
 
 
@@ -94,32 +93,6 @@ def _layers(rows: Rows) -> list[Computed]:
         case PerUnit(inner) | Bounded(inner):
             return _layers(inner)
     return []
-
-
-def _used_columns(program: EngineProgram[Any]) -> dict[int, set[str]]:
-    """Return the declared columns, and the block, that anything in the program looks at, by source."""
-    used: dict[int, set[str]] = defaultdict(set)
-    waiting: list[Any] = [program]
-    seen: set[int] = set()  # by identity: one part may be shared by many others
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, tuple):
-            waiting += node
-        elif isinstance(node, Column):
-            used[node.at].add(node.name)
-        elif isinstance(node, UnitBlock):
-            used[node.at].add(BLOCK)
-        elif isinstance(node, Lookup):
-            waiting.append(node.part)  # not the entries: there are thousands, and none of them is a column
-        elif is_dataclass(node) and id(node) not in seen:
-            seen.add(id(node))
-            waiting += [getattr(node, name) for name in _field_names(node.__class__)]
-    return used
-
-
-@cache
-def _field_names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
 
 
 # ---- programs ----------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.engines.like import LikePattern
+
 
 class Dialect(Protocol):
     """Writes what engines/values.py states in the words of one engine."""
@@ -30,9 +32,6 @@ class Dialect(Protocol):
     def write_each(self, parts: Sequence[str]) -> str:
         """Make as many rows of one as there are parts, each with one of them."""
 
-    escape: str
-    """What stands behind a pattern in which a backslash makes the next character itself."""
-
     def write_total(self, value: str, reach: int | None) -> str:
         """Sum a value, missing where all are. `reach` is how far from zero it lies, or None if it may need
         more than 64 bits."""
@@ -49,8 +48,16 @@ class Dialect(Protocol):
     def write_text(self, word: str) -> str | None:
         """Write a text as hexadecimal digits; return None for one that no column of this engine can hold."""
 
+    def write_like(self, text: str, pattern: LikePattern) -> str | None:
+        """Test a text by a pattern, in time linear in the text; None where no text of this engine matches."""
+
     def write_calendar(self, days: str, field: str) -> str:
         """Take the year, month, day or weekday of a number of days since 1970."""
+
+
+def escape_like(letter: str) -> str:
+    """Return a letter as LIKE takes it for itself, where a backslash is the escape."""
+    return f"\\{letter}" if letter in "%_\\" else letter
 
 
 @lru_cache(maxsize=32)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sfumato.engines.like import parse_like
+from sfumato.engines.used_columns import BLOCK
 from sfumato.engines.value_ranges import ValueRanges
 from sfumato.engines.values import (
     WIDEST,
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
 
     Name = Callable[[int, str], str]
     """The SQL name of a source's column."""
+    FindTest = Callable[[Value | Predicate], str | None]
+    """The column that holds the outcome of a test of a text, where the test was made before."""
 
-BLOCK = "\0block"
-"""The name of a unit's block; no declared name holds this character."""
 _LIMIT = 2**62
 """Values lie well within ±2^62: comparing with more than this changes nothing."""
 _SHORT = 20
@@ -63,6 +64,7 @@ class Expressions:
     dialect: Dialect
     name: Name
     ranges: ValueRanges = field(default_factory=lambda: ValueRanges({}))
+    find_test: FindTest = lambda part: None
 
     # ---- integers and texts ----
 
@@ -123,7 +125,7 @@ class Expressions:
             case Calendar(days, field):
                 return self.dialect.write_calendar(self.write_value(days), field)
             case Length(text):
-                return f"length({self.write_value(text)})"
+                return self.find_test(part) or f"length({self.write_value(text)})"
             case Folded(text, upper):
                 # Engines' own lower and upper follow the locale and Unicode, and so differ between them.
                 here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
@@ -163,9 +165,9 @@ class Expressions:
             case Same(left, right):
                 return f"{self.write_value(left)} = {self.write_value(right)}"
             case Missing(part):
-                return f"{self.write_value(part)} IS NULL"
+                return f"{self.find_test(predicate) or self.write_value(part)} IS NULL"
             case Spelled() | Matches():
-                return self._of_text(predicate)
+                return self.find_test(predicate) or self._of_text(predicate)
             case Not() | Every() | Some():
                 return self._of_conditions(predicate)
 
@@ -176,8 +178,7 @@ class Expressions:
                 spelled = [known for known in map(self.dialect.write_text, words) if known is not None]
                 return f"{text} IN ({', '.join(spelled)})" if spelled else _none(text)
             case Matches(_, pattern):
-                known = self.dialect.write_text(_closed(pattern))
-                return _none(text) if known is None else f"{text} LIKE {known}{self.dialect.escape}"
+                return self.dialect.write_like(text, parse_like(pattern)) or _none(text)
 
     def _of_conditions(self, predicate: Not | Every | Some) -> str:
         match predicate:
@@ -207,21 +208,6 @@ def _bounded(number: int) -> int:
     if _clamped(number) != number:
         raise OverflowError("a constant lies beyond 2^62")
     return number
-
-
-def _closed(pattern: str) -> str:
-    """Double a backslash at the end of a pattern; engines refuse it, some only where a text gets so far.
-
-    One before a character that needs none is left out, which some refuse too.
-    """
-    return re.sub(r"\\(.?)", _escaped, pattern, flags=re.DOTALL)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    after = found[1]
-    if after == "":
-        return "\\\\"
-    return found[0] if after in "%_\\" else after
 
 
 def _none(part: str) -> str:

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_WILDCARDS = 32
 """The largest number of % and _ in one pattern."""
@@ -24,6 +28,23 @@ class LikePattern:
     middle: tuple[tuple[int, Piece], ...] = ()
     """Pieces to locate in turn, each after skipping so many characters; they begin and end with a letter."""
     last: Piece | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it says the same without an escape: it has no _, and no letter that is % or _."""
+        pieces = [self.first, *(piece for _, piece in self.middle), self.last or ()]
+        skips = any(skipped for skipped, _ in self.middle)
+        return not skips and all(letter not in (None, "%", "_") for piece in pieces for letter in piece)
+
+    def write(self, any_run: str, any_one: str, escape: Callable[[str], str]) -> str:
+        """Return the pattern in other signs; `escape` writes one letter that stands for itself."""
+
+        def spell(piece: Piece) -> str:
+            return "".join(any_one if letter is None else escape(letter) for letter in piece)
+
+        middle = [any_one * skipped + spell(piece) for skipped, piece in self.middle]
+        last = [] if self.last is None else [spell(self.last)]
+        return any_run.join([spell(self.first), *middle, *last])
 
     def matches(self, text: str) -> bool:
         """Return whether a text matches."""

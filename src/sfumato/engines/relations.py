@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfumato.engines.expressions import BLOCK, Expressions, join_conditions
+from sfumato.engines.expressions import Expressions, join_conditions
 from sfumato.engines.rows import (
     MOST_COUNTED,
     Bounded,
@@ -25,16 +25,18 @@ from sfumato.engines.rows import (
     Total,
     UnitSizes,
 )
+from sfumato.engines.used_columns import BLOCK
 from sfumato.engines.value_ranges import NARROW
-from sfumato.engines.values import Add, Column, Constant
+from sfumato.engines.values import Add, Column, Constant, Length, Matches, Missing, Spelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.engines.dialect import Dialect
     from sfumato.engines.rows import Figure, Rows
+    from sfumato.engines.used_columns import TextTest, UsedColumns
     from sfumato.engines.value_ranges import ValueRanges
-    from sfumato.engines.values import Value
+    from sfumato.engines.values import Predicate, Value
 
 _ROWS = "rows"
 
@@ -54,6 +56,8 @@ class Layout:
     reaches: Mapping[str, int] = field(default_factory=dict)
     """How far from zero the integers of a column are, by its declared name; with these, as many values as can
     be are computed in 64 bits."""
+    texts: frozenset[str] = frozenset()
+    """The columns that hold texts, by their declared names."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,8 @@ class RelationWriter:
 
     dialect: Dialect
     layouts: Mapping[str, Layout]
-    used: Mapping[int, set[str]]
-    """The columns of each source that the program uses, by the source's number."""
+    used: UsedColumns
+    """What the program uses of each source."""
     stored: frozenset[int]
     """The sources whose columns are stored ones."""
     ranges: ValueRanges
@@ -72,7 +76,11 @@ class RelationWriter:
     @cached_property
     def expressions(self) -> Expressions:
         """The writer of values and conditions over the columns of these sources."""
-        return Expressions(self.dialect, self._name, self.ranges)
+        return Expressions(self.dialect, self._name, self.ranges, self._find_test)
+
+    def _find_test(self, part: Value | Predicate | Present) -> str | None:
+        found = self.used.find_test(part)
+        return None if found is None else "r{}_t{}".format(*found)
 
     def _name(self, at: int, name: str) -> str:
         """Return a column's name in every relation that has it: a number where the declared one is not ours.
@@ -93,7 +101,7 @@ class RelationWriter:
             case Counted():
                 return "count(*)"
             case Present(part):
-                return f"count({value(part)})"
+                return f"count({self._find_test(figure) or value(part)})"
             case Total(Add(part, Constant(int()) as shift)):
                 # Engines sum a column far faster than they sum an expression.
                 return f"{self._write_total(part)} + {value(shift)} * count({value(part)})"
@@ -137,17 +145,29 @@ class RelationWriter:
                 return self._write_computed(rows)
 
     def _write_scan(self, rows: Scan) -> str:
-        layout, used = self.layouts[rows.snapshot], self.used.get(rows.at, set())
+        layout, used = self.layouts[rows.snapshot], self.used.columns.get(rows.at, set())
         columns = [
             f"{layout.columns[name]} AS {self._name(rows.at, name)}" for name in sorted(used - {BLOCK})
         ]
+        columns += self._write_tests(rows)
         place = ["place"] if layout.has_places else []
         source = layout.rows
         # Where every row is a unit its block lies in the row itself, and there is no table of units.
         if BLOCK in used:
             columns.append(f"block AS {self._name(rows.at, BLOCK)}")
             source += f" JOIN {layout.units} USING (unit)" if layout.units else ""
-        return f"SELECT {', '.join(['unit', *place, *columns])} FROM {source}"  # noqa: S608
+        # Fenced, or a planner might carry the text and test it later.
+        fence = self.dialect.fence if rows.at in self.used.tests else ""
+        return f"SELECT {', '.join(['unit', *place, *columns])} FROM {source}{fence}"  # noqa: S608
+
+    def _write_tests(self, rows: Scan) -> list[str]:
+        """Test texts where they are read, so that no text goes through a join, a window or a sort."""
+        stored = self.layouts[rows.snapshot].columns
+        here = Expressions(self.dialect, lambda _, name: stored[name], self.ranges)
+        return [
+            f"{_write_outcome(here, test)} AS r{rows.at}_t{i}"
+            for i, test in enumerate(self.used.tests.get(rows.at, []))
+        ]
 
     def _write_join(self, rows: Joined) -> str:
         """The unit and the place are the left row's."""
@@ -166,7 +186,7 @@ class RelationWriter:
         value = self.expressions.write_value
         keys = [f"{value(key)} AS r{rows.at}_k{i}" for i, key in enumerate(rows.keys)]
         # Figures that nothing looks at are not computed; keys always are, as they make the groups.
-        used = self.used.get(rows.at, set())
+        used = self.used.columns.get(rows.at, set())
         figures = [
             f"CAST({self.write_aggregate(figure)} AS {self.dialect.wide}) AS r{rows.at}_f{i}"
             for i, figure in enumerate(rows.figures)
@@ -234,12 +254,14 @@ class RelationWriter:
         """Return the columns of a source that the program uses, besides unit and place."""
         match rows:
             case Scan(_, at) | UnitSizes(_, at):
-                return [self._name(at, name) for name in sorted(self.used.get(at, set()))]
+                tests = range(len(self.used.tests.get(at, [])))
+                names = sorted(self.used.columns.get(at, set()))
+                return [self._name(at, name) for name in names] + [f"r{at}_t{i}" for i in tests]
             case Joined(left, right):
                 return self._columns(left) + self._columns(right)
             case PerUnit():
                 keys = [f"r{rows.at}_k{i}" for i in range(len(rows.keys))]
-                used = self.used[rows.at]
+                used = self.used.columns.get(rows.at, set())
                 return keys + [f"r{rows.at}_f{i}" for i in range(len(rows.figures)) if f"f{i}" in used]
             case Bounded(inner):
                 return self._columns(inner)
@@ -254,6 +276,17 @@ class RelationWriter:
                 return False
             case Joined(inner) | PerUnit(inner) | Bounded(inner) | Computed(inner):
                 return self._has_places(inner)
+
+
+def _write_outcome(expressions: Expressions, test: TextTest) -> str:
+    match test:
+        case Missing(text):
+            # A row that a LEFT JOIN makes up has no outcome either, and its text is missing too.
+            return f"CASE WHEN {expressions.write_value(text)} IS NOT NULL THEN 1 END"
+        case Length():
+            return expressions.write_value(test)
+        case Matches() | Spelled():
+            return f"({expressions.write_condition(test)})"
 
 
 def _is_ours(name: str) -> bool:

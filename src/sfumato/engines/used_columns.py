@@ -47,14 +47,14 @@ class UsedColumns:
 
     def find_test(self, part: Any) -> tuple[int, int] | None:
         """Return the source and the place of the test that stands for a part, if one does."""
-        found = as_test(part)
+        found = as_test(part) if part.__class__ in _TESTS else None
         at = None if found is None else _column_of(found).at
         known = [] if at is None else self.tests.get(at, [])
         return None if at is None or found not in known else (at, known.index(found))
 
 
 def find_used(program: EngineProgram[Any], holds_text: Callable[[Column], bool]) -> UsedColumns:
-    """Return what anything in the program looks at. `holds_text` says which stored columns may hold texts."""
+    """Return what anything in the program looks at. `holds_text` says which stored columns hold texts."""
     stored = {scan.at for scan in list_scans(program.rows) if isinstance(scan, Scan)}
     used = UsedColumns()
     waiting: list[Any] = [program]
@@ -65,9 +65,9 @@ def find_used(program: EngineProgram[Any], holds_text: Callable[[Column], bool])
         test = as_test(node) if kind in _TESTS else None
         if kind is tuple:
             waiting += node
-        elif test is not None and (column := _column_of(test)).at in stored and holds_text(column):
-            if test not in used.tests[column.at]:
-                used.tests[column.at].append(test)
+        elif test is not None and _is_made_at_scan(test, stored, holds_text):
+            known = used.tests[_column_of(test).at]
+            known += [] if test in known else [test]
         elif kind is Column:
             used.columns[node.at].add(node.name)
         elif kind is UnitBlock:
@@ -78,6 +78,12 @@ def find_used(program: EngineProgram[Any], holds_text: Callable[[Column], bool])
             seen.add(id(node))
             waiting += [getattr(node, name) for name in _field_names(kind)]
     return used
+
+
+def _is_made_at_scan(test: TextTest, stored: set[int], holds_text: Callable[[Column], bool]) -> bool:
+    # Integers may be missing too, and are carried as they are.
+    column = _column_of(test)
+    return column.at in stored and (not isinstance(test, Missing) or holds_text(column))
 
 
 def as_test(part: Any) -> TextTest | None:

@@ -22,6 +22,7 @@ from sfumato.learn.cells import clip_deviation, locate_nearest, locate_orthant
 from sfumato.oracle.blocks import COUNT, Add, CellKey, Constant, Lookup, Multiply, SumBlock, share_of
 from sfumato.oracle.feature_spread import FeatureSpread, measure_spread
 from sfumato.oracle.threads import use_one_thread
+from sfumato.privacy.events import list_moves
 from sfumato.privacy.exact import parse_whole
 
 if TYPE_CHECKING:
@@ -226,13 +227,15 @@ def _clip_steps(declared: Declared, widths: Floats) -> list[int]:
 
 def _clipped_block(values: Sequence[Value], reaches: list[int], share: Fraction) -> SumBlock:
     """Return the sums of values that are clipped to these reaches, which bound what a row adds."""
-    return SumBlock(tuple(values), sum(reaches), sum(reach**2 for reach in reaches), share)
+    squares = sum(reach**2 for reach in reaches)
+    return SumBlock(tuple(values), sum(reaches), squares, share, moves=list_moves(reaches))
 
 
 def _centred_block(squares: Sequence[Value], reaches: list[int]) -> SumBlock:
     """Return the sums of squares less half their largest value, which halves what a row adds."""
     halves = [(reach**2 + 1) // 2 for reach in reaches]
-    return SumBlock(tuple(squares), sum(halves), sum(half**2 for half in halves), _HALF)
+    norm_squared = sum(half**2 for half in halves)
+    return SumBlock(tuple(squares), sum(halves), norm_squared, _HALF, moves=list_moves(halves))
 
 
 # ---- centroids ---------------------------------------------------------------------------------------------

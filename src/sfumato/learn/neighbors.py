@@ -23,6 +23,7 @@ from sfumato.learn.base.supervised import PrivateClassifier
 from sfumato.oracle.blocks import Add, CellKey, Constant, Divide, Lookup, Multiply, SumBlock
 from sfumato.oracle.declared import require_labels
 from sfumato.oracle.feature_spread import measure_spread
+from sfumato.privacy.events import list_moves
 from sfumato.privacy.exact import parse_positive, parse_whole
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 # Privacy depends on none of these: noise is for the largest entries of the tables below.
 _PERIOD = 2**24
 """The whole number that stands for one period of a wave."""
+_LARGEST_STEP = 2.0**31
+"""Steps along a wave are cut off here, so that every place on it fits into 64 bits."""
 _PHASES = 2**8
 """Phases of a wave that are told apart."""
 _HEIGHT = 2**8
@@ -63,8 +66,11 @@ class FourierFeatures:
         """Draw frequencies of a Gaussian kernel; they are public, from the declaration and a seed."""
         bounds = declared.bounds
         frequencies = rng.normal(size=(count, len(bounds))) / width
-        steps = np.rint(frequencies * _PERIOD / (2 * math.pi * bounds)).astype(np.int64)
-        return cls(steps, tuple(feature.bound for feature in declared.features))
+        steps = np.clip(frequencies * _PERIOD / (2 * math.pi * bounds), -_LARGEST_STEP, _LARGEST_STEP)
+        return cls(
+            np.rint(np.nan_to_num(steps)).astype(np.int64),
+            tuple(feature.bound for feature in declared.features),
+        )
 
     @property
     def frequencies(self) -> Floats:
@@ -76,7 +82,9 @@ class FourierFeatures:
         """Return the sums of cosines and sines: a row has one phase of every wave, and cos² + sin² ≤ 1."""
         both = [abs(c) + abs(s) for c, s in zip(_COSINES, _SINES, strict=True)]
         squares = [c * c + s * s for c, s in zip(_COSINES, _SINES, strict=True)]
-        return SumBlock(terms, len(self.steps) * max(both), len(self.steps) * max(squares))
+        waves, most, each = len(self.steps), max(both), max(map(abs, (*_COSINES, *_SINES)))
+        moves = list_moves([each, most - each] * waves)
+        return SumBlock(terms, waves * most, waves * max(squares), moves=moves)
 
     def compute_phases(self, oracle: Oracle) -> tuple[Oracle, list[Value]]:
         """Return the phase of each wave at a row, as columns of the returned oracle."""

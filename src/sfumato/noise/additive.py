@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.noise.sampling.integers import IntArray
-    from sfumato.privacy.events import Event
+    from sfumato.privacy.events import Event, Moves
     from sfumato.privacy.exact import Number
 
 SMALLEST, LARGEST = Fraction(1, 1000), Fraction(2**40)
@@ -84,6 +84,10 @@ class Norms(Protocol):
     @property
     def l2(self) -> Fraction:
         """Largest l2 norm, in grid steps, rounded up."""
+
+    @property
+    def moves(self) -> Moves:
+        """How far single numbers move at worst, in grid steps."""
 
 
 class Noise(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +124,17 @@ class Histograms:
 
     def difference(self, other: Histograms) -> int:
         """Return by how many rows two histograms of one shape differ, summed over all cells."""
+        return sum(self.differences(other))
+
+    def differences(self, other: Histograms) -> list[int]:
+        """Return by how many rows two histograms of one shape differ, for each group in which they do."""
         cells = np.union1d(self.places, other.places).astype(np.int64)
-        return sum(abs(step) for step in (self._counts(cells) - other._counts(cells)).tolist())
+        found: Counter[int] = Counter()
+        for cell, step in zip(
+            cells.tolist(), (self._counts(cells) - other._counts(cells)).tolist(), strict=True
+        ):
+            found[cell // self.cells] += abs(step)
+        return list(found.values())
 
     def _counts(self, cells: NDArray[np.int64]) -> IntArray:
         return np.asarray(self.rank(cells + 1) - self.rank(cells), dtype=object)

@@ -23,7 +23,7 @@ from sfumato.noise.sampling.inversion import UniformDraw, tail_quantile
 from sfumato.noise.sampling.normal import RoundedNormal
 from sfumato.noise.selection import parse_scores
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import ThresholdedKeys
+from sfumato.privacy.events import Event, KeyRelease, SpreadLaplace, ThresholdedKeys
 from sfumato.privacy.exact import (
     format_short,
     parse_confidence,
@@ -58,9 +58,16 @@ class KeyDiscovery:
         object.__setattr__(self, "delta", parse_delta(self.delta))
         object.__setattr__(self, "per_unit", parse_whole(self.per_unit, "per_unit"))
 
-    def event(self) -> ThresholdedKeys:
+    def event(self) -> Event:
         """Return the price of one release."""
-        return ThresholdedKeys(self.epsilon, self.delta)
+        noise = self._noise_event()
+        if self.per_unit == 1 and noise.pure() is not None:
+            return ThresholdedKeys(self.epsilon, self.delta)
+        return KeyRelease(self.epsilon, self.delta, noise)
+
+    def _noise_event(self) -> Event:
+        """Return the price beside δ: each key of a unit has an equal part of ε."""
+        return SpreadLaplace(self.per_unit / self.epsilon, ((1, self.per_unit),))
 
 
 @tagged("TruncatedGeometric", "epsilon", "delta", "per_unit")
@@ -74,7 +81,7 @@ class TruncatedGeometric(KeyDiscovery):
     Privacy
     -------
     Protects : one unit, add/remove, that has at most `per_unit` keys.
-    Costs    : ThresholdedKeys(epsilon, delta).
+    Costs    : ThresholdedKeys(epsilon, delta) for one key a unit, else KeyRelease(epsilon, delta, …).
     Because  : docs/proofs/keys.md
     Assumes  : a count is the exact number of different units that have the key; how long a draw takes is not
                observed.
@@ -168,7 +175,7 @@ class ThresholdedNoise(KeyDiscovery):
     Privacy
     -------
     Protects : one unit, add/remove, that has at most `per_unit` keys.
-    Costs    : ThresholdedKeys(epsilon, delta).
+    Costs    : ThresholdedKeys(epsilon, delta) for one key a unit, else KeyRelease(epsilon, delta, …).
     Because  : docs/proofs/keys.md
     Assumes  : a count is the exact number of different units that have the key; how long a draw takes is not
                observed.
@@ -216,6 +223,12 @@ class ThresholdedNoise(KeyDiscovery):
     def half_width(self, confidence: Number) -> int:
         """Return a t that the noise of a count exceeds with probability 1 − confidence at most."""
         return self.noise().half_width(confidence)
+
+    def _noise_event(self) -> Event:
+        noise = self.noise()
+        if isinstance(noise, GaussianNoise):
+            return noise.event(root_up(Fraction(self.per_unit)))
+        return KeyDiscovery._noise_event(self)
 
     def _threshold(self, keys: list[Any], exact: IntArray, source: BitSource) -> dict[Any, int]:
         noisy, least = self.noise().release(exact, source=source).tolist(), self.threshold

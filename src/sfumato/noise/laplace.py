@@ -18,7 +18,7 @@ from sfumato.noise.sampling.enclosure import Enclosure, bracket, exp_minus, geom
 from sfumato.noise.sampling.integers import add_noise
 from sfumato.noise.sampling.inversion import InversionTable, draw_in_blocks, half_width
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import DiscreteLaplace
+from sfumato.privacy.events import DiscreteLaplace, price_laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.noise.additive import NoiseMoments, Norms
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
+    from sfumato.privacy.events import Event
     from sfumato.privacy.exact import Number
 
 _LEAST_DEVIATION = 1e-12
@@ -92,9 +93,9 @@ class LaplaceNoise:
         rate = float(1 / self.scale)
         return max(_LEAST_DEVIATION, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
 
-    def event_for(self, sensitivity: Norms) -> DiscreteLaplace:
-        """Return the price for a vector of this sensitivity, by its l1 norm."""
-        return self.event(sensitivity.l1)
+    def event_for(self, sensitivity: Norms) -> Event:
+        """Return the price for a vector of this sensitivity, by how far single numbers move."""
+        return price_laplace(self.scale, sensitivity.moves)
 
     def release_for(self, exact: IntArray, sensitivity: Norms) -> IntArray:
         """Return the exact integers plus fresh noise."""

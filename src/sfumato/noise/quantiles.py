@@ -153,6 +153,10 @@ class ExtremeMechanism:
         """Return the price where a unit has at most so many rows in the histogram."""
         return events.Exponential(self.epsilon * rows)
 
+    def event_by_cell(self, moves: events.Moves) -> events.Event:
+        """Return the price where a unit has at most so many rows in each of several groups."""
+        return events.price_choices(self.epsilon, moves)
+
     def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> int:
         """Return the index of the chosen cell; counts are given as to `QuantileMechanism.release`."""
         return int(self.release_groups(parse_single_histogram(counts), rows=rows, source=source)[0])
@@ -210,7 +214,11 @@ class QuantilesMechanism:
 
     def event(self, rows: int = 1) -> events.Repeated:
         """Return the price where a unit has at most so many rows in the histogram."""
-        return events.Repeated(events.Exponential(self.epsilon * rows / self.levels), self.levels)
+        return self.event_by_cell(((rows, 1),))
+
+    def event_by_cell(self, moves: events.Moves) -> events.Repeated:
+        """Return the price where a unit has at most so many rows in each of several groups."""
+        return events.Repeated(events.price_choices(self.epsilon / self.levels, moves), self.levels)
 
     def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> tuple[int, ...]:
         """Return the chosen cell of each share; counts are given as to `QuantileMechanism.release`."""

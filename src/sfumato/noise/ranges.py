@@ -17,6 +17,7 @@ from sfumato.noise.histograms import parse_histogram
 from sfumato.noise.laplace import LaplaceNoise
 from sfumato.noise.sampling.bits import OS
 from sfumato.noise.trees import SumTree, build_tree
+from sfumato.privacy.events import price_laplace
 from sfumato.privacy.exact import parse_interval_level, parse_positive, parse_whole
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.noise.gaussian import GaussianNoise
     from sfumato.noise.sampling.bits import BitSource
     from sfumato.noise.sampling.integers import IntArray
-    from sfumato.privacy import events
+    from sfumato.privacy.events import Event
     from sfumato.privacy.exact import Number
 
 MOST_CELLS = 2**22
@@ -76,11 +77,12 @@ class RangeSums:
         """Shape of the tree over the cells."""
         return build_tree(self.cells, self.branching)
 
-    def event(self, rows: int = 1) -> events.Event:
+    def event(self, rows: int = 1) -> Event:
         """Return the price where a unit has at most so many rows in the histogram."""
         height = self.tree.height
         if isinstance(self.noise, LaplaceNoise):
-            return self.noise.event(rows * height)
+            # A row is in one node of every level, and all rows of a unit may be in the same nodes.
+            return price_laplace(self.noise.scale, ((rows, height),))
         return self.noise.event(rows * _root_above(height))
 
     def release(self, counts: Any, *, rows: int | None = None, source: BitSource = OS) -> Ranges:

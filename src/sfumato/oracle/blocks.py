@@ -43,6 +43,7 @@ from sfumato.engines.values import (
 )
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.noise.additive import SMALLEST
+from sfumato.privacy.events import Moves, list_moves, scale_moves
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -101,13 +102,16 @@ class SumBlock:
     """Share of the question's spend; the shares of its blocks add up to at most 1."""
     out_of: Spend | None = None
     """What pays for the block, where that is not the spend of the question."""
+    moves: Moves = ()
+    """How far a row moves single sums at worst; one sum by the l1 norm if empty. Privacy depends on it."""
 
     @classmethod
     def within(cls, terms: Sequence[Value], ranges: Ranges, share: Fraction = Fraction(1)) -> SumBlock:
         """Return a block whose sensitivity follows from the range of each term on its own."""
         known = ValueRanges(ranges)
         reach = [known.reach(term) for term in terms]
-        return cls(tuple(terms), sum(reach), sum(each * each for each in reach), share)
+        squares = sum(each * each for each in reach)
+        return cls(tuple(terms), sum(reach), squares, share, moves=list_moves(reach))
 
 
 def share_of(spend: Spend, share: Fraction) -> Spend:
@@ -127,7 +131,8 @@ def calibrate_noise(block: SumBlock, spend: Spend, rows: int, replaced: bool) ->
     """
     # Norms grow by this factor, so the squared norm grows by its square.
     times = rows * (2 if replaced else 1)
-    sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2)
+    moves = scale_moves(block.moves, times)
+    sensitivity = SumSensitivity(block.l1 * times, block.l2_squared * times**2, moves)
     share = share_of(block.out_of or spend, block.share)
     noise: Noise
     if isinstance(share, PureSpend):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.oracle.blocks import Constant, Multiply, SumBlock
+from sfumato.privacy.events import list_moves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ def build_gram_block(features: Sequence[Feature], norm: int | None, share: Fract
         l1 = min(l1, _SQUARE * norm**2 + _MIXED * (len(features) - 1) * norm**2 // 2 + 1)
         # The bound from the docstring; each term alone may still be tighter for few features.
         l2_squared = min(l2_squared, (_SQUARE * norm**2) ** 2)
-    return SumBlock(tuple(terms), l1, l2_squared, share)
+    return SumBlock(tuple(terms), l1, l2_squared, share, moves=list_moves(reach, l1))
 
 
 def read_gram_matrix(answer: SumAnswer, features: Sequence[Feature]) -> tuple[Floats, float]:
@@ -73,7 +74,7 @@ def build_cross_block(
     if norm is not None:
         l2_squared = min(l2_squared, norm**2 * target.bound**2)
         l1 = min(l1, _root_up(len(features) * l2_squared))
-    return SumBlock(terms, l1, l2_squared, share)
+    return SumBlock(terms, l1, l2_squared, share, moves=list_moves(reach, l1))
 
 
 def build_sum_block(features: Sequence[Feature], norm: int | None, share: Fraction) -> SumBlock:
@@ -83,7 +84,8 @@ def build_sum_block(features: Sequence[Feature], norm: int | None, share: Fracti
     if norm is not None:
         l2_squared = min(l2_squared, norm**2)
         l1 = min(l1, _root_up(len(features) * l2_squared))
-    return SumBlock(tuple(each.value for each in features), l1, l2_squared, share)
+    terms = tuple(each.value for each in features)
+    return SumBlock(terms, l1, l2_squared, share, moves=list_moves(reach, l1))
 
 
 def _pairs(size: int) -> list[tuple[int, int]]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
+from sfumato.errors import UsageError
 from sfumato.noise import QuantilesMechanism, TopK
 from sfumato.oracle.arrays.integer_rows import RowTransform
 from sfumato.oracle.blocks import Add, CellKey, Constant, SumBlock, calibrate_noise, share_of, value_range
@@ -185,11 +186,20 @@ class Oracle(ABC):
         """Return the noise that would be added to these blocks, which is public."""
         return [calibrate_noise(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
 
+    def can_draw(self, blocks: Sequence[SumBlock], spend: Spend) -> bool:
+        """Return whether noise for these blocks is narrow enough to be drawn exactly, which is public."""
+        try:
+            self.noise(blocks, spend)
+        except UsageError:
+            return False
+        return True
+
     def _repeated(self, term: Value, share: Fraction, times: int) -> SumBlock:
         """Return a block of one term that a row adds to once in each of so many groupings."""
         one = SumBlock.within((term,), self.declared.ranges, share)
         # A row adds the same term to one cell of each grouping: norms of copies side by side.
-        return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared)
+        moves = tuple((distance, times * sums) for distance, sums in one.moves)
+        return replace(one, l1=times * one.l1, l2_squared=times * one.l2_squared, moves=moves)
 
     @abstractmethod
     def _sums(self, blocks: tuple[SumBlock, ...], keys: tuple[CellKey, ...], spend: Spend) -> list[Any]:

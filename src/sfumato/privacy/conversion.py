@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import UsageError
 from sfumato.privacy.account import ORDERS
-from sfumato.privacy.events import Event, Exponential, Gaussian, Grouped, Parallel, Repeated, Sequential
+from sfumato.privacy.events import (
+    Event,
+    Exponential,
+    Gaussian,
+    Grouped,
+    Parallel,
+    Repeated,
+    Sequential,
+    SpreadExponential,
+    SpreadLaplace,
+)
 from sfumato.privacy.exact import parse_positive, parse_probability
 
 if TYPE_CHECKING:
@@ -65,6 +75,12 @@ def _(event: Gaussian) -> Fraction:
 @rho.register
 def _(event: Exponential) -> Fraction:
     return event.epsilon * event.epsilon / 8
+
+
+@rho.register(SpreadLaplace)
+@rho.register(SpreadExponential)
+def _(event: SpreadLaplace | SpreadExponential) -> Fraction:
+    return sum((rho(cell) * cells for cell, cells in event.list_cells().items()), Fraction(0))
 
 
 @rho.register

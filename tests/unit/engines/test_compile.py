@@ -52,10 +52,11 @@ from sfumato.engines.values import (
 
 NAME = "cost; DROP TABLE rows"
 COLUMNS = {NAME: "c0", "ward": "c1", "note": "c2"}
+TEXTS = frozenset({"note"})
 LAYOUTS = {
-    "visits": Layout("snapshot0.rows", "snapshot0.units", COLUMNS, has_places=True),
-    "stays": Layout("snapshot1.rows", "snapshot1.units", COLUMNS, has_places=False),
-    "wards": Layout("snapshot2.rows", None, COLUMNS, has_places=False),
+    "visits": Layout("snapshot0.rows", "snapshot0.units", COLUMNS, has_places=True, texts=TEXTS),
+    "stays": Layout("snapshot1.rows", "snapshot1.units", COLUMNS, has_places=False, texts=TEXTS),
+    "wards": Layout("snapshot2.rows", None, COLUMNS, has_places=False, texts=TEXTS),
 }
 COST, WARD, NOTE = (Column(0, name) for name in COLUMNS)
 COUNT = (Counted(),)
@@ -218,6 +219,13 @@ def test_where_rows_come_from(rows, sql):
     assert _numbered(sql) in _numbered(names)
 
 
+AUTOMATON = ".*a.b\\x{25}.*"
+
+
+def _hex(text: str) -> str:
+    return f"decode(from_hex('{text.encode().hex()}'))"
+
+
 def _numbered(sql: str) -> str:
     """Columns by the order in which they stand there."""
     order: dict[str, str] = {}
@@ -260,7 +268,6 @@ def test_bounding_orders_by_place_and_where_there_is_none_by_what_is_looked_at()
             "CASE WHEN r0_n0 IS NULL THEN CAST(1 AS HUGEINT) ELSE CAST(r0_n0 AS HUGEINT) END",
         ),
         (Calendar(COST, "weekday"), "isodow(DATE '1970-01-01' + CAST(r0_n0 AS INTEGER))"),
-        (Length(NOTE), "length(r0_n0)"),
         (UnitBlock(0, 50), "((CAST(r0_n0 AS BIGINT) * 50) >> 16)"),
     ],
 )
@@ -270,8 +277,12 @@ def test_values(value, sql):
 
 def test_letters_of_ascii_are_translated():
     small, large = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    assert f"translate(r0_n0, '{small}', '{large}')" in compiled(terms=(Present(Folded(NOTE, True)),))
-    assert f"translate(r0_n0, '{large}', '{small}')" in compiled(terms=(Present(Folded(NOTE, False)),))
+    assert f"length(translate(c2, '{small}', '{large}'))" in compiled(
+        terms=(Total(Length(Folded(NOTE, True))),)
+    )
+    assert f"length(translate(c2, '{large}', '{small}'))" in compiled(
+        terms=(Total(Length(Folded(NOTE, False))),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -287,12 +298,6 @@ def test_letters_of_ascii_are_translated():
         ),
         (Less(COST, WARD), "r0_n0 < r0_n1"),
         (Same(COST, WARD), "r0_n0 = r0_n1"),
-        (
-            Spelled(NOTE, ("x'; --", "é")),
-            "r0_n0 IN (decode(from_hex('78273b202d2d')), decode(from_hex('c3a9')))",
-        ),
-        (Spelled(NOTE, ()), "r0_n0 <> r0_n0"),
-        (Matches(NOTE, "a%"), "r0_n0 LIKE decode(from_hex('6125')) ESCAPE '\\'"),
         (Missing(WARD), "r0_n0 IS NULL"),
         (Not(Missing(WARD)), "NOT (r0_n0 IS NULL)"),
         (Every((Missing(COST), AtLeast(COST, 1))), "(r0_n0 IS NULL) AND (r0_n0 >= 1)"),
@@ -302,6 +307,35 @@ def test_letters_of_ascii_are_translated():
 )
 def test_predicates(predicate, sql):
     assert f"WHERE ({sql}) GROUP BY" in compiled(predicate)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "test"),
+    [
+        (
+            Spelled(NOTE, ("x'; --", "é")),
+            "c2 IN (decode(from_hex('78273b202d2d')), decode(from_hex('c3a9')))",
+        ),
+        (Spelled(NOTE, ()), "c2 <> c2"),
+        (Matches(NOTE, "a%"), "c2 LIKE decode(from_hex('6125'))"),
+        (Matches(NOTE, "%a_b\\%%"), f"regexp_full_match(c2, {_hex(AUTOMATON)}, 's')"),
+    ],
+)
+def test_texts_are_tested_where_they_are_read(predicate, test):
+    sql = compiled(predicate)
+    assert f"(SELECT unit, place, ({test}) AS r0_t0 FROM snapshot0.rows) AS source0 WHERE (r0_t0)" in sql
+
+
+def test_no_text_goes_through_a_join_or_a_window():
+    joined = Joined(Scan("visits"), Scan("visits", 1), (), same_unit=True, optional=True)
+    where = Every((Matches(NOTE, "%a%b"), Not(Spelled(Column(1, "note"), ("x",)))))
+    terms = (Present(Column(1, "note")), Total(Choose(Missing(Folded(NOTE, True)), COST, Length(NOTE))))
+    sql = compiled(rows=Bounded(joined, where, (WARD,), 2, 3), terms=terms)
+    assert sql.count("c2") == 5  # once in each test
+    assert re.findall(r"c2 AS", sql) == []
+    assert "CASE WHEN c2 IS NOT NULL THEN 1 END AS r1_t" in sql
+    # A row that the join makes up has no text, and so no outcome of a test.
+    assert re.search(r"count\(r1_t\d\)", sql)
 
 
 def test_units_are_counted_once():

@@ -1,14 +1,17 @@
 """What was asked before is found again, whatever was renamed since: requests, prices and labs are pinned.
 
 The files here were written by the version that wrote class names into request hashes. None is ever recorded
-anew: a difference means that people would be charged again for answers that they have.
+anew: a difference means that people would be charged again for answers that they have. Prices may fall, where
+a tighter bound is proven, and never rise; `questions.txt` has the hashes of those in `prices.txt`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import tarfile
 from fractions import Fraction
+from operator import le
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,7 @@ import sfumato as sf
 from sfumato.curator.plan.plan import price_question
 from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
-from sfumato.privacy.account import price
+from sfumato.privacy.account import Cost, price
 from sfumato.privacy.canonical import canonical_json, tagged
 from sfumato.queries.sql import parse_question
 from unit.identity import programme
@@ -32,9 +35,9 @@ SPENDS = {
 }
 
 
-def identities() -> list[str]:
-    """A line for every recorded question at every spend that it can have: request, price, question."""
-    lines = []
+def identities() -> list[tuple[str, Cost, str]]:
+    """The request, the price and the words of every recorded question at every spend that it can have."""
+    found = []
     for sql in (sql for file in FILES for sql, _ in _blocks(file)):
         resolved = ResolvedQuestion(TABLES.__getitem__, parse_question(sql))
         for name, spend in SPENDS.items():
@@ -43,16 +46,36 @@ def identities() -> list[str]:
             if resolved.quantiles and not isinstance(spend, PureSpend):
                 continue
             plan = price_question(resolved, spend)
-            cost = price(plan.event).to_dict()
-            paid = hashlib.sha256(canonical_json(cost).encode()).hexdigest()[:16]
-            lines.append(f"{plan.request} {paid} {name}: {' '.join(sql.split())}")
-    return lines
+            found.append((plan.request, price(plan.event), f"{name}: {' '.join(sql.split())}"))
+    return found
 
 
-def test_requests_and_prices_of_questions_are_as_they_were() -> None:
-    recorded = (HERE / "questions.txt").read_text(encoding="utf-8").splitlines()
-    assert len(recorded) >= 400
-    assert identities() == recorded
+def recorded_prices() -> dict[str, Cost]:
+    """The prices of the recorded questions, by the hash that stands beside each question."""
+    costs = (HERE / "prices.txt").read_text(encoding="utf-8").splitlines()
+    return {
+        hashlib.sha256(cost.encode()).hexdigest()[:16]: Cost.from_dict(json.loads(cost)) for cost in costs
+    }
+
+
+def is_at_most(cost: Cost, recorded: Cost) -> bool:
+    """Whether no part of a price is above the recorded one; a pure ε that is lost would be."""
+    pure = recorded.pure is None or (cost.pure is not None and cost.pure <= recorded.pure)
+    return pure and cost.side <= recorded.side and all(map(le, cost.renyi, recorded.renyi))
+
+
+def test_requests_of_questions_are_as_they_were_and_no_price_rose() -> None:
+    lines = (HERE / "questions.txt").read_text(encoding="utf-8").splitlines()
+    asked, prices = identities(), recorded_prices()
+    assert len(lines) >= 400
+    recorded = [line.split(" ", 2) for line in lines]
+    assert [(request, words) for request, _, words in asked] == [(one[0], one[2]) for one in recorded]
+    dearer = [
+        words
+        for (_, cost, words), (_, paid, _) in zip(asked, recorded, strict=True)
+        if not is_at_most(cost, prices[paid])
+    ]
+    assert dearer == []
 
 
 @pytest.fixture

@@ -112,7 +112,8 @@ def test_several_keys_a_unit_share() -> None:
     mechanism = TruncatedGeometric(Fraction(1), Fraction(1, 10**5), per_unit=4)
     alone = TruncatedGeometric(Fraction(1, 4), Fraction(1, 4 * 10**5))
     assert mechanism.chance(17) == alone.chance(17)
-    assert mechanism.event() == events.ThresholdedKeys(1, Fraction(1, 10**5))
+    noise = events.SpreadLaplace(4, ((1, 4),))
+    assert mechanism.event() == events.KeyRelease(1, Fraction(1, 10**5), noise)
 
 
 def test_keys_come_in_their_own_order() -> None:
@@ -208,7 +209,8 @@ def test_noisy_counts_are_told_from_the_threshold_on() -> None:
 def test_prices_of_thresholded_noise(gaussian: bool) -> None:
     tenth = Fraction(1, 10)
     event = ThresholdedNoise(Fraction(1, 2), tenth, 3, gaussian).event()
-    assert event == events.ThresholdedKeys(Fraction(1, 2), tenth)
+    assert isinstance(event, events.KeyRelease)
+    assert event.event.pure() == (None if gaussian else Fraction(1, 2))
     assert (event.pure(), event.side_delta()) == (Fraction(1, 2), tenth)
 
 

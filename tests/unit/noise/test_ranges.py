@@ -69,7 +69,7 @@ def test_each_row_is_in_one_sum_of_each_level(cells: int, branching: int) -> Non
 def test_prices_count_the_levels() -> None:
     laplace = RangeSums(64, 4, LaplaceNoise(Fraction(30)))
     assert laplace.tree.height == 3
-    assert laplace.event(rows=2) == events.DiscreteLaplace(30, 6)
+    assert laplace.event(rows=2) == events.SpreadLaplace(30, ((2, 3),))
     assert RangeSums.calibrated(1000, 0.5, rows=3).event(3).pure() == Fraction(1, 2)
     gaussian = RangeSums(64, 4, GaussianNoise(Fraction(30))).event(2)
     assert isinstance(gaussian, events.Gaussian)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 
 import mpmath as mp
 import numpy as np
@@ -14,6 +15,7 @@ from sfumato.privacy import (
     ORDERS,
     ApproxDP,
     BestOf,
+    DiscreteLaplace,
     Event,
     Gaussian,
     Grouped,
@@ -25,6 +27,8 @@ from sfumato.privacy import (
     Sampled,
     Sequential,
 )
+from sfumato.privacy.account import NAT, price
+from sfumato.privacy.events import list_moves, price_laplace
 
 
 def _mixture_divergence(q: float, sigma: float, order: float, swapped: bool) -> float:
@@ -230,3 +234,80 @@ def test_searches_over_samples_end(event: Event) -> None:
     assert event.renyi(1e6) == Gaussian(1).renyi(1e6)
     for search in (BestOf(Repeated(event, 100), 0.1), BestOf(BestOf(event, 0.1), 0.5)):
         assert 0 < search.renyi(4.0) < BestOf(Gaussian(1), 0.1).renyi(4.0) * 100
+
+
+# ---- integer Laplace noise ---------------------------------------------------------------------------------
+
+
+def _ratios(scale: Fraction, moves: tuple[int, ...]) -> dict[int, mp.mpf]:
+    """The law, without the unit, of the ratio's logarithm in units of 1/scale, for cells that move so far."""
+    r, law = mp.e ** (-mp.mpf(scale.denominator) / scale.numerator), {0: mp.mpf(1)}
+    for move in moves:
+        inner = {2 * at - move: (1 - r) / (1 + r) * r**at for at in range(1, move)}
+        cell = {-move: 1 / (1 + r), **inner, move: r**move / (1 + r)}
+        both: dict[int, mp.mpf] = {}
+        for (a, p), (b, q) in product(law.items(), cell.items()):
+            both[a + b] = both.get(a + b, mp.mpf(0)) + p * q
+        law = both
+    return law
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 1000), Fraction(1, 10), Fraction(9, 10)])
+@pytest.mark.parametrize(
+    ("scale", "moves"),
+    [
+        (Fraction(2), (1,)),
+        (Fraction(20), (1,)),
+        (Fraction(25, 2), (25,)),
+        (Fraction(1, 2), (4,)),
+        (Fraction(10), (1,) * 12),
+        (Fraction(6), (5, 5, 2)),
+    ],
+)
+def test_sampled_laplace_noise_costs_what_it_tells(
+    rate: Fraction, scale: Fraction, moves: tuple[int, ...]
+) -> None:
+    """Both directions in 60 digits; the one with the unit on the left is the larger, and is charged."""
+    cost = price(Sampled(price_laplace(scale, list_moves(moves)), rate))
+    with mp.workdps(60):
+        q, unit = mp.mpf(rate.numerator) / rate.denominator, mp.mpf(scale.denominator) / scale.numerator
+        law = [(mp.log(1 - q + q * mp.e ** (loss * unit)), p) for loss, p in _ratios(scale, moves).items()]
+        for order, paid in zip(ORDERS, cost.renyi, strict=True):
+            there, back = (
+                mp.log(mp.fsum(p * mp.e ** (power * log) for log, p in law)) / (order - 1)
+                for power in (mp.mpf(order), 1 - mp.mpf(order))
+            )
+            assert back <= there
+            assert there * NAT <= paid <= 1.3 * there * NAT + 3
+
+
+@pytest.mark.parametrize(("scale", "steps"), [(Fraction(2), 1), (Fraction(20), 10), (Fraction(3), 7)])
+@pytest.mark.parametrize("size", [1, 30])
+def test_fixed_samples_of_laplace_noise_bound_every_replacement(
+    scale: Fraction, steps: int, size: int
+) -> None:
+    """One value is replaced by another that is `steps` away; what else is sampled lies at one or between."""
+    cost, q = price(Sampled.fixed(DiscreteLaplace(scale, steps), size, 100)), size / 100
+    reach, half = int(60 * scale) + steps, steps // 2
+    at = {
+        move: -np.abs(np.arange(-reach, reach + 1) - move) / float(scale) for move in range(-steps, steps + 1)
+    }
+    noise = {move: np.exp(log) / np.exp(at[0]).sum() for move, log in at.items()}
+    for order, paid in zip(ORDERS[:8], cost.renyi[:8], strict=True):
+        worst = 0.0
+        for one, other in ((0, steps), (steps, 0), (-steps, 0), (steps - half, -half)):
+            p, plain = ((1 - q) * noise[0] + q * noise[move] for move in (one, other))
+            truth = math.log(float(p @ (p / plain) ** (order - 1))) / (order - 1)
+            assert paid >= truth * NAT * (1 - 1e-9)
+            worst = max(worst, truth)
+        assert steps > scale / 2 or paid <= 1.3 * worst * NAT
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 32.0])
+def test_many_losses_are_rounded_up(order: float) -> None:
+    """As fine as one likes, the curve tends to that of continuous noise and stays above the exact sum."""
+    fine = [Sampled.fixed(DiscreteLaplace(steps, steps), 1, 10).renyi(order) for steps in (512, 2**30)]
+    assert fine[1] == pytest.approx(fine[0], rel=5e-3)
+    assert Sampled(DiscreteLaplace(2**40, 2**40), 0.1).renyi(order) == pytest.approx(
+        Sampled(Laplace(1), 0.1).renyi(order), rel=1e-6
+    )

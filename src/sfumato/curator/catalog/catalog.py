@@ -10,14 +10,17 @@ import fcntl
 import json
 import re
 import secrets
-from contextlib import contextmanager
+import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
+from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import replace_json
 from sfumato.ledger.api import SnapshotRead
 from sfumato.privacy.exact import parse_whole
@@ -28,10 +31,12 @@ from sfumato.privacy.units import ROW, Unit
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
+    from typing import TextIO
 
     from sfumato.curator.catalog.domains import Domain
 
 VERSION = 2
+_POLL_SECONDS = 0.02
 # Names stand in SQL, in file names and in the ledger, and PostgreSQL keeps 63 characters of them.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
@@ -232,20 +237,44 @@ class Catalog:
             yield
 
     @contextmanager
-    def lock_for_reading(self) -> Iterator[None]:
-        """Allow any number of readers, and let no snapshot be erased meanwhile."""
-        with self._locked(".reading", fcntl.LOCK_SH):
+    def lock_for_reading(self, snapshots: Collection[str]) -> Iterator[None]:
+        """Allow any number of readers of these snapshots, and let none of them be erased meanwhile.
+
+        Nobody waits for readers of other snapshots. What is erased has left the catalog before, so readers
+        who look there first do not come in the way of who erases.
+        """
+        with ExitStack() as locks:
+            for snapshot in sorted(snapshots):
+                file = locks.enter_context(self._open_lock(snapshot))
+                fcntl.flock(file, fcntl.LOCK_SH)
             yield
 
     @contextmanager
-    def lock_for_erasing(self) -> Iterator[None]:
-        """Let no snapshot be read meanwhile, in any process."""
-        with self._locked(".reading", fcntl.LOCK_EX):
-            yield
+    def lock_for_erasing(self, snapshot: str, patience: float) -> Iterator[bool]:
+        """Let nobody read a snapshot meanwhile, in any process.
+
+        Yields whether that could be had within so many seconds.
+        """
+        with self._open_lock(snapshot) as file:
+            deadline = time.monotonic() + patience
+            while not (alone := _try_lock(file)) and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+            yield alone
+            if alone:
+                self._lock_file(snapshot).unlink(missing_ok=True)
+
+    def _lock_file(self, snapshot: str) -> Path:
+        return self._path.parent / "reading" / quote(snapshot, safe="")
+
+    def _open_lock(self, snapshot: str) -> TextIO:
+        # The system releases the lock of a process that dies, so a crash leaves none behind.
+        file = self._lock_file(snapshot)
+        with name_disk_errors():
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            return file.open("a")
 
     @contextmanager
     def _locked(self, suffix: str, how: int) -> Iterator[None]:
-        # The system releases the lock of a process that dies, so a crash leaves none behind.
         with open(self._path.with_suffix(suffix), "a") as lock:
             fcntl.flock(lock, how)
             yield
@@ -300,6 +329,15 @@ class Catalog:
             return CatalogContents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError) as problem:  # cut off, or edited by hand
             raise UsageError("SF-C112", "The catalog file cannot be read.", file=self._path.name) from problem
+
+
+def _try_lock(file: TextIO) -> bool:
+    """Return whether a file could be locked against everyone else, without waiting."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 # ---- declarations ------------------------------------------------------------------------------------------

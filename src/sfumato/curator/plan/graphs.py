@@ -22,6 +22,7 @@ from sfumato.engines.snapshot import DEGREE
 from sfumato.engines.values import Add, Column, Constant, Least
 from sfumato.errors import PolicyError
 from sfumato.privacy.canonical import tagged
+from sfumato.privacy.events import list_moves
 from sfumato.privacy.graph_units import Edge, Node
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def degree_sensitivity(protects: Node | Edge) -> SumSensitivity:
     """Return how far one node or edge moves the numbers of nodes with at least 1, 2, … `max_degree` edges."""
     most = protects.max_degree
     return (
-        SumSensitivity(2 * most, most * most + 3 * most)
+        SumSensitivity.of(list_moves([most + 1, *[1] * (most - 1)]))
         if isinstance(protects, Node)
         else SumSensitivity(2, 4)
     )

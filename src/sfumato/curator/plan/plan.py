@@ -135,12 +135,13 @@ def _choices(
     value: Value = add_integer(part.value, -domain.low)
     # The same share asked twice is chosen once.
     shares = tuple(dict.fromkeys(each.share for each in quantiles))
-    count = resolved.contribution.counted
-    epsilon = shared / count
+    contribution = resolved.contribution
+    epsilon = shared / contribution.counted
     mechanism: QuantilesMechanism | ExtremeMechanism = QuantilesMechanism(epsilon, shares)
     if quantiles[0].is_end:
         mechanism = ExtremeMechanism.calibrated(epsilon, domain.size, highest=shares[0] > MINIMUM_SHARE)
-    return Choices(engine.CellHistogram(rows, where, keys, value, domain.size), mechanism, count)
+    program = engine.CellHistogram(rows, where, keys, value, domain.size)
+    return Choices(program, mechanism, contribution.row_moves)
 
 
 def _discovered_keys(

@@ -7,23 +7,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.program import CountedUnits
-from sfumato.privacy.canonical import tagged
+from sfumato.privacy.canonical import written_by
+from sfumato.privacy.events import pack_moves, scale_moves, sum_moves
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from sfumato.curator.plan.summands import Summand
+    from sfumato.privacy.events import Moves
 
 
-@tagged("Moves", "l1", "l2_squared")
+# The moves are not written: requests were hashed before prices knew them, and they change no noise.
+def _write(norms: SumSensitivity) -> dict[str, Any]:
+    return {"": "Moves", "l1": norms.l1, "l2_squared": norms.l2_squared}
+
+
+@written_by(_write)
 @dataclass(frozen=True, slots=True)
 class SumSensitivity:
     """How far one unit can move the cells of a sum: by the l1 norm, and by the square of the l2 norm."""
 
     l1: int
     l2_squared: int
+    moves: Moves = ()
+    """The largest moves of single cells, which add up to the l1 norm: one cell moves that far if empty."""
+
+    def __post_init__(self) -> None:
+        if not self.moves:
+            object.__setattr__(self, "moves", ((self.l1, 1),) if self.l1 else ())
+        elif sum_moves(self.moves) != self.l1:
+            raise AssertionError("moves that do not add up to the l1 norm")
+
+    @classmethod
+    def of(cls, moves: Moves) -> SumSensitivity:
+        """Return the norms of these moves."""
+        return cls(sum_moves(moves), sum(cells * distance**2 for distance, cells in moves), moves)
 
     @property
     def l2(self) -> Fraction:
@@ -53,26 +73,30 @@ class ContributionBounds:
         """Number of cells that can have one unit more or less, between neighbours."""
         return min(self.rows, self.cells) * (2 if self.replaced else 1)
 
+    @property
+    def row_moves(self) -> Moves:
+        """Number of rows that can differ between neighbours in each cell, at worst."""
+        # Where a unit is replaced, rows removed and rows added can be in the same cells.
+        return scale_moves(self._added, 2 if self.replaced else 1)
+
+    @property
+    def _added(self) -> Moves:
+        """The rows of one unit, packed into as few cells as may hold them."""
+        return pack_moves(min(self.rows, self.cells * self.each), self.each)
+
     def sensitivity(self, summand: Summand) -> SumSensitivity:
         """Return the norms of what one unit adds to the cells of a sum, or of what replacing it changes."""
         if isinstance(summand.term, CountedUnits):
-            cells = min(self.rows, self.cells)
-            return self._replaced(SumSensitivity(cells, cells), signed=False)
-        # The l2 norm is largest where the rows are packed into as few cells as may hold them.
-        bound = summand.bound
-        rows = min(self.rows, self.cells * self.each)
-        full = min(self.cells, self.rows // self.each)
-        rest = min(self.each, rows - full * self.each)
-        added = SumSensitivity(rows * bound, (full * self.each**2 + rest**2) * bound**2)
-        return self._replaced(added, summand.signed)
+            return self._replaced(pack_moves(min(self.rows, self.cells), 1), signed=False)
+        return self._replaced(scale_moves(self._added, summand.bound), summand.signed)
 
-    def _replaced(self, added: SumSensitivity, signed: bool) -> SumSensitivity:
-        """Return the sensitivity to replacing a unit, from that to adding one.
+    def _replaced(self, added: Moves, signed: bool) -> SumSensitivity:
+        """Return the sensitivity to replacing a unit, from what adding one moves.
 
         Where both units' rows add to one cell, the change is at most the larger of the two.
         """
-        if not self.replaced:
-            return added
+        if not self.replaced or (self.alone and not signed):
+            return SumSensitivity.of(added)
         if not signed:
-            return added if self.alone else SumSensitivity(2 * added.l1, 2 * added.l2_squared)
-        return SumSensitivity(2 * added.l1, 4 * added.l2_squared)
+            return SumSensitivity.of(tuple((distance, 2 * cells) for distance, cells in added))
+        return SumSensitivity.of(scale_moves(added, 2))

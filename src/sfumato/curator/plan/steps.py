@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.noise.histograms import Histograms
-from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import Event, Sequential
+from sfumato.privacy.canonical import tagged, written_by
+from sfumato.privacy.events import Event, Moves, Sequential, sum_moves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,23 +39,33 @@ class Sums:
         return [each.release(sums).tolist() for each, sums in zip(self.measured, exact, strict=True)]
 
 
-@tagged("Choices", "program", "mechanism", "rows")
+# The moves are not written: requests were hashed before prices knew them, and they change no choice.
+def _write(step: Choices) -> dict[str, Any]:
+    return {"": "Choices", "program": step.program, "mechanism": step.mechanism, "rows": step.rows}
+
+
+@written_by(_write)
 @dataclass(frozen=True, slots=True)
 class Choices:
     """Quantiles of a value in every cell.
 
-    A unit has at most `rows` rows in all cells together. Each cell's choice has a log-likelihood ratio in an
-    interval as long as the unit's rows there, and the intervals of all cells add up: the price is that of all
-    rows in one cell.
+    Each cell's choice has a log-likelihood ratio in an interval as long as the unit's rows there, and choices
+    in different cells are independent.
     """
 
     program: CellHistogram
     mechanism: QuantilesMechanism | ExtremeMechanism
-    rows: int
+    moves: Moves
+    """Number of a unit's rows in each cell, at worst."""
+
+    @property
+    def rows(self) -> int:
+        """Number of a unit's rows in all cells together."""
+        return sum_moves(self.moves)
 
     def event(self) -> Event:
         """Return what one unit's presence can cost."""
-        return self.mechanism.event(self.rows)
+        return self.mechanism.event_by_cell(self.moves)
 
     def release(self, exact: HistogramCounts) -> list[list[int]]:
         """Return the places chosen: one row a share, one column a cell."""

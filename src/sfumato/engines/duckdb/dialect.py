@@ -9,6 +9,8 @@ from sfumato.engines.dialect import write_list
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.engines.like import LikePattern
+
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
 
@@ -17,7 +19,6 @@ class DuckDBDialect:
 
     wide = "HUGEINT"
     everything = "GROUP BY ()"
-    escape = " ESCAPE '\\'"
     fence = ""
 
     def write_total(self, value: str, reach: int | None) -> str:
@@ -43,10 +44,28 @@ class DuckDBDialect:
         return f"{part} IN (SELECT unnest({_listed(values)}))"
 
     def write_text(self, word: str) -> str | None:
-        return f"decode(from_hex('{word.encode('utf-8', 'surrogatepass').hex()}'))"
+        """Refuse halves of surrogate pairs, which no text here has."""
+        if any("\ud800" <= each <= "\udfff" for each in word):
+            return None
+        return f"decode(from_hex('{word.encode().hex()}'))"
+
+    def write_like(self, text: str, pattern: LikePattern) -> str | None:
+        """Locate plain pieces one after the other; match others by an automaton, which never goes back.
+
+        DuckDB's LIKE goes back where a pattern has an escape or a _, and its regular expressions do not.
+        """
+        if pattern.is_plain:
+            plain = self.write_text(pattern.write("%", "_", str))
+            return None if plain is None else f"{text} LIKE {plain}"
+        automaton = self.write_text(pattern.write(".*", ".", _escape_regular))
+        return None if automaton is None else f"regexp_full_match({text}, {automaton}, 's')"
 
     def write_calendar(self, days: str, field: str) -> str:
         return f"{_FIELDS[field]}(DATE '1970-01-01' + CAST({days} AS INTEGER))"
+
+
+def _escape_regular(letter: str) -> str:
+    return f"\\x{{{ord(letter):x}}}" if letter.isascii() and not letter.isalnum() else letter
 
 
 def _listed(entries: tuple[int | None, ...]) -> str:

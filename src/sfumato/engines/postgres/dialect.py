@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.engines.dialect import write_list
+from sfumato.engines.dialect import escape_like, write_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sfumato.engines.like import LikePattern
 
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
 
@@ -17,7 +19,6 @@ class PostgresDialect:
 
     wide = "NUMERIC"
     everything = "GROUP BY ()"
-    escape = " ESCAPE '\\'"
     fence = " OFFSET 0"
 
     def write_total(self, value: str, reach: int | None) -> str:
@@ -45,6 +46,11 @@ class PostgresDialect:
         if "\0" in word or any("\ud800" <= each <= "\udfff" for each in word):
             return None
         return f"convert_from(decode('{word.encode().hex()}', 'hex'), 'UTF8')"
+
+    def write_like(self, text: str, pattern: LikePattern) -> str | None:
+        """Use PostgreSQL's own LIKE: it gives up as soon as a piece is not found, and so never goes back."""
+        known = self.write_text(pattern.write("%", "_", escape_like))
+        return None if known is None else f"{text} LIKE {known} ESCAPE '\\'"
 
     def write_calendar(self, days: str, field: str) -> str:
         day = f"(DATE '1970-01-01' + CAST({days} AS INTEGER))"

@@ -60,14 +60,18 @@ def _count_tables(dsn: str, query: LiteralString, schema: str, tables: list[str]
 def _layout(connection: Connection[Any], schema: str, snapshot: str) -> Layout:
     columns = f"SELECT declared, stored FROM {name_table(schema, snapshot, 'columns')}"  # noqa: S608  name of ours
     declared = dict(connection.execute(columns.encode()).fetchall())
-    found = connection.execute(
-        "SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
-        "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
-        "WHERE nspname = %s AND relname = ANY(%s) AND attname IN ('unit', 'place')",
-        [schema, [f"{hash_name(snapshot)}_{name}" for name in ("rows", "units")]],
-    ).fetchall()
+    kinds = {
+        (relation, name): kind
+        for relation, name, kind in connection.execute(
+            "SELECT relname, attname, format_type(atttypid, NULL) FROM pg_attribute "
+            "JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+            "WHERE nspname = %s AND relname = ANY(%s) AND attnum > 0",
+            [schema, [f"{hash_name(snapshot)}_{name}" for name in ("rows", "units")]],
+        ).fetchall()
+    }
     units = (
-        name_table(schema, snapshot, "units") if (f"{hash_name(snapshot)}_units", "unit") in found else None
+        name_table(schema, snapshot, "units") if (f"{hash_name(snapshot)}_units", "unit") in kinds else None
     )
-    rows = name_table(schema, snapshot, "rows")
-    return Layout(rows, units, declared, (f"{hash_name(snapshot)}_rows", "place") in found)
+    rows, stored = name_table(schema, snapshot, "rows"), f"{hash_name(snapshot)}_rows"
+    texts = frozenset(name for name, column in declared.items() if kinds[stored, column] == "text")
+    return Layout(rows, units, declared, (stored, "place") in kinds, texts=texts)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.engines.dialect import write_list
+from sfumato.engines.spark.patterns import write_like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sfumato.engines.like import LikePattern
 
 _DAYS = {
     "year": "year({})",
@@ -25,7 +28,6 @@ class SparkDialect:
 
     wide = "DECIMAL(38, 0)"
     everything = "HAVING true"
-    escape = ""
     fence = ""
 
     def write_histogram(self, place: str, span: int) -> tuple[str, str]:
@@ -76,6 +78,10 @@ class SparkDialect:
         if any("\ud800" <= each <= "\udfff" for each in word):
             return None
         return f"CAST(X'{word.encode().hex()}' AS STRING)"
+
+    def write_like(self, text: str, pattern: LikePattern) -> str | None:
+        """Compare both ends and locate the pieces between them; Spark's LIKE is a regular expression."""
+        return write_like(text, pattern, self.write_text)
 
     def write_calendar(self, days: str, field: str) -> str:
         return _DAYS[field].format(f"date_from_unix_date(CAST({days} AS INT))")

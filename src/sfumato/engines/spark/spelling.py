@@ -44,7 +44,8 @@ def _nested(words: Sequence[str]) -> list[Part]:
 def _written(parts: Sequence[Part]) -> str:
     texts: list[str] = []
     before = ""
-    for part in _choices(parts):
+    spelled = _choices(parts)
+    for place, part in enumerate(spelled):
         if isinstance(part, str):
             texts.append(part)
             before = before if part.isspace() else part
@@ -52,7 +53,8 @@ def _written(parts: Sequence[Part]) -> str:
             texts[-1] = _cast(part)
             before = ")"
         else:
-            called = before.isidentifier() and before not in _NO_FUNCTIONS
+            names = spelled[place + 1 : place + 4] == [" ", "-", ">"]  # of what a function is given
+            called = names or (before.isidentifier() and before not in _NO_FUNCTIONS)
             texts.append(f"{'' if called else 'coalesce'}({_written(part)})")
             before = ")"
     return "".join(texts)

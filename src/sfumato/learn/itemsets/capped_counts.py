@@ -19,6 +19,7 @@ import numpy as np
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.itemsets.count_estimates import CountEstimate, bias_error
 from sfumato.oracle.blocks import COUNT, CellKey, Lookup, SumBlock, share_of
+from sfumato.privacy.events import pack_moves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,9 +103,10 @@ class ContributionCap:
     def build_block(self, terms: Sequence[Value], share: Fraction = Fraction(1)) -> SumBlock:
         """Return the sums of these terms, with the largest contribution of a transaction of any size."""
         pairs = list(zip(self.size.meets, self.weights, strict=True))
-        l1 = max(meets * weight for meets, weight in pairs)
+        l1 = max(1, *(meets * weight for meets, weight in pairs))
         l2_squared = max(meets * weight * weight for meets, weight in pairs)
-        return SumBlock(tuple(terms), max(1, l1), max(1, l2_squared), share)
+        moves = pack_moves(l1, max(1, *self.weights))
+        return SumBlock(tuple(terms), l1, max(1, l2_squared), share, moves=moves)
 
     @property
     def weight(self) -> Value:

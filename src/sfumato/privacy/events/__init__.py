@@ -7,6 +7,7 @@ from sfumato.privacy.events.best_of import BestOf
 from sfumato.privacy.events.composite import Parallel, Repeated, Sequential
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.events.grouped import Grouped, group
+from sfumato.privacy.events.key_release import KeyRelease
 from sfumato.privacy.events.sampled import Sampled
 from sfumato.privacy.events.simple import (
     ApproxDP,
@@ -19,6 +20,17 @@ from sfumato.privacy.events.simple import (
     RandomizedAnswer,
     ThresholdedKeys,
 )
+from sfumato.privacy.events.spread import (
+    Moves,
+    SpreadExponential,
+    SpreadLaplace,
+    list_moves,
+    pack_moves,
+    price_choices,
+    price_laplace,
+    scale_moves,
+    sum_moves,
+)
 from sfumato.privacy.events.tags import from_dict
 
 __all__ = [
@@ -29,7 +41,9 @@ __all__ = [
     "Exponential",
     "Gaussian",
     "Grouped",
+    "KeyRelease",
     "Laplace",
+    "Moves",
     "NonPrivate",
     "Parallel",
     "Pure",
@@ -37,7 +51,15 @@ __all__ = [
     "Repeated",
     "Sampled",
     "Sequential",
+    "SpreadExponential",
+    "SpreadLaplace",
     "ThresholdedKeys",
     "from_dict",
     "group",
+    "list_moves",
+    "pack_moves",
+    "price_choices",
+    "price_laplace",
+    "scale_moves",
+    "sum_moves",
 ]

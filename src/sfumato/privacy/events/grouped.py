@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import UsageError
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events import simple
+from sfumato.privacy.events import simple, spread
 from sfumato.privacy.events.composite import Repeated, Sequential
 from sfumato.privacy.events.event import Event
+from sfumato.privacy.events.key_release import KeyRelease
 from sfumato.privacy.exact import parse_whole, round_up
 
 if TYPE_CHECKING:
@@ -86,6 +87,16 @@ def _(event: simple.DiscreteLaplace, k: int) -> Event:
 
 
 @_group.register
+def _(event: spread.SpreadLaplace, k: int) -> Event:
+    return spread.SpreadLaplace(event.scale, spread.scale_moves(event.moves, k))
+
+
+@_group.register
+def _(event: spread.SpreadExponential, k: int) -> Event:
+    return spread.SpreadExponential(event.epsilon, spread.scale_moves(event.moves, k))
+
+
+@_group.register
 def _(event: simple.Gaussian, k: int) -> Event:
     return simple.Gaussian(event.sigma / k)
 
@@ -102,7 +113,8 @@ def _(event: simple.RandomizedAnswer, k: int) -> Event:
 
 @_group.register(simple.ApproxDP)
 @_group.register(simple.ThresholdedKeys)
-def _(event: simple.ApproxDP | simple.ThresholdedKeys, k: int) -> Event:
+@_group.register(KeyRelease)
+def _(event: simple.ApproxDP | simple.ThresholdedKeys | KeyRelease, k: int) -> Event:
     delta = _group_delta(event.epsilon, event.delta, k)
     return simple.NonPrivate() if delta >= 1 else simple.ApproxDP(event.epsilon * k, delta)
 

@@ -8,12 +8,16 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from sfumato.errors import UsageError
 from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events.event import Event
 from sfumato.privacy.events.grouped import Grouped
-from sfumato.privacy.events.simple import ApproxDP, Gaussian, ThresholdedKeys
+from sfumato.privacy.events.key_release import KeyRelease
+from sfumato.privacy.events.simple import ApproxDP, DiscreteLaplace, Gaussian, Laplace, ThresholdedKeys
+from sfumato.privacy.events.spread import SpreadLaplace
 from sfumato.privacy.exact import LARGEST, Number, parse_exact, parse_whole, round_up
 from sfumato.privacy.neighbours import Neighbours, common_relation
 
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.divergences import Curve
 
 _LARGE = 700  # an ε whose exponential no double holds; sampling is of no help to it
+_MOST_LOSSES = 1025
+"""Number of losses that a sum over losses has at most. With fewer the sum is larger, and still a bound."""
 _SLACK = 1 + 2.0**-36  # large exponents cancel in the sums below; this is far above what they lose
 _HIGHEST = 1024
 """Highest order at which a moment, a sum of as many terms, is computed. Above it sampling is not credited,
@@ -72,19 +78,27 @@ class Sampled(Event):
     def curve(self) -> Curve:
         if self.rate == 1:
             return self.event.curve()
-        curves = [self.event.curve(), *self._bounds()]
+        # Besides the bounds, sampling never costs more than not sampling. With a side δ the pure ε and the
+        # curve must belong to the same two parts, and that of the sampled ε alone is known to.
+        own = [] if self.event.side_delta() else [self.event.curve()]
+        curves = [*own, *self._bounds()]
         return lambda order: min(curve(order) for curve in curves)
 
     def _bounds(self) -> Iterator[Curve]:
         """Return the proven bounds on the curve."""
-        # Besides these, sampling never costs more than not sampling.
         fixed, pure = self.relation is Neighbours.REPLACE_ONE, self.event.pure()
         if pure is not None:
             yield self._pure_curve(pure, fixed)
         if fixed and not self.event.side_delta():
             yield sampled_without_replacement(float(self.rate), self.event.curve(), pure)
-        elif isinstance(self.event, Gaussian):
-            yield sampled_gaussian(self.rate, float(self.event.sigma))
+            if (
+                isinstance(self.event, DiscreteLaplace)
+                and self.event.pure() <= _LARGE
+                and self.event.l1 < 2**52
+            ):
+                yield fixed_size_laplace(float(self.rate), self.event)
+        elif isinstance(self.event, Gaussian | Laplace | DiscreteLaplace | SpreadLaplace):
+            yield sampled_by_coins(self.rate, self.event.curve(), pure)
 
     def _pure_curve(self, inner: Fraction, fixed: bool) -> Curve:
         """Return the curve that follows from the likelihood ratio alone."""
@@ -110,7 +124,7 @@ class Sampled(Event):
             return
         if plain and self.relation is Neighbours.REPLACE_ONE:
             return
-        if not plain and isinstance(event, ApproxDP | ThresholdedKeys):
+        if not plain and isinstance(event, ApproxDP | ThresholdedKeys | KeyRelease):
             return
         raise UsageError(
             "SF-N309",
@@ -156,18 +170,44 @@ def _rate(rate: Number) -> Fraction:
     return chance
 
 
-def sampled_gaussian(rate: Fraction, sigma: float) -> Curve:
-    """Return the curve of Gaussian noise on a Poisson sample (docs/proofs/sampling.md#poisson-and-gaussian).
+def sampled_by_coins(rate: Fraction, inner: Curve, pure: Fraction | None) -> Curve:
+    """Return the curve of noise on a Poisson sample (docs/proofs/sampling.md#poisson-and-noise).
 
-    E[(P/Q)^α] − 1 = Σ_{k≥2} C(α,k)·(1 − q)^(α−k)·q^k·(e^((k² − k)/2σ²) − 1) for whole α.
+    E[(P/Q)^α] − 1 = Σ_{k≥2} C(α,k)·(1 − q)^(α−k)·q^k·(e^((k − 1)·D(k)) − 1) for whole α, with the curve D of
+    the noise without sampling.
     """
-    log_q, log_rest, half = math.log(rate), _log_rest(rate), 0.5 / sigma / sigma
+    log_q, log_rest = math.log(rate), _log_rest(rate)
+    # How far below 1 the ratio of the two laws can be.
+    fall = float(rate) * (1.0 if pure is None else -math.expm1(-float(pure)))
+
+    @cache
+    def log_excess(k: int) -> float:
+        return _log_expm1((k - 1) * inner(float(k)))
 
     def excess(order: int, k: int, log_choose: float) -> float:
-        chance = log_choose + (order - k) * log_rest + k * log_q
-        return chance + _log_expm1((k * k - k) * half)
+        return log_choose + (order - k) * log_rest + k * log_q + log_excess(k)
 
-    return _by_whole_orders(excess)
+    whole = _by_whole_orders(excess)
+
+    def at(order: float) -> float:
+        if order >= 2:
+            return whole(order)
+        variance = math.exp(min(2 * log_q + log_excess(2), _LARGE))
+        return min(whole(order), _by_variance(order, variance, fall))
+
+    return at
+
+
+def _by_variance(order: float, variance: float, fall: float) -> float:
+    """Return the largest divergence, of an order below 2, of a ratio of this variance, at least 1 − fall."""
+    # The worst ratio takes two values: the least one, and the one that gives it its mean of 1.
+    share, rise = variance / (variance + fall * fall), order * math.log1p(variance / fall)
+    if rise > _LARGE:
+        return math.inf
+    low = share * (math.expm1(order * math.log1p(-fall)) if fall < 1 else -1.0)
+    high = (1 - share) * math.expm1(rise)
+    pad = 2.0**-48 * (high - low)  # the two terms cancel for a small fall
+    return math.log1p(low + high + pad) / (order - 1) * _SLACK
 
 
 def sampled_without_replacement(rate: float, inner: Curve, pure: Fraction | None) -> Curve:
@@ -185,6 +225,29 @@ def sampled_without_replacement(rate: float, inner: Curve, pure: Fraction | None
         return log + (min(math.log(4) + _log_expm1(inner(2.0)), grown) if k == 2 else grown)
 
     return _by_whole_orders(excess)
+
+
+def fixed_size_laplace(rate: float, event: DiscreteLaplace) -> Curve:
+    """Return the curve of integer Laplace noise on a sample of fixed size (docs/proofs/sampling.md).
+
+    The moment is at most 1 + E[v^α + v^(1−α) − 1 − v; v > 1] with v = 1 − q + q·X, for the noise's ratio X.
+    """
+    step, steps = float(1 / event.scale), float(event.l1)
+    # Losses above 0, rounded up to so many different ones, and the chance of each.
+    ends = np.unique(np.floor(np.linspace(steps // 2, steps, _MOST_LOSSES)))
+    tails = np.exp(-step * (ends[:-1] + 1)) / (1 + math.exp(-step))
+    chances = np.append(tails[:-1] * -np.expm1(-step * np.diff(ends)[:-1]), tails[-1])
+    grown = rate * np.expm1((2 * ends[1:] - steps) * step)
+    logs = np.log1p(grown)
+
+    def at(order: float) -> float:
+        if order * logs[-1] > _LARGE:
+            powers = np.log(chances) + order * logs
+            return float(np.logaddexp.reduce(np.append(powers, 0.0))) / (order - 1) * _SLACK
+        parts = np.expm1(order * logs) + np.expm1((1 - order) * logs) - grown
+        return math.log1p(float(chances @ parts)) / (order - 1) * _SLACK
+
+    return at
 
 
 def _by_whole_orders(excess: Callable[[int, int, float], float]) -> Curve:

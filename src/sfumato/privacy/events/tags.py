@@ -7,14 +7,14 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.privacy.events import best_of, composite, grouped, sampled, simple
+from sfumato.privacy.events import best_of, composite, grouped, key_release, sampled, simple, spread
 from sfumato.privacy.events.event import INNER, Event
 from sfumato.privacy.neighbours import Neighbours
 
 # Only classes that these modules define: a subclass made elsewhere is never built from data.
 EVENTS: dict[str, type[Event]] = {
     kind.tag: kind
-    for module in (simple, composite, grouped, sampled, best_of)
+    for module in (simple, spread, key_release, composite, grouped, sampled, best_of)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind.__module__ == module.__name__
 }
@@ -53,11 +53,18 @@ def _rest(fields: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(name, part) for name, part in fields.items() if name != "event"]
 
 
+def _pair(numbers: list[Any]) -> tuple[int, ...]:
+    """Return a list inside a list, which holds whole numbers alone."""
+    if not all(type(number) is int for number in numbers):
+        raise UsageError("SF-N308", "A list inside an event must hold whole numbers.")
+    return tuple(numbers)
+
+
 def _value(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         return _event(value, depth - 1)
     if isinstance(value, list):
-        return tuple(_event(part, depth - 1) for part in value)
+        return tuple(_pair(part) if isinstance(part, list) else _event(part, depth - 1) for part in value)
     if not isinstance(value, str):
         return value
     if value in _RELATIONS:

@@ -126,7 +126,7 @@ def test_gaussian_noise_follows_the_other_norm() -> None:
     spend = GaussianSpend(Fraction(2), "ρ")
     asked = parse_question("SELECT other, COUNT(DISTINCT who) FROM t GROUP BY other")
     (measured,) = price_question(ResolvedQuestion(lambda _: TABLE, asked), spend).measured
-    assert measured.sensitivity == SumSensitivity(5, 5)
+    assert measured.sensitivity == SumSensitivity(5, 5, ((1, 5),))
     assert measured.noise == spend.noise(SumSensitivity(5, 5), 1)
 
 
@@ -146,7 +146,7 @@ def test_gaussian_noise_follows_the_other_norm() -> None:
     ],
 )
 def test_a_unit_counts_once_in_each_cell_it_has_rows_in(groups: str, l1: int) -> None:
-    assert _moves(f"SELECT COUNT(DISTINCT who) FROM t {groups}") == [SumSensitivity(l1, l1)]
+    assert _moves(f"SELECT COUNT(DISTINCT who) FROM t {groups}") == [SumSensitivity(l1, l1, ((1, l1),))]
 
 
 @pytest.mark.parametrize("rows", range(1, 8))
@@ -160,16 +160,20 @@ def test_norms_are_those_of_the_worst_split(rows: int, cells: int, each: int) ->
     )
     assert moves.l1 == max(3 * sum(split) for split in splits)
     assert moves.l2_squared == max(9 * sum(part**2 for part in split) for split in splits)
+    # Of any number of cells, no split moves more than the largest moves do.
+    farthest = [distance for distance, count in moves.moves for _ in range(count)]
+    for most in range(1, cells + 1):
+        assert sum(farthest[:most]) == max(3 * sum(sorted(split)[-most:]) for split in splits)
 
 
 @pytest.mark.parametrize(
     ("groups", "bounds", "moves"),
     [
         ("", ContributionLimits(1, 2), SumSensitivity(2, 4)),
-        ("GROUP BY other", ContributionLimits(2, 2), SumSensitivity(4, 8)),
+        ("GROUP BY other", ContributionLimits(2, 2), SumSensitivity(4, 8, ((2, 2),))),
         ("GROUP BY other", ContributionLimits(2, 9), SumSensitivity(5, 25)),
-        ("GROUP BY other", ContributionLimits(9, 1), SumSensitivity(5, 5)),
-        ("GROUP BY ward", ContributionLimits(9, 2), SumSensitivity(4, 8)),
+        ("GROUP BY other", ContributionLimits(9, 1), SumSensitivity(5, 5, ((1, 5),))),
+        ("GROUP BY ward", ContributionLimits(9, 2), SumSensitivity(4, 8, ((2, 2),))),
         ("GROUP BY sex", ContributionLimits(3, 2), SumSensitivity(2, 4)),
     ],
 )
@@ -190,9 +194,9 @@ def test_bounding_is_left_out_where_a_unit_has_one_row() -> None:
     [
         ("SELECT COUNT(*) FROM t", [SumSensitivity(0, 0)]),
         ("SELECT COUNT(*) FROM t WHERE age > 3", [SumSensitivity(1, 1)]),
-        ("SELECT COUNT(*) FROM t GROUP BY ward", [SumSensitivity(2, 2)]),
+        ("SELECT COUNT(*) FROM t GROUP BY ward", [SumSensitivity(2, 2, ((1, 2),))]),
         ("SELECT SUM(age) FROM t", [SumSensitivity(100, 10_000)]),
-        ("SELECT ward, SUM(age) FROM t GROUP BY ward", [SumSensitivity(200, 20_000)]),
+        ("SELECT ward, SUM(age) FROM t GROUP BY ward", [SumSensitivity(200, 20_000, ((100, 2),))]),
         ("SELECT AVG(age) FROM t", [SumSensitivity(1, 1), SumSensitivity(100, 10_000)]),
         ("SELECT SUM(age - 50) AS s FROM t GROUP BY ward", [SumSensitivity(100, 10_000)]),
     ],
