@@ -28,7 +28,7 @@ CODES: dict[str, str] = {
     "SF-N306": "No group privacy bound is proven for some events. Declare the group as the unit of protection, so that its contribution is bounded as a whole.",
     "SF-N307": "The text names no event that sfumato knows. The set of events is closed, and a price is never guessed.",
     "SF-N308": 'The fields of an event are those its canonical form has, with whole numbers or fractions written as texts such as "1/10".',
-    "SF-N309": "Sampling lowers the price only where that is proven: Gaussian noise on a Poisson sample, pure or (ε, δ) events on either kind of sample, and any curve on a sample of fixed size. Shuffled batches are neither.",
+    "SF-N309": "Sampling lowers the price only where that is proven: Gaussian noise on a Poisson sample, pure or (ε, δ) events on either kind of sample, and any curve on a sample of fixed size. Groups are priced outside of the sample. Shuffled batches are neither kind of sample.",
     "SF-N310": "A sampling rate is the chance that a unit is in the sample: above 0, at most 1.",
     "SF-N311": "Numeric composition needs the privacy loss distribution of an event, and none is proven for this one. Its Rényi curve still gives an ε: sf.privacy.renyi_epsilon(events, delta).",
     "SF-N312": "The search for a noise scale or an ε found no sensible number. What was asked for is too strict.",

@@ -179,7 +179,7 @@ class Lab:
         return self.engine.limits
 
     def set_pace(self, name: str, *, seconds: Number) -> None:
-        """Declare how long one simple pass over a table takes at most, such as a COUNT(*) with a condition.
+        """Declare how long one pass over a table takes at most: a question with GROUP BY and `bounded`.
 
         Replies of hostile sessions leave in slots that follow from it, so it is public: declare it as you
         declare bounds, generously, and not from what single rows do.

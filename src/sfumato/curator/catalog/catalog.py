@@ -59,7 +59,7 @@ class Table:
     identity: str = ""
     """Random text that tells its snapshot from all others; empty if that is older than identities."""
     pace: int | None = None
-    """Milliseconds that one simple pass over its rows takes at most, as the steward declared them."""
+    """Milliseconds that one pass over its rows takes at most, sorting them, as the steward declared."""
 
     @property
     def unit(self) -> Unit:
