@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
@@ -17,7 +17,7 @@ from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
@@ -143,20 +143,24 @@ class Payer:
         )
         # Looked for first without a lock, so that nobody who asks is in the way of who erases.
         snapshots = self._require_current(plan)
-        with self._begin_reading(plan) as read, self.lab.reading(snapshots):
+        with ExitStack() as held, self._begin_reading(plan, held.close) as read:
+            held.enter_context(self.lab.reading(snapshots))
             # No snapshot may be erased between this check and the end of the scan.
             self._require_current(plan)
             self._require_engine(plan)
             return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
 
     @contextmanager
-    def _begin_reading(self, plan: Plan[Any, Any]) -> Iterator[Read]:
-        """Yield what reads for a plan: here, or for a hostile session in a worker."""
+    def _begin_reading(self, plan: Plan[Any, Any], done: Callable[[], object]) -> Iterator[Read]:
+        """Yield what reads for a plan: here, or for a hostile session in a worker.
+
+        A worker is done with the rows before its reply leaves, and `done` is called then.
+        """
         # An answer that is kept needs no worker, and leaves at once: that it was kept is public.
         if self.slots is None or self.was_answered(plan):
             yield partial(read_steps, engine=self.lab.engine)
         else:
-            with self.slots.begin(plan) as read:
+            with self.slots.begin(plan, done) as read:
                 yield read
 
     def _reads(self, plan: Plan[Any, Any]) -> tuple[SnapshotRead, ...]:
