@@ -1,13 +1,15 @@
 """Measure what private questions cost on Spark compared with plain ones, and how that grows with the rows.
 
-    python benchmarks/spark.py [--page docs/scale.md] [--turns 7] [rows …]
+    python benchmarks/spark.py [--page docs/scale.md] [--turns 5] [rows …]
 
-The table holds purchases, in 1, 3 and 10 million rows; Spark has two cores on this machine. "Plain" is the
+The table holds purchases, in 1 to 8 million rows; Spark has two cores on this machine. "Plain" is the
 question as Spark SQL on the source's own Parquet; "private" is the whole path: priced, charged durably,
 summed by Spark, noise drawn, stored. They take turns and the best of several turns counts, because other
 work only adds time. Processor time is that of Python and Java together. The aim is a private question within
 1.5 times the plain one. The physical plans are compared too: ours must have no Exchange that the plain one
-lacks. The page derives from the cost per row what larger tables cost.
+lacks. One question is of the kind that brings a number of every unit to the driver, where Python computes
+on: its time and the driver's memory are measured apart. The page derives from the cost per row what larger
+tables cost, where the cost was seen to grow.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import argparse
 import sys
 import tempfile
 import time
+import tracemalloc
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -24,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import sfumato as sf
 from parts.private import BUDGET, fresh_epsilon, promises
 from parts.rows import MAX_ROWS, write
-from parts.scale import page
+from parts.scale import FEWEST, page
 from parts.spark import java_seconds, session
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
@@ -35,7 +38,7 @@ from sfumato.queries.sql import parse_question
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROWS, TURNS, AIM = (1_000_000, 3_000_000, 10_000_000), 7, 1.5
+ROWS, TURNS, AIM = (1_000_000, 2_000_000, 4_000_000, 6_000_000, 8_000_000), 5, 1.5
 WARM = 300_000
 """Rows that are prepared and asked about first, so that Java has compiled what is measured."""
 QUESTIONS = {
@@ -48,6 +51,8 @@ QUESTIONS = {
         "SELECT AVG(t) AS a FROM (SELECT user_id, SUM(amount) AS t FROM purchases GROUP BY user_id) AS q"
     ),
 }
+GATHERED = "SUM(amount) >= 1000000000"
+"""Its distance takes the sum of every unit to the driver (`UnitFigures`), as searches do too."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,10 @@ class Measured:
     plain: dict[str, Cost]
     private: dict[str, Cost]
     exchanges: dict[str, tuple[int, int]]
+    units: int
+    gathered: Cost
+    gathered_bytes: int
+    """The most that Python held at once on the driver, where every unit sent one number."""
 
 
 def timed(spark: Any, work: Callable[[], object]) -> Cost:
@@ -97,6 +106,8 @@ def measured(spark: Any, rows: int, folder: Path, turns: int) -> Measured:
             plain[name].append(timed(spark, lambda sql=sql: spark.sql(sql).toArrow()))
             query, epsilon = lab.session().sql(sql), fresh_epsilon()
             private[name].append(timed(spark, lambda q=query, e=epsilon: q.release(epsilon=e).to_arrow()))
+    units = spark.sql("SELECT COUNT(DISTINCT user_id) FROM purchases").toArrow()[0][0].as_py()
+    gathered, grown = gather(spark, lab, turns)
     return Measured(
         rows,
         preparing,
@@ -105,7 +116,24 @@ def measured(spark: Any, rows: int, folder: Path, turns: int) -> Measured:
         {name: best(costs[1:]) for name, costs in plain.items()},
         {name: best(costs[1:]) for name, costs in private.items()},
         {name: exchanges(spark, lab, sql) for name, sql in QUESTIONS.items()},
+        units,
+        gathered,
+        grown,
     )
+
+
+def gather(spark: Any, lab: sf.Lab, turns: int) -> tuple[Cost, int]:
+    """Return the cost of a question for which every unit sends a number to the driver, and its memory."""
+    costs, frame = [], lab.session().table("purchases")
+    for _ in range(turns):
+        epsilon = fresh_epsilon()
+        costs.append(timed(spark, lambda e=epsilon: frame.distance(GATHERED).release(epsilon=e)))
+    # Once more, as watching every allocation takes time.
+    tracemalloc.start()
+    frame.distance(GATHERED).release(epsilon=fresh_epsilon())
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return best(costs), largest
 
 
 def exchanges(spark: Any, lab: sf.Lab, sql: str) -> tuple[int, int]:
@@ -132,6 +160,8 @@ def report(found: Measured) -> None:
             f"{name:28}{plain.cpu:10.2f}{plain.wall:8.2f}{ours.cpu:13.2f}{ours.wall:8.2f}"
             f"{ratios[0]:8.2f}{ratios[1]:8.2f}  Exchange {theirs} plain, {mine} ours; aim {met}"
         )
+    cost, mega = found.gathered, found.gathered_bytes / 1e6
+    print(f"one number a unit, {found.units:,}: CPU {cost.cpu:.2f}, {cost.wall:.2f} s, {mega:.0f} MB")
 
 
 def main() -> None:
@@ -147,7 +177,7 @@ def main() -> None:
         for rows in sorted(told.rows):
             every.append(measured(spark, rows, Path(scratch), told.turns))
             report(every[-1])
-            if told.page and len(every) > 1:
+            if told.page and len(every) >= FEWEST:
                 told.page.write_text(page(every), encoding="utf-8")
     spark.stop()
 

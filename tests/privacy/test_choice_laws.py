@@ -6,6 +6,7 @@ Each test fails without cause with probability about 1e-8.
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from fractions import Fraction
 from itertools import permutations, product
@@ -29,7 +30,7 @@ from sfumato.noise import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
 FALSE_ALARM = 1e-8
 DRAWS = 10_000
@@ -219,6 +220,51 @@ def test_the_claim_of_the_sparse_vector_is_nearly_reached() -> None:
     mechanism, told = SparseVector(Fraction(2), 1, 1), (False,) * 8 + (True,)
     one, other = (sparse_law(mechanism, answers, 0) for answers in ([0] * 8 + [1], [1] * 8 + [0]))
     assert 1.98 < math.log(one[told] / other[told]) <= 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_thresholds_in_use_at_once_cost_their_sum(seed: int) -> None:
+    """Rounds interleave, and what each is asked depends on the answers of both (docs/proofs/account.md).
+
+    The exact law of whole conversations stays within the sum of both ε and of both Rényi curves of `Pure`.
+    """
+    mechanisms = SparseVector(Fraction(2, 3), 1, 6), SparseVector(Fraction(3, 2), 2, 6)
+    one, other = (conversations(mechanisms, table, seed) for table in (0, 1))
+    assert sum(one.values()) == pytest.approx(1)
+    epsilon = 2 / 3 + 3 / 2
+    assert max(abs(math.log(one[told] / other[told])) for told in one) <= epsilon + 1e-9
+    for order in (1.5, 3.0, 16.0):
+        allowed = sum(mechanism.event().renyi(order) for mechanism in mechanisms)
+        for p, q in ((one, other), (other, one)):
+            moment = math.fsum(p[told] ** order * q[told] ** (1 - order) for told in p)
+            assert math.log(moment) / (order - 1) <= allowed * (1 + 1e-9)
+
+
+def conversations(mechanisms: Sequence[SparseVector], table: int, seed: int) -> Law:
+    """The law of six answers from two thresholds; what is asked next is a fixed function of those so far."""
+    law: Law = {}
+    for told in product([False, True], repeat=6):
+        asked: list[list[tuple[int, bool]]] = [[], []]
+        for turn, yes in enumerate(told):
+            choice = random.Random(f"{seed} {told[:turn]}")
+            which = choice.randrange(2)
+            moved = table * choice.randint(-1, 1) * mechanisms[which].sensitivity
+            asked[which].append((choice.randint(-3, 3) + moved, yes))
+        law[told] = math.prod(rounds_chance(*each) for each in zip(mechanisms, asked, strict=True))
+    return law
+
+
+def rounds_chance(mechanism: SparseVector, rounds: list[tuple[int, bool]]) -> float:
+    """The chance that answers with these margins above the threshold are told so."""
+    above, noise = float(mechanism.answer_noise().scale), float(mechanism.threshold_noise().scale)
+    r, whole = math.exp(-1 / above), 0.0
+    for z, chance in laplace_chances(noise, int(40 * noise)).items():
+        for margin, told in rounds:
+            m = z - margin
+            yes = r**m / (1 + r) if m > 0 else 1 - r ** (1 - m) / (1 + r)
+            chance *= yes if told else 1 - yes
+        whole += chance
+    return whole
 
 
 def ramp(epsilon: float, delta: float, count: int) -> float:

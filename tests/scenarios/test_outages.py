@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from sfumato.privacy import Cost
+
 COUNT = "SELECT COUNT(*) AS n FROM visits WHERE age > 60"
 PEOPLE = "population:patient_id"
 
@@ -25,7 +27,7 @@ def ask(lab: sf.Lab, epsilon: float = 0.1, sql: str = COUNT) -> Any:
 
 
 def file_of(lab: sf.Lab) -> Path:
-    return lab.folder / "snapshots" / "visits-1.duckdb"
+    return lab.folder / "snapshots" / f"{lab.table('visits').snapshot_name}.duckdb"
 
 
 @pytest.fixture
@@ -88,7 +90,7 @@ def test_who_has_no_account_is_not_told_what_was_asked(small_lab: sf.Lab) -> Non
     small_lab.register(
         "others", people, unit=sf.Unit("who", max_rows=1), columns=columns, budget=sf.Budget(epsilon=1)
     )
-    (small_lab.folder / "snapshots" / "others-1.duckdb").unlink()
+    (small_lab.folder / "snapshots" / f"{small_lab.table('others').snapshot_name}.duckdb").unlink()
     with pytest.raises(SfumatoError, match="SF-L203"):
         session.sql("SELECT COUNT(*) AS n FROM others").release(epsilon=0.1)
 
@@ -105,10 +107,10 @@ def test_a_charge_that_read_nothing_is_answered_once(small_lab: sf.Lab, once: An
             ask(small_lab, 1)
     away.rename(file)
     answer = ask(small_lab, 1)  # the budget was spent by the first charge
-    assert answer.receipt.to_dict()["entry"] == 2
+    assert answer.receipt.to_dict()["entry"] == 4
     assert small_lab.ledger.read_spent(PEOPLE) == spent
     kinds = [entry.kind for entry in small_lab.ledger.read_entries()]
-    assert kinds == ["account", "charge", "unread", "resume", "release"]
+    assert kinds == ["lab", "account", "snapshot", "charge", "unread", "resume", "release"]
     assert sf.open(small_lab.folder).ledger.verify().releases == 1
 
 
@@ -141,7 +143,11 @@ def test_of_many_that_ask_again_one_is_answered_under_the_first_charge(small_lab
 def test_only_who_begins_a_charge_again_may_answer_it(small_lab: sf.Lab) -> None:
     ledger = small_lab.ledger
     cost = small_lab.session().sql(COUNT).quote(epsilon=0.1).plan.cost
-    charge = Charge((PEOPLE,), cost, "0" * 64, {})
+
+    def priced(cost: Cost, request: str) -> Charge:
+        return Charge((PEOPLE,), cost, request * 64, {}, neighbours="add-remove")
+
+    charge = priced(cost, "0")
     first = ledger.charge(charge)
     assert isinstance(first, Charged)
     ledger.note_unread(first)
@@ -154,9 +160,9 @@ def test_only_who_begins_a_charge_again_may_answer_it(small_lab: sf.Lab) -> None
     with pytest.raises(SfumatoError, match="SF-L109"):
         ledger.release(first, "1")
     assert not ledger.release(again, "1").replayed
-    dearer = Charge((PEOPLE,), cost * 2, "1" * 64, {})
-    ledger.note_unread(_charged(ledger.charge(Charge((PEOPLE,), cost, "1" * 64, {}))))
-    assert _charged(ledger.charge(dearer)).seq > again.seq + 5  # a new price is charged anew
+    ledger.note_unread(_charged(ledger.charge(priced(cost, "1"))))
+    dearer = _charged(ledger.charge(priced(cost * 2, "1")))
+    assert dearer.seq > again.seq + 5  # a new price is charged anew
 
 
 def _charged(charged: object) -> Charged:

@@ -7,13 +7,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.duckdb import DuckDBEngine
+from sfumato.engines.limits import RunLimits, limit_more
 from sfumato.engines.reach import reach_engine
 from sfumato.engines.registry import find_host, find_host_at
 from sfumato.engines.rows import list_scans
+from sfumato.engines.watch import end_runs
 from sfumato.errors import SfumatoError
-from sfumato.files.durable import replace_file
+from sfumato.files.durable import replace_file, replace_json
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sfumato.engines.program import Answer, Engine, EngineProgram
@@ -33,6 +36,7 @@ class EngineRouter:
         self._duckdb = DuckDBEngine(folder / "snapshots")
         self._snapshots = folder / "snapshots"
         self._addresses = folder / "databases.json"
+        self._limits = folder / "limits.json"
         self._schema = schema
 
     def home(self, source: Any) -> str:
@@ -59,11 +63,13 @@ class EngineRouter:
 
     def check(self, program: EngineProgram[Any]) -> None:
         """Raise EngineError unless the snapshots of a program can be opened now. No row is read."""
-        self._engine_of(program).check(program)
+        with limit_more(self.limits):
+            self._engine_of(program).check(program)
 
     def run(self, program: EngineProgram[Answer]) -> Answer:
-        """Return exact integers, in the shape that the program says."""
-        return self._engine_of(program).run(program)
+        """Return exact integers, in the shape that the program says, within the lab's limits."""
+        with limit_more(self.limits):
+            return self._engine_of(program).run(program)
 
     def _engine_of(self, program: EngineProgram[Any]) -> Engine:
         # The planner refuses joins across homes, so the first snapshot's engine has them all.
@@ -85,6 +91,23 @@ class EngineRouter:
         if address is None:
             return self._duckdb
         return find_host_at(address).open_engine(address, self._snapshots, self._schema)
+
+    # ---- limits ----
+
+    @property
+    def limits(self) -> RunLimits:
+        """How long a question may take, and how much memory and disk, as the steward has set it."""
+        with suppress(FileNotFoundError):
+            return RunLimits.from_dict(json.loads(self._limits.read_text(encoding="utf-8")))
+        return RunLimits()
+
+    def set_limits(self, limits: RunLimits) -> None:
+        """Set the limits of all questions that begin from now on."""
+        replace_json(self._limits, limits.to_dict())
+
+    def end_runs(self, snapshot: str) -> AbstractContextManager[None]:
+        """Have every process end what it reads of a snapshot, until the block ends."""
+        return end_runs(self._snapshots, snapshot)
 
     # ---- the file of addresses ----
 

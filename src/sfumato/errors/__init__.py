@@ -5,6 +5,7 @@ SfumatoError
 ├── BudgetError   refused by a budget or a quota                     exit code 3
 ├── PolicyError   refused by what the steward declared or we allow   exit code 4
 ├── LedgerError   the ledger is ill or busy, nothing is answered     exit code 1
+├── DiskError     the disk is full, read-only or failing            exit code 1
 ├── EngineError   an engine or a snapshot is out of reach, unread    exit code 1
 └── SealedError   something failed after the charge: says only that  exit code 1
 
@@ -18,6 +19,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "BudgetError",
+    "DiskError",
     "EngineError",
     "LedgerError",
     "PolicyError",
@@ -85,6 +87,10 @@ class PolicyError(SfumatoError):
 
 class LedgerError(SfumatoError):
     """The ledger is ill, busy or out of reach; nothing is answered."""
+
+
+class DiskError(SfumatoError):
+    """The disk under the lab's folder is full, cannot be written to, or fails."""
 
 
 class EngineError(SfumatoError):

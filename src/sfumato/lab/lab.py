@@ -5,9 +5,9 @@ from __future__ import annotations
 import hmac
 import math
 import secrets
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from sfumato.curator.catalog.schema_file import read_schema as read_schema
 from sfumato.curator.incidents import Incidents
 from sfumato.curator.payer import population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
-from sfumato.files.durable import create_private_file, create_private_folder
+from sfumato.files.disk_errors import name_disk_errors
+from sfumato.files.durable import create_private_file, create_private_folder, lock_folder, move_files
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.published import Published
 from sfumato.lab.registration import (
@@ -36,7 +37,7 @@ from sfumato.privacy.exact import parse_positive, parse_whole
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
     from typing import Unpack
 
@@ -45,11 +46,18 @@ if TYPE_CHECKING:
     from sfumato.curator.catalog.columns import DeclaredColumn
     from sfumato.curator.hostile.reading import SlotReader
     from sfumato.curator.payer import Spending
+    from sfumato.engines.limits import RunLimits
     from sfumato.engines.router import EngineRouter
     from sfumato.privacy.exact import Number
     from sfumato.privacy.graph_units import Protected
 
 _KEY = "ranking.key"
+_DRAFT = ".creating"
+"""Folder in which a new lab is made, until it is whole."""
+_PATIENCE = 10.0
+"""Seconds that questions have to finish, when the snapshot that they read was replaced."""
+_ENDING = 60.0
+"""Seconds within which a question that is ended stops."""
 _UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
 """Codes of errors that say that a database or a Spark cannot be reached now."""
 
@@ -61,6 +69,8 @@ class Lab:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
         self.ledger = open_ledger(folder, ledger)
+        # A ledger is about the rows of one lab. An older one gets its lab now.
+        self.ledger.claim(identify_lab(self._ranking_key()))
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -104,6 +114,7 @@ class Lab:
             if agreed is not None:
                 account = population_account(table.population)
                 self.ledger.open_account(account, agreed, table.relation)
+            self.ledger.note_snapshot(name, prepared.identity, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
 
@@ -119,7 +130,8 @@ class Lab:
         """Make the table's next snapshot, with the same promises unless others are given.
 
         Everyone sees the counter move on. The people stay the same, and so does what is left of their budget;
-        answers about the old snapshot are not answers about the new one. The old one is erased.
+        answers about the old snapshot are not answers about the new one. The old one is erased; questions
+        about it that are being answered have ten seconds to finish, and are then ended and stay charged.
         """
         with self._changing():
             old = self._catalog.find_table(name)
@@ -127,15 +139,47 @@ class Lab:
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
             table = declare_table(name, unit, promised, old.neighbours, public_rows)
-            self._catalog.add_table(self._prepared(replace(table, pace=old.pace), source))
+            before = self._catalog.contents.read_of(old)
+            self.ledger.require_newest(before)  # before rows are prepared
+            prepared = self._prepared(replace(table, pace=old.pace), source)
+            self.ledger.note_snapshot(name, prepared.identity, before)
+            self._catalog.add_table(prepared)
 
     def drop(self, name: str) -> None:
-        """Erase a table and its snapshot. What was spent on its people stays spent."""
-        with self._changing():
+        """Erase a table and its snapshot. What was spent on its people stays spent.
+
+        Questions about it that are being answered are ended, and stay charged.
+        """
+        with self._changing(patience=0):
             self._catalog.remove_table(self._catalog.find_table(name).name)
 
+    def limit_questions(
+        self, *, seconds: float | None = None, memory: int | None = None, spill: int | None = None
+    ) -> None:
+        """Limit the time of each question, and the bytes of memory and disk that DuckDB takes for them.
+
+        What is not given stays as it is. A question that exceeds a limit stays charged and is not answered.
+        """
+        given = {"seconds": seconds, "memory": memory, "spill": spill}
+        new: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        try:
+            limits = replace(self.limits, **new)
+        except (TypeError, ValueError):
+            raise UsageError(
+                "SF-C138",
+                "Limits are numbers above zero: seconds, and whole bytes.",
+                try_="lab.limit_questions(seconds=600, memory=4 * 2**30, spill=16 * 2**30)",
+            ) from None
+        with name_disk_errors():
+            self.engine.set_limits(limits)
+
+    @property
+    def limits(self) -> RunLimits:
+        """How long a question may take, and how much memory and disk. Everyone may know this."""
+        return self.engine.limits
+
     def set_pace(self, name: str, *, seconds: Number) -> None:
-        """Declare how long one simple pass over a table takes at most, such as a COUNT(*) with a condition.
+        """Declare how long one pass over a table takes at most: a question with GROUP BY and `bounded`.
 
         Replies of hostile sessions leave in slots that follow from it, so it is public: declare it as you
         declare bounds, generously, and not from what single rows do.
@@ -207,9 +251,9 @@ class Lab:
         """All that the catalog says now: the same object until it changes."""
         return self._catalog.contents
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Keep every snapshot where it is until the block ends."""
-        return self._catalog.lock_for_reading()
+    def reading(self, snapshots: Collection[str]) -> AbstractContextManager[None]:
+        """Keep these snapshots where they are until the block ends."""
+        return self._catalog.lock_for_reading(snapshots)
 
     def publications(self) -> tuple[Publication, ...]:
         """Return the questions that were published, with what was paid for them."""
@@ -258,26 +302,50 @@ class Lab:
         )
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Allow one change at a time, and erase snapshots of no use before it and after."""
-        with self._catalog.lock_for_change():
-            self._erase_leftovers()
+    def _changing(self, patience: float = _PATIENCE) -> Iterator[None]:
+        """Allow one change at a time, and erase snapshots of no use before it and after.
+
+        Questions about a snapshot that went out of use may go on for so many seconds, and are then ended.
+        """
+        with name_disk_errors(), self._catalog.lock_for_change():
+            self._erase_leftovers(self._erase_unread)
             try:
                 yield
-            finally:
-                self._erase_leftovers()
+            except BaseException:
+                self._erase_leftovers(self._erase_unread)
+                raise
+            self._erase_leftovers(partial(self._erase_read, patience=patience))
 
-    def _erase_leftovers(self) -> None:
+    def _erase_leftovers(self, erase: Callable[[str], bool]) -> None:
         """Erase snapshots of no use; those in a place that cannot be reached now are left for later."""
         for snapshot in self._catalog.contents.leftovers:
             try:
-                with self._catalog.lock_for_erasing():
-                    self.engine.erase(snapshot)
+                if erase(snapshot):
+                    self._catalog.forget_snapshot(snapshot)
             except UsageError as problem:
                 if problem.code not in _UNREACHABLE:
                     raise
-            else:
-                self._catalog.forget_snapshot(snapshot)
+
+    def _erase_unread(self, snapshot: str, patience: float = 0) -> bool:
+        """Erase a snapshot, and return whether that was possible: nobody reads it within so many seconds."""
+        with self._catalog.lock_for_erasing(snapshot, patience) as alone:
+            if alone:
+                self.engine.erase(snapshot)
+        return alone
+
+    def _erase_read(self, snapshot: str, patience: float) -> bool:
+        """Erase a snapshot, and end what still reads it after so many seconds."""
+        if self._erase_unread(snapshot, patience):
+            return True
+        with self.engine.end_runs(snapshot):
+            if self._erase_unread(snapshot, _ENDING):
+                return True
+        raise PolicyError(
+            "SF-C137",
+            "The change is made, but a question still reads the rows that it replaced or dropped.",
+            why=f"it could not be ended within {_ENDING:.0f} seconds",
+            try_="end the process that asks; the next change erases these rows",
+        )
 
     def _prepared(self, table: Table, source: Any) -> Table:
         """Return the table with a new snapshot and what is public about it."""
@@ -294,18 +362,30 @@ class Lab:
 
 
 def create(path: str | Path, *, ledger: str | None = None) -> Lab:
-    """Make a lab in a new folder.
+    """Make a lab in a new folder. After a crash, the same call goes on where it was.
 
     Its ledger is a file there, for one machine. With ledger="postgresql://user@host/database#schema" it is
     in that database, for several: they share the budget, each with a copy of the folder.
     """
     folder = Path(path).resolve()  # a lab stays itself when the process changes its directory
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     create_private_folder(folder)
-    create_ledger(folder, ledger)
-    create_private_file(folder / _KEY, secrets.token_bytes(32))
+    draft = folder / _DRAFT
+    with lock_folder(folder):
+        if not (draft / _KEY).exists() and any(each != draft for each in folder.iterdir()):
+            raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
+        create_private_folder(draft)
+        # The key comes first: a ledger in a database may already belong to the lab that it makes.
+        with suppress(FileExistsError):
+            create_private_file(draft / _KEY, secrets.token_bytes(32))
+        create_ledger(draft, ledger, identify_lab((draft / _KEY).read_bytes()))
+        # The key goes last: a folder without it is no lab.
+        move_files(draft, folder, last=_KEY)
     return Lab(folder)
+
+
+def identify_lab(ranking_key: bytes) -> str:
+    """Return the identity of a lab, which all copies of its folder share, and no other lab."""
+    return hmac.new(ranking_key, b"lab", "sha256").hexdigest()[:32]
 
 
 def open(path: str | Path, *, ledger: str | None = None) -> Lab:
@@ -313,4 +393,6 @@ def open(path: str | Path, *, ledger: str | None = None) -> Lab:
     folder = Path(path).resolve()
     if not (folder / _KEY).exists():
         raise UsageError("SF-C119", f"'{folder.name}' is not a lab.", try_=f'sf.create("{folder}")')
+    with suppress(OSError):
+        (folder / _DRAFT).rmdir()  # which a crash at the end of `create` has left empty
     return Lab(folder, ledger)

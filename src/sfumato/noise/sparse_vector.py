@@ -35,8 +35,10 @@ class SparseVector:
     -------
     Protects : one unit, add/remove, that changes every answer by at most `sensitivity`, and all of them in
                the same direction if `monotone`.
-    Costs    : Pure(epsilon), however many questions are asked and however they are chosen.
-    Because  : docs/proofs/sparse-vector.md
+    Costs    : Pure(epsilon), charged before `begin`, however many questions are asked and however they are
+               chosen; also if questions to other mechanisms come in between, to other thresholds in use too,
+               and each depends on all answers so far (concurrent composition).
+    Because  : docs/proofs/sparse-vector.md, and docs/proofs/account.md#mechanisms-of-several-rounds
     Assumes  : answers are exact integers, thresholds are public, and only yes or no is released; how long a
                draw takes is not observed.
     """
@@ -67,7 +69,7 @@ class SparseVector:
         return LaplaceNoise.calibrated(self.epsilon - self._first(), self._shifts() * self.sensitivity)
 
     def begin(self, *, source: BitSource = OS) -> NoisyThreshold:
-        """Draw the noise of the threshold and return it, ready for answers."""
+        """Draw the noise of the threshold and return it, ready for answers. Charge `event()` first."""
         return NoisyThreshold(self, source)
 
     def release(self, answers: Any, threshold: int, *, source: BitSource = OS) -> list[bool]:

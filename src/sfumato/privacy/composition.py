@@ -13,18 +13,13 @@ from sfumato.errors import UsageError
 from sfumato.privacy import gaussian
 from sfumato.privacy.conversion import Events, compose_events, renyi_delta, renyi_epsilon
 from sfumato.privacy.exact import parse_nonnegative, parse_probability
-from sfumato.privacy.loss_distribution import STEP, gaussian_mu, loss_distribution
+from sfumato.privacy.losses.distribution import STEP, gaussian_mu, loss_distribution
 
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.privacy.exact import Number
 
 FIXED = "for runs fixed in advance; not a filter"
-
-NOISE = 1e-10
-"""Allowance for the rounding error of long convolutions in δ: added to upper bounds, subtracted from lower
-bounds. It is an estimate well above the errors observed; where δ is at most twice this, Rényi divergences are
-used instead."""
 
 
 def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float = STEP) -> float:
@@ -38,11 +33,12 @@ def epsilon(events: Events, delta: Number, *, lower: bool = False, step: float =
         found = gaussian.lower_epsilon_of if lower else gaussian.epsilon_of
         return found(normal, share) if share else math.inf
     if lower:
-        return float(loss_distribution(event, step, lower=True).get_epsilon_for_delta(share + NOISE))
+        return loss_distribution(event, step, lower=True).epsilon(share)
     # If side δ alone exceeds the δ asked for, only a pure ε could help.
     if event.side_delta() >= share:
         return _pure(event)
-    return min(_pure(event), _numeric_epsilon(event, share, step), renyi_epsilon(event, delta))
+    numeric = loss_distribution(event, step).epsilon(share)
+    return min(_pure(event), numeric, renyi_epsilon(event, delta))
 
 
 def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float = STEP) -> float:
@@ -56,13 +52,12 @@ def delta(events: Events, epsilon: Number, *, lower: bool = False, step: float =
     if normal is not None:
         return gaussian.delta_bounds(normal, at)[0 if lower else 1]
     if lower:
-        return max(0.0, float(loss_distribution(event, step, lower=True).get_delta_for_epsilon(at)) - NOISE)
+        return loss_distribution(event, step, lower=True).delta(at)
     if pure is not None and pure <= exactly and not event.side_delta():
         return 0.0
     if event.side_delta() >= 1:
         return 1.0
-    composed = float(loss_distribution(event, step).get_delta_for_epsilon(at))
-    return min(1.0, max(composed, 0.0) + NOISE, renyi_delta(event, at))
+    return min(1.0, loss_distribution(event, step).delta(at), renyi_delta(event, at))
 
 
 def mu(events: Events) -> float:
@@ -76,12 +71,6 @@ def mu(events: Events) -> float:
             "SF-N323", "Only Gaussian events are Gaussian DP.", try_="sf.privacy.tradeoff(events)"
         )
     return found
-
-
-def _numeric_epsilon(event: Event, delta: float, step: float) -> float:
-    if delta <= 2 * NOISE:
-        return math.inf
-    return float(loss_distribution(event, step).get_epsilon_for_delta(delta - NOISE))
 
 
 def _pure(event: Event) -> float:

@@ -15,7 +15,7 @@ from sfumato.privacy import composition, gaussian
 from sfumato.privacy.composition import FIXED
 from sfumato.privacy.conversion import Events, compose_events, excess_loss
 from sfumato.privacy.exact import parse_exact, parse_nonnegative
-from sfumato.privacy.loss_distribution import gaussian_mu, loss_distribution
+from sfumato.privacy.losses.distribution import gaussian_mu, loss_distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,8 +80,7 @@ def _profile(event: Event) -> tuple[Floats, Floats]:
     """Return values of ε and δ(ε), as far as δ matters in a chart."""
     small = event.side_delta() + Fraction(1, 10**6)
     epsilons = np.linspace(0, composition.epsilon(event, min(small, Fraction(1, 2))), _FINEST)
-    deltas = loss_distribution(event).get_delta_for_epsilon(epsilons) + composition.NOISE
-    return epsilons, np.minimum(1, deltas)
+    return epsilons, loss_distribution(event).deltas(epsilons)
 
 
 def _least_misses(alpha: float, epsilons: Floats, deltas: Floats) -> float:

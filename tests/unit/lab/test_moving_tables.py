@@ -37,7 +37,7 @@ def test_a_price_for_a_snapshot_that_is_gone_is_not_charged(lab: sf.Lab) -> None
 def test_a_snapshot_is_not_erased_while_it_is_read(lab: sf.Lab) -> None:
     advanced = threading.Thread(target=lab.advance, args=("t", SOURCE))
     old = lab.table("t").snapshot_name
-    with lab.reading():
+    with lab.reading({old}):
         advanced.start()
         advanced.join(timeout=1)
         assert advanced.is_alive()

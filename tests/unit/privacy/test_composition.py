@@ -33,8 +33,8 @@ from sfumato.privacy import (
     rho_epsilon,
 )
 from sfumato.privacy.gaussian import delta_bounds
-from sfumato.privacy.loss_atoms import discrete_laplace, kary_randomized_response
-from sfumato.privacy.loss_distribution import bounded_range_profile
+from sfumato.privacy.losses.atoms import discrete_laplace, kary_randomized_response
+from sfumato.privacy.losses.distribution import bounded_range_profile
 
 
 def test_one_gaussian() -> None:
@@ -135,9 +135,37 @@ def test_no_privacy_is_no_number() -> None:
     assert delta([NonPrivate(), Pure(1)], 1) == 1
 
 
-def test_tiny_deltas_do_not_trust_convolutions() -> None:
+@pytest.mark.parametrize(("e0", "times"), [(0.1, 100), (0.5, 50), (0.01, 10_000), (0.003, 100_000)])
+@pytest.mark.parametrize("small", [1e-3, 1e-6, 1e-9, 1e-11])
+def test_many_coins_against_the_binomial_law(e0: float, times: int, small: float) -> None:
+    """The loss of n randomized responses is (2k − n)·ε₀ with k binomial, in 40 digits."""
+    run = Repeated(RandomizedAnswer(Fraction(str(e0)), 2), times)
+    upper, lower = epsilon(run, small), epsilon(run, small, lower=True)
+    assert coins_delta(e0, times, upper) <= small
+    assert coins_delta(e0, times, lower * (1 - 1e-9)) >= small
+    assert coins_delta(e0, times, 1.002 * lower + 1e-3) <= small * 2
+    for at in (0.5 * upper, upper, 1.3 * upper):
+        truth = coins_delta(e0, times, at)
+        assert delta(run, at, lower=True) <= truth <= delta(run, at)
+
+
+def coins_delta(e0: float, times: int, at: float) -> mp.mpf:
+    with mp.workdps(40):
+        one, e = mp.mpf(str(e0)), mp.mpf(at)
+        p = 1 / (1 + mp.e**-one)
+        k = int(mp.floor((e / one + times) / 2)) + 1
+        total, term = mp.mpf(0), mp.binomial(times, k) * p**k * (1 - p) ** (times - k)
+        while k <= times and (not total or term > total * mp.mpf(10) ** -30):
+            total += term * -mp.expm1(e - (2 * k - times) * one)
+            term *= mp.mpf(times - k) / (k + 1) * p / (1 - p)
+            k += 1
+        return total
+
+
+def test_tiny_deltas_are_composed_too() -> None:
     run = [Laplace(10)] * 50 + [Gaussian(10)]
-    assert epsilon(run, 1e-12) == renyi_epsilon(run, 1e-12)
+    for small in (1e-9, 1e-12):
+        assert epsilon(run, small, lower=True) < epsilon(run, small) < renyi_epsilon(run, small)
 
 
 def test_samples_of_fixed_size_have_a_curve_only() -> None:

@@ -9,15 +9,20 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-from contextlib import contextmanager
+import secrets
+import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from sfumato.curator.catalog.columns import DeclaredColumn, column_from_dict
 from sfumato.curator.catalog.edge_lists import check_graph, prepare_graph, require_population
 from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
+from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import replace_json
+from sfumato.ledger.api import SnapshotRead
 from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.graph_units import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.neighbours import Neighbours
@@ -26,10 +31,12 @@ from sfumato.privacy.units import ROW, Unit
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
+    from typing import TextIO
 
     from sfumato.curator.catalog.domains import Domain
 
 VERSION = 2
+_POLL_SECONDS = 0.02
 # Names stand in SQL, in file names and in the ledger, and PostgreSQL keeps 63 characters of them.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 
@@ -49,8 +56,10 @@ class Table:
     """The largest number of rows with one value, by column of a public table."""
     home: str = "duckdb"
     """Where its snapshot lies: in the lab's own folder, or in a database, which a digest identifies."""
+    identity: str = ""
+    """Random text that tells its snapshot from all others; empty if that is older than identities."""
     pace: int | None = None
-    """Milliseconds that one simple pass over its rows takes at most, as the steward declared them."""
+    """Milliseconds that one pass over its rows takes at most, sorting them, as the steward declared."""
 
     @property
     def unit(self) -> Unit:
@@ -77,8 +86,8 @@ class Table:
 
     @property
     def snapshot_name(self) -> str:
-        """The name of the prepared copy in its engine."""
-        return f"{self.name}-{self.snapshot}"
+        """The name of the prepared copy in its engine. No other copy has it, in this lab or another."""
+        return f"{self.name}-{self.snapshot}{'.' if self.identity else ''}{self.identity}"
 
     @property
     def is_public(self) -> bool:
@@ -110,6 +119,8 @@ class Table:
         # Left out where it is the default, so that catalogs of older versions read the same.
         if self.home != "duckdb":
             fields["home"] = self.home
+        if self.identity:
+            fields["identity"] = self.identity
         if self.pace is not None:
             fields["pace"] = self.pace
         return fields | ({"multiplicity": dict(self.multiplicity)} if self.is_public else {})
@@ -126,8 +137,14 @@ class Table:
             fields.get("public_rows"),
             fields.get("multiplicity", {}),
             fields.get("home", "duckdb"),
+            fields.get("identity", ""),
             fields.get("pace"),
         )
+
+
+def split_snapshot_name(snapshot: str) -> tuple[str, str]:
+    """Return the table that a snapshot is of, and the identity of the snapshot."""
+    return snapshot.partition("-")[0], snapshot.partition(".")[2]
 
 
 # ---- the file ----------------------------------------------------------------------------------------------
@@ -142,8 +159,14 @@ class CatalogContents:
     """The last snapshot of every table there ever was: a new table of an old name finds no old answers."""
     relations: Mapping[str, Neighbours] = field(default_factory=dict)
     """The neighbouring relation of every population there ever was, since its account stays."""
+    begun: Mapping[str, str] = field(default_factory=dict)
+    """The identity of the snapshot of each table that was begun last, whether or not it was finished."""
     leftovers: tuple[str, ...] = ()
     """Snapshots that are no longer used and may still exist: half registered, replaced or dropped."""
+
+    def read_of(self, table: Table) -> SnapshotRead:
+        """Return what the ledger compares when the table's snapshot is read."""
+        return SnapshotRead(table.name, table.identity, self.begun.get(table.name, ""))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -151,6 +174,7 @@ class CatalogContents:
             "tables": {name: table.to_dict() for name, table in self.tables.items()},
             "counters": dict(self.counters),
             "relations": {name: relation.value for name, relation in self.relations.items()},
+            "begun": dict(self.begun),
             "leftovers": list(self.leftovers),
         }
 
@@ -167,6 +191,7 @@ class CatalogContents:
             {name: Table.from_dict(name, fields) for name, fields in body["tables"].items()},
             body["counters"],
             {name: Neighbours(value) for name, value in body["relations"].items()},
+            body.get("begun", {}),
             tuple(body["leftovers"]),
         )
 
@@ -212,20 +237,44 @@ class Catalog:
             yield
 
     @contextmanager
-    def lock_for_reading(self) -> Iterator[None]:
-        """Allow any number of readers, and let no snapshot be erased meanwhile."""
-        with self._locked(".reading", fcntl.LOCK_SH):
+    def lock_for_reading(self, snapshots: Collection[str]) -> Iterator[None]:
+        """Allow any number of readers of these snapshots, and let none of them be erased meanwhile.
+
+        Nobody waits for readers of other snapshots. What is erased has left the catalog before, so readers
+        who look there first do not come in the way of who erases.
+        """
+        with ExitStack() as locks:
+            for snapshot in sorted(snapshots):
+                file = locks.enter_context(self._open_lock(snapshot))
+                fcntl.flock(file, fcntl.LOCK_SH)
             yield
 
     @contextmanager
-    def lock_for_erasing(self) -> Iterator[None]:
-        """Let no snapshot be read meanwhile, in any process."""
-        with self._locked(".reading", fcntl.LOCK_EX):
-            yield
+    def lock_for_erasing(self, snapshot: str, patience: float) -> Iterator[bool]:
+        """Let nobody read a snapshot meanwhile, in any process.
+
+        Yields whether that could be had within so many seconds.
+        """
+        with self._open_lock(snapshot) as file:
+            deadline = time.monotonic() + patience
+            while not (alone := _try_lock(file)) and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+            yield alone
+            if alone:
+                self._lock_file(snapshot).unlink(missing_ok=True)
+
+    def _lock_file(self, snapshot: str) -> Path:
+        return self._path.parent / "reading" / quote(snapshot, safe="")
+
+    def _open_lock(self, snapshot: str) -> TextIO:
+        # The system releases the lock of a process that dies, so a crash leaves none behind.
+        file = self._lock_file(snapshot)
+        with name_disk_errors():
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            return file.open("a")
 
     @contextmanager
     def _locked(self, suffix: str, how: int) -> Iterator[None]:
-        # The system releases the lock of a process that dies, so a crash leaves none behind.
         with open(self._path.with_suffix(suffix), "a") as lock:
             fcntl.flock(lock, how)
             yield
@@ -233,8 +282,13 @@ class Catalog:
     def begin_snapshot(self, table: Table) -> Table:
         """Give a table its next snapshot, which counts as a leftover until the table is added."""
         # Written down before anything is prepared: after a crash, what lies there half-made is known.
-        numbered = replace(table, snapshot=self.contents.counters.get(table.name, 0) + 1)
-        self._write(leftovers=(*self.contents.leftovers, numbered.snapshot_name))
+        now = self.contents
+        number = now.counters.get(table.name, 0) + 1
+        numbered = replace(table, snapshot=number, identity=secrets.token_hex(16))
+        self._write(
+            begun={**now.begun, table.name: numbered.identity},
+            leftovers=(*now.leftovers, numbered.snapshot_name),
+        )
         return numbered
 
     def add_table(self, table: Table) -> None:
@@ -275,6 +329,15 @@ class Catalog:
             return CatalogContents.from_dict(json.loads(self._path.read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError) as problem:  # cut off, or edited by hand
             raise UsageError("SF-C112", "The catalog file cannot be read.", file=self._path.name) from problem
+
+
+def _try_lock(file: TextIO) -> bool:
+    """Return whether a file could be locked against everyone else, without waiting."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 # ---- declarations ------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class DuckDBEngine:
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
         with restore_interrupts(), SNAPSHOTS.open_cursor(self._paths(program), self.threads) as opened:
-            return answer_program(program, opened)
+            return answer_program(program, opened, self.folder)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.limits import current_limits
+from sfumato.errors import DiskError
+from sfumato.files.disk_errors import full_disk_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,17 +29,26 @@ _ALWAYS = {
     "python_enable_replacements": "false",
 }
 
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _BLIND = {"common_subexpressions", "unused_columns"}
 """The optimizers that look at the query and at no data."""
 
 
-def open_reader(paths: Mapping[str, Path], threads: int | None) -> DuckDBPyConnection:
-    """Open snapshots by these names, read-only, with no way to a file, an extension or a setting."""
-    settings = {"temp_directory": ""}  # nothing read from a snapshot reaches a disk
-    memory = current_limits().memory
-    if memory is not None:
-        settings["memory_limit"] = f"{memory // 2**20}MiB"
+def open_reader(
+    paths: Mapping[str, Path], threads: int | None, spill: Path | None = None
+) -> DuckDBPyConnection:
+    """Open snapshots by these names, read-only, with no way to a file, an extension or a setting.
+
+    What does not fit in memory goes to the folder `spill`; without one, no row reaches a disk.
+    """
+    limits = current_limits()
+    settings = {
+        "memory_limit": f"{limits.bytes_in_memory // 2**20}MiB",
+        "temp_directory": "" if spill is None else str(spill),
+    }
     connection = _connect(settings, threads)
+    # DuckDB 2.0 shows this setting when it is given on opening, and does not keep to it.
+    connection.execute(f"SET max_temp_directory_size = '{limits.spill // 2**20}MiB'")
     for name, path in paths.items():
         connection.execute(f"ATTACH {quote_text(str(path))} AS {name} (READ_ONLY)")
     # In this order: after the lock nothing can be attached or set, not even by a query of ours.
@@ -58,6 +69,25 @@ def open_writer(path: Path, spill: Path, threads: int | None) -> DuckDBPyConnect
     connection.execute(f"SET disabled_optimizers = {quote_text(','.join(sorted({*optimizers} - _BLIND)))}")
     connection.execute(f"ATTACH {quote_text(str(path))} AS snapshot")
     return connection
+
+
+@contextmanager
+def name_shortage() -> Iterator[None]:
+    """Say in words of ours that memory or disk ran out; DuckDB's words may hold paths and rows."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise DiskError(
+            "SF-C222",
+            "The table is too large to be prepared with the memory and disk that are there.",
+            try_="free some of either, then the same call again",
+        ) from None
+    except duckdb.Error as problem:
+        if any(words in str(problem) for words in _FULL):
+            raise full_disk_error() from None
+        raise
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.arrow import build_array
-from sfumato.engines.duckdb.connection import open_writer
+from sfumato.engines.duckdb.connection import name_shortage, open_writer
 from sfumato.engines.duckdb.graphs import write_degrees
 from sfumato.engines.duckdb.sources import Kind, scan_source, unreadable_source
 from sfumato.engines.duckdb.stored import (
@@ -51,7 +51,7 @@ def build_snapshot(
     # mkdir's mode passes through the umask, and the folder may be there already.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
-    with _scratch(path.parent) as scratch:
+    with name_shortage(), _scratch(path.parent) as scratch:
         built = scratch / "snapshot.duckdb"
         with closing(open_writer(built, scratch / "spill", threads)) as connection:
             if isinstance(preparation, GraphPreparation):

@@ -14,6 +14,8 @@ import numpy as np
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.connection import open_reader
 from sfumato.engines.duckdb.dialect import DuckDBDialect
+from sfumato.engines.duckdb.spilling import SpillFolder, open_spill_folder
+from sfumato.engines.limits import current_limits
 from sfumato.engines.program import (
     CellHistogram,
     CellHistograms,
@@ -24,6 +26,7 @@ from sfumato.engines.program import (
     UnitFigures,
 )
 from sfumato.engines.reach import reach_engine
+from sfumato.engines.watch import watch_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,6 +49,10 @@ class OpenSnapshots:
     connection: DuckDBPyConnection
     layouts: Mapping[str, Layout]
     inodes: tuple[int, ...]
+    space: tuple[int, int]
+    """Bytes of memory and of disk that it was opened with, which cannot be changed."""
+    spill: SpillFolder | None
+    """Removed when the last cursor has let go of it."""
 
 
 class Snapshots:
@@ -103,7 +110,7 @@ class Snapshots:
         key = tuple(paths.values()), threads
         with self._turn:
             known = self._open.get(key)
-            if known is None or known.inodes != inodes:
+            if known is None or (known.inodes, known.space) != (inodes, _space()):
                 known = self._open[key] = _open(paths, threads, inodes)
             return replace(known, connection=known.connection.cursor())
 
@@ -116,9 +123,9 @@ class Snapshots:
 SNAPSHOTS = Snapshots()
 
 
-def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots) -> Answer:
+def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots, folder: Path) -> Answer:
     """Return exact integers in the shape that the program says; 64-bit where all fit, else Python's own."""
-    with opened.connection as cursor:
+    with opened.connection as cursor, watch_run(cursor.interrupt, folder, opened.layouts):
         table = _fetch(cursor, compile_program(program, opened.layouts, DuckDBDialect()))
     return cast("Answer", _shape_answer(program, table))
 
@@ -211,8 +218,16 @@ def _words(sums: Any) -> NDArray[np.int64]:
 
 def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...]) -> OpenSnapshots:
     schemas = {name: f"snapshot{i}" for i, name in enumerate(paths)}
-    connection = open_reader({schemas[name]: path for name, path in paths.items()}, threads)
-    return OpenSnapshots(connection, {name: _layout(connection, schemas[name]) for name in paths}, inodes)
+    spill = open_spill_folder(next(iter(paths.values())).parent) if current_limits().spill else None
+    files = {schemas[name]: path for name, path in paths.items()}
+    connection = open_reader(files, threads, None if spill is None else spill.path)
+    layouts = {name: _layout(connection, schemas[name]) for name in paths}
+    return OpenSnapshots(connection, layouts, inodes, _space(), spill)
+
+
+def _space() -> tuple[int, int]:
+    limits = current_limits()
+    return limits.bytes_in_memory, limits.spill
 
 
 def _layout(connection: DuckDBPyConnection, schema: str) -> Layout:

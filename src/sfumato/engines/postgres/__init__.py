@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.postgres.connection import open_reader, open_writer
 from sfumato.engines.postgres.prepare import build_snapshot, remove_snapshot
 from sfumato.engines.postgres.run import answer_program, require_snapshots
+from sfumato.engines.rows import list_scans
 from sfumato.engines.snapshot import GraphPreparation
+from sfumato.engines.watch import watch_run
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sfumato.engines.program import Answer, EngineProgram
     from sfumato.engines.snapshot import Preparation
 
@@ -20,12 +25,14 @@ __all__ = ["PostgresEngine"]
 class PostgresEngine:
     """Keeps each snapshot as tables that only their owner may read, and reads them in read-only transactions.
 
-    `dsn` is the address of the database, `schema` the lab's own in it.
+    `dsn` is the address of the database, `schema` the lab's own in it. `folder` is where the lab says which
+    questions are to be ended.
     """
 
-    def __init__(self, dsn: str, schema: str) -> None:
+    def __init__(self, dsn: str, schema: str, folder: Path | None = None) -> None:
         self.dsn = dsn
         self.schema = schema
+        self.folder = folder
 
     def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind.
@@ -45,7 +52,9 @@ class PostgresEngine:
     def run(self, program: EngineProgram[Answer]) -> Answer:
         """Return exact integers, in the shape that the program says."""
         with open_reader(self.dsn) as connection:
-            return answer_program(program, connection, self.schema)
+            names = {scan.snapshot for scan in list_scans(program.rows)}
+            with watch_run(partial(connection.cancel_safe, timeout=2), self.folder, names):
+                return answer_program(program, connection, self.schema)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""

@@ -45,4 +45,4 @@ def name_home(address: str) -> str:
 
 def open_engine(address: str, folder: Path, schema: str) -> PostgresEngine:
     """Return the engine of a database, with snapshots in this schema."""
-    return PostgresEngine(address, schema)
+    return PostgresEngine(address, schema, folder)

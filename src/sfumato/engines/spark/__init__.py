@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.reach import reach_engine
 from sfumato.engines.rows import list_scans
 from sfumato.engines.snapshot import GraphPreparation
-from sfumato.engines.spark.connection import find_steward_session, open_own_session
+from sfumato.engines.spark.connection import find_steward_session, limit_run, open_own_session
 from sfumato.engines.spark.places import Folder, Tables
 from sfumato.engines.spark.prepare import build_snapshot
 from sfumato.engines.spark.run import answer_program
@@ -15,6 +15,8 @@ from sfumato.engines.spark.sources import is_frame, open_source
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from sfumato.engines.program import Answer, EngineProgram
@@ -27,10 +29,14 @@ _AWAY = "Spark does not start or answer, or the snapshot is not there"
 
 
 class SparkEngine:
-    """Keeps each snapshot in a place that the whole cluster reads, and answers in a session of its own."""
+    """Keeps each snapshot in a place that the whole cluster reads, and answers in a session of its own.
 
-    def __init__(self, place: SnapshotPlace) -> None:
+    `folder` is where the lab says which questions are to be ended.
+    """
+
+    def __init__(self, place: SnapshotPlace, folder: Path | None = None) -> None:
         self.place = place
+        self.folder = folder
 
     def prepare(self, source: Any, preparation: Preparation | GraphPreparation, snapshot: str) -> None:
         """Make the snapshot durable under this name, or leave nothing behind.
@@ -56,7 +62,8 @@ class SparkEngine:
         """Return exact integers, in the shape that the program says."""
         with reach_engine("Spark", _AWAY, Exception):
             session = open_own_session(find_steward_session())
-        return answer_program(program, session, self.place)
+        with limit_run(session, self.folder, {scan.snapshot for scan in list_scans(program.rows)}):
+            return answer_program(program, session, self.place)
 
     def erase(self, snapshot: str) -> None:
         """Remove a snapshot; one that is not there is no error."""

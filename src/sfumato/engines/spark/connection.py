@@ -11,15 +11,17 @@ import os
 import secrets
 import warnings
 from contextlib import contextmanager
-from threading import Event, Lock, Thread
+from functools import partial
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.limits import current_limits
 from sfumato.engines.spark.java import require_java
+from sfumato.engines.watch import watch_run
 from sfumato.errors import UsageError, missing_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -102,23 +104,14 @@ def _close() -> None:
 
 
 @contextmanager
-def limit_time(session: SparkSession) -> Iterator[None]:
-    """End what this thread asks inside, with an error of Spark's, when its time is over."""
-    tag, done = f"sfumato-{secrets.token_hex(8)}", Event()
+def limit_run(session: SparkSession, folder: Path | None, snapshots: Collection[str]) -> Iterator[None]:
+    """End what this thread asks inside, with an error of Spark's, as `watch_run` says."""
+    tag = f"sfumato-{secrets.token_hex(8)}"
     with _marked(session, tag) as end:
-        watch = Thread(target=_end_late, args=(end, tag, done, current_limits().seconds), daemon=True)
-        watch.start()
-        try:
+        # In a thread of its own: a server that does not answer must not keep others from being ended.
+        ending = partial(Thread, target=end, args=(tag,), daemon=True)
+        with watch_run(lambda: ending().start(), folder, snapshots):
             yield
-        finally:
-            done.set()
-
-
-def _end_late(end: Callable[[str], object], tag: str, done: Event, seconds: float) -> None:
-    """End again and again: only what runs can be ended, and some of a question may not have begun."""
-    while not done.wait(seconds):
-        end(tag)
-        seconds = 1.0
 
 
 @contextmanager

@@ -53,4 +53,4 @@ def name_home(address: str) -> str:
 def open_engine(address: str, folder: Path, schema: str) -> SparkEngine:
     """Return the engine of a place for snapshots: a schema that the cluster knows, or the lab's folder."""
     tables = address.removeprefix(SCHEME)
-    return SparkEngine(Tables(tables) if tables else Folder(folder))
+    return SparkEngine(Tables(tables) if tables else Folder(folder), folder)

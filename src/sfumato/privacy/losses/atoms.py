@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 
@@ -22,9 +24,13 @@ class LossAtoms:
     losses: NDArray[np.floating[Any]]
     masses: NDArray[np.floating[Any]]
     infinite: float
+    law: Callable[[NDArray[np.floating[Any]]], NDArray[np.floating[Any]]] | None = None
+    """The profile in closed form, where summing many masses would lose digits."""
 
     def profile(self, at: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Return the hockey-stick divergence δ(ε), the sum of mass·(1 − e^(ε − loss)) over losses above ε."""
+        if self.law is not None:
+            return self.law(at)
         first = np.searchsorted(self.losses, at, side="right")
         above = _sums_from(self.masses)[first]
         scaled = _sums_from(self.masses * np.exp(-self.losses))[first]
@@ -56,7 +62,17 @@ def discrete_laplace(rate: float, steps: int) -> LossAtoms:
     r = math.exp(-rate)
     masses = np.exp(-rate * x) * (-math.expm1(-rate) / (1 + r))
     masses[0], masses[-1] = math.exp(-rate * steps) / (1 + r), 1 / (1 + r)
-    return LossAtoms((steps - 2 * x) * rate, masses, 0.0)
+    losses = (steps - 2 * x) * rate
+
+    def law(at: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        # Losses above ε are those of noise up to m: P(X ≤ m) = 1 − r^(m+1)/(1 + r), and r^(steps−m)/(1 + r)
+        # on the other table.
+        above = len(losses) - np.searchsorted(losses, at, side="right")
+        m = above - 1.0
+        inside = 1 - np.exp(-rate * (m + 1)) / (1 + r) - np.exp(at - rate * (steps - m)) / (1 + r)
+        return np.where(above == 0, 0.0, np.where(above == len(losses), -np.expm1(at), inside))
+
+    return LossAtoms(losses, masses, 0.0, law)
 
 
 def _sums_from(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:

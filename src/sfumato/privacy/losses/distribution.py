@@ -1,14 +1,12 @@
 """Privacy loss distributions (PLDs) of runs fixed in advance, composed numerically (docs/proofs/curves.md).
 
-Google's dp-accounting holds and convolves the distributions. Losses are discretised on a grid: by
-connect-the-dots for upper bounds, rounded down for lower bounds. Both directions of a pair are kept, and the
-worse one counts.
+Losses are put on a grid: by connect-the-dots for upper bounds, rounded down for lower bounds. Google's
+dp-accounting knows the profiles of Gaussian and Laplace noise, also on samples. Both directions of a pair are
+kept, and the worse one counts.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -39,7 +37,14 @@ from sfumato.privacy.events import (
     SpreadLaplace,
     ThresholdedKeys,
 )
-from sfumato.privacy.loss_atoms import LossAtoms, approximate_dp, discrete_laplace, kary_randomized_response
+from sfumato.privacy.losses.atoms import (
+    LossAtoms,
+    approximate_dp,
+    discrete_laplace,
+    kary_randomized_response,
+)
+from sfumato.privacy.losses.convolution import ComposedLosses
+from sfumato.privacy.losses.masses import LossMasses, connect_dots, round_down
 from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
@@ -55,8 +60,6 @@ WIDEST = 200.0
 MOST_STEPS = 2**20
 """Largest l1 norm, in grid steps, whose losses are listed one by one."""
 
-Losses = Any  # dp_accounting's PrivacyLossDistribution, which has no types
-
 
 @dataclass(frozen=True, slots=True)
 class LossGrid:
@@ -65,21 +68,50 @@ class LossGrid:
     step: float
     lower: bool
 
-    def options(self) -> dict[str, Any]:
-        """Return the options by which dp-accounting builds a distribution on this grid."""
-        return {
-            "value_discretization_interval": self.step,
-            "pessimistic_estimate": not self.lower,
-            "use_connect_dots": not self.lower,
-        }
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossPair:
+    """The losses of one event when a unit is removed and when it is added."""
+
+    remove: LossMasses
+    add: LossMasses
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossDistribution:
+    """Bounds on the δ and ε of a run: all of them above the truth, or with `lower` all below."""
+
+    remove: ComposedLosses
+    add: ComposedLosses
+
+    def delta(self, epsilon: float) -> float:
+        """Return a bound on δ at one ε."""
+        return float(self.deltas(np.array([epsilon]))[0])
+
+    def deltas(self, epsilons: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Return bounds on δ at each ε."""
+        return np.maximum(self.remove.delta(epsilons), self.add.delta(epsilons))
+
+    def epsilon(self, delta: float) -> float:
+        """Return a bound on the smallest ε for this δ."""
+        return max(self.remove.epsilon(delta), self.add.epsilon(delta))
+
+    @property
+    def largest(self) -> float:
+        """The largest finite loss."""
+        return max(self.remove.largest, self.add.largest)
 
 
 @lru_cache(maxsize=16)
-def loss_distribution(event: Event, step: float = STEP, lower: bool = False) -> Losses:
-    """Return the distribution that dominates an event, or with `lower` one that the event dominates."""
+def loss_distribution(event: Event, step: float = STEP, lower: bool = False) -> LossDistribution:
+    """Return a distribution that dominates an event, or with `lower` one that the event dominates."""
     grid = LossGrid(step, lower)
-    parts = [_self_compose(part, times, grid) for part, times in _parts(event, lower).items()]
-    return _compose(parts or [_atoms(approximate_dp(0.0, 0.0), grid)])
+    counts = _parts(event, lower) or Counter([Pure(0)])
+    pairs = [(_single(part, grid), times) for part, times in counts.items()]
+    remove = ComposedLosses([(pair.remove, times) for pair, times in pairs], lower=lower)
+    if all(pair.add is pair.remove for pair, _ in pairs):
+        return LossDistribution(remove, remove)
+    return LossDistribution(remove, ComposedLosses([(pair.add, times) for pair, times in pairs], lower=lower))
 
 
 def _parts(event: Event, lower: bool) -> Counter[Event]:
@@ -109,6 +141,9 @@ def _counts(event: Event, lower: bool = False) -> Counter[Event]:
             counts = _counts(event.reduce_group(), lower)
             _require_attained(counts if lower else ())
             return counts
+        case Parallel() if lower or len(event.events) < 2:
+            # Lower bound: a part that is large at order 2.
+            return _counts(max(event.events, key=lambda part: part.renyi(2.0), default=Pure(0)), lower)
         case SpreadLaplace() | SpreadExponential():
             return event.list_cells()
         case KeyRelease() if not lower:
@@ -131,26 +166,8 @@ def _require_attained(counts: Iterable[Event]) -> None:
             _refuse(event)
 
 
-def _self_compose(event: Event, times: int, grid: LossGrid) -> Losses:
-    once = _single(event, grid)
-    return once if times == 1 else once.self_compose(times)
-
-
-def _compose(parts: list[Losses]) -> Losses:
-    """Return the composition of all parts."""
-    # The smallest two are composed first, so that few convolutions are long.
-    ties = itertools.count()
-    heap = [(part._pmf_remove.size, next(ties), part) for part in parts]
-    heapq.heapify(heap)
-    while len(heap) > 1:
-        (_, _, one), (_, _, other) = heapq.heappop(heap), heapq.heappop(heap)
-        both = one.compose(other)
-        heapq.heappush(heap, (both._pmf_remove.size, next(ties), both))
-    return heap[0][2]
-
-
 @singledispatch
-def _single(event: Event, grid: LossGrid) -> Losses:
+def _single(event: Event, grid: LossGrid) -> LossPair:
     _refuse(event)
 
 
@@ -164,18 +181,18 @@ def _refuse(event: Event) -> NoReturn:
 
 
 @_single.register
-def _(event: Gaussian, grid: LossGrid) -> Losses:
-    return _library().from_gaussian_mechanism(float(event.sigma), **grid.options())
+def _(event: Gaussian, grid: LossGrid) -> LossPair:
+    return _additive("Gaussian", float(event.sigma), 1.0, grid)
 
 
 @_single.register
-def _(event: Laplace, grid: LossGrid) -> Losses:
+def _(event: Laplace, grid: LossGrid) -> LossPair:
     _require_narrow(1 / event.scale)
-    return _library().from_laplace_mechanism(float(event.scale), **grid.options())
+    return _additive("Laplace", float(event.scale), 1.0, grid)
 
 
 @_single.register
-def _(event: DiscreteLaplace, grid: LossGrid) -> Losses:
+def _(event: DiscreteLaplace, grid: LossGrid) -> LossPair:
     _require_narrow(event.pure())
     if event.l1 > MOST_STEPS:
         _refuse(event)
@@ -183,7 +200,7 @@ def _(event: DiscreteLaplace, grid: LossGrid) -> Losses:
 
 
 @_single.register
-def _(event: RandomizedAnswer, grid: LossGrid) -> Losses:
+def _(event: RandomizedAnswer, grid: LossGrid) -> LossPair:
     _require_narrow(event.epsilon)
     return _atoms(kary_randomized_response(float(event.epsilon), event.values), grid)
 
@@ -191,34 +208,32 @@ def _(event: RandomizedAnswer, grid: LossGrid) -> Losses:
 @_single.register(Pure)
 @_single.register(ApproxDP)
 @_single.register(ThresholdedKeys)
-def _(event: Pure | ApproxDP | ThresholdedKeys, grid: LossGrid) -> Losses:
+def _(event: Pure | ApproxDP | ThresholdedKeys, grid: LossGrid) -> LossPair:
     _require_narrow(event.epsilon)
     return _atoms(approximate_dp(float(event.epsilon), float(event.side_delta())), grid)
 
 
 @_single.register
-def _(event: Exponential, grid: LossGrid) -> Losses:
+def _(event: Exponential, grid: LossGrid) -> LossPair:
     # Upper bound: the pair that dominates every mechanism of this range. Lower bound: the pair centred in it.
     _require_narrow(event.epsilon)
     if grid.lower or not event.epsilon:
         return _atoms(approximate_dp(float(event.epsilon) / 2, 0.0), grid)
     reach = math.ceil(float(event.epsilon) / grid.step)
     at = np.arange(-reach, reach + 1) * grid.step
-    return _dots(-reach, bounded_range_profile(float(event.epsilon), at), grid)
+    return _dots(np.arange(-reach, reach + 1), bounded_range_profile(float(event.epsilon), at), grid)
 
 
 @_single.register
-def _(event: Sampled, grid: LossGrid) -> Losses:
+def _(event: Sampled, grid: LossGrid) -> LossPair:
     rate, poisson = float(event.rate), event.relation is Neighbours.ADD_REMOVE
     if event.rate == 1:
         return _single(event.event, grid)
     if poisson and isinstance(event.event, Gaussian):
-        sigma = float(event.event.sigma)
-        return _library().from_gaussian_mechanism(sigma, sampling_prob=rate, **grid.options())
+        return _additive("Gaussian", float(event.event.sigma), rate, grid)
     if poisson and isinstance(event.event, Laplace):
         _require_narrow(1 / event.event.scale)
-        scale = float(event.event.scale)
-        return _library().from_laplace_mechanism(scale, sampling_prob=rate, **grid.options())
+        return _additive("Laplace", float(event.event.scale), rate, grid)
     pure = event.pure()
     if pure is None or grid.lower:
         _refuse(event)
@@ -226,23 +241,12 @@ def _(event: Sampled, grid: LossGrid) -> Losses:
 
 
 @_single.register
-def _(event: Parallel, grid: LossGrid) -> Losses:
-    # Upper bound: the pair whose δ(ε) is the maximum over the parts. Lower bound: a part that is large at
-    # order 2.
-    if grid.lower or len(event.events) < 2:
-        dearest = max(event.events, key=lambda part: part.renyi(2.0), default=Pure(0))
-        return loss_distribution(dearest, grid.step, grid.lower)
+def _(event: Parallel, grid: LossGrid) -> LossPair:
+    # Upper bound: the pair whose δ(ε) is the maximum over the parts.
     parts = [loss_distribution(part, grid.step) for part in event.events]
-    reach = 1 + max(math.ceil(_reach(part) / grid.step) for part in parts)
-    at = np.arange(-reach, reach + 1) * grid.step
-    largest = np.max([part.get_delta_for_epsilon(at) for part in parts], axis=0)
-    return _dots(-reach, np.clip(largest, 0, 1), grid)
-
-
-def _reach(part: Losses) -> float:
-    """Return the largest finite loss of a distribution."""
-    pmf = part._pmf_remove.to_dense_pmf()
-    return float((pmf._lower_loss + pmf.size) * pmf._discretization)
+    reach = 1 + max(math.ceil(part.largest / grid.step) for part in parts)
+    dots = np.arange(-reach, reach + 1)
+    return _dots(dots, np.max([part.deltas(dots * grid.step) for part in parts], axis=0), grid)
 
 
 def bounded_range_profile(epsilon: float, at: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
@@ -253,38 +257,52 @@ def bounded_range_profile(epsilon: float, at: NDArray[np.floating[Any]]) -> NDAr
     return np.where(at <= -epsilon, -np.expm1(np.minimum(at, 0)), profile)
 
 
-def _dots(first: int, deltas: NDArray[np.floating[Any]], grid: LossGrid) -> Losses:
-    from dp_accounting.pld import pld_pmf
-
-    last = first + len(deltas) - 1
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid.step, first, last, deltas)
-    return _library().PrivacyLossDistribution(pmf)
+def _dots(dots: NDArray[np.int64], deltas: NDArray[np.floating[Any]], grid: LossGrid) -> LossPair:
+    both = connect_dots(dots, np.clip(deltas, 0, 1), grid.step)
+    return LossPair(both, both)
 
 
-def _atoms(atoms: LossAtoms, grid: LossGrid) -> Losses:
-    from dp_accounting.pld import pld_pmf
-
-    if grid.lower:
-        # Rounding losses down gives a distribution that the true one dominates: a lower bound.
-        floors = np.floor(atoms.losses / grid.step).astype(int)
-        masses = {int(at): float(atoms.masses[floors == at].sum()) for at in np.unique(floors)}
-        pmf = pld_pmf.create_pmf(masses, grid.step, atoms.infinite, pessimistic_estimate=False)
-    else:
+def _atoms(atoms: LossAtoms, grid: LossGrid) -> LossPair:
+    if not grid.lower:
         dots = atoms.dots(grid.step)
-        deltas = np.clip(atoms.profile(dots * grid.step), 0, 1)
-        pmf = pld_pmf.create_pmf_pessimistic_connect_dots(grid.step, dots, deltas)
-    return _library().PrivacyLossDistribution(pmf)
+        return _dots(dots, atoms.profile(dots * grid.step), grid)
+    both = round_down(atoms.losses, atoms.masses, atoms.infinite, grid.step)
+    return LossPair(both, both)
+
+
+def _additive(noise: str, scale: float, rate: float, grid: LossGrid) -> LossPair:
+    """Return the losses of noise of this kind, on a Poisson sample where the rate is below 1."""
+    remove = _one_way(noise, scale, rate, grid, "REMOVE")
+    return LossPair(remove, remove if rate == 1 else _one_way(noise, scale, rate, grid, "ADD"))
+
+
+def _one_way(noise: str, scale: float, rate: float, grid: LossGrid, way: str) -> LossMasses:
+    from dp_accounting.pld import privacy_loss_mechanism as library
+
+    kind = library.GaussianPrivacyLoss if noise == "Gaussian" else library.LaplacePrivacyLoss
+    law = kind(scale, sampling_prob=rate, adjacency_type=library.AdjacencyType[way])
+    if grid.lower:
+        return _rounded_down(law, grid)
+    ends = law.connect_dots_bounds()
+    first, last = math.floor(ends.epsilon_lower / grid.step), math.ceil(ends.epsilon_upper / grid.step)
+    dots = np.arange(first, last + 1)
+    return connect_dots(dots, np.asarray(law.get_delta_for_epsilon(dots * grid.step)), grid.step)
+
+
+def _rounded_down(law: Any, grid: LossGrid) -> LossMasses:
+    from dp_accounting.pld import privacy_loss_distribution as library
+
+    found = library._create_pld_pmf_from_monotone_privacy_loss(
+        law, pessimistic_estimate=False, value_discretization_interval=grid.step
+    ).to_dense_pmf()
+    # From the middle of its cell, so that rounding down stays in the cell.
+    losses = (found._lower_loss + np.arange(found.size) + 0.5) * grid.step
+    return round_down(losses, np.asarray(found._probs), float(found._infinity_mass), grid.step)
 
 
 def _require_narrow(epsilon: Fraction) -> None:
     if epsilon > WIDEST:
         raise UsageError("SF-N314", "An event's ε is too large to be composed.", most=f"{WIDEST:g}")
-
-
-def _library() -> Any:
-    from dp_accounting.pld import privacy_loss_distribution
-
-    return privacy_loss_distribution
 
 
 def gaussian_mu(event: Event) -> float | None:

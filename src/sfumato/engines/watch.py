@@ -1,0 +1,133 @@
+"""Ending what runs too long, or reads a snapshot that is to be erased: one thread looks after all of it.
+
+A steward's process says that a snapshot is to be erased by a file of its name, which every process that reads
+the snapshot looks for. Both are public facts, and whoever asked is told neither.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from sfumato.engines.limits import current_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from pathlib import Path
+
+_EVERY = 0.1
+"""Seconds between two looks."""
+_AGAIN = 1.0
+"""Seconds after which a run that was ended and still runs is ended again."""
+_ENDING = ".ending"
+
+
+class RunEndedError(Exception):
+    """A program was ended, which its engine reports in words of its own."""
+
+
+@dataclass(slots=True, eq=False)
+class WatchedRun:
+    """A program that runs, how it is ended, and when."""
+
+    end: Callable[[], object]
+    deadline: float
+    marks: tuple[Path, ...]
+    ended: str = ""
+    """Why it was ended."""
+    again: float = 0.0
+
+    def look(self) -> None:
+        now = time.monotonic()
+        if now >= self.deadline:
+            self.ended = "it ran longer than the lab's limit"
+        elif any(mark.exists() for mark in self.marks):
+            self.ended = "its snapshot is to be erased"
+        # Only what has begun can be ended, and the run may not have begun yet.
+        if self.ended and now >= self.again:
+            self.again = now + _AGAIN
+            # A connection that is closed already has nothing to end.
+            with suppress(Exception):
+                self.end()
+
+
+class Watch:
+    """The programs that run in this process. A forked child begins with none."""
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._turn = Condition()
+        self._runs: set[WatchedRun] = set()
+        self._has_thread = False
+
+    def add(self, run: WatchedRun) -> None:
+        with self._turn:
+            self._runs.add(run)
+            if not self._has_thread:
+                self._has_thread = True
+                Thread(target=self._look_on, name="sfumato-watch", daemon=True).start()
+            elif len(self._runs) == 1:
+                self._turn.notify()
+
+    def remove(self, run: WatchedRun) -> None:
+        with self._turn:
+            self._runs.discard(run)
+
+    def _look_on(self) -> None:
+        while True:
+            self._look_once()
+            time.sleep(_EVERY)
+
+    def _look_once(self) -> None:
+        """Look at all that runs, once anything does; nothing is held of a run while there is none."""
+        with self._turn:
+            self._turn.wait_for(lambda: self._runs)
+            runs = list(self._runs)
+        for run in runs:
+            run.look()
+
+
+_WATCH = Watch()
+
+
+@contextmanager
+def watch_run(end: Callable[[], object], folder: Path | None, snapshots: Collection[str]) -> Iterator[None]:
+    """End what is run inside, by calling `end`, once its time is over or a snapshot is to be erased.
+
+    `folder` is where `end_runs` says so.
+    """
+    marks = () if folder is None else tuple(_mark(folder, snapshot) for snapshot in snapshots)
+    run = WatchedRun(end, time.monotonic() + current_limits().seconds, marks)
+    _WATCH.add(run)
+    try:
+        yield
+    except Exception as problem:
+        if run.ended:
+            raise RunEndedError(run.ended) from problem
+        raise
+    finally:
+        _WATCH.remove(run)
+
+
+@contextmanager
+def end_runs(folder: Path, snapshot: str) -> Iterator[None]:
+    """Have every process end what it reads of a snapshot, until the block ends."""
+    mark = _mark(folder, snapshot)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mark.touch(mode=0o600)
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+def _mark(folder: Path, snapshot: str) -> Path:
+    return folder / f"{quote(snapshot, safe='')}{_ENDING}"
