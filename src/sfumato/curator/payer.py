@@ -12,6 +12,7 @@ from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
+from sfumato.ledger.api import SnapshotRead, hash_reads
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.neighbours import common_relation
 
@@ -117,7 +118,7 @@ class Payer:
         # Whoever has no account here is refused first, and learns nothing of what others asked.
         for account in self.accounts(plan.table):
             self.lab.ledger.read_budget(account)
-        return self.lab.ledger.find_release(plan.request) is not None
+        return find_kept(self.lab.ledger, plan) is not None
 
     def can_afford(self, table: Table, cost: Cost) -> bool:
         """Return whether all accounts hold a cost. What is left of them takes longer to find."""
@@ -138,6 +139,7 @@ class Payer:
             about=self._about(plan, text),
             key=key,
             neighbours=plan.table.relation,
+            reads=self._reads(plan),
         )
         # Looked for first without a lock, so that nobody who asks is in the way of who erases.
         snapshots = self._require_current(plan)
@@ -160,6 +162,10 @@ class Payer:
         else:
             with self.slots.begin(plan, done) as read:
                 yield read
+
+    def _reads(self, plan: Plan[Any, Any]) -> tuple[SnapshotRead, ...]:
+        begun = self.lab.contents.begun
+        return tuple(SnapshotRead(name, own, begun.get(name, "")) for name, own in plan.identities)
 
     def _require_current(self, plan: Plan[Any, Any]) -> set[str]:
         """Return the snapshots that are asked; a price is for these, and if one is gone would buy nothing."""
@@ -208,6 +214,11 @@ class Payer:
             "spend": plan.charged,
             "event": plan.event.to_dict(),
         }
+
+
+def find_kept(ledger: Ledger, plan: Plan[Any, Any]) -> Released | None:
+    """Return the kept answer to a plan about the very snapshots that it reads, if there is one."""
+    return ledger.find_release(plan.request, hash_reads(plan.identities))
 
 
 def _snapshots(step: Step) -> list[str]:
