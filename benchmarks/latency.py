@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.lab.session import Session
 
 BUDGET = sf.Budget(epsilon=10**6, delta=1e-3)
-UNITS, MAX_ROWS = 4000, 8
+UNITS, MAX_ROWS = 4000, 80
 RESAMPLES = 4000
 LONG = "ab" * 490
 COLUMNS = {
@@ -42,11 +42,11 @@ COLUMNS = {
     "note": sf.text(),
 }
 TWICE = "visits AS a JOIN visits AS b ON a.who = b.who"
-THRICE = "JOIN visits AS c ON a.who = c.who"
 KINDS: dict[str, Callable[[Session, int], Any]] = {
     "join twice": lambda s, k: s.sql(f"SELECT COUNT(*) AS n FROM {TWICE} WHERE a.age = 99 AND b.cost > {k}"),
-    "join thrice": lambda s, k: s.sql(
-        f"SELECT COUNT(*) AS n FROM {TWICE} {THRICE} WHERE a.age = 99 AND c.cost > {k}"
+    "joined numbers": lambda s, k: s.sql(
+        "SELECT SUM(a.cost * b.cost + a.age * b.age) AS n, VARIANCE(a.cost - b.cost) AS v "
+        f"FROM {TWICE} WHERE a.age = 99 AND b.cost > {k}"
     ),
     "bounded join": lambda s, k: s.sql(
         f"SELECT a.ward, SUM(b.cost) AS c FROM {TWICE} WHERE a.age = 99 AND b.cost > {k} GROUP BY a.ward"
@@ -94,7 +94,7 @@ def make_lab(folder: Path, *, target: bool) -> sf.Lab:
     kept = visits if target else visits.filter(pa.array(~mine))
     lab = sf.create(folder)
     lab.register("visits", kept, unit=sf.Unit("who", max_rows=MAX_ROWS), columns=COLUMNS, budget=BUDGET)
-    lab.set_pace("visits", seconds=0.05)
+    lab.set_pace("visits", seconds=0.008)
     return lab
 
 

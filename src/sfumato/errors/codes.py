@@ -294,6 +294,8 @@ CODES: dict[str, str] = {
     "SF-L132": "The mark beside the ledger says that the ledger was longer, or had another entry in that place: an older copy was put back, or its newest part is lost. Restore the newest copy.",
     "SF-L133": "A ledger on a read-only medium is read from a private copy, to which nothing is written.",
     "SF-L134": "Two processes can hold the same lock at once on this file system, as on some network file systems. Keep the lab on a local disk, or its ledger in PostgreSQL.",
+    "SF-L135": "A ledger belongs to the lab that it was created for, or that opened it first. Another lab's answers are about other rows. Put the lab's own ledger back, or give a new lab a place of its own.",
+    "SF-L136": "The ledger notes the newest snapshot of every table. This lab's folder has another one: somebody made a new snapshot on another machine or just now, or the catalog was restored from an older copy. Ask again, copy the newest folder here, or drop the table and register it again.",
     "SF-L140": "The PostgreSQL server is set so that a crash can undo a confirmed commit, and with it charges whose answers are known. Set fsync and full_page_writes to on. sfumato sets synchronous_commit and client_min_messages itself; a connection pool that drops these settings cannot be used.",
     "SF-L141": "Somebody made tables of the ledger UNLOGGED. PostgreSQL empties such tables after a crash and does not copy them to standbys. The schema's owner can set them LOGGED again; then compare the ledger with receipts.",
     "SF-L142": "The ledger's server is not reachable, or it waits for a synchronous standby that is away. Nothing is answered before the server has confirmed the charge. If the charge was sent already, it counts as spent.",

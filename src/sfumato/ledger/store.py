@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import failpoints, tables
-from sfumato.ledger.api import MAX_STEPS, Charged, Released, is_step_count, parse_account
+from sfumato.ledger.api import (
+    MAX_STEPS,
+    Charged,
+    Released,
+    bind_request,
+    is_step_count,
+    parse_account,
+)
 from sfumato.ledger.books import Books, check_entries
 from sfumato.ledger.chain import GENESIS, require_utf8
 from sfumato.ledger.commitment import commit_to_answer, draw_nonce
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Literal, TextIO
 
-    from sfumato.ledger.api import Charge, Reserved, Verified
+    from sfumato.ledger.api import Charge, Reserved, SnapshotRead, Verified
     from sfumato.ledger.books import AccountState
     from sfumato.ledger.chain import Entry
     from sfumato.ledger.database import LedgerDatabase
@@ -147,11 +154,27 @@ class StoredLedger(ABC):
         released = Released(charged.seq, entry.hash, charged.cost, answer, replayed=False, entry=entry.seq)
         return self._sign(released)
 
-    def find_release(self, request: str) -> Released | None:
+    def find_release(self, request: str, data: str = "") -> Released | None:
         require_utf8(request)
         with self._reading() as (db, books):
-            charge = books.answered.get(request)
+            charge = books.answered.get(bind_request(request, data))
             return None if charge is None else tables.read_answer(db, books, charge)
+
+    def belongs_to(self, lab: str) -> bool:
+        """Return whether the lab of this identity has claimed the ledger."""
+        with self._reading() as (_, books):
+            return books.lab == lab
+
+    def claim(self, lab: str) -> None:
+        if not self.belongs_to(lab):
+            self._write("lab", lambda transaction: transaction.claim(lab))
+
+    def note_snapshot(self, table: str, identity: str, before: SnapshotRead | None) -> None:
+        self._write("snapshot", lambda transaction: transaction.note_snapshot(table, identity, before))
+
+    def require_newest(self, snapshot: SnapshotRead) -> None:
+        with self._reading() as (_, books):
+            books.require_newest(snapshot)
 
     def read_entries(self) -> Iterator[Entry]:
         # A page at a time, so that no lock is held while the caller works on the entries.

@@ -107,7 +107,8 @@ def _answer(folder: Path, schema: str, seconds: float, memory: int, steps: Seque
     from sfumato.engines.router import EngineRouter
 
     # The engine gets less than the process, so that it is the first to run out and can say so.
-    with limit_runs(RunLimits(seconds, memory * 3 // 4)):
+    # No row goes to a disk, where a worker that was killed would leave it.
+    with limit_runs(RunLimits(seconds, memory * 3 // 4, spill=0)):
         return read_steps(steps, EngineRouter(folder, schema))
 
 

@@ -109,6 +109,23 @@ def test_each_question_has_a_process_of_its_own_which_ends(lab: sf.Lab) -> None:
         pass
 
 
+def test_a_steward_need_not_wait_for_the_end_of_a_slot(tmp_path: Path) -> None:
+    """Rows are free when the worker has read them; here they are dropped before the reply leaves."""
+    lab = make_lab(tmp_path / "lab", target=True)
+    dropped = list[str]()
+
+    class Drops(SlotClock):
+        def wait_until(self, moment: float) -> None:
+            lab.drop("visits")
+            dropped.append("visits")
+
+    host = WorkerHost(lab.folder, lab._schema)
+    payer = Payer(lab, None, SlotReader(host, lab.engine, Drops(lambda: 0.0)))
+    payer.pay(_plan(lab, "reads"), "a test")
+    host.close()
+    assert dropped == ["visits"]
+
+
 # ---- failures ----------------------------------------------------------------------------------------------
 
 
