@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import sfumato as sf
 from sfumato.curator.gate import decode_answer
 from sfumato.curator.hostile.host import WorkerHost
 from sfumato.curator.hostile.reading import SlotReader
@@ -28,8 +29,6 @@ from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import sfumato as sf
 
 
 class NoWait(SlotClock):
@@ -82,6 +81,22 @@ def test_every_kind_of_question_is_answered_in_a_worker(
     before = _spent(lab)
     question.release(**SPEND)
     assert kind in ("degrees", "edges") or _spent(lab) > before
+
+
+def test_the_rounds_of_a_fit_are_read_in_workers(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.curator.payer.read_steps", None)
+    model = sf.learn.GaussianNB(epsilon=1)
+    fitted = lab.session(hostile=True).fit(model, table="visits", features=["cost"], target="ward")
+    assert fitted.classes_.tolist() == ["A", "B", "C"]
+
+
+@pytest.mark.slow
+def test_learners_that_see_rows_see_them_in_workers(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search runs whole fits in its worker, which needs scikit-learn there."""
+    monkeypatch.setattr("sfumato.curator.payer.read_steps", None)
+    search = sf.learn.Search(sf.learn.GaussianNB(), {"row_norm": [None, 2]}, epsilon=1, runs=2)
+    found = lab.session(hostile=True).fit(search, table="visits", features=["cost"], target="ward")
+    assert found.best_params_["row_norm"] in (None, 2)
 
 
 def test_the_quote_says_when_the_reply_leaves(lab: sf.Lab) -> None:
