@@ -198,15 +198,15 @@ def test_gaussian_noise_without_its_large_losses(eps: float, share: float) -> No
     """The parts of both laws that are ε-pure, against an integral."""
     sigma = gaussian_sigma(eps, share / 2)
     curve = KeyRelease(eps, share, Gaussian(sigma)).curve()
-    with mp.workdps(30):
+    with mp.workdps(20):
         s, e = mp.mpf(sigma), mp.mpf(eps)
         # Under Q the ratio at x is e^((2x − 1)/2s²); it is clipped at the ends, and both parts weigh less.
         ends = [(1 - 2 * e * s * s) / 2, (1 + 2 * e * s * s) / 2]
         left_out = mp.ncdf((1 - ends[1]) / s) - mp.e**e * mp.ncdf(-ends[1] / s)
-        for order in (1.5, 2.0, 8.0, 32.0):
+        for order in (1.5, 8.0):
             inner = mp.quad(
                 lambda x, order=order: mp.npdf(x, 0, s) * mp.e ** (order * (2 * x - 1) / (2 * s * s)),
-                mp.linspace(*ends, 12),
+                mp.linspace(*ends, 7),
             )
             above = mp.ncdf(-ends[1] / s) * mp.e ** (order * e)
             below = mp.ncdf((ends[0] - 1) / s) * mp.e ** ((1 - order) * e)
