@@ -17,6 +17,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.curator.gate import decode_answer
+from sfumato.curator.hostile.apart import WorkerError
 from sfumato.curator.hostile.host import WorkerHost
 from sfumato.curator.hostile.reading import SlotReader
 from sfumato.curator.hostile.slots import SlotClock
@@ -24,7 +25,7 @@ from sfumato.curator.payer import Payer
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import SealedError
-from unit.curator.hostile.bad_steps import WAYS, BadStep
+from unit.curator.hostile.bad_steps import WAYS, BadStep, NeverAnswers
 from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
 
 if TYPE_CHECKING:
@@ -187,6 +188,26 @@ def test_a_forking_process_that_was_killed_is_replaced(lab: sf.Lab) -> None:
     process.kill()
     process.wait()
     assert _pay(lab, "says it again") != [shown]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_a_worker_ends_with_the_process_that_forked_it(lab: sf.Lab) -> None:
+    workers: Any = lab._slots.workers
+    with workers.start_worker() as ask:
+        workers._forker.close.peek()[2][0].kill()
+        with pytest.raises(WorkerError):
+            ask((NeverAnswers(),), 1000)  # a test that hangs here has found a worker that lives on
+    _pay(lab, "goes on")
+
+
+def test_two_workers_share_no_random_bits(lab: sf.Lab) -> None:
+    """The same steps twice: noise of this size is the same by chance once in 10^9 times or less."""
+    steps = lab.session().sql("SELECT COUNT(*) AS n FROM visits").quote(epsilon=1e-9).plan.steps
+    answers = []
+    for _ in range(2):
+        with lab._slots.workers.start_worker() as ask:
+            answers.append(ask(steps, 100))
+    assert answers[0] != answers[1]
 
 
 def test_threads_ask_side_by_side(lab: sf.Lab) -> None:
