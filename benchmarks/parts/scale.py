@@ -35,16 +35,15 @@ private questions both read every row once.
 _GATHERED = """
 ## Questions that bring every unit to the driver
 
-Most programs return a few sums, whatever the number of rows. Some need a number of every unit, and Python
-on the driver computes with all of them: distances to sums and shares, learners that hold rows in memory
-(searches and the perturbation of minima), and evaluations. (Program `UnitFigures`, tagged "People".) More
-cores do not help them, and the driver must hold all units. One such question, the distance to a bounded
-sum:
+Most programs return a few sums, whatever the number of rows. Some need numbers of every unit, and Python
+on the driver computes with all of them: distances to counts, sums, shares and quantiles, searches, and
+classifiers by objective perturbation (program `UnitFigures`, tagged "People"). More cores do not help
+them, and the driver must hold all units. One such question, the distance to a bounded sum:
 """
 _GATHERED_LIMIT = """
-These figures are not extrapolated: with much more than 10⁷ units, the driver's memory and Spark's
-`spark.driver.maxResultSize` end such questions, and the charge stands. Nothing of this kind was measured
-on more units than the table shows.
+These figures are not extrapolated. They grow with the units, on one machine: the driver's memory and
+Spark's `spark.driver.maxResultSize` limit such questions, and nothing of this kind was measured on more
+units than the table shows.
 """
 _LARGER = """
 ## Larger tables
@@ -78,7 +77,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _measured(every: list[Any]) -> str:
-    head = ["", *(f"{each.rows // 10**6} M rows: CPU s (clock s)" for each in every)]
+    head = ["", *(f"{each.rows / 10**6:g} M rows: CPU s (clock s)" for each in every)]
     shown: Callable[[Any], str] = lambda cost: f"{cost.cpu:.2f} ({cost.wall:.2f})"  # noqa: E731
     rows = [["preparing, once", *(shown(each.preparing) for each in every)]]
     for name in every[0].plain:
@@ -135,7 +134,7 @@ def _lines(every: list[Any]) -> dict[str, Line]:
 
 
 def _slopes(every: list[Any]) -> str:
-    rows = [[name, _slope(line), f"{line.start:.2f}"] for name, line in _lines(every).items()]
+    rows = [[name, _slope(line), f"{max(line.start, 0):.2f}"] for name, line in _lines(every).items()]
     return _table(["", "CPU s per million rows", "CPU s before the first row"], rows)
 
 
@@ -146,10 +145,10 @@ def _slope(line: Line) -> str:
 
 
 def _gathered(every: list[Any]) -> str:
-    head = ["rows", "units", "CPU s (clock s)", "growth of the driver's Python, MB"]
+    head = ["rows", "units", "CPU s (clock s)", "most memory of the driver's Python, MB"]
     shown = [
         [
-            f"{each.rows // 10**6} M",
+            f"{each.rows / 10**6:g} M",
             f"{each.units:,}",
             f"{each.gathered.cpu:.2f} ({each.gathered.wall:.2f})",
             f"{each.gathered_bytes / 1e6:.0f}",

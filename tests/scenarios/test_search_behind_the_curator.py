@@ -18,7 +18,7 @@ import pytest
 import sfumato as sf
 from sfumato.curator.gate import decode_answer
 from sfumato.engines.program import Total, UnitFigures
-from sfumato.errors import BudgetError, PolicyError, UsageError
+from sfumato.errors import BudgetError, PolicyError, SealedError, UsageError
 from sfumato.learn import Search
 from sfumato.learn import search_tables as searches
 from sfumato.learn.base import progress
@@ -418,3 +418,25 @@ def test_every_row_is_scored_once() -> None:
 
     drawn = ScoredRows.of(PLAIN, np.array([[5] * 300, [0, 1, -1] * 100]))
     assert drawn.qualities(Zero()).sum() == 100 * 4096
+
+
+# ---- runs that fail ----------------------------------------------------------------------------------------
+
+
+def test_no_run_that_fails_is_told(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of any run would tell of runs that are not paid for; the worst answer is an answer too."""
+    run = searches.BestRunKernel._run
+
+    def failing(self: Any, setting: int, rows: Any, aside: Any) -> Any:
+        if rows.shape[1]:
+            raise OverflowError("noise")
+        return run(self, setting, rows, aside)
+
+    monkeypatch.setattr(searches.BestRunKernel, "_run", failing)
+    for _ in range(2):
+        with pytest.raises(SealedError) as raised:
+            fitted(lab, logistic())
+        assert raised.value.code == "SF-E147"
+    # It was released as the answer, so asking again is free and there is no incident.
+    assert kinds(lab) == ["charge", "release"]
+    assert not (lab.folder / "incidents.log").exists()

@@ -122,12 +122,15 @@ def _ask_moments(oracle: Oracle) -> _Moments:
     declared = oracle.declared
     known = [SumBlock((COUNT,), 1, 1, _ROWS), build_sum_block(declared.features, declared.norm, _SUMS)]
     asked = _plain_products(oracle) if oracle.scans else []
+    # What the products would have cost is left where they were not asked for.
+    left = 1 - _FIRST * (_ROWS + _SUMS + _PRODUCTS * len(asked))
+    # Noise that is too wide to be drawn is refused before anything is asked; how wide it is, is public.
+    around = _centre(oracle, np.zeros(len(declared.features)))
+    around.noise([_products(around.declared)], share_of(oracle.budget.main, left))
     counts, sums, *answers = oracle.sums([*known, *asked], share=_FIRST)
     rows = max(1.0, float(counts.values[0, 0]))
     mean = _estimate_mean(sums, rows, declared.bounds)
     found = _moments_at_once(declared, answers[0], mean, rows) if answers else None
-    # What the products would have cost is left where they were not asked for.
-    left = 1 - _FIRST * (_ROWS + _SUMS + _PRODUCTS * len(answers))
     return found or _ask_around_mean(oracle, mean, rows, left)
 
 
@@ -145,11 +148,7 @@ def _moments_at_once(declared: Declared, products: SumAnswer, mean: Floats, rows
 def _plain_products(oracle: Oracle) -> list[SumBlock]:
     """Return all products as they are; none where their noise is too wide to be drawn, which is public."""
     found = build_gram_block(oracle.declared.features, oracle.declared.norm, _PRODUCTS)
-    try:
-        oracle.noise([found], share_of(oracle.budget.main, _FIRST))
-    except UsageError:
-        return []
-    return [found]
+    return [found] if oracle.can_draw([found], share_of(oracle.budget.main, _FIRST)) else []
 
 
 def _estimate_mean(sums: SumAnswer, rows: float, bounds: Floats) -> Floats:
@@ -162,11 +161,20 @@ def _estimate_mean(sums: SumAnswer, rows: float, bounds: Floats) -> Floats:
 
 def _ask_around_mean(oracle: Oracle, mean: Floats, rows: float, share: Fraction) -> _Moments:
     """Ask for products of rows that are clipped to a norm around the mean."""
-    view = oracle.transform_rows(RowTransform(_CLIP_NORM * math.sqrt(len(mean)), centre=tuple(mean.tolist())))
+    view = _centre(oracle, mean)
     declared = view.declared
-    (products,) = view.sums([build_gram_block(declared.features, declared.norm, Fraction(1))], share=share)
+    (products,) = view.sums([_products(declared)], share=share)
     second, _ = read_gram_matrix(products, declared.features)
     return _Moments(declared.middles, second * np.outer(declared.halves, declared.halves) / rows)
+
+
+def _centre(oracle: Oracle, mean: Floats) -> Oracle:
+    """Return the rows around a mean, clipped to a norm."""
+    return oracle.transform_rows(RowTransform(_CLIP_NORM * math.sqrt(len(mean)), centre=tuple(mean.tolist())))
+
+
+def _products(declared: Declared) -> SumBlock:
+    return build_gram_block(declared.features, declared.norm, Fraction(1))
 
 
 def _fix_signs(components: Floats) -> Floats:

@@ -12,6 +12,8 @@ import numpy as np
 
 from sfumato.curator.lower.computed import ComputedColumns, sum_values
 from sfumato.errors import PolicyError
+from sfumato.learn.base.fit_table import rebuild_estimator
+from sfumato.learn.base.saving import list_learned
 from sfumato.learn.evaluation import NoisyCounts
 from sfumato.learn.linear.scores import LinearClassifier, choose_row_norm
 from sfumato.oracle.blocks import (
@@ -63,6 +65,9 @@ def evaluate_table(
     bounded, each = limit_rows(rows, parse_whole(rows_per_unit, "rows_per_unit"))
     if not isinstance(model, LinearClassifier) or not hasattr(model, "feature_names_in_"):
         raise _not_supported()
+    # Of the model only what it learnt takes part: nothing that was set on the object stands for a method.
+    learned, model = list_learned(model), rebuild_estimator(model)
+    vars(model).update(learned)
     declared = CatalogFeatures(bounded).declare(
         model.feature_names_in_.tolist(), target, classifies=True, listed=False
     )

@@ -193,7 +193,7 @@ class CategoricalNB(PrivateClassifier):
         return scores
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:  # noqa: N803
-        rows = validate_data(self, X, dtype=None, ensure_all_finite=False)
+        rows = self._check_rows(X, dtype=None)
         self.classes_ = np.array(check_classes(self.classes))
         return rows, check_target(rows, y)
 

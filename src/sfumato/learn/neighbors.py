@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 # Privacy depends on none of these: noise is for the largest entries of the tables below.
 _PERIOD = 2**24
 """The whole number that stands for one period of a wave."""
+_LARGEST_STEP = 2.0**31
+"""Steps along a wave are cut off here, so that every place on it fits into 64 bits."""
 _PHASES = 2**8
 """Phases of a wave that are told apart."""
 _HEIGHT = 2**8
@@ -64,8 +66,11 @@ class FourierFeatures:
         """Draw frequencies of a Gaussian kernel; they are public, from the declaration and a seed."""
         bounds = declared.bounds
         frequencies = rng.normal(size=(count, len(bounds))) / width
-        steps = np.rint(frequencies * _PERIOD / (2 * math.pi * bounds)).astype(np.int64)
-        return cls(steps, tuple(feature.bound for feature in declared.features))
+        steps = np.clip(frequencies * _PERIOD / (2 * math.pi * bounds), -_LARGEST_STEP, _LARGEST_STEP)
+        return cls(
+            np.rint(np.nan_to_num(steps)).astype(np.int64),
+            tuple(feature.bound for feature in declared.features),
+        )
 
     @property
     def frequencies(self) -> Floats:

@@ -5,19 +5,24 @@ Because : docs/proofs/search.md
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.curator.plan.spend import GaussianSpend, PureSpend
-from sfumato.errors import UsageError
-from sfumato.learn.base.estimator import PaidEstimator
+from sfumato.errors import SealedError, UsageError
+from sfumato.learn.base import progress
+from sfumato.learn.base.estimator import PaidEstimator, quiet_arithmetic
 from sfumato.learn.search_scores import draw_test_rows, release_score, score_own_rows
+from sfumato.noise.audit_hook import unobserved
 from sfumato.noise.sampling.bits import OS, draw_below
 from sfumato.oracle.fit_budget import FitBudget, to_event
 from sfumato.privacy.conversion import renyi_epsilon
@@ -151,26 +156,39 @@ class Search(PaidEstimator):
         settings = list_settings(self.grid)
         plan = self.plan()
         rows, targets = self._make_estimator({}, plan.amounts).check_arrays(X, y)
+
+        def run(setting: dict[str, Any], tested: NDArray[np.bool_]) -> tuple[Any, float]:
+            fitted, known = self._make_estimator(setting, plan.amounts), slice(len(tested))
+            # Sets the names of features and classes, as a fit on its own would.
+            fitted.check_arrays(X, y)
+            # No bar and no warning is shown: runs that are not the best must leave no trace.
+            with progress.hide_bars(), quiet_arithmetic():
+                fitted.fit_checked(rows[known][~tested], targets[known][~tested])
+                qualities = score_own_rows(fitted, rows[known][tested], targets[known][tested])
+                return fitted, release_score(qualities, plan.score)
+
+        # A failed run counts as the worst, so a wrong setting must raise its error before, on no rows.
+        for setting in settings:
+            unobserved(lambda: run(setting, np.zeros(0, dtype=bool)))  # noqa: B023  called at once
         with self._paying() as (budget, pay):
             # One charge for all runs, before any row is read.
             for event in budget.events:
                 pay(event)
             tested = draw_test_rows(len(rows))
-
-            def run(setting: dict[str, Any]) -> tuple[Any, float]:
-                fitted = self._make_estimator(setting, plan.amounts)
-                # Sets the names of features and classes, as a fit on its own would.
-                fitted.check_arrays(X, y)
-                fitted.fit_checked(rows[~tested], targets[~tested])
-                qualities = score_own_rows(fitted, rows[tested], targets[tested])
-                return fitted, release_score(qualities, plan.score)
-
-            self.keep_best(*run_best_of(plan.event.stop, settings, run))
+            best = run_best_of(plan.event.stop, settings, lambda setting: run(setting, tested))
+        self.keep_best(*best)
         self.guarantee_ = replace(self.guarantee_, arithmetic=self.best_estimator_.guarantee_.arithmetic)
         return self
 
     def keep_best(self, setting: dict[str, Any], best: Any, score: float) -> None:
         """Keep the best run: its setting, its estimator and its noisy score."""
+        if best is None:
+            raise SealedError(
+                "SF-E147",
+                "Every run of this search failed, so it found nothing.",
+                why="no run gave finite numbers; which of them failed, and how, is not told",
+                try_="settings that are less extreme",
+            )
         self.best_params_, self.best_estimator_, self.best_score_ = setting, best, score
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             if hasattr(best, name):
@@ -260,19 +278,22 @@ def run_best_of(
     settings: Sequence[Setting],
     run: Callable[[Setting], tuple[Found, float]],
     always: int | None = None,
-) -> tuple[Setting, Found, float]:
+) -> tuple[Setting, Found | None, float]:
     """Return the best of a random number of runs, each with a random setting: its setting, result and score.
 
     How many runs there were must stay secret. With `always`, so many are made each time, and those beyond the
     drawn number count nowhere, so that the time it takes says nothing about that number.
+
+    A run that fails is an outcome like any other: the same one whatever failed, and worse than every score.
+    So the best run alone decides what is returned, as is paid for. If all runs that count have failed, the
+    first setting is returned with nothing found.
     """
     counted = draw_runs(stop) if always is None else draw_runs_within(stop, always)
-    kept: tuple[Setting, Found, float] | None = None
+    best: tuple[Setting, Found | None, float] = settings[0], None, -math.inf
     for turn in range(always or counted):
         setting = settings[draw_below(len(settings), OS)]
-        found, score = run(setting)
-        if turn < counted and (kept is None or score > kept[2]):
-            kept = setting, found, score
-    if kept is None:
-        raise AssertionError("there is a run at least")
-    return kept
+        with suppress(Exception):  # that a run failed, and how, depends on noise and rows
+            found, score = run(setting)
+            if turn < counted and score > best[2]:
+                best = setting, found, score
+    return best

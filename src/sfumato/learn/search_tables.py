@@ -16,7 +16,8 @@ from sfumato import learn
 from sfumato.curator.gate import decode_answer
 from sfumato.errors import PolicyError, UsageError
 from sfumato.learn.base import progress
-from sfumato.learn.base.estimator import PaidEstimator
+from sfumato.learn.base.estimator import PaidEstimator, quiet_arithmetic
+from sfumato.learn.base.fit_table import hand_over, read_parameters
 from sfumato.learn.base.saving import from_json, list_learned, to_json
 from sfumato.learn.base.supervised import PrivateClassifier, PrivateRegressor
 from sfumato.learn.search import list_settings, run_best_of
@@ -60,6 +61,7 @@ def search_table(
     payer: Payer, asked: Search, table: str, features: Sequence[str], target: str | None, rows_per_unit: int
 ) -> Search:
     """Find the best setting on a table and return the search, fitted."""
+    given, asked = asked, type(asked)(**read_parameters(asked))
     estimator = _require_searchable(asked.estimator, target)
     rows = lower_private_table(payer, table)
     _require_one_each(rows, parse_whole(rows_per_unit, "rows_per_unit"))
@@ -79,12 +81,13 @@ def search_table(
     (answer,) = decode_answer(payer.pay(priced, f"search {best.kind}").answer)
     winner = best.make_estimator(answer["setting"])
     winner.begin_fit(names, declared)
-    winner.__dict__.update(from_json(answer["learned"]))
-    asked.keep_best(settings[answer["setting"]], winner, answer["score"])
+    learned = answer["learned"]
+    winner.__dict__.update({} if learned is None else from_json(learned))
+    asked.keep_best(settings[answer["setting"]], None if learned is None else winner, answer["score"])
     asked.guarantee_ = winner.guarantee_ = Guarantee.of(
         budget, unit=describe_unit(rows, each), neighbours=rows.table.neighbours
     )
-    return asked
+    return hand_over(asked, given)
 
 
 # ---- what may be searched ----------------------------------------------------------------------------------
@@ -99,8 +102,7 @@ def _require_searchable(estimator: Any, target: str | None) -> Any:
             "Behind the curator, a search needs a classifier or regressor of sf.learn and a target.",
             try_='s.fit(sf.learn.Search(sf.learn.LogisticRegression(), …), …, target="ill")',
         )
-    params = estimator.get_params(deep=False)
-    return type(estimator)(**_in_exact_form(params)) if "method" in params else estimator
+    return type(estimator)(**_in_exact_form(read_parameters(estimator)))
 
 
 def _in_exact_form(params: dict[str, Any]) -> dict[str, Any]:
@@ -229,7 +231,8 @@ class BestRunKernel:
             lambda setting: self._run(setting, rows, aside),
             self.always,
         )
-        return {"setting": setting, "score": score, "learned": model}
+        # JSON has no infinity, which is the score of a failed run.
+        return {"setting": setting, "score": None if model is None else score, "learned": model}
 
     def _run(self, setting: int, rows: NDArray[np.int64], aside: ScoredRows) -> tuple[dict[str, Any], float]:
         """Return what a run learns, as JSON, and its noisy score.
@@ -237,7 +240,7 @@ class BestRunKernel:
         No progress bar and no warning is shown: runs that are not the best must leave no trace.
         """
         model, declared = self.make_estimator(setting), self.layout.declare()
-        with progress.hide_bars(), np.errstate(all="ignore"):
+        with progress.hide_bars(), quiet_arithmetic():
             model.begin_fit([each.name for each in declared.features], declared)
             # Rows held in memory have no names of features to compare with.
             del model.feature_names_in_

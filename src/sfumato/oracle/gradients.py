@@ -86,19 +86,21 @@ class GradientQuestion:
     # ---- own arrays ----
 
     def sum_rows(self, rows: FeatureMatrix) -> NDArray[np.int64]:
-        """Return the exact sums over own arrays, in doubles that hold every integer on the way."""
+        """Return the exact sums over own arrays: doubles hold every integer of a part, 64 bits their sum.
+
+        However many rows there are, nothing fails: an error would say something about their number.
+        """
         largest_score = int(np.abs(self.weights).sum(axis=1).max()) * rows.reach
-        # Scores and sums are computed in doubles, so both must be exact there.
-        if max(largest_score, self.score_gradient.norm_bound * rows.reach * len(rows.matrix)) >= _EXACT:
-            raise OverflowError("a sum lies beyond 2^53")
-        weights = self.weights.T.astype(np.float64)
-        found = np.zeros(self.weights.shape)
-        for at in range(0, len(rows.matrix), _ROWS):
-            part = rows.matrix[at : at + _ROWS]
-            found += (
-                self.score_gradient.compute_gradients(part @ weights, rows.labels[at : at + _ROWS]).T @ part
-            )
-        return found.astype(np.int64)
+        most = (_EXACT - 1) // (self.score_gradient.norm_bound * rows.reach)
+        # Scores and sums of parts are computed in doubles, so both must be exact there. All this is public.
+        if largest_score >= _EXACT or not most:
+            raise OverflowError("a score or a gradient lies beyond 2^53")
+        weights, size = self.weights.T.astype(np.float64), min(_ROWS, most)
+        found = np.zeros(self.weights.shape, dtype=np.int64)
+        for at in range(0, len(rows.matrix), size):
+            part, labels = rows.matrix[at : at + size], rows.labels[at : at + size]
+            found += (self.score_gradient.compute_gradients(part @ weights, labels).T @ part).astype(np.int64)
+        return found
 
     # ---- engines ----
 

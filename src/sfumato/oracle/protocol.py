@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.curator.plan.selections import Ranked
 from sfumato.curator.plan.spend import PureSpend
+from sfumato.errors import UsageError
 from sfumato.noise import QuantilesMechanism, TopK
 from sfumato.oracle.arrays.integer_rows import RowTransform
 from sfumato.oracle.blocks import Add, CellKey, Constant, SumBlock, calibrate_noise, share_of, value_range
@@ -184,6 +185,14 @@ class Oracle(ABC):
     def noise(self, blocks: Sequence[SumBlock], spend: Spend) -> list[NoisySum[int]]:
         """Return the noise that would be added to these blocks, which is public."""
         return [calibrate_noise(block, spend, self.rows_per_unit, self.replaced) for block in blocks]
+
+    def can_draw(self, blocks: Sequence[SumBlock], spend: Spend) -> bool:
+        """Return whether noise for these blocks is narrow enough to be drawn exactly, which is public."""
+        try:
+            self.noise(blocks, spend)
+        except UsageError:
+            return False
+        return True
 
     def _repeated(self, term: Value, share: Fraction, times: int) -> SumBlock:
         """Return a block of one term that a row adds to once in each of so many groupings."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from sfumato import audit
-from sfumato.errors import PolicyError, UsageError
+from sfumato.errors import PolicyError, SealedError, UsageError
 from sfumato.learn import (
     Account,
     GaussianNB,
@@ -221,3 +223,61 @@ def test_a_run_may_have_no_row_to_learn_from(kind: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(search_room, "draw_test_rows", lambda rows: np.ones(rows, dtype=bool))
     found = Search(kind(bounds=(-1, 1), classes=[0, 1]), {"row_norm": [None]}, epsilon=1.0, runs=2)
     assert set(found.fit(np.zeros((3, 2)), [0, 1, 1]).predict(np.zeros((2, 2)))) <= {0, 1}
+
+
+# ---- runs that fail ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("always", [None, 50])
+def test_a_run_that_fails_is_the_worst_of_all(always: int | None) -> None:
+    """Whether it fails depends on noise and rows, and only the best run is paid for."""
+
+    def run(setting: int) -> tuple[str, float]:
+        if setting:
+            raise OverflowError("noise")
+        return "found", -1e9
+
+    seen = {search_room.run_best_of(Fraction(1, 3), [1, 0], run, always) for _ in range(200)}
+    assert seen == {(0, "found", -1e9), (1, None, -math.inf)}
+
+
+def test_a_search_survives_runs_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    learn, turns = LogisticRegression._learn, iter(range(10**6))
+
+    def sometimes(self: LogisticRegression, oracle: Any) -> None:
+        # The first fits are the rehearsal, on no rows.
+        if oracle._arrays.rows and next(turns) % 2:
+            raise OverflowError("noise")
+        learn(self, oracle)
+
+    monkeypatch.setattr(search_room, "draw_runs", lambda stop: 4)
+    monkeypatch.setattr(LogisticRegression, "_learn", sometimes)
+    X, y = blobs(200)
+    for _ in range(3):
+        assert Search(logistic(), {"steps": [2]}, epsilon=1.0, runs=20).fit(X, y).best_params_ == {"steps": 2}
+
+
+def test_a_search_whose_runs_all_failed_says_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    learn = LogisticRegression._learn
+
+    def never(self: LogisticRegression, oracle: Any) -> None:
+        if oracle._arrays.rows:
+            raise ZeroDivisionError("a row with 17 in it")
+        learn(self, oracle)
+
+    monkeypatch.setattr(LogisticRegression, "_learn", never)
+    X, y = blobs(200)
+    with pytest.raises(SealedError) as raised:
+        Search(logistic(), {"steps": [2]}, epsilon=1.0).fit(X, y)
+    assert raised.value.code == "SF-E147"
+    assert raised.value.__context__ is None
+
+
+def test_wrong_settings_are_found_before_the_charge(tmp_path: Path) -> None:
+    account = Account(tmp_path / "fits.ledger", epsilon=4)
+    X, y = blobs(200)
+    with pytest.raises(TypeError):
+        Search(logistic(), {"nothing": [2]}, epsilon=1.0, budget=account).fit(X, y)
+    with pytest.raises(UsageError):
+        Search(logistic(), {"penalty": [0, -1]}, epsilon=1.0, budget=account).fit(X, y)
+    assert account.left == 4

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from sfumato.curator.catalog.catalog import split_snapshot_name
 from sfumato.curator.plan.work import Work, bound_work
+from sfumato.engines.rows import list_scans
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.events import Event, Sequential
@@ -79,6 +81,12 @@ class Plan(Generic[Taken, Subject]):
     def request(self) -> str:
         """The identity of what is asked: programs and noise on one snapshot, whatever the names."""
         return hashlib.sha256(canonical_json([*self.named, *self.steps]).encode()).hexdigest()
+
+    @cached_property
+    def identities(self) -> tuple[tuple[str, str], ...]:
+        """Every table whose rows are read, with the identity of its snapshot."""
+        names = {scan.snapshot for step in self.steps for scan in list_scans(step.program.rows)}
+        return tuple(sorted(map(split_snapshot_name, names)))
 
     @property
     def charged(self) -> str:

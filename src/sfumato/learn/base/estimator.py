@@ -29,6 +29,7 @@ from sfumato.oracle.over_arrays import ArrayOracle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
     from sfumato.oracle.over_arrays import Pay
     from sfumato.oracle.protocol import Oracle
     from sfumato.privacy.events import Event
+
+
+def quiet_arithmetic() -> AbstractContextManager[Any]:
+    """Let NumPy neither warn nor raise over overflows and divisions: either would depend on noise or rows."""
+    return np.errstate(all="ignore")
 
 
 class PaidEstimator(BaseEstimator):
@@ -154,7 +160,7 @@ class PrivateEstimator(PaidEstimator, ABC):
 
     def fit_checked(self, rows: NDArray[Any], target: Any) -> Self:
         """Charge, then learn from rows that were checked, of which there may be none."""
-        with self._paying() as (budget, pay):
+        with self._paying() as (budget, pay), quiet_arithmetic():
             found = self._given(rows, target)
             self._learn(ArrayOracle(found.declared, budget, found.arrays, pay))
         return self
@@ -164,8 +170,14 @@ class PrivateEstimator(PaidEstimator, ABC):
         return self._checked(X, y)
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
-        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        return rows, None
+        return self._check_rows(X), None
+
+    def _check_rows(self, X: Any, dtype: Any = np.float64) -> NDArray[Any]:  # noqa: N803
+        """Return rows, of which there may be none: an error would give the only row away."""
+        rows: NDArray[Any] = validate_data(
+            self, X, dtype=dtype, ensure_all_finite=False, ensure_min_samples=0
+        )
+        return rows
 
     def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         return read_arrays(rows, self._frame(rows.shape[1]))

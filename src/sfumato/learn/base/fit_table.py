@@ -6,10 +6,11 @@ oracle; the estimator's `_learn` asks it for sums; every round is charged at the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.curator.lower.transactions import build_transactions
 from sfumato.errors import UsageError
+from sfumato.learn.base.estimator import quiet_arithmetic
 from sfumato.oracle.declared import declare_items
 from sfumato.oracle.guarantee import Guarantee
 from sfumato.oracle.over_tables import (
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from sfumato.learn.base.estimator import PrivateEstimator
 
 
+Fitted = TypeVar("Fitted")
+
+
 def fit_table(
     payer: Payer,
     estimator: PrivateEstimator,
@@ -39,7 +43,7 @@ def fit_table(
     rows_per_unit: int,
 ) -> PrivateEstimator:
     """Learn from a table and return the estimator, fitted."""
-    _require_known(estimator)
+    given, estimator = estimator, rebuild_estimator(estimator)
     rows = lower_private_table(payer, table)
     bounded, each = limit_rows(rows, parse_whole(rows_per_unit, "rows_per_unit"))
     names: Sequence[Any] = check_column_names(features)
@@ -55,18 +59,23 @@ def fit_table(
     oracle = TableOracle(rounds, bounded, declared, estimator.fit_budget())
     # Nothing was charged so far: what the catalog does not say is refused before the first round.
     estimator.begin_fit(names, declared)
-    estimator._learn(oracle)
+    with quiet_arithmetic():
+        estimator._learn(oracle)
     estimator.guarantee_ = Guarantee.of(
         oracle.budget,
         unit=describe_unit(rows, each),
         neighbours=rows.table.neighbours,
         arithmetic=estimator.arithmetic,
     )
-    return estimator
+    return hand_over(estimator, given)
 
 
-def _require_known(estimator: Any) -> None:
-    """Refuse estimators that were not reviewed: behind the curator, what one says of its sums is believed."""
+def rebuild_estimator(estimator: Any) -> PrivateEstimator:
+    """Return a new estimator with the same parameters, or refuse one that was not reviewed.
+
+    Behind the curator, what an estimator says of its sums is believed. So it is one of the closed list and no
+    subclass, and nothing else that was set on the object takes part, not even what stands for a method.
+    """
     from sfumato import learn
 
     if type(estimator) not in {getattr(learn, name) for name in learn.ESTIMATORS}:
@@ -75,3 +84,18 @@ def _require_known(estimator: Any) -> None:
             "Only the estimators of sf.learn can be fitted behind the curator.",
             try_="sf.learn.LogisticRegression(epsilon=0.5), or s.oracle(…) for a program of one's own",
         )
+    made: PrivateEstimator = type(estimator)(**read_parameters(estimator))
+    return made
+
+
+def read_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator, by the method of its class and no other of that name."""
+    found: dict[str, Any] = type(estimator).get_params(estimator, deep=False)
+    return found
+
+
+def hand_over(fitted: Any, given: Fitted) -> Fitted:
+    """Give what a rebuilt estimator has learnt to the one that was handed in, and return that."""
+    known = read_parameters(fitted)
+    vars(given).update({name: value for name, value in vars(fitted).items() if name not in known})
+    return given

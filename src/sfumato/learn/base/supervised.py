@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator, check_classes
@@ -35,7 +35,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     classes_: NDArray[Any]
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
-        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        rows = self._check_rows(X)
         self.classes_ = np.array(check_classes(self.classes))
         return rows, check_target(rows, y)
 
@@ -67,7 +67,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
     target_bounds: Any
 
     def _checked(self, X: Any, y: Any) -> tuple[NDArray[np.float64], Any]:  # noqa: N803
-        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        rows = self._check_rows(X)
         return rows, to_numbers(check_target(rows, y))
 
     def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:

@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.learn.base import progress
 from sfumato.learn.convex.score_gradients import STEPS
-from sfumato.oracle.blocks import COUNT, SumBlock
+from sfumato.oracle.blocks import COUNT, SumBlock, share_of
 from sfumato.oracle.gradients import GradientQuestion
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.curator.plan.spend import Spend
     from sfumato.oracle.gradients import ScoreGradient
     from sfumato.oracle.protocol import Oracle
 
@@ -42,6 +43,8 @@ CONSTANT = 0.1
 _CLEAR_SHARE = 0.5
 """Share of the rows whose gradient is taken to agree, when the signal is estimated."""
 _FEWEST_STEPS, _MOST_STEPS = 12, 45
+_STRONGEST_SIGNAL = 1e100
+"""Declared numbers of rows may be any; the square of a stronger signal would be no double."""
 _STRONG_SIGNAL, _MANY_WEIGHTS = 64.0, 64
 """From this signal-to-noise ratio on steps grow, up to twice the size; and for more weights than half of
 _MANY_WEIGHTS there are more of them, up to twice as many."""
@@ -85,10 +88,11 @@ class NoisyDescent:
         # Whole numbers on the grid of the features, as the oracle sums integers.
         constant = max(1, round(CONSTANT * norm))
         start = np.zeros((gradient.outputs, len(oracle.declared.features) + 1), dtype=np.int64)
-        rows, left = self.rows, Fraction(1)
-        if rows is None:
-            rows, left = _count_rows(oracle), 1 - _COUNT_SHARE
+        left = Fraction(1) if self.rows is not None else 1 - _COUNT_SHARE
         path = _DescentPath(oracle, GradientQuestion(start, gradient, constant), left, norm)
+        # Noise that is too wide to be drawn is refused before rows are counted.
+        path.require_noise(self.steps or 1)
+        rows = _count_rows(oracle) if self.rows is None else self.rows
         steps = self.steps or path.choose_steps(rows)
         weights = path.descend(steps, rows, self.penalty)
         return LearnedWeights(weights, constant / norm, norm, rows, steps)
@@ -130,9 +134,25 @@ class _DescentPath:
             return 0.0
         return min(1.0, max(0.0, math.log(max(1.0, self.signal(rows)) / _STRONG_SIGNAL, 4)))
 
+    def require_noise(self, steps: int) -> None:
+        """Refuse so many steps where their noise is too wide to be drawn, which is public."""
+        self.oracle.noise(*self._step(steps))
+
+    def _step(self, steps: int) -> tuple[list[SumBlock], Spend]:
+        """Return what one of so many steps asks, and what it spends."""
+        block = self.start.build_block(self.oracle.declared)
+        return [block], share_of(self.oracle.budget.main, self.share / steps)
+
     def choose_steps(self, rows: float) -> int:
+        """Return as many steps as the signal allows, and no more than have noise that can be drawn."""
+        steps = self._usual_steps(rows)
+        while steps > 1 and not self.oracle.can_draw(*self._step(steps)):
+            steps //= 2
+        return steps
+
+    def _usual_steps(self, rows: float) -> int:
         """Return more steps where the signal is stronger; Laplace noise grows faster with their number."""
-        signal = self.signal(rows)
+        signal = min(self.signal(rows), _STRONGEST_SIGNAL)
         if isinstance(self.oracle.budget.main, PureSpend):
             return int(min(max(signal, _FEWEST_STEPS_PURE), _MOST_STEPS_PURE))
         wide = min(1.0, max(0, self.dimensions - _MANY_WEIGHTS // 2) / _MANY_WEIGHTS)
@@ -169,5 +189,6 @@ class _DescentPath:
     def _ask_at(self, weights: Floats) -> GradientQuestion:
         # Whole numbers, so that every engine computes the same integer scores.
         most = _LARGEST_WEIGHT * WEIGHT_STEPS
-        integers = np.clip(np.rint(weights * WEIGHT_STEPS), -most, most).astype(np.int64)
+        steps = np.nan_to_num(np.rint(weights * WEIGHT_STEPS), nan=0.0)
+        integers = np.clip(steps, -most, most).astype(np.int64)
         return GradientQuestion(integers, self.start.score_gradient, self.start.constant)

@@ -10,6 +10,7 @@ Because : docs/proofs/convex.md#exact-release
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -156,12 +157,10 @@ class ObjectiveRelease:
 def _solve_within(problem: ConvexProblem, perturbation: Floats, public: ConvergenceBound) -> Floats:
     """Return weights within the public distance of the minimum, by their gradient or else by the proof."""
     allowed = public.distance * problem.penalty
-    try:
+    with suppress(Exception):  # whatever a solver makes of rows
         found, _ = minimize(problem, perturbation, allowed / 10)
         if bound_gradient_norm(problem, found, perturbation) <= allowed:
             return found
-    except (np.linalg.LinAlgError, ArithmeticError, ValueError):  # whatever a solver makes of rows
-        pass
     return descend_to_bound(problem, perturbation, public)
 
 

@@ -32,10 +32,13 @@ _NESTEROV_STEPS = 20_000
 def solve(problem: ConvexProblem, perturbation: Floats) -> Floats:
     """Return weights at which the gradient is within the problem's tolerance.
 
-    That they are reached is proven for real numbers. Where doubles did not reach them, the minimiser of
-    the problem without rows is returned: an error would depend on the rows, and so be a release.
+    That they are reached is proven for real numbers. Where doubles did not reach them, or a loss failed, the
+    minimiser of the problem without rows is returned: an error would depend on the rows, and so be a release.
     """
-    found, norm = minimize(problem, perturbation, problem.gradient_tolerance)
+    try:
+        found, norm = minimize(problem, perturbation, problem.gradient_tolerance)
+    except Exception:  # whatever a solver or a loss makes of rows
+        norm = math.inf
     return found if norm <= problem.gradient_tolerance else -perturbation / problem.penalty
 
 

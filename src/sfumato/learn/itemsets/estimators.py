@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sfumato.errors import UsageError
 from sfumato.learn.base.estimator import PrivateEstimator
@@ -76,7 +76,7 @@ class FrequentItemsets(PrivateEstimator):
             self.n_features_in_ = len(names)
             return encode_transactions(X, names), names
         # Errors are about types and shape alone: one that a single transaction decides would give it away.
-        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        rows = self._check_rows(X)
         return rows, self._names(rows.shape[1])
 
     def _names(self, columns: int) -> list[Any]:

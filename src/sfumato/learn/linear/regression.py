@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.errors import UsageError
 from sfumato.learn.base.supervised import PrivateRegressor
 from sfumato.learn.cells import clip_value
 from sfumato.oracle.arrays.integer_rows import ONE, RowTransform
@@ -212,7 +211,7 @@ def _look_again(oracle: Oracle, mean: _TargetMean) -> _Coefficients | None:
     """Ask for products around the mean with the rest; None where rows are known to drown in the noise."""
     view = _RegressionView.of(oracle, mean.mean, _TARGET_CLIP)
     # By released numbers alone: too few rows would drown in the noise of the matrix.
-    if mean.fewest < view.rows_needed(1 - _FIRST):
+    if not view.drawable(1 - _FIRST) or mean.fewest < view.rows_needed(1 - _FIRST):
         return None
     return view.rescale(view.system(*view.rows.sums(view.blocks, share=1 - _FIRST)).solve())
 
@@ -250,10 +249,7 @@ class _RegressionView:
 
     def drawable(self, share: Fraction) -> bool:
         """Say whether noise for this share is narrow enough to be drawn exactly; public."""
-        try:
-            return bool(self.rows.noise(self.blocks, share_of(self.rows.budget.main, share)))
-        except UsageError:
-            return False
+        return self.rows.can_draw(self.blocks, share_of(self.rows.budget.main, share))
 
     def rows_needed(self, share: Fraction) -> float:
         """Return how many rows let an even direction of theirs stand out of the noise of the matrix."""

@@ -24,6 +24,9 @@ _CLIP_SHARE = 0.25
 """Rows are clipped to this share of the diagonal of their bounds, and to no less than half a bound: most rows
 are longer where features spread. Chosen with benchmarks/learners.py; privacy holds for any value."""
 
+_LARGEST = 2.0**40
+"""Weights beyond this are cut off where engines compute scores: so large a score is certain either way."""
+
 
 class LinearClassifier(PrivateClassifier):
     """Clips the rows it predicts for as those that it was learnt from, and scores them by weights."""
@@ -61,7 +64,7 @@ class LinearClassifier(PrivateClassifier):
         """Return integer weights of clipped integer features, and intercepts; `one` is a score of 1."""
         steps = clipped.halves / clipped.bounds
         origin = self.intercept_ + self.coef_ @ self.middles_
-        return np.rint(self.coef_ * steps * one).astype(np.int64), np.rint(origin * one).astype(np.int64)
+        return _to_whole(self.coef_ * steps * one), _to_whole(origin * one)
 
     def accepts(self, clipped: Declared) -> bool:
         """Say whether these rows are clipped as those that it was learnt from."""
@@ -73,6 +76,11 @@ class LinearClassifier(PrivateClassifier):
     def _log_scores(self, rows: Floats) -> Floats:
         scores = self._scores(rows)
         return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
+
+
+def _to_whole(weights: Floats) -> NDArray[np.int64]:
+    """Return the nearest integers, within limits at which engines hold every score; 0 for what is none."""
+    return np.rint(np.clip(np.nan_to_num(weights), -_LARGEST, _LARGEST)).astype(np.int64)
 
 
 def choose_row_norm(declared: Declared) -> float:

@@ -36,7 +36,7 @@ from sfumato.oracle.blocks import (
 )
 from sfumato.oracle.declared import Feature, require_labels
 from sfumato.oracle.feature_spread import measure_spread
-from sfumato.privacy.exact import parse_whole
+from sfumato.privacy.exact import parse_exact, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,6 +88,7 @@ class Boosting:
 
     def _learn(self, oracle: Oracle) -> None:
         rng = check_random_state(self.random_state)
+        self._check_parameters()
         known = measure_spread(oracle, _SPREAD_SHARE)
         plan = self._plan(oracle, known)
         scores: list[Value] = [Constant(0) for _ in range(self._outputs(oracle.declared))]
@@ -103,6 +104,15 @@ class Boosting:
         self.parts_ = found
         self.rounds_, self.depth_ = plan.rounds, plan.depth
 
+    def _check_parameters(self) -> None:
+        """Refuse parameters that no fit can have, before anything is asked."""
+        if self.trees is not None:
+            parse_whole(self.trees, "trees")
+        if self.depth is not None and parse_whole(self.depth, "depth") > _DEEPEST:
+            raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="depth=4")
+        if self.learning_rate is not None:
+            parse_exact(self.learning_rate, "learning_rate")
+
     def _plan(self, oracle: Oracle, known: FeatureSpread) -> BoostingPlan:
         """Choose how many trees, and how deep: as the noisy number of rows allows, unless they were given."""
         (noise,) = oracle.noise([SumBlock((COUNT,), 1, 1)], share_of(oracle.budget.main, 1 - _SPREAD_SHARE))
@@ -115,8 +125,6 @@ class Boosting:
             if self.depth is None
             else parse_whole(self.depth, "depth")
         )
-        if depth > _DEEPEST:
-            raise UsageError("SF-E114", f"Trees are at most {_DEEPEST} levels deep.", try_="depth=4")
         trees_per_round = min(trees, _TREES_PER_ROUND)
         rounds = -(-trees // trees_per_round)
         # Trees of one round are fitted to the same gradients, so together they step once, a little further.
@@ -197,8 +205,10 @@ def _choose_depth(trees: int, room: float, additive: bool) -> int:
 def _newton_step(gradient: SumAnswer, hessian: SumAnswer, rate: float) -> Floats:
     """Return gradient over Hessian for each leaf; the noise of the gradient regularises it."""
     steps = gradient.values[:, 0] / (np.maximum(hessian.values[:, 0], 0.0) + gradient.deviation)
-    # Rounded to whole numbers, so that scores of the next round are the same integers on every engine.
-    found: Floats = np.rint(np.clip(steps, -_LARGEST_STEP, _LARGEST_STEP) * rate * _UNIT) / _UNIT
+    # Rounded to whole numbers, so that scores of the next round are the same integers on every engine. Scores
+    # are clipped to their limit anyway, so a step across all of it is the largest that matters.
+    moved = np.clip(np.clip(steps, -_LARGEST_STEP, _LARGEST_STEP) * rate * _UNIT, -2 * _LIMIT, 2 * _LIMIT)
+    found: Floats = np.rint(np.nan_to_num(moved)) / _UNIT
     return found
 
 
