@@ -90,6 +90,10 @@ class StoredLedger(ABC):
     @abstractmethod
     def _check(self, db: SqlConnection) -> Books: ...
 
+    def _check_at_start(self, db: SqlConnection) -> Books:
+        """Check the ledger when it is opened. Where there is a checkpoint, decisions are not repeated."""
+        return self._check(db)
+
     @abstractmethod
     def _find_key(self) -> SigningKey: ...
 
@@ -97,7 +101,7 @@ class StoredLedger(ABC):
         """Bring the tables to this version and verify all of the ledger. Returns it, ready for use."""
         try:
             self._migrate()
-            self._books = self._verify(self._database)
+            self._books = self._verify(self._database, self._check_at_start)
         except LedgerError:
             self.close()
             raise
@@ -186,7 +190,7 @@ class StoredLedger(ABC):
     def verify(self) -> Verified:
         # A connection of its own: a long check keeps no other thread from charging.
         with closing(self._make_database()) as database:
-            return self._verify(database).summarize()
+            return self._verify(database, self._check).summarize()
 
     def export(self, to: TextIO) -> int:
         lines = (entry.to_json() + "\n" for entry in check_entries(self.read_entries()))
@@ -226,10 +230,10 @@ class StoredLedger(ABC):
 
     # ---- steps of the calls above --------------------------------------------------------------------------
 
-    def _verify(self, database: LedgerDatabase) -> Books:
+    def _verify(self, database: LedgerDatabase, check: Callable[[SqlConnection], Books]) -> Books:
         newest = self._newest  # before the check begins, since other threads go on writing
         with self._guard, database.lend_snapshot() as db:
-            books = self._check(db)
+            books = check(db)
             same = newest[0] == 0 or tables.has_entry(db, *newest)
             require_same_ledger(same, "its chain lacks an entry that was in it")
         with self._guard, database.lend_connection() as db:

@@ -236,6 +236,7 @@ class Transaction:
 
     def _resume(self, charge: Charge, seq: int) -> Charged:
         """Take over a charge for which nothing was read. Its former holder can no longer answer it."""
+        self._require_same_neighbours(charge)
         fields = {"by": _draw_mark(), "charge": seq}
         entry = self._append_fields("resume", fields, Books.record_resume, seq)
         return Charged(seq, entry.hash, charge.cost, charge.request)
@@ -247,16 +248,22 @@ class Transaction:
 
     def _pay(self, charge: Charge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
         """Return the accounts after the charge, or the first that does not admit it."""
+        self._require_same_neighbours(charge)
         paid = {}
         for name in charge.accounts:
             before = self.books.accounts[name]
-            if not before.accepts(charge.neighbours):
-                raise other_neighbours_error(name, before, charge.neighbours)
             after = before.after_charge(cost, charge.neighbours)
             if after is None:
                 return BudgetShortage(cost, name, before)
             paid[name] = after
         return paid
+
+    def _require_same_neighbours(self, charge: Charge) -> None:
+        """Refuse a price for other neighbours than those that an account is counted for."""
+        for name in charge.accounts:
+            account = self.books.accounts[name]
+            if not account.accepts(charge.neighbours):
+                raise other_neighbours_error(name, account, charge.neighbours)
 
     def _count_unused(self, reserved: Reserved) -> int:
         """Return how many steps can still be drawn or given back."""

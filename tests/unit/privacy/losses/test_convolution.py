@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STEP = 1e-3
 
 
-@pytest.mark.parametrize("levels", [4, 9, 12])
+@pytest.mark.parametrize("levels", [4, 10])
 @pytest.mark.parametrize("shape", ["spread", "one", "steep"])
 def test_a_transform_errs_by_less_than_is_allowed(levels: int, shape: str) -> None:
     """Against sums in 40 digits, at some of its frequencies."""
@@ -44,7 +44,7 @@ def test_a_transform_errs_by_less_than_is_allowed(levels: int, shape: str) -> No
 
 
 @pytest.mark.parametrize("tilt", [0.0, 3.0])
-@pytest.mark.parametrize("times", [1, 2, 7])
+@pytest.mark.parametrize("times", [1, 6])
 def test_a_convolution_errs_by_less_than_is_said(tilt: float, times: int) -> None:
     """Against products of polynomials in whole numbers: masses are multiples of 2^−40."""
     rng = np.random.default_rng(times)
