@@ -26,8 +26,8 @@ Moves = tuple[tuple[int, int], ...]
 """How far one unit moves the cells at worst: pairs of a distance and the number of cells that move so far."""
 
 _MOST_SIZES = 16
-"""Most different distances in a list of moves, so that a price is quick. More would lower it a little, and any
-number is valid."""
+"""Most different distances in a list of moves, so that a price is quick. More would lower it a little, and
+any number is valid."""
 _PAD = 2.0**-45
 """Of the pure ε, above what the rounding of doubles can lose in the sum over many cells."""
 
