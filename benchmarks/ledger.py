@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sqlite3
 import statistics
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
@@ -186,6 +188,82 @@ def time_verify(folder: Path, entries: int) -> None:
     print(f"verify  {verified.entries:,} entries in {wall:.2f} s   {processor:.2f} s of processor time")
 
 
+@dataclass(frozen=True)
+class OneFile:
+    """Compares charges in a file with as many connections that insert one row of the same size and commit."""
+
+    folder: Path
+
+    def prepare(self) -> SqliteLedger:
+        with closing(sqlite3.connect(self.folder / "bare.sqlite")) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("CREATE TABLE bare (id INTEGER PRIMARY KEY, kind, body, prev, hash)")
+        return begin(self.folder / "ours.sqlite")
+
+    def bare(self, me: int, begin: float, end: float) -> int:
+        row = ("charge", "x" * 700, "0" * 64, "1" * 64)
+        with closing(sqlite3.connect(self.folder / "bare.sqlite", 60, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous = FULL")
+            insert = "INSERT INTO bare (kind, body, prev, hash) VALUES (?, ?, ?, ?)"
+            return repeated(lambda _: db.execute(insert, row), begin, end)
+
+    def ours(self, ledger: SqliteLedger, me: int, begin: float, end: float) -> int:
+        return repeated(lambda name: ledger.charge(question(f"{me} {end} {name}")), begin, end)
+
+    def alone(self, me: int, begin: float, end: float) -> int:
+        """Charge in a process of its own, which has opened the ledger before."""
+        return self.ours(opened_file(self.folder / "ours.sqlite"), me, begin, end)
+
+
+@cache
+def opened_file(path: Path) -> SqliteLedger:
+    return SqliteLedger.open(path)
+
+
+def time_file(folder: Path, rounds: int = 5) -> None:
+    file = OneFile(folder)
+    with closing(file.prepare()) as ledger:
+        for count in (1, 8, 32):
+            with ThreadPoolExecutor(count) as threads:
+                works = (file.bare, partial(file.ours, ledger))
+                runs = [tuple(rate(threads.map, work, count) for work in works) for _ in range(rounds)]
+            report_file(f"{count:2} threads", runs)
+    for count in (8, 32):
+        with multiprocessing.get_context("spawn").Pool(count) as pool:
+
+            def run(work: Callable[..., int], *given: Iterable[Any], pool: Any = pool) -> Iterable[int]:
+                done: Iterable[int] = pool.starmap(work, zip(*given, strict=False), 1)
+                return done
+
+            rate(run, file.alone, count)  # opens it
+            works = (file.bare, file.alone)
+            runs = [tuple(rate(run, work, count) for work in works) for _ in range(rounds)]
+        report_file(f"{count:2} processes", runs)
+
+
+def report_file(what: str, runs: list[tuple[float, ...]]) -> None:
+    bare, ours = (statistics.median(column) for column in zip(*runs, strict=True))
+    print(f"SQLite, {what:12}  insert and commit {bare:8,.0f}/s")
+    print(f"SQLite, {what:12}  a charge each     {ours:8,.0f}/s   {ratio(runs)} of that")
+
+
+def time_open(folder: Path, entries: int) -> None:
+    """Open a long ledger in this process, with the checkpoint that was made when it was closed."""
+    path = folder / "opened.sqlite"
+    begin(path).close()
+    fill(path, entries // 2)
+    with closing(SqliteLedger.open(path)) as ledger:
+        ledger.charge(question("so that the mark begins anew"))
+        ledger.charge(question("after that"))
+    spans = []
+    for _ in range(5):
+        start, used = time.perf_counter(), time.process_time()
+        with closing(SqliteLedger.open(path)):
+            spans.append((time.perf_counter() - start, time.process_time() - used))
+    wall, processor = min(spans)
+    print(f"open    {entries:,} entries in {wall:.2f} s   {processor:.2f} s of processor time")
+
+
 POPULATIONS = tuple(f"population:{number}" for number in range(8))
 
 
@@ -268,9 +346,11 @@ def time_postgres(address: str, rounds: int = 5) -> None:
         report("processes", runs)
 
 
-def rate(run: Callable[..., Iterable[int]], work: Callable[..., int], seconds: float = 2) -> float:
+def rate(
+    run: Callable[..., Iterable[int]], work: Callable[..., int], workers: int = 8, seconds: float = 2
+) -> float:
     begin = time.time() + 0.5
-    return sum(run(work, range(8), [begin] * 8, [begin + seconds] * 8)) / seconds
+    return sum(run(work, range(workers), [begin] * workers, [begin + seconds] * workers)) / seconds
 
 
 def report(what: str, runs: list[tuple[float, ...]]) -> None:
@@ -286,7 +366,9 @@ def main() -> None:
         time_disk(Path(folder))
         for processes in (1, 8, 16):
             time_charges(Path(folder), processes, 800)
+        time_file(Path(folder))
         time_verify(Path(folder), entries)
+        time_open(Path(folder), entries)
     if address := os.environ.get("SFUMATO_BENCH_POSTGRES"):
         time_postgres(address)
     print(f"load {os.getloadavg()[0]:.1f}")

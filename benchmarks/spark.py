@@ -15,10 +15,10 @@ tables cost, where the cost was seen to grow.
 from __future__ import annotations
 
 import argparse
-import resource
 import sys
 import tempfile
 import time
+import tracemalloc
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -77,7 +77,7 @@ class Measured:
     units: int
     gathered: Cost
     gathered_bytes: int
-    """How much the driver's Python grew at its largest, where every unit sent one number."""
+    """The most that Python held at once on the driver, where every unit sent one number."""
 
 
 def timed(spark: Any, work: Callable[[], object]) -> Cost:
@@ -125,16 +125,15 @@ def measured(spark: Any, rows: int, folder: Path, turns: int) -> Measured:
 def gather(spark: Any, lab: sf.Lab, turns: int) -> tuple[Cost, int]:
     """Return the cost of a question for which every unit sends a number to the driver, and its memory."""
     costs, frame = [], lab.session().table("purchases")
-    # The largest size so far only grows, and so do the tables.
-    before = _largest_size()
     for _ in range(turns):
         epsilon = fresh_epsilon()
         costs.append(timed(spark, lambda e=epsilon: frame.distance(GATHERED).release(epsilon=e)))
-    return best(costs), _largest_size() - before
-
-
-def _largest_size() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Once more, as watching every allocation takes time.
+    tracemalloc.start()
+    frame.distance(GATHERED).release(epsilon=fresh_epsilon())
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return best(costs), largest
 
 
 def exchanges(spark: Any, lab: sf.Lab, sql: str) -> tuple[int, int]:
@@ -162,7 +161,7 @@ def report(found: Measured) -> None:
             f"{ratios[0]:8.2f}{ratios[1]:8.2f}  Exchange {theirs} plain, {mine} ours; aim {met}"
         )
     cost, mega = found.gathered, found.gathered_bytes / 1e6
-    print(f"one number a unit, {found.units:,}: CPU {cost.cpu:.2f}, {cost.wall:.2f} s, {mega:.0f} MB more")
+    print(f"one number a unit, {found.units:,}: CPU {cost.cpu:.2f}, {cost.wall:.2f} s, {mega:.0f} MB")
 
 
 def main() -> None:

@@ -80,6 +80,8 @@ _LIMITS = (
     ("levels of one computation, or branches of CASE", expressions.MOST_LEVELS, "SF-Q113"),
     ("groups of a question", MOST_CELLS, "SF-Q117"),
     ("wildcards in a pattern of LIKE", MOST_WILDCARDS, "SF-Q159"),
+    ("parts of partition()", work.MOST_SCANS, "SF-Q117"),
+    ("values of top() times its k", work.MOST_NUMBERS, "SF-Q153"),
     ("blocks of subsample()", selections.MOST_BLOCKS, "SF-Q154"),
     ("characters of a text in a table; the rest is cut off when it is prepared", LONGEST_TEXT, "none"),
 )

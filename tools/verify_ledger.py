@@ -10,7 +10,8 @@ import json
 import re
 from typing import Any, TextIO
 
-DIGEST, FIELDS = re.compile("[0-9a-f]{64}"), {"seq", "kind", "body", "prev", "hash"}
+DIGEST, IDENTITY = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
+FIELDS = {"seq", "kind", "body", "prev", "hash"}
 ACCOUNT = re.compile("population:[^:]+|quota:[^:]+:[^:]+", re.DOTALL)
 ORDERS = 12  # Rényi orders that are filtered, beside pure ε and side δ
 
@@ -39,7 +40,7 @@ class Books:  # what the entries so far say
         self.seq, self.head, self.signed, self.keys = 0, "0" * 64, False, set[tuple[str, ...]]()
         self.terms, self.spent, self.runs = dict[str, Any](), dict[str, Any](), dict[int, Any]()
         self.hashes, self.answered, self.given_up = set[str](), set[int](), set[int]()
-        self.neighbours = dict[str, Any]()
+        self.neighbours, self.lab = dict[str, Any](), False
 
     def add(self, entry: dict[str, Any]) -> None:
         require(set(entry) == FIELDS and not self.signed, "it is not an entry, or follows the signed head")
@@ -51,9 +52,17 @@ class Books:  # what the entries so far say
         self.hashes.add(self.head)
         kinds = {"account": self.cap, "grant": self.cap, "charge": self.charge, "reserve": self.charge}
         kinds |= {"release": self.release, "draw": self.move_steps, "return": self.move_steps}
+        kinds |= {"lab": self.name, "snapshot": self.name}
         kinds |= {"unread": self.give_up, "resume": self.give_up}
         require(entry["kind"] in kinds, "its kind is not known")
         kinds[entry["kind"]](entry["kind"], read_object(entry["body"]))
+
+    def name(self, kind: str, body: dict[str, Any]) -> None:  # the lab, once, or the snapshot of a table
+        identity = body["lab"] if kind == "lab" else body["identity"]
+        named = kind == "lab" or isinstance(body["table"], str)
+        require(named and IDENTITY.fullmatch(identity), "its identity is malformed")
+        require(kind == "snapshot" or not self.lab, "it belongs to another lab")
+        self.lab = self.lab or kind == "lab"
 
     def cap(self, kind: str, body: dict[str, Any]) -> None:
         name, old = body["account"], self.terms.get(body["account"])
@@ -70,6 +79,7 @@ class Books:  # what the entries so far say
         require(key is None or (*names, key) not in self.keys, "its key was used before")
         steps = body["steps"] if kind == "reserve" else 1
         sound = type(steps) is int and 0 < steps <= 10**9 and DIGEST.fullmatch(body["request"])
+        sound = sound and DIGEST.fullmatch(body.get("data", "0" * 64))  # which snapshots it reads
         require(sound, "its request is malformed")
         for name in names:
             known = self.neighbours[name] = self.neighbours[name] or body.get("neighbours")

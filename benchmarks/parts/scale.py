@@ -29,22 +29,21 @@ _SLOPES = """
 A straight line is fitted to the processor times above by least squares. Its slope is the cost of each
 further million rows, given with its 95 % interval (Student's t, from how far the times lie off the line),
 and its intercept the cost of a question before its first row. Where the interval reaches down to 0, the
-time was not seen to grow over these sizes, and nothing is derived from it but the upper end. Plain and
-private questions both read every row once.
+time was not seen to grow over these sizes, and nothing is derived from it but the upper end; where the
+times fell, which rows cannot cause, not even that. Plain and private questions both read every row once.
 """
 _GATHERED = """
 ## Questions that bring every unit to the driver
 
-Most programs return a few sums, whatever the number of rows. Some need a number of every unit, and Python
-on the driver computes with all of them: distances to sums and shares, learners that hold rows in memory
-(searches and the perturbation of minima), and evaluations. (Program `UnitFigures`, tagged "People".) More
-cores do not help them, and the driver must hold all units. One such question, the distance to a bounded
-sum:
+Most programs return a few sums, whatever the number of rows. Some need numbers of every unit, and Python
+on the driver computes with all of them: distances to counts, sums, shares and quantiles, searches, and
+classifiers by objective perturbation (program `UnitFigures`, tagged "People"). More cores do not help
+them, and the driver must hold all units. One such question, the distance to a bounded sum:
 """
 _GATHERED_LIMIT = """
-These figures are not extrapolated: with much more than 10⁷ units, the driver's memory and Spark's
-`spark.driver.maxResultSize` end such questions, and the charge stands. Nothing of this kind was measured
-on more units than the table shows.
+These figures are not extrapolated. They grow with the units, on one machine: the driver's memory and
+Spark's `spark.driver.maxResultSize` limit such questions, and nothing of this kind was measured on more
+units than the table shows.
 """
 _LARGER = """
 ## Larger tables
@@ -78,7 +77,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _measured(every: list[Any]) -> str:
-    head = ["", *(f"{each.rows // 10**6} M rows: CPU s (clock s)" for each in every)]
+    head = ["", *(f"{each.rows / 10**6:g} M rows: CPU s (clock s)" for each in every)]
     shown: Callable[[Any], str] = lambda cost: f"{cost.cpu:.2f} ({cost.wall:.2f})"  # noqa: E731
     rows = [["preparing, once", *(shown(each.preparing) for each in every)]]
     for name in every[0].plain:
@@ -135,21 +134,22 @@ def _lines(every: list[Any]) -> dict[str, Line]:
 
 
 def _slopes(every: list[Any]) -> str:
-    rows = [[name, _slope(line), f"{line.start:.2f}"] for name, line in _lines(every).items()]
+    rows = [[name, _slope(line), f"{max(line.start, 0):.2f}"] for name, line in _lines(every).items()]
     return _table(["", "CPU s per million rows", "CPU s before the first row"], rows)
 
 
 def _slope(line: Line) -> str:
     if not line.was_seen:
-        return f"{NOT_SEEN}: at most {max(line.high, 0) * 1e6:.3f}"
+        # Times that fall say nothing: they are those of a machine that was busier before.
+        return f"{NOT_SEEN}: at most {line.high * 1e6:.3f}" if line.slope > 0 else NOT_SEEN
     return f"{line.slope * 1e6:.3f} ({line.low * 1e6:.3f} to {line.high * 1e6:.3f})"
 
 
 def _gathered(every: list[Any]) -> str:
-    head = ["rows", "units", "CPU s (clock s)", "growth of the driver's Python, MB"]
+    head = ["rows", "units", "CPU s (clock s)", "most memory of the driver's Python, MB"]
     shown = [
         [
-            f"{each.rows // 10**6} M",
+            f"{each.rows / 10**6:g} M",
             f"{each.units:,}",
             f"{each.gathered.cpu:.2f} ({each.gathered.wall:.2f})",
             f"{each.gathered_bytes / 1e6:.0f}",
@@ -162,18 +162,19 @@ def _gathered(every: list[Any]) -> str:
 def _larger(every: list[Any]) -> str:
     stored = _line(every, lambda each: each.snapshot_bytes)
     head = ["", *(f"{size} rows" for size in SIZES)]
-    rows = [["snapshot", *_derived(stored, _size)]]
-    for name, line in _lines(every).items():
-        rows.append([f"{name}: core-hours", *_derived(line, lambda seconds: f"{seconds / 3600:,.3g}")])
-        clock = _derived(line, lambda seconds: _clock(seconds / CORES))
-        rows.append([f"{name}: clock on {CORES:,} cores", *clock])
-    return _table(head, rows)
+    rows = [["snapshot", *_derived(stored, _size)]] if stored.was_seen else []
+    lines = _lines(every)
+    for name, line in lines.items():
+        if line.was_seen:
+            rows.append([f"{name}: core-hours", *_derived(line, lambda seconds: f"{seconds / 3600:,.3g}")])
+            clock = _derived(line, lambda seconds: _clock(seconds / CORES))
+            rows.append([f"{name}: clock on {CORES:,} cores", *clock])
+    missing = "; ".join(name for name, line in lines.items() if not line.was_seen)
+    return _table(head, rows) + (f"\nNot derived, as {NOT_SEEN}: {missing}.\n" if missing else "")
 
 
 def _derived(line: Line, show: Callable[[float], str]) -> list[str]:
-    """Return what larger tables take at most; nothing where the measured figures did not grow."""
-    if not line.was_seen:
-        return [NOT_SEEN] * len(SIZES)
+    """Return what larger tables take at most."""
     return [show(line.high * number) for number in SIZES.values()]
 
 

@@ -68,6 +68,17 @@ def test_an_account_takes_one_kind_of_neighbours(store: Store, ledger: Ledger, n
         again.verify()
 
 
+def test_a_charge_given_up_is_begun_again_for_the_same_neighbours_only(ledger: Ledger) -> None:
+    ledger.open_account(PEOPLE, Budget(100), ADD)
+    charged = ledger.charge(ask("first", ADD))
+    assert isinstance(charged, Charged)
+    ledger.note_unread(charged)
+    refused(lambda: ledger.charge(ask("first", REPLACE)))
+    again = ledger.charge(ask("first", ADD))
+    assert isinstance(again, Charged)
+    assert again.seq == charged.seq
+
+
 def test_a_quota_keeps_its_neighbours_when_it_is_changed(ledger: Ledger) -> None:
     ledger.open_account(PEOPLE, Budget(100))
     ledger.grant(ADA, Budget(50))

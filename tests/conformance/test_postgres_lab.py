@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import sfumato as sf
 from conformance.both_engines import load
 from sfumato.cli.main import main
+from sfumato.curator.hostile.slots import SlotClock
 from sfumato.engines.postgres import PostgresEngine
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
@@ -53,6 +54,20 @@ def test_a_question_is_answered_where_the_data_lies(lab: sf.Lab, source: str) ->
     answer = lab.session().sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").release(epsilon=500)
     assert sum(answer.to_arrow()["n"].to_pylist()) == 5
     assert not list((lab.folder / "snapshots").glob("*.duckdb"))
+
+
+def test_a_hostile_session_reads_in_a_worker(
+    lab: sf.Lab, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.register("visits", source, **SAID)
+    monkeypatch.setattr("sfumato.curator.payer.read_steps", None)
+    monkeypatch.setattr("sfumato.curator.hostile.reading.read_steps", None)
+    monkeypatch.setattr(SlotClock, "wait_until", lambda self, moment: None)
+    lab.set_pace("visits", seconds=5)
+    question = lab.session(hostile=True).sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")
+    answer = question.release(epsilon=500)
+    lab.close()
+    assert sum(answer.to_arrow()["n"].to_pylist()) == 5
 
 
 def test_a_search_learns_where_the_data_lies(lab: sf.Lab, source: str) -> None:

@@ -135,8 +135,8 @@ def test_a_new_address_is_noted_if_it_leads_to_the_same_ledger(lab: sf.Lab, addr
     with pytest.raises(LedgerError, match="SF-L121"):
         sf.open(lab.folder, ledger=url(schema=f"other_{schema}"))
     new = url(schema=f"moved_{schema}").replace("a_secret", "another_secret")
-    assert sf.open(lab.folder, ledger=new).ledger.verify().entries == 1
-    assert sf.open(lab.folder).ledger.verify().entries == 1
+    assert sf.open(lab.folder, ledger=new).ledger.verify().entries == 3
+    assert sf.open(lab.folder).ledger.verify().entries == 3
     assert "another_secret" in (lab.folder / "ledger.json").read_text()
 
 
@@ -187,8 +187,8 @@ def test_what_stewards_and_auditors_type(tmp_path: Path, address: str) -> None:
     assert run("init", lab, "--ledger", address).exit_code == 0
     sf.open(lab).register("visits", VISITS, **SAID)
     asked = run("ask", COUNT, "--epsilon", "0.5", "--lab", lab, "--json")
-    assert json.loads(asked.stdout)["receipt"]["entry"] == 2
-    assert run("ledger", "verify", "--lab", lab).stdout.startswith("3 entries hold, 1 of 1 charges answered")
+    assert json.loads(asked.stdout)["receipt"]["entry"] == 4
+    assert run("ledger", "verify", "--lab", lab).stdout.startswith("5 entries hold, 1 of 1 charges answered")
     assert run("ledger", "receipt", "--output", receipt, "--lab", lab).exit_code == 0
     assert "signed by this ledger" in run("ledger", "check-receipt", receipt, "--lab", lab).stdout
     assert "Recorded in" in run("ledger", "moved", address, "--lab", lab).stdout

@@ -17,9 +17,11 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.main import main
+from sfumato.curator.hostile import reading
+from sfumato.curator.hostile.slots import SlotClock, reading_time
 from sfumato.curator.plan.plan import plan_question
 from sfumato.curator.plan.spend import PureSpend
-from sfumato.engines.limits import RunLimits, limit_runs
+from sfumato.engines.limits import RunLimits, current_limits, limit_runs
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.spark import SparkEngine, hosting
@@ -66,6 +68,30 @@ def test_a_question_is_answered_by_spark(lab: sf.Lab, frame: Any) -> None:
     kept = sorted(path.name for path in (lab.folder / "snapshots").iterdir())
     assert kept == ["visits-1.spark"]
     assert (lab.folder / "snapshots").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_hostile_session_gives_spark_the_time_of_its_slot(
+    lab: sf.Lab, frame: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its driver is in this process, so there is no worker; the slot and the end of the job hold."""
+    lab.register("visits", frame, **SAID)
+    lab.set_pace("visits", seconds=60)
+    question = lab.session(hostile=True).sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")
+    waited, given = list[float](), list[float]()
+    read = reading.read_steps
+
+    def noted(steps: Any, engine: Any) -> str:
+        given.append(current_limits().seconds)
+        return read(steps, engine)
+
+    monkeypatch.setattr(reading, "read_steps", noted)
+    monkeypatch.setattr(SlotClock, "wait_until", lambda self, moment: waited.append(moment))
+    slot = question.quote(epsilon=500).slot
+    answer = question.release(epsilon=500)
+    lab.close()
+    assert sum(answer.to_arrow()["n"].to_pylist()) == 5
+    assert given == [reading_time(slot or 0)]
+    assert len(waited) == 1
 
 
 def test_a_lab_opened_again_needs_no_frame(lab: sf.Lab, frame: Any) -> None:

@@ -25,6 +25,7 @@ import sfumato as sf
 from sfumato.cli.main import main
 from sfumato.errors import SealedError, SfumatoError
 from sfumato.ledger import failpoints
+from sfumato.ledger.sqlite.backup import accept_ledger
 
 PEOPLE = "population:patient_id"
 COLUMNS: dict[str, Any] = {
@@ -379,9 +380,15 @@ def told(problem: SfumatoError) -> str:
     return re.sub(r"\b[0-9a-f]{16}\b", "INCIDENT", "\n".join(map(str, forms)))
 
 
+def copy_lab(original: Path, folder: Path) -> None:
+    """A copy is refused until it is accepted, since it would be a second budget."""
+    shutil.copytree(original, folder)
+    accept_ledger(folder / "ledger.sqlite", unproven=True)
+
+
 def pulled(trigger: Trigger, original: Path, folder: Path) -> tuple[str, str | None]:
     """What was said, and what was spent, in a copy of the lab."""
-    shutil.copytree(original, folder)
+    copy_lab(original, folder)
     if trigger.harm is not None:
         trigger.harm(folder)
     try:
@@ -430,7 +437,7 @@ def test_rows_that_cannot_be_computed_are_no_error(originals: list[Path], tmp_pa
     """One person's value divides by zero: it counts as missing, and nothing else is heard of it."""
     for place, original in enumerate(originals):
         folder = tmp_path / str(place)
-        shutil.copytree(original, folder)
+        copy_lab(original, folder)
         release = (
             sf.open(folder)
             .session()
@@ -453,7 +460,7 @@ def test_neighbours_hear_the_same_on_the_command_line(
     heard = []
     for place, original in enumerate(originals):
         folder = tmp_path / str(place)
-        shutil.copytree(original, folder)
+        copy_lab(original, folder)
         heard.append([_typed(folder, text, form) for text in QUESTIONS.values() if "\ud800" not in text])
     assert all(each == heard[0] for each in heard)
     assert {code for code, _ in heard[0]} == {4}
@@ -466,7 +473,7 @@ def test_a_sealed_failure_is_the_same_on_the_command_line(
     heard = []
     for place, original in enumerate(originals):
         folder = tmp_path / str(place)
-        shutil.copytree(original, folder)
+        copy_lab(original, folder)
         harm = SEALED[name].harm
         assert harm is not None
         harm(folder)
@@ -489,7 +496,7 @@ def _typed(folder: Path, text: str, form: str) -> tuple[int, str]:
 def test_a_failure_after_the_charge_shows_nothing_but_a_number(
     originals: list[Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(originals[1], tmp_path / "lab")
+    copy_lab(originals[1], tmp_path / "lab")
     lab = sf.open(tmp_path / "lab")
     with pytest.raises(SealedError) as sealed:
         failing("noise:drawn", ValueError("row 17 says SESAME"))(lab)

@@ -27,7 +27,7 @@ def ask(lab: sf.Lab, epsilon: float = 0.1, sql: str = COUNT) -> Any:
 
 
 def file_of(lab: sf.Lab) -> Path:
-    return lab.folder / "snapshots" / "visits-1.duckdb"
+    return lab.folder / "snapshots" / f"{lab.table('visits').snapshot_name}.duckdb"
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_who_has_no_account_is_not_told_what_was_asked(small_lab: sf.Lab) -> Non
     small_lab.register(
         "others", people, unit=sf.Unit("who", max_rows=1), columns=columns, budget=sf.Budget(epsilon=1)
     )
-    (small_lab.folder / "snapshots" / "others-1.duckdb").unlink()
+    (small_lab.folder / "snapshots" / f"{small_lab.table('others').snapshot_name}.duckdb").unlink()
     with pytest.raises(SfumatoError, match="SF-L203"):
         session.sql("SELECT COUNT(*) AS n FROM others").release(epsilon=0.1)
 
@@ -107,10 +107,10 @@ def test_a_charge_that_read_nothing_is_answered_once(small_lab: sf.Lab, once: An
             ask(small_lab, 1)
     away.rename(file)
     answer = ask(small_lab, 1)  # the budget was spent by the first charge
-    assert answer.receipt.to_dict()["entry"] == 2
+    assert answer.receipt.to_dict()["entry"] == 4
     assert small_lab.ledger.read_spent(PEOPLE) == spent
     kinds = [entry.kind for entry in small_lab.ledger.read_entries()]
-    assert kinds == ["account", "charge", "unread", "resume", "release"]
+    assert kinds == ["lab", "account", "snapshot", "charge", "unread", "resume", "release"]
     assert sf.open(small_lab.folder).ledger.verify().releases == 1
 
 

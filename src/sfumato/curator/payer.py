@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
@@ -12,11 +12,12 @@ from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
 from sfumato.errors import PolicyError
 from sfumato.ledger import Charge
+from sfumato.ledger.api import SnapshotRead, hash_reads
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
 from sfumato.privacy.neighbours import common_relation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
@@ -117,7 +118,7 @@ class Payer:
         # Whoever has no account here is refused first, and learns nothing of what others asked.
         for account in self.accounts(plan.table):
             self.lab.ledger.read_budget(account)
-        return self.lab.ledger.find_release(plan.request) is not None
+        return find_kept(self.lab.ledger, plan) is not None
 
     def can_afford(self, table: Table, cost: Cost) -> bool:
         """Return whether all accounts hold a cost. What is left of them takes longer to find."""
@@ -138,24 +139,33 @@ class Payer:
             about=self._about(plan, text),
             key=key,
             neighbours=plan.table.relation,
+            reads=self._reads(plan),
         )
         # Looked for first without a lock, so that nobody who asks is in the way of who erases.
         snapshots = self._require_current(plan)
-        with self._begin_reading(plan) as read, self.lab.reading(snapshots):
+        with ExitStack() as held, self._begin_reading(plan, held.close) as read:
+            held.enter_context(self.lab.reading(snapshots))
             # No snapshot may be erased between this check and the end of the scan.
             self._require_current(plan)
             self._require_engine(plan)
             return answer_plan(plan, charge, self.lab.ledger, read, self.lab.incidents)
 
     @contextmanager
-    def _begin_reading(self, plan: Plan[Any, Any]) -> Iterator[Read]:
-        """Yield what reads for a plan: here, or for a hostile session in a worker."""
+    def _begin_reading(self, plan: Plan[Any, Any], done: Callable[[], object]) -> Iterator[Read]:
+        """Yield what reads for a plan: here, or for a hostile session in a worker.
+
+        A worker is done with the rows before its reply leaves, and `done` is called then.
+        """
         # An answer that is kept needs no worker, and leaves at once: that it was kept is public.
         if self.slots is None or self.was_answered(plan):
             yield partial(read_steps, engine=self.lab.engine)
         else:
-            with self.slots.begin(plan) as read:
+            with self.slots.begin(plan, done) as read:
                 yield read
+
+    def _reads(self, plan: Plan[Any, Any]) -> tuple[SnapshotRead, ...]:
+        begun = self.lab.contents.begun
+        return tuple(SnapshotRead(name, own, begun.get(name, "")) for name, own in plan.identities)
 
     def _require_current(self, plan: Plan[Any, Any]) -> set[str]:
         """Return the snapshots that are asked; a price is for these, and if one is gone would buy nothing."""
@@ -204,6 +214,11 @@ class Payer:
             "spend": plan.charged,
             "event": plan.event.to_dict(),
         }
+
+
+def find_kept(ledger: Ledger, plan: Plan[Any, Any]) -> Released | None:
+    """Return the kept answer to a plan about the very snapshots that it reads, if there is one."""
+    return ledger.find_release(plan.request, hash_reads(plan.identities))
 
 
 def _snapshots(step: Step) -> list[str]:

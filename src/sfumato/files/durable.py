@@ -6,6 +6,7 @@ sync of the folder, a file can be missing after a power failure, or be the old o
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import json
 import os
@@ -74,6 +75,25 @@ def create_private_folder(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     for each in reversed(missing):
         sync_path(each.parent)
+
+
+@contextmanager
+def lock_folder(path: Path) -> Iterator[None]:
+    """Keep out every other process that locks this folder."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def move_files(draft: Path, path: Path, last: str) -> None:
+    """Move all files of a folder into another, and remove it. The file called `last` comes last."""
+    for file in sorted(draft.iterdir(), key=lambda each: (each.name == last, each.name)):
+        sync_path(path)
+        rename_path(file, path / file.name)
+    draft.rmdir()
 
 
 def rename_path(draft: Path, path: Path) -> None:

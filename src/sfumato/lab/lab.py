@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import math
 import secrets
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from sfumato.curator.incidents import Incidents
 from sfumato.curator.payer import population_account, quota_account
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
-from sfumato.files.durable import create_private_file, create_private_folder
+from sfumato.files.durable import create_private_file, create_private_folder, lock_folder, move_files
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
 from sfumato.lab.published import Published
 from sfumato.lab.registration import (
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.graph_units import Protected
 
 _KEY = "ranking.key"
+_DRAFT = ".creating"
+"""Folder in which a new lab is made, until it is whole."""
 _PATIENCE = 10.0
 """Seconds that questions have to finish, when the snapshot that they read was replaced."""
 _ENDING = 60.0
@@ -67,6 +69,8 @@ class Lab:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
         self.ledger = open_ledger(folder, ledger)
+        # A ledger is about the rows of one lab. An older one gets its lab now.
+        self.ledger.claim(identify_lab(self._ranking_key()))
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -110,6 +114,7 @@ class Lab:
             if agreed is not None:
                 account = population_account(table.population)
                 self.ledger.open_account(account, agreed, table.relation)
+            self.ledger.note_snapshot(name, prepared.identity, None)
             self._catalog.add_table(prepared)
         hint_at_populations(accounts, table)
 
@@ -134,7 +139,11 @@ class Lab:
             promised = old.columns if columns is None else columns
             public_rows = None if old.is_public else old.public_rows if rows is None else rows
             table = declare_table(name, unit, promised, old.neighbours, public_rows)
-            self._catalog.add_table(self._prepared(replace(table, pace=old.pace), source))
+            before = self._catalog.contents.read_of(old)
+            self.ledger.require_newest(before)  # before rows are prepared
+            prepared = self._prepared(replace(table, pace=old.pace), source)
+            self.ledger.note_snapshot(name, prepared.identity, before)
+            self._catalog.add_table(prepared)
 
     def drop(self, name: str) -> None:
         """Erase a table and its snapshot. What was spent on its people stays spent.
@@ -170,7 +179,7 @@ class Lab:
         return self.engine.limits
 
     def set_pace(self, name: str, *, seconds: Number) -> None:
-        """Declare how long one simple pass over a table takes at most, such as a COUNT(*) with a condition.
+        """Declare how long one pass over a table takes at most: a question with GROUP BY and `bounded`.
 
         Replies of hostile sessions leave in slots that follow from it, so it is public: declare it as you
         declare bounds, generously, and not from what single rows do.
@@ -353,18 +362,30 @@ class Lab:
 
 
 def create(path: str | Path, *, ledger: str | None = None) -> Lab:
-    """Make a lab in a new folder.
+    """Make a lab in a new folder. After a crash, the same call goes on where it was.
 
     Its ledger is a file there, for one machine. With ledger="postgresql://user@host/database#schema" it is
     in that database, for several: they share the budget, each with a copy of the folder.
     """
     folder = Path(path).resolve()  # a lab stays itself when the process changes its directory
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
     create_private_folder(folder)
-    create_ledger(folder, ledger)
-    create_private_file(folder / _KEY, secrets.token_bytes(32))
+    draft = folder / _DRAFT
+    with lock_folder(folder):
+        if not (draft / _KEY).exists() and any(each != draft for each in folder.iterdir()):
+            raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
+        create_private_folder(draft)
+        # The key comes first: a ledger in a database may already belong to the lab that it makes.
+        with suppress(FileExistsError):
+            create_private_file(draft / _KEY, secrets.token_bytes(32))
+        create_ledger(draft, ledger, identify_lab((draft / _KEY).read_bytes()))
+        # The key goes last: a folder without it is no lab.
+        move_files(draft, folder, last=_KEY)
     return Lab(folder)
+
+
+def identify_lab(ranking_key: bytes) -> str:
+    """Return the identity of a lab, which all copies of its folder share, and no other lab."""
+    return hmac.new(ranking_key, b"lab", "sha256").hexdigest()[:32]
 
 
 def open(path: str | Path, *, ledger: str | None = None) -> Lab:
@@ -372,4 +393,6 @@ def open(path: str | Path, *, ledger: str | None = None) -> Lab:
     folder = Path(path).resolve()
     if not (folder / _KEY).exists():
         raise UsageError("SF-C119", f"'{folder.name}' is not a lab.", try_=f'sf.create("{folder}")')
+    with suppress(OSError):
+        (folder / _DRAFT).rmdir()  # which a crash at the end of `create` has left empty
     return Lab(folder, ledger)

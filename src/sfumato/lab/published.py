@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.curator.answers.release import Release
-from sfumato.curator.payer import Payer
+from sfumato.curator.payer import Payer, find_kept
 from sfumato.errors import PolicyError
 from sfumato.lab.query import Query
 
@@ -40,7 +40,7 @@ class Published:
 
         query = Query(Payer(self.lab, None), parse_question(self.text), self.text)
         plan = query.plan(cast("Spending", dict(self.spend)))
-        kept = self.lab.ledger.find_release(self.publication.request)
+        kept = find_kept(self.lab.ledger, plan)
         # The plan says how to read the answer, so it must be the very question that was published.
         if kept is None or plan.request != self.publication.request:
             raise PolicyError(

@@ -19,7 +19,9 @@ from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.selections import plan_subsample, plan_top, require_listed
 from sfumato.curator.plan.spend import Needs
 from sfumato.curator.plan.steps import Choices
+from sfumato.curator.plan.work import MOST_SCANS
 from sfumato.curator.question.relation import Comparison, Filter, Literal
+from sfumato.errors import PolicyError
 from sfumato.lab.partition import Partition
 from sfumato.lab.query import Query
 from sfumato.privacy.exact import parse_whole
@@ -107,6 +109,14 @@ class FrameQuestions:
     def partition(self, frame: Frame[Query, Partition], name: str, column: Expression) -> Partition:
         """Return the rows of a frame by the value of a listed column."""
         domain = require_listed(self._rows(frame.relation), column)[1]
+        # Every part is asked for by a question of its own, which reads the table.
+        if domain.size > MOST_SCANS:
+            raise PolicyError(
+                "SF-Q117",
+                f"partition() makes at most {MOST_SCANS:,} parts.",
+                asked=f"{domain.size:,}",
+                try_="FLOOR(age / 10), or group_by",
+            )
         literals = [domain.value_at(place) for place in range(domain.low, domain.high + 1)]
         parts = {
             shown: replace(frame, relation=Filter(frame.relation, Comparison(column, "=", Literal(literal))))

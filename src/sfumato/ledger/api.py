@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
@@ -27,6 +28,23 @@ MAX_STEPS = 10**9
 """Most steps that one reservation may have."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
+_IDENTITY = re.compile("[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRead:
+    """A snapshot whose rows a question reads."""
+
+    table: str
+    identity: str
+    """Random text that tells it from all others; empty if it is older than identities."""
+    begun: str = ""
+    """Identity of the snapshot of the table that was begun last, even if it was never finished."""
+
+    def is_newest(self, noted: str) -> bool:
+        """Return whether no other snapshot took its place, by the one that the ledger has noted."""
+        # A lab that was killed between noting a new snapshot and using it goes on with the old one.
+        return noted in (self.identity, self.begun or self.identity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +63,14 @@ class Charge:
     neighbours: str | None = None
     """What the neighbours differ in that the cost is proven for, such as "add-remove". An account holds one
     kind: the one it was opened for, else the first that a charge names."""
+    reads: tuple[SnapshotRead, ...] = ()
+    """Every snapshot that is read. Answers about other snapshots are not answers to this."""
     payers: str = field(init=False, repr=False, compare=False)
     """The accounts as one text, in which keys are looked up."""
+    data: str = field(init=False, repr=False, compare=False)
+    """Digest of `reads`, or an empty text if no snapshot has an identity."""
+    bound_request: str = field(init=False, repr=False, compare=False)
+    """The request together with the data, by which kept answers are looked up."""
     _body: tuple[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -63,6 +87,9 @@ class Charge:
         _require(is_digest(self.request), "a request is a SHA-256 in hexadecimal")
         _require(is_cost(self.cost), "a cost is whole numbers, none below zero, one for each order")
         object.__setattr__(self, "payers", write_payers(self.accounts))
+        reads = tuple((read.table, read.identity) for read in self.reads)
+        object.__setattr__(self, "data", hash_reads(reads))
+        object.__setattr__(self, "bound_request", bind_request(self.request, self.data))
         object.__setattr__(self, "_body", self._write_known_fields())
 
     def _write_known_fields(self) -> tuple[str, str]:
@@ -72,9 +99,10 @@ class Charge:
         """
         first = f'{{"about":{write_body(self.about)},"accounts":{self.payers}'
         key, cost = canonical_json(self.key), write_cost(self.cost)
+        data = f'"data":"{self.data}",' if self.data else ""
         # Left out where there are none, as older versions did.
         named = "" if self.neighbours is None else f'"neighbours":{canonical_json(self.neighbours)},'
-        return first, f'"cost":{cost},"key":{key},{named}"request":"{self.request}"'
+        return first, f'"cost":{cost},{data}"key":{key},{named}"request":"{self.request}"'
 
     def write_entry_body(self, at: str, by: str, steps: int | None = None) -> str:
         """Return the body of this charge's entry, as `write_body` would write all of its fields."""
@@ -201,8 +229,24 @@ class Ledger(Protocol):
         refund.
         """
 
-    def find_release(self, request: str) -> Released | None:
-        """Return the kept answer to a request, if there is one. This is free and needs no account."""
+    def find_release(self, request: str, data: str = "") -> Released | None:
+        """Return the kept answer to a request about this data, if there is one.
+
+        This is free and needs no account. `data` is a digest, as `hash_reads` makes it.
+        """
+
+    def claim(self, lab: str) -> None:
+        """Let the ledger belong to the lab of this identity, for ever. That of another lab is refused."""
+
+    def note_snapshot(self, table: str, identity: str, before: SnapshotRead | None) -> None:
+        """Note the identity of a table's newest snapshot, durably, before anyone can ask about it.
+
+        `before` is the newest that the caller knows. If another was noted meanwhile, this is refused. None
+        allows any, for a table that is registered.
+        """
+
+    def require_newest(self, snapshot: SnapshotRead) -> None:
+        """Refuse a snapshot if another one of its table was noted as the newest."""
 
     def read_entries(self) -> Iterator[Entry]:
         """Yield the entries of the chain, from the first."""
@@ -240,9 +284,29 @@ def is_digest(value: object) -> bool:
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
+def is_identity(identity: object) -> bool:
+    """Return whether this is the random identity of a lab or a snapshot: 32 hexadecimal digits."""
+    return isinstance(identity, str) and _IDENTITY.fullmatch(identity) is not None
+
+
 def is_relation(neighbours: object) -> bool:
     """Return whether this can name a kind of neighbours, or says that none is named."""
     return neighbours is None or _is_name(neighbours)
+
+
+def hash_reads(reads: tuple[tuple[str, str], ...]) -> str:
+    """Return a digest of tables and their snapshots, or an empty text if no snapshot has an identity.
+
+    The tables are in any order. Old snapshots have no identity, and their answers stay what they were.
+    """
+    if not any(identity for _, identity in reads):
+        return ""
+    return sha256(canonical_json(sorted(reads)).encode()).hexdigest()
+
+
+def bind_request(request: str, data: str) -> str:
+    """Return the text by which an answer is looked up: a request, and what data it is about."""
+    return f"{request}:{data}" if data else request
 
 
 def is_step_count(steps: object) -> bool:

@@ -14,14 +14,17 @@ from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger.api import (
     Verified,
     are_sorted,
+    bind_request,
     is_cost,
     is_digest,
+    is_identity,
     is_relation,
     is_step_count,
     parse_account,
     write_payers,
 )
 from sfumato.ledger.chain import GENESIS, hash_entry, read_body
+from sfumato.ledger.failures import stale_snapshot_error
 from sfumato.privacy.account import NOTHING, Caps, Cost
 from sfumato.privacy.account import caps as caps_of
 from sfumato.privacy.budget import Budget
@@ -29,7 +32,7 @@ from sfumato.privacy.budget import Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sfumato.ledger.api import Charge
+    from sfumato.ledger.api import Charge, SnapshotRead
     from sfumato.ledger.chain import Entry, Kind
 
 K = TypeVar("K")
@@ -123,19 +126,25 @@ class Books:
     head: str = GENESIS
     accounts: dict[str, AccountState] = field(default_factory=dict)
     charges: dict[int, tuple[str, str, str | None]] = field(default_factory=dict)
-    """Request, payers and key of each charge."""
+    """Request with its data, payers and key of each charge."""
     heads: dict[int, str] = field(default_factory=dict)
     """For each charge the hash of the entry whose holder may answer it; an empty text where nobody may."""
     releases: dict[int, tuple[int, str]] = field(default_factory=dict)
     """For each answered charge, the number of its release and the commitment to the answer."""
     answered: dict[str, int] = field(default_factory=dict)
-    """For each answered request, the charge that was answered first: a question has one answer for ever."""
+    """For each answered request with its data, the charge that was answered first: it has one answer for
+    ever."""
     keys: dict[tuple[str, str], int] = field(default_factory=dict)
     """For each pair of payers and key, the charge that it was used for."""
     reservations: dict[int, Reservation] = field(default_factory=dict)
     """The charges that are reservations."""
     unread: dict[tuple[str, str, str | None], tuple[tuple[int, Cost], ...]] = field(default_factory=dict)
     """Charges that were given up before anything was read, and their costs, by request, payers and key."""
+
+    snapshots: dict[str, str] = field(default_factory=dict)
+    """Identity of the newest snapshot of each table, since there are identities."""
+    lab: str | None = None
+    """Identity of the lab that the ledger belongs to."""
 
     def add_entry(self, entry: Entry) -> None:
         """Take in the next entry, or raise an error that says why it cannot be the next."""
@@ -153,9 +162,14 @@ class Books:
 
     def find_unread(self, charge: Charge) -> int | None:
         """Return a charge like this one that was given up before anything was read."""
-        given_up = self.unread.get((charge.request, charge.payers, charge.key), ())
+        given_up = self.unread.get((charge.bound_request, charge.payers, charge.key), ())
         # Prices may change between versions, and nobody is answered at an old one.
         return next((seq for seq, cost in given_up if cost == charge.cost), None)
+
+    def require_newest(self, snapshot: SnapshotRead) -> None:
+        """Refuse a snapshot if another one of its table was noted as the newest."""
+        if not snapshot.is_newest(self.snapshots.get(snapshot.table, "")):
+            raise stale_snapshot_error(snapshot.table)
 
     def make_draft(self) -> Books:
         """Return books that continue these. Changes to the draft do not reach these."""
@@ -168,8 +182,11 @@ class Books:
             self.keys,
             self.reservations,
             self.unread,
+            self.snapshots,
         )
-        return Books(self.seq, self.head, *map(OverlayDict, tables))
+        draft = Books(self.seq, self.head, *map(OverlayDict, tables))  # type: ignore[arg-type]
+        draft.lab = self.lab
+        return draft
 
     def apply(self, entry: Entry, change: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         """Take in the next entry by calling `change`, one of the methods below, which states its effect."""
@@ -198,6 +215,12 @@ class Books:
         # Two charges for the same question may both be answered, if the second came before the first answer.
         if request not in self.answered:
             self.answered[request] = charge
+
+    def record_lab(self, lab: str) -> None:
+        self.lab = lab
+
+    def record_snapshot(self, table: str, identity: str) -> None:
+        self.snapshots[table] = identity
 
     def record_draw(self, charge: int, steps: int) -> None:
         reservation = self.reservations[charge]
@@ -255,6 +278,13 @@ class Books:
                 self._reserve(fields)
             case "draw" | "return":
                 self._move_steps(kind, fields)
+            case "lab":
+                self._require(self.lab is None and is_identity(fields["lab"]), "it belongs to another lab")
+                self.record_lab(fields["lab"])
+            case "snapshot":
+                named = type(fields["table"]) is str and is_identity(fields["identity"])
+                self._require(named, "its snapshot is malformed")
+                self.record_snapshot(fields["table"], fields["identity"])
             case "unread":
                 self._give_up(fields)
             case "resume":
@@ -264,7 +294,9 @@ class Books:
 
     def _charge(self, fields: dict[str, Any], step_cost: Cost, steps: int) -> None:
         names, key, request = fields["accounts"], fields["key"], fields["request"]
-        self._require(is_digest(request) and is_cost(step_cost), "its charge is malformed")
+        data = fields.get("data", "")
+        sound = is_digest(request) and is_cost(step_cost) and ("data" not in fields or is_digest(data))
+        self._require(sound, "its charge is malformed")
         self._require(type(names) is list and are_sorted(tuple(names)), "its accounts are not in order")
         payers = write_payers(names)
         self._require(key is None or (payers, key) not in self.keys, "its key was used before")
@@ -272,7 +304,8 @@ class Books:
         # All accounts are checked before the first is changed.
         named = fields.get("neighbours")
         self._require(is_relation(named), "its neighbours are malformed")
-        self.record_charge(request, payers, key, {name: self._pay(name, cost, named) for name in names})
+        paid = {name: self._pay(name, cost, named) for name in names}
+        self.record_charge(bind_request(request, data), payers, key, paid)
 
     def _reserve(self, fields: dict[str, Any]) -> None:
         steps, step_cost = fields["steps"], Cost.from_dict(fields["cost"])

@@ -13,7 +13,19 @@ from typing import Any, Literal, NoReturn, cast
 from sfumato.errors import LedgerError, UsageError
 from sfumato.privacy.canonical import canonical_json
 
-Kind = Literal["account", "grant", "charge", "release", "reserve", "draw", "return", "unread", "resume"]
+Kind = Literal[
+    "account",
+    "grant",
+    "charge",
+    "release",
+    "reserve",
+    "draw",
+    "return",
+    "unread",
+    "resume",
+    "lab",
+    "snapshot",
+]
 
 GENESIS = "0" * 64
 """Hash that the first entry names as the one before it."""
@@ -47,6 +59,10 @@ class Entry:
                 return f"{who}: {fields['steps']} steps of {write_body(fields['about'])}"
             case "unread":
                 return f"nothing was read for entry {fields['charge']}"
+            case "lab":
+                return f"belongs to lab {fields['lab']}"
+            case "snapshot":
+                return f"{fields['table']}: snapshot {fields['identity']}"
             case "resume":
                 return f"begins entry {fields['charge']} again"
             case "draw" | "return":

@@ -62,3 +62,13 @@ def require_agreement(agrees: bool, what: str) -> None:
             what=what,
             try_="restore an untouched copy of the ledger, and check it against a receipt",
         )
+
+
+def stale_snapshot_error(table: str) -> LedgerError:
+    """Return the error for a lab whose catalog is older than its ledger."""
+    return LedgerError(
+        "SF-L136",
+        f"The ledger knows another snapshot of '{table}' than this lab, and nothing was charged.",
+        why="the table has moved on, here or on another machine, or an older catalog was put back",
+        try_="ask again; else copy the newest folder here, or lab.drop and lab.register the table",
+    )

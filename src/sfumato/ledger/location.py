@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError, UsageError
@@ -23,52 +23,53 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.ledger.api import Ledger
+    from sfumato.ledger.store import StoredLedger
 
 _SQLITE_FILE = "ledger.sqlite"
 _NOTE_FILE = "ledger.json"
 _KEY_FILE = "ledger.key"
 
 
-def create_ledger(folder: Path, address: str | None) -> None:
-    """Create the ledger of a new lab, in its folder or, if an address is given, in a database.
+def create_ledger(folder: Path, address: str | None, lab: str) -> None:
+    """Create the ledger of the lab with this identity, in its folder or, given an address, in a database.
 
     In the database a schema is created. A schema whose ledger has no entries is accepted too: its owner has
-    created it for a lab whose role has few rights.
+    created it for a lab whose role has few rights. What an earlier call has left unfinished is made again.
     """
+    if (folder / _NOTE_FILE).exists():
+        return  # it comes last, so nothing is missing
     if address is None:
-        SqliteLedger.create(folder / _SQLITE_FILE).close()
+        for leftover in folder.glob(f"{_SQLITE_FILE}*"):
+            leftover.unlink()
+        with closing(SqliteLedger.create(folder / _SQLITE_FILE)) as ledger:
+            ledger.claim(lab)
+            _write_note(folder, {"identity": ledger.read_identity()})
         return
     location, key = PostgresAddress.parse(address), folder / _KEY_FILE
     try:
-        ledger = PostgresLedger.create(location.address, schema=location.schema, key=key)
+        server = PostgresLedger.create(location.address, schema=location.schema, key=key)
     except UsageError as refusal:
         if refusal.code != "SF-L304":
             raise
-        ledger = _take_over(location, key)
-    # Noted last. If the process dies before, the next attempt finds a ledger without entries and takes it.
-    write_note(folder, location, ledger.read_identity())
-    ledger.close()
+        server = _take_over(location, key, lab)
+    with closing(server):
+        server.claim(lab)
+        write_note(folder, location, server.read_identity())
 
 
 def open_ledger(folder: Path, address: str | None = None) -> Ledger:
     """Open the ledger of a lab. A new address, or a new password in it, is noted for the next time."""
     note = _read_note(folder)
-    if note is None:
+    if "address" not in note:
         if address is not None:
             raise UsageError(
                 "SF-L313", "This lab keeps its ledger in its folder.", try_="open it without an address"
             )
-        return SqliteLedger.open(folder / _SQLITE_FILE)
+        return _open_file(folder, note.get("identity"))
     noted = PostgresAddress(note["address"], note["schema"])
     location = noted if address is None else PostgresAddress.parse(address)
     ledger = PostgresLedger.open(location.address, schema=location.schema, key=folder / _KEY_FILE)
-    if ledger.read_identity() != note["identity"]:
-        ledger.close()
-        raise LedgerError(
-            "SF-L121",
-            "The ledger at this address is not the one this lab was created with.",
-            try_="the address of the lab's own ledger; a new ledger would be a new budget",
-        )
+    _require_identity(ledger, note["identity"])
     if address is not None:  # it is the same ledger, as its identity shows
         write_note(folder, location, note["identity"])
     return ledger
@@ -84,7 +85,7 @@ def open_ledger_to_read(folder: Path) -> Ledger:
 
 def find_sqlite_file(folder: Path) -> Path:
     """Return the path of a lab's ledger, for copies of it. Refuses a ledger that is not a file."""
-    if _read_note(folder) is not None:
+    if "address" in _read_note(folder):
         raise UsageError(
             "SF-L314",
             "A ledger in PostgreSQL is copied with the server's own tools.",
@@ -95,22 +96,47 @@ def find_sqlite_file(folder: Path) -> Path:
 
 def write_note(folder: Path, location: PostgresAddress, identity: str) -> None:
     """Note where the ledger lies and which one it is."""
-    note = {"address": location.address, "schema": location.schema, "identity": identity}
+    _write_note(folder, {"address": location.address, "schema": location.schema, "identity": identity})
+
+
+def _write_note(folder: Path, note: dict[str, str]) -> None:
     replace_file(folder / _NOTE_FILE, json.dumps(note).encode(), private=True)
 
 
-def _read_note(folder: Path) -> dict[str, Any] | None:
+def _read_note(folder: Path) -> dict[str, Any]:
+    """Return what is noted about the ledger. Older labs with a ledger in their folder have no note."""
     with suppress(FileNotFoundError):
         found: dict[str, Any] = json.loads((folder / _NOTE_FILE).read_text(encoding="utf-8"))
         return found
-    return None
+    return {}
 
 
-def _take_over(location: PostgresAddress, key: Path) -> PostgresLedger:
+def _open_file(folder: Path, identity: str | None) -> SqliteLedger:
+    """Open the ledger in a folder. If no identity is noted yet, that of this ledger is."""
+    ledger = SqliteLedger.open(folder / _SQLITE_FILE)
+    if identity is None:
+        _write_note(folder, {"identity": ledger.read_identity()})
+    else:
+        _require_identity(ledger, identity)
+    return ledger
+
+
+def _require_identity(ledger: StoredLedger, identity: str) -> None:
+    if ledger.read_identity() != identity:
+        ledger.close()
+        raise LedgerError(
+            "SF-L121",
+            "The ledger in this place is not the one this lab was created with.",
+            try_="put the lab's own ledger back, or name its address; another would be a new budget",
+        )
+
+
+def _take_over(location: PostgresAddress, key: Path, lab: str) -> PostgresLedger:
     """Open a ledger that someone else has created for this lab, which has no entries yet."""
     ledger = PostgresLedger.open(location.address, schema=location.schema, key=key)
     # Names of tables mean something else in another lab, so two labs must not share a ledger.
-    if ledger.verify().entries:
+    entries = ledger.verify().entries
+    if entries > 1 or (entries and not ledger.belongs_to(lab)):
         ledger.close()
         raise UsageError(
             "SF-L304",

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sfumato.errors import BudgetError, PolicyError
+from sfumato.errors import BudgetError, LedgerError, PolicyError
 from sfumato.ledger.api import parse_account
 from sfumato.privacy.account import NAT, SIDE, left
 from sfumato.privacy.exact import format_short
@@ -34,6 +34,16 @@ def shortage_error(charge: Charge, name: str, account: AccountState) -> BudgetEr
     sentence = f"Not enough of the quota of '{analyst}' for this question{on}."
     whose = f"{remains} for {analyst} on {population}"
     return BudgetError("SF-B102", sentence, asked=asked, left=whose, try_=advice)
+
+
+def other_lab_error() -> LedgerError:
+    """Return the error for a ledger that belongs to another lab than the one that opens it."""
+    return LedgerError(
+        "SF-L135",
+        "This ledger belongs to another lab, so nothing is answered.",
+        why="its answers are about other people's rows, and its budgets are theirs",
+        try_="put the lab's own ledger back; or for a new lab, another place for its ledger",
+    )
 
 
 def unknown_account_error(name: str) -> PolicyError:

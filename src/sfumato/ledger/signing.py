@@ -6,6 +6,7 @@ make a receipt, so a signed receipt whose entry the ledger lacks proves that the
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 from contextlib import suppress
@@ -72,6 +73,13 @@ class SigningKey:
                 create_private_file(self.path, secrets.token_hex(_KEY_BYTES).encode())
         except OSError as error:
             raise _unreadable_key_error() from error
+
+    def derive_secret(self, purpose: str) -> bytes | None:
+        """Return secret bytes for one purpose, which need no package, or None if there is no key."""
+        try:
+            return hmac.digest(self.path.read_bytes(), purpose.encode(), "sha256")
+        except OSError:
+            return None
 
     def read_public_key(self) -> str:
         """Return the public key in hexadecimal."""

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import failpoints, tables
-from sfumato.ledger.api import MAX_STEPS, Charged, Released, is_step_count, parse_account
+from sfumato.ledger.api import (
+    MAX_STEPS,
+    Charged,
+    Released,
+    bind_request,
+    is_step_count,
+    parse_account,
+)
 from sfumato.ledger.books import Books, check_entries
 from sfumato.ledger.chain import GENESIS, require_utf8
 from sfumato.ledger.commitment import commit_to_answer, draw_nonce
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Literal, TextIO
 
-    from sfumato.ledger.api import Charge, Reserved, Verified
+    from sfumato.ledger.api import Charge, Reserved, SnapshotRead, Verified
     from sfumato.ledger.books import AccountState
     from sfumato.ledger.chain import Entry
     from sfumato.ledger.database import LedgerDatabase
@@ -83,6 +90,10 @@ class StoredLedger(ABC):
     @abstractmethod
     def _check(self, db: SqlConnection) -> Books: ...
 
+    def _check_at_start(self, db: SqlConnection) -> Books:
+        """Check the ledger when it is opened. Where there is a checkpoint, decisions are not repeated."""
+        return self._check(db)
+
     @abstractmethod
     def _find_key(self) -> SigningKey: ...
 
@@ -90,7 +101,7 @@ class StoredLedger(ABC):
         """Bring the tables to this version and verify all of the ledger. Returns it, ready for use."""
         try:
             self._migrate()
-            self._books = self._verify(self._database)
+            self._books = self._verify(self._database, self._check_at_start)
         except LedgerError:
             self.close()
             raise
@@ -147,11 +158,27 @@ class StoredLedger(ABC):
         released = Released(charged.seq, entry.hash, charged.cost, answer, replayed=False, entry=entry.seq)
         return self._sign(released)
 
-    def find_release(self, request: str) -> Released | None:
+    def find_release(self, request: str, data: str = "") -> Released | None:
         require_utf8(request)
         with self._reading() as (db, books):
-            charge = books.answered.get(request)
+            charge = books.answered.get(bind_request(request, data))
             return None if charge is None else tables.read_answer(db, books, charge)
+
+    def belongs_to(self, lab: str) -> bool:
+        """Return whether the lab of this identity has claimed the ledger."""
+        with self._reading() as (_, books):
+            return books.lab == lab
+
+    def claim(self, lab: str) -> None:
+        if not self.belongs_to(lab):
+            self._write("lab", lambda transaction: transaction.claim(lab))
+
+    def note_snapshot(self, table: str, identity: str, before: SnapshotRead | None) -> None:
+        self._write("snapshot", lambda transaction: transaction.note_snapshot(table, identity, before))
+
+    def require_newest(self, snapshot: SnapshotRead) -> None:
+        with self._reading() as (_, books):
+            books.require_newest(snapshot)
 
     def read_entries(self) -> Iterator[Entry]:
         # A page at a time, so that no lock is held while the caller works on the entries.
@@ -163,7 +190,7 @@ class StoredLedger(ABC):
     def verify(self) -> Verified:
         # A connection of its own: a long check keeps no other thread from charging.
         with closing(self._make_database()) as database:
-            return self._verify(database).summarize()
+            return self._verify(database, self._check).summarize()
 
     def export(self, to: TextIO) -> int:
         lines = (entry.to_json() + "\n" for entry in check_entries(self.read_entries()))
@@ -203,10 +230,10 @@ class StoredLedger(ABC):
 
     # ---- steps of the calls above --------------------------------------------------------------------------
 
-    def _verify(self, database: LedgerDatabase) -> Books:
+    def _verify(self, database: LedgerDatabase, check: Callable[[SqlConnection], Books]) -> Books:
         newest = self._newest  # before the check begins, since other threads go on writing
         with self._guard, database.lend_snapshot() as db:
-            books = self._check(db)
+            books = check(db)
             same = newest[0] == 0 or tables.has_entry(db, *newest)
             require_same_ledger(same, "its chain lacks an entry that was in it")
         with self._guard, database.lend_connection() as db:

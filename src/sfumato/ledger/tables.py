@@ -109,9 +109,15 @@ def read_identity(db: SqlConnection) -> str:
 # ---- checking ----------------------------------------------------------------------------------------------
 
 
-def check_tables(db: SqlConnection) -> Books:
-    """Replay the chain, and compare with it where the tables say it ends, and every kept answer."""
-    books = replay_entries(read_entries(db))
+def check_tables(db: SqlConnection, books: Books | None = None) -> Books:
+    """Replay the chain, and compare with it where the tables say it ends, and every kept answer.
+
+    `books` are those of a checkpoint that the chain was found to agree with. Only what follows is replayed.
+    """
+    if books is None:
+        books = replay_entries(read_entries(db))
+    else:
+        add_newer(db, books, query_newer(db, books))
     noted = db.execute("SELECT entries, head FROM ledger").fetchall()
     require_agreement([tuple(row) for row in noted] == [(books.seq, books.head)], "where the chain ends")
     found = db.execute("SELECT charge, nonce, answer FROM answers")

@@ -14,13 +14,17 @@ from sfumato.errors import LedgerError, PolicyError
 from sfumato.ledger.api import Charged, Reserved
 from sfumato.ledger.books import Books, write_terms
 from sfumato.ledger.chain import Entry, read_date, write_body
-from sfumato.ledger.refusal import other_neighbours_error, unknown_account_error
+from sfumato.ledger.refusal import (
+    other_lab_error,
+    other_neighbours_error,
+    unknown_account_error,
+)
 from sfumato.privacy.account import NOTHING, Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.ledger.api import Charge
+    from sfumato.ledger.api import Charge, SnapshotRead
     from sfumato.ledger.books import AccountState
     from sfumato.ledger.chain import Kind
     from sfumato.privacy.budget import Budget
@@ -87,6 +91,22 @@ class Transaction:
         fields = write_terms(name, budget, neighbours)
         self._append_fields(kind, {**fields, "at": read_date()}, Books.set_terms, kind, fields)
 
+    # ---- the lab and its snapshots ----
+
+    def claim(self, lab: str) -> None:
+        """Let the ledger belong to this lab, unless it does already."""
+        if self.books.lab is None:
+            self._append_fields("lab", {"lab": lab}, Books.record_lab, lab)
+        elif self.books.lab != lab:
+            raise other_lab_error()
+
+    def note_snapshot(self, table: str, identity: str, before: SnapshotRead | None) -> None:
+        """Note the newest snapshot of a table, unless another than `before` was noted meanwhile."""
+        if before is not None:
+            self.books.require_newest(before)
+        fields = {"identity": identity, "table": table}
+        self._append_fields("snapshot", fields, Books.record_snapshot, table, identity)
+
     # ---- charges ----
 
     def charge(self, charge: Charge) -> Charged | KeptAnswer | PendingAnswer | BudgetShortage:
@@ -101,7 +121,7 @@ class Transaction:
         if isinstance(paid, BudgetShortage):
             return paid
         body = charge.write_entry_body(read_date(), _draw_mark())
-        details = charge.request, charge.payers, charge.key, paid
+        details = charge.bound_request, charge.payers, charge.key, paid
         entry = self._append("charge", body, Books.record_charge, *details)
         return Charged(entry.seq, entry.hash, charge.cost, charge.request)
 
@@ -118,7 +138,7 @@ class Transaction:
             charge.write_entry_body(read_date(), _draw_mark(), steps),
             (charge.accounts, charge.cost, steps),
         )
-        details = charge.request, charge.payers, charge.key, paid
+        details = charge.bound_request, charge.payers, charge.key, paid
         entry = self._append("reserve", body, Books.record_reservation, run, *details)
         return Reserved(entry.seq, entry.hash, cost, charge.request, *run)
 
@@ -201,19 +221,22 @@ class Transaction:
         for name in charge.accounts:
             if name not in books.accounts:
                 raise unknown_account_error(name)
+        for snapshot in charge.reads:
+            books.require_newest(snapshot)
         keyed = None if charge.key is None else books.keys.get((charge.payers, charge.key))
-        answered = books.answered.get(charge.request)
+        answered = books.answered.get(charge.bound_request)
         # A key that was used decides first, whatever became of other charges for the same question.
         if keyed is None:
             return None if answered is None else KeptAnswer(answered)
-        if books.charges[keyed][0] != charge.request:
+        if books.charges[keyed][0] != charge.bound_request:
             raise PolicyError("SF-L204", "This key was used for another question.", try_="a new key")
         if keyed in books.releases:
             return KeptAnswer(keyed)
-        return PendingAnswer(keyed, charge.request) if answered is None else KeptAnswer(answered)
+        return PendingAnswer(keyed, charge.bound_request) if answered is None else KeptAnswer(answered)
 
     def _resume(self, charge: Charge, seq: int) -> Charged:
         """Take over a charge for which nothing was read. Its former holder can no longer answer it."""
+        self._require_same_neighbours(charge)
         fields = {"by": _draw_mark(), "charge": seq}
         entry = self._append_fields("resume", fields, Books.record_resume, seq)
         return Charged(seq, entry.hash, charge.cost, charge.request)
@@ -225,16 +248,22 @@ class Transaction:
 
     def _pay(self, charge: Charge, cost: Cost) -> dict[str, AccountState] | BudgetShortage:
         """Return the accounts after the charge, or the first that does not admit it."""
+        self._require_same_neighbours(charge)
         paid = {}
         for name in charge.accounts:
             before = self.books.accounts[name]
-            if not before.accepts(charge.neighbours):
-                raise other_neighbours_error(name, before, charge.neighbours)
             after = before.after_charge(cost, charge.neighbours)
             if after is None:
                 return BudgetShortage(cost, name, before)
             paid[name] = after
         return paid
+
+    def _require_same_neighbours(self, charge: Charge) -> None:
+        """Refuse a price for other neighbours than those that an account is counted for."""
+        for name in charge.accounts:
+            account = self.books.accounts[name]
+            if not account.accepts(charge.neighbours):
+                raise other_neighbours_error(name, account, charge.neighbours)
 
     def _count_unused(self, reserved: Reserved) -> int:
         """Return how many steps can still be drawn or given back."""

@@ -86,6 +86,10 @@ class Norms(Protocol):
         """Largest l2 norm, in grid steps, rounded up."""
 
     @property
+    def l2_squared(self) -> int:
+        """Square of the largest l2 norm."""
+
+    @property
     def moves(self) -> Moves:
         """How far single numbers move at worst, in grid steps."""
 

@@ -95,7 +95,7 @@ class LaplaceNoise:
 
     def event_for(self, sensitivity: Norms) -> Event:
         """Return the price for a vector of this sensitivity, by how far single numbers move."""
-        return price_laplace(self.scale, sensitivity.moves)
+        return price_laplace(self.scale, sensitivity.moves, sensitivity.l2_squared)
 
     def release_for(self, exact: IntArray, sensitivity: Norms) -> IntArray:
         """Return the exact integers plus fresh noise."""

@@ -77,9 +77,13 @@ def _(event: Exponential) -> Fraction:
     return event.epsilon * event.epsilon / 8
 
 
-@rho.register(SpreadLaplace)
-@rho.register(SpreadExponential)
-def _(event: SpreadLaplace | SpreadExponential) -> Fraction:
+@rho.register
+def _(event: SpreadLaplace) -> Fraction:
+    return event.l2_squared / (2 * event.scale * event.scale)
+
+
+@rho.register
+def _(event: SpreadExponential) -> Fraction:
     return sum((rho(cell) * cells for cell, cells in event.list_cells().items()), Fraction(0))
 
 

@@ -100,12 +100,12 @@ def test_quotas(lab: str) -> None:
 def test_ledger(lab: str, tmp_path: Path) -> None:
     run("ask", COUNT, "--lab", lab, "--epsilon", "0.1")
     assert "charge" in run("ledger", "list", "--lab", lab).stdout
-    assert len(_json(run("ledger", "list", "--lab", lab, "--json"))) == 3  # type: ignore[arg-type]
-    assert _json(run("ledger", "verify", "--lab", lab, "--json"))["entries"] == 3  # type: ignore[index]
-    assert "3 entries" in run("ledger", "verify", "--lab", lab).stdout
-    assert run("ledger", "export", "--lab", lab).stdout.count('"seq"') == 3
+    assert len(_json(run("ledger", "list", "--lab", lab, "--json"))) == 5  # type: ignore[arg-type]
+    assert _json(run("ledger", "verify", "--lab", lab, "--json"))["entries"] == 5  # type: ignore[index]
+    assert "5 entries" in run("ledger", "verify", "--lab", lab).stdout
+    assert run("ledger", "export", "--lab", lab).stdout.count('"seq"') == 5
     assert run("ledger", "export", "--lab", lab, "--output", str(tmp_path / "out.jsonl")).exit_code == 0
-    assert (tmp_path / "out.jsonl").read_text().count('"seq"') == 3
+    assert (tmp_path / "out.jsonl").read_text().count('"seq"') == 5
 
 
 def test_explain() -> None:

@@ -35,7 +35,9 @@ def visits(lab: sf.Lab) -> sf.Lab:
 
 
 def snapshots(lab: sf.Lab) -> set[str]:
-    return {file.stem for file in (lab.folder / "snapshots").glob("*") if file.suffix == ".duckdb"}
+    """Names of the snapshots that lie there, without their identities."""
+    files = (lab.folder / "snapshots").glob("*.duckdb")
+    return {file.name.partition(".")[0] for file in files}
 
 
 def refused(code: str, act: object, kind: type[SfumatoError] = UsageError) -> SfumatoError:

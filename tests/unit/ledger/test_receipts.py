@@ -217,10 +217,10 @@ def test_the_commands_of_an_auditor(tmp_path: Path) -> None:
 
     key = run("key").stdout.strip()
     assert run("new-key").stdout.strip() == key  # it is there
-    assert "a signed receipt of entry 1" in run("receipt", "--output", receipt).stdout
-    assert json.loads(run("receipt", "--entry", 1).stdout) == json.loads(receipt.read_text())
-    assert "holds entry 1 of this receipt (signed by this ledger)" in run("check-receipt", receipt).stdout
-    assert run("export", "--output", export).stdout == f"Wrote 1 entries to {export}.\n"
+    assert "a signed receipt of entry 2" in run("receipt", "--output", receipt).stdout
+    assert json.loads(run("receipt", "--entry", 2).stdout) == json.loads(receipt.read_text())
+    assert "holds entry 2 of this receipt (signed by this ledger)" in run("check-receipt", receipt).stdout
+    assert run("export", "--output", export).stdout == f"Wrote 2 entries to {export}.\n"
     assert f"signed with {key}" in verified(export, receipt, "--key", key).stdout
     receipt.write_text(json.dumps({"head": "0" * 64}))
     refused = run("check-receipt", receipt)

@@ -135,8 +135,8 @@ def test_no_privacy_is_no_number() -> None:
     assert delta([NonPrivate(), Pure(1)], 1) == 1
 
 
-@pytest.mark.parametrize(("e0", "times"), [(0.1, 100), (0.5, 50), (0.01, 10_000), (0.003, 100_000)])
-@pytest.mark.parametrize("small", [1e-3, 1e-6, 1e-9, 1e-11])
+@pytest.mark.parametrize(("e0", "times"), [(0.1, 100), (0.5, 50), (0.003, 100_000)])
+@pytest.mark.parametrize("small", [1e-4, 1e-11])
 def test_many_coins_against_the_binomial_law(e0: float, times: int, small: float) -> None:
     """The loss of n randomized responses is (2k − n)·ε₀ with k binomial, in 40 digits."""
     run = Repeated(RandomizedAnswer(Fraction(str(e0)), 2), times)

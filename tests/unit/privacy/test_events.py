@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath as mp
@@ -32,6 +33,7 @@ from sfumato.privacy import (
 )
 from sfumato.privacy.account import NAT, price
 from sfumato.privacy.canonical import canonical_json
+from sfumato.privacy.events import KeyRelease
 
 RATES = [Fraction(1), Fraction(1, 10), Fraction(1, 1000), Fraction(7, 3), Fraction(50), Fraction(1, 100_000)]
 
@@ -207,6 +209,23 @@ def test_the_canonical_form_is_read_back(event: Event) -> None:
     assert from_dict(json.loads(json.dumps(event.to_dict()))) == event
     assert hash(event) == hash(from_dict(event.to_dict()))
     assert canonical_json(event)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda event: Sequential([Pure(1), event]),
+        lambda event: Repeated(event, 2),
+        lambda event: Grouped(event, 2),
+        lambda event: BestOf(event, 0.5),
+        lambda event: KeyRelease(1, 1e-9, event),
+    ],
+)
+def test_what_is_made_of_an_event_holds_for_its_neighbours(around: Callable[[Event], Event]) -> None:
+    """Or an account would take it for a price of any kind of neighbours."""
+    assert around(RandomizedAnswer(1)).neighbours is Neighbours.REPLACE_ONE
+    assert around(Parallel([Pure(1)])).neighbours is Neighbours.ADD_REMOVE
+    assert around(Pure(1)).neighbours is None
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,23 @@ def test_no_part_costs_more_than_one_cell(scale: Fraction, moves: tuple[tuple[in
         assert min(cost.renyi) >= 1
 
 
+def test_a_known_norm_lowers_the_price() -> None:
+    """Thirty numbers that move by at most 3 each and by 4 in l2 norm: against all sorted moves there are."""
+    event = SpreadLaplace(9, pack_moves(12, 3), 16)
+    assert event.l2_squared == 16
+    assert group(event, 2) == SpreadLaplace(9, pack_moves(24, 6), 64)
+    assert rho(event) == Fraction(16, 162)
+    assert from_dict(event.to_dict()) == event
+    splits = [split for split in _splits(12, 3) if sum(move * move for move in split) <= 16]
+    before = price(SpreadLaplace(9, pack_moves(12, 3))).renyi
+    with mp.workdps(40):
+        for order, paid, more in zip(ORDERS, price(event).renyi, before, strict=True):
+            once = {move: _divergence(Fraction(9), move, order) for move in (1, 2, 3)}
+            truth = max(mp.fsum(once[move] for move in split) for split in splits)
+            assert truth * NAT <= paid <= more
+            assert paid <= 1.3 * truth * NAT or paid == more
+
+
 def _range_divergence(width: Fraction, order: float) -> mp.mpf:
     """The worst pair with two ratios that are e^width apart, by a search over their weights."""
     w, alpha = mp.mpf(width.numerator) / width.denominator, mp.mpf(order)
@@ -181,15 +198,15 @@ def test_gaussian_noise_without_its_large_losses(eps: float, share: float) -> No
     """The parts of both laws that are ε-pure, against an integral."""
     sigma = gaussian_sigma(eps, share / 2)
     curve = KeyRelease(eps, share, Gaussian(sigma)).curve()
-    with mp.workdps(30):
+    with mp.workdps(20):
         s, e = mp.mpf(sigma), mp.mpf(eps)
         # Under Q the ratio at x is e^((2x − 1)/2s²); it is clipped at the ends, and both parts weigh less.
         ends = [(1 - 2 * e * s * s) / 2, (1 + 2 * e * s * s) / 2]
         left_out = mp.ncdf((1 - ends[1]) / s) - mp.e**e * mp.ncdf(-ends[1] / s)
-        for order in (1.5, 2.0, 8.0, 32.0):
+        for order in (1.5, 8.0):
             inner = mp.quad(
                 lambda x, order=order: mp.npdf(x, 0, s) * mp.e ** (order * (2 * x - 1) / (2 * s * s)),
-                mp.linspace(*ends, 12),
+                mp.linspace(*ends, 7),
             )
             above = mp.ncdf(-ends[1] / s) * mp.e ** (order * e)
             below = mp.ncdf((ends[0] - 1) / s) * mp.e ** ((1 - order) * e)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
+import secrets
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from sfumato.engines.snapshot import GraphPreparation, Preparation
 from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import replace_json
+from sfumato.ledger.api import SnapshotRead
 from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.graph_units import Edge, Node, Protected, protected_from_dict
 from sfumato.privacy.neighbours import Neighbours
@@ -54,8 +56,10 @@ class Table:
     """The largest number of rows with one value, by column of a public table."""
     home: str = "duckdb"
     """Where its snapshot lies: in the lab's own folder, or in a database, which a digest identifies."""
+    identity: str = ""
+    """Random text that tells its snapshot from all others; empty if that is older than identities."""
     pace: int | None = None
-    """Milliseconds that one simple pass over its rows takes at most, as the steward declared them."""
+    """Milliseconds that one pass over its rows takes at most, sorting them, as the steward declared."""
 
     @property
     def unit(self) -> Unit:
@@ -82,8 +86,8 @@ class Table:
 
     @property
     def snapshot_name(self) -> str:
-        """The name of the prepared copy in its engine."""
-        return f"{self.name}-{self.snapshot}"
+        """The name of the prepared copy in its engine. No other copy has it, in this lab or another."""
+        return f"{self.name}-{self.snapshot}{'.' if self.identity else ''}{self.identity}"
 
     @property
     def is_public(self) -> bool:
@@ -115,6 +119,8 @@ class Table:
         # Left out where it is the default, so that catalogs of older versions read the same.
         if self.home != "duckdb":
             fields["home"] = self.home
+        if self.identity:
+            fields["identity"] = self.identity
         if self.pace is not None:
             fields["pace"] = self.pace
         return fields | ({"multiplicity": dict(self.multiplicity)} if self.is_public else {})
@@ -131,8 +137,14 @@ class Table:
             fields.get("public_rows"),
             fields.get("multiplicity", {}),
             fields.get("home", "duckdb"),
+            fields.get("identity", ""),
             fields.get("pace"),
         )
+
+
+def split_snapshot_name(snapshot: str) -> tuple[str, str]:
+    """Return the table that a snapshot is of, and the identity of the snapshot."""
+    return snapshot.partition("-")[0], snapshot.partition(".")[2]
 
 
 # ---- the file ----------------------------------------------------------------------------------------------
@@ -147,8 +159,14 @@ class CatalogContents:
     """The last snapshot of every table there ever was: a new table of an old name finds no old answers."""
     relations: Mapping[str, Neighbours] = field(default_factory=dict)
     """The neighbouring relation of every population there ever was, since its account stays."""
+    begun: Mapping[str, str] = field(default_factory=dict)
+    """The identity of the snapshot of each table that was begun last, whether or not it was finished."""
     leftovers: tuple[str, ...] = ()
     """Snapshots that are no longer used and may still exist: half registered, replaced or dropped."""
+
+    def read_of(self, table: Table) -> SnapshotRead:
+        """Return what the ledger compares when the table's snapshot is read."""
+        return SnapshotRead(table.name, table.identity, self.begun.get(table.name, ""))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -156,6 +174,7 @@ class CatalogContents:
             "tables": {name: table.to_dict() for name, table in self.tables.items()},
             "counters": dict(self.counters),
             "relations": {name: relation.value for name, relation in self.relations.items()},
+            "begun": dict(self.begun),
             "leftovers": list(self.leftovers),
         }
 
@@ -172,6 +191,7 @@ class CatalogContents:
             {name: Table.from_dict(name, fields) for name, fields in body["tables"].items()},
             body["counters"],
             {name: Neighbours(value) for name, value in body["relations"].items()},
+            body.get("begun", {}),
             tuple(body["leftovers"]),
         )
 
@@ -262,8 +282,13 @@ class Catalog:
     def begin_snapshot(self, table: Table) -> Table:
         """Give a table its next snapshot, which counts as a leftover until the table is added."""
         # Written down before anything is prepared: after a crash, what lies there half-made is known.
-        numbered = replace(table, snapshot=self.contents.counters.get(table.name, 0) + 1)
-        self._write(leftovers=(*self.contents.leftovers, numbered.snapshot_name))
+        now = self.contents
+        number = now.counters.get(table.name, 0) + 1
+        numbered = replace(table, snapshot=number, identity=secrets.token_hex(16))
+        self._write(
+            begun={**now.begun, table.name: numbered.identity},
+            leftovers=(*now.leftovers, numbered.snapshot_name),
+        )
         return numbered
 
     def add_table(self, table: Table) -> None:

@@ -57,15 +57,16 @@ class SlotReader:
         return choose_slot(plan)
 
     @contextmanager
-    def begin(self, plan: Plan[Any, Any]) -> Iterator[Read]:
-        """Yield what reads for a plan. The worker is started before the charge, and ended with the block.
+    def begin(self, plan: Plan[Any, Any], done: Callable[[], object]) -> Iterator[Read]:
+        """Yield what reads for a plan, and calls `done` when it has no more need of the rows.
 
+        The worker is started before the charge, and ended with the block.
         Its place is free after the slot and not when it has answered: else the next question's wait would
         tell how long this one took.
         """
         slot = self.slot(plan)
         with self._begin_asking(plan) as ask:
-            yield partial(self._read, ask, slot, self.clock.now())
+            yield partial(self._read, partial(_ask, ask, done), slot, self.clock.now())
 
     @contextmanager
     def _begin_asking(self, plan: Plan[Any, Any]) -> Iterator[Ask]:
@@ -88,6 +89,14 @@ class SlotReader:
             raise
         self.clock.wait_until(end)
         return text
+
+
+def _ask(ask: Ask, done: Callable[[], object], steps: Sequence[Step], seconds: float) -> str:
+    # A steward who drops the table must not wait for the slot's end.
+    try:
+        return ask(steps, seconds)
+    finally:
+        done()
 
 
 def _learns(step: Step) -> bool:

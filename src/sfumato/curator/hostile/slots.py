@@ -23,7 +23,7 @@ LADDER = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
 """Seconds after a question was begun at which replies leave. Public, and so is which of them it gets."""
 
 USUAL_PACE = 0.25
-"""Seconds of one simple pass over a table whose steward declared no pace."""
+"""Seconds of one pass over a table whose steward declared no pace."""
 
 # Chosen with benchmarks/latency.py so that heavy questions on small tables fit. Privacy depends on none of
 # them: whatever they are, the slot follows from public facts.
@@ -37,10 +37,11 @@ _STEP, _SPARK_STEP = 0.02, 2.0
 """Seconds before an engine looks at the first row, for each program."""
 _DRAW = 4e-6
 """Seconds for each noisy number."""
-_OPERATIONS = 16
-"""Operations on a row that are done in the time of one simple pass."""
-_LEARNING = 0.004
-"""Seconds for each time that a learner goes over the rows it was given, however few."""
+_OPERATIONS = 256
+"""Operations on a row that are done in the time of one pass that sorts the rows."""
+_LEARNING, _LEARNERS = 0.002, 32
+"""Seconds for each time that a learner goes over the rows it was given, however few, and how many such times
+fit in one pass of an engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def find_end(slot: float, begun: float, asked: float) -> float:
 
 
 def find_pace(table: Table) -> float:
-    """Return the seconds that one simple pass over a table takes, as the steward declared it."""
+    """Return the seconds that one pass over a table takes at most, as the steward declared it."""
     return USUAL_PACE if table.pace is None else table.pace / 1000
 
 
@@ -103,6 +104,6 @@ def _expect_seconds(plan: Plan[Any, Any]) -> float:
     learning = sum(getattr(step, "passes", 0) for step in plan.steps)
     work = plan.work
     operations = work.operations / max(1, rows_per_unit(plan.table))
-    passes = max(work.scans, operations / _OPERATIONS) + learning
+    passes = max(work.scans, operations / _OPERATIONS) + learning / _LEARNERS
     start = _START + each * len(plan.steps)
     return start + passes * find_pace(plan.table) + learning * _LEARNING + work.numbers * _DRAW

@@ -62,9 +62,11 @@ def main() -> None:
 
 
 def _fork_worker(orders: socket.socket, connection: int) -> int:
+    me = os.getpid()
     process = os.fork()
     if process == 0:
         try:
+            _end_with(me)
             orders.close()
             _serve(socket.socket(fileno=connection))
         finally:
@@ -87,6 +89,18 @@ def _import_modules(names: Sequence[str]) -> None:
             importlib.import_module(name)
 
 
+def _end_with(parent: int) -> None:
+    """Have this process killed when its parent is gone, even if that was killed. Only Linux can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
+        if os.getppid() != parent:  # it was gone before
+            os._exit(0)
+
+
+_SIGNAL_AT_PARENTS_DEATH = 1
+"""PR_SET_PDEATHSIG of Linux."""
+
+
 # ---- one worker --------------------------------------------------------------------------------------------
 
 
@@ -107,25 +121,23 @@ def _answer(folder: Path, schema: str, seconds: float, memory: int, steps: Seque
     from sfumato.engines.router import EngineRouter
 
     # The engine gets less than the process, so that it is the first to run out and can say so.
-    with limit_runs(RunLimits(seconds, memory * 3 // 4)):
+    # No row goes to a disk, where a worker that was killed would leave it.
+    with limit_runs(RunLimits(seconds, memory * 3 // 4, spill=0)):
         return read_steps(steps, EngineRouter(folder, schema))
 
 
 def _limit_process(memory: int) -> None:
-    """Give this process so much memory beside what it began with, and let it end with its parent."""
+    """Give this process so much memory beside what it began with."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of memory would hold rows
     if sys.platform == "linux":
         # Not the address space: threads reserve much more of it than they ever use.
         most = _count_data() + memory
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-        ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
     else:
         with suppress(ValueError, OSError):  # where the system knows no such limit, the engine's own holds
             resource.setrlimit(resource.RLIMIT_AS, (_OTHERS + memory, _OTHERS + memory))
 
 
-_SIGNAL_AT_PARENTS_DEATH = 1
-"""PR_SET_PDEATHSIG of Linux: a worker does not outlive the process that forked it, even if that is killed."""
 _OTHERS = 2**32
 """Bytes of address space that libraries take, at most, where the system does not count them."""
 

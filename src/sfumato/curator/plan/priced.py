@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from sfumato.curator.catalog.catalog import split_snapshot_name
 from sfumato.curator.plan.work import Work, bound_work
 from sfumato.engines.program import CellSums, Counted
-from sfumato.engines.rows import Scan
+from sfumato.engines.rows import Scan, list_scans
 from sfumato.engines.values import Every
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.canonical import canonical_json
@@ -87,6 +88,12 @@ class Plan(Generic[Taken, Subject]):
     def request(self) -> str:
         """The identity of what is asked: programs and noise on one snapshot, whatever the names."""
         return hashlib.sha256(canonical_json([*self.named, *self.steps]).encode()).hexdigest()
+
+    @cached_property
+    def identities(self) -> tuple[tuple[str, str], ...]:
+        """Every table whose rows are read, with the identity of its snapshot."""
+        names = {scan.snapshot for step in self.steps for scan in list_scans(step.program.rows)}
+        return tuple(sorted(map(split_snapshot_name, names)))
 
     @property
     def charged(self) -> str:

@@ -16,6 +16,7 @@ from sfumato.curator.lower.lowered_value import LoweredValue, add_integer, coars
 from sfumato.curator.plan.aggregates import aggregate_range, compute_aggregate
 from sfumato.curator.plan.priced import Plan, describe_truncation
 from sfumato.curator.plan.summands import Summand, list_summands
+from sfumato.curator.plan.work import MOST_NUMBERS
 from sfumato.curator.question.measurement import Aggregate, CovarianceOf, MeanOf, QuantileOf, VarianceOf
 from sfumato.engines.program import (
     CellHistogram,
@@ -109,6 +110,15 @@ def plan_top(
     key = CellKey(add_integer(part.value, -domain.low), domain.size)
     if k > domain.size:
         raise PolicyError("SF-Q153", "k is larger than the number of values.", values=str(domain.size))
+    # Every choice draws noise for every value that is left.
+    if k * domain.size > MOST_NUMBERS:
+        raise PolicyError(
+            "SF-Q153",
+            "k is too large for so many values.",
+            most=f"{MOST_NUMBERS // domain.size:,}",
+            values=f"{domain.size:,}",
+            try_="a smaller k, or coarser values",
+        )
     program = CellSums(source.rows, source.where, (key,), (CountedUnits() if by_units else Counted(),))
     # Adding a unit only adds to counts, which halves the price; replacing one moves them both ways.
     monotone = source.table.neighbours is Neighbours.ADD_REMOVE

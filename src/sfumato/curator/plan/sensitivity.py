@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.program import CountedUnits
 from sfumato.errors.checked import checked, require_field, require_positive
 from sfumato.privacy.canonical import written_by
-from sfumato.privacy.events import Moves, pack_moves, scale_moves, sum_moves
+from sfumato.privacy.events import Moves, pack_moves, scale_moves, sum_moves, sum_squares
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class SumSensitivity:
     @classmethod
     def of(cls, moves: Moves) -> SumSensitivity:
         """Return the norms of these moves."""
-        return cls(sum_moves(moves), sum(cells * distance**2 for distance, cells in moves), moves)
+        return cls(sum_moves(moves), sum_squares(moves), moves)
 
     @property
     def l2(self) -> Fraction:

@@ -218,7 +218,7 @@ def _words(sums: Any) -> NDArray[np.int64]:
 
 def _open(paths: Mapping[str, Path], threads: int | None, inodes: tuple[int, ...]) -> OpenSnapshots:
     schemas = {name: f"snapshot{i}" for i, name in enumerate(paths)}
-    spill = open_spill_folder(next(iter(paths.values())).parent)
+    spill = open_spill_folder(next(iter(paths.values())).parent) if current_limits().spill else None
     files = {schemas[name]: path for name, path in paths.items()}
     connection = open_reader(files, threads, None if spill is None else spill.path)
     layouts = {name: _layout(connection, schemas[name]) for name in paths}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.files.durable import create_empty_private_file, link_draft, sync_path
+from sfumato.ledger.checkpoint import STEP, load_books, save_books
 from sfumato.ledger.failures import unreadable_error
 from sfumato.ledger.signing import SigningKey
 from sfumato.ledger.sqlite import schema
@@ -27,10 +28,15 @@ if TYPE_CHECKING:
     from sfumato.ledger.tables import SqlConnection
 
 
+_CHECKPOINT = "books"
+
+
 class SqliteLedger(StoredLedger):
     """A ledger in a file. `Ledger` says what each call promises."""
 
     _database: SqliteDatabase
+    _saved = 0
+    """Number of the entry after which the last checkpoint was made."""
 
     def __init__(self, path: str | Path, timeout: float) -> None:
         self._path = str(Path(path).absolute())  # now, since the working directory may change
@@ -99,6 +105,29 @@ class SqliteLedger(StoredLedger):
 
     def _check(self, db: SqlConnection) -> Books:
         return schema.check_ledger(db)
+
+    def _check_at_start(self, db: SqlConnection) -> Books:
+        books = schema.check_ledger(db, self._load_checkpoint())
+        self._save_checkpoint(books)
+        return books
+
+    def close(self) -> None:
+        # Only what this process has verified or written, and nothing from a ledger that is refused.
+        if self._guard.error is None and self._books is not None:
+            self._save_checkpoint(self._books)
+        super().close()
+
+    def _load_checkpoint(self) -> Books | None:
+        key = self._find_key().derive_secret(_CHECKPOINT)
+        books = None if key is None else load_books(Path(f"{self._path}.books"), key)
+        self._saved = 0 if books is None else books.seq
+        return books
+
+    def _save_checkpoint(self, books: Books) -> None:
+        key = self._find_key().derive_secret(_CHECKPOINT) if books.seq - self._saved >= STEP else None
+        if key is not None:
+            save_books(Path(f"{self._path}.books"), key, books)
+            self._saved = books.seq
 
     def _find_key(self) -> SigningKey:
         return SigningKey.beside_ledger(self._path)

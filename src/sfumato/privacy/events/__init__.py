@@ -1,6 +1,7 @@
 """Events: what happened to the data, as frozen values that know their own price.
 
-An event's price never shrinks. Its tag and field names are written to ledgers and never change.
+An event's tag and field names are written to ledgers and never change. Its price may fall where a tighter
+bound is proven, and never rises; ledgers keep the price that was charged (docs/decisions/0023).
 """
 
 from sfumato.privacy.events.best_of import BestOf
@@ -30,6 +31,7 @@ from sfumato.privacy.events.spread import (
     price_laplace,
     scale_moves,
     sum_moves,
+    sum_squares,
 )
 from sfumato.privacy.events.tags import from_dict
 
@@ -62,4 +64,5 @@ __all__ = [
     "price_laplace",
     "scale_moves",
     "sum_moves",
+    "sum_squares",
 ]

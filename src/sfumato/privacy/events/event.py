@@ -23,7 +23,7 @@ INNER = {"event": "of"}
 
 
 class Event(ABC):
-    """A priced use of the data, as a frozen value that never shrinks.
+    """A priced use of the data, as a frozen value.
 
     Let P and Q be the laws of what was released from two neighbouring tables, given all that came
     before. An event states that P = (1 − δ)·P' + δ·P'' and Q = (1 − δ)·Q' + δ·Q'' for its side δ, and

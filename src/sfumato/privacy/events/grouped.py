@@ -88,7 +88,7 @@ def _(event: simple.DiscreteLaplace, k: int) -> Event:
 
 @_group.register
 def _(event: spread.SpreadLaplace, k: int) -> Event:
-    return spread.SpreadLaplace(event.scale, spread.scale_moves(event.moves, k))
+    return spread.SpreadLaplace(event.scale, spread.scale_moves(event.moves, k), event.l2_squared * k * k)
 
 
 @_group.register

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.divergences import Curve
     from sfumato.privacy.exact import Number
+    from sfumato.privacy.neighbours import Neighbours
 
 
 @tagged("KeyRelease", "epsilon", "delta", "event")
@@ -50,3 +51,7 @@ class KeyRelease(Event):
 
     def side_delta(self) -> Fraction:
         return self.delta
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        return self.event.neighbours

@@ -86,19 +86,17 @@ class Sampled(Event):
 
     def _bounds(self) -> Iterator[Curve]:
         """Return the proven bounds on the curve."""
-        fixed, pure = self.relation is Neighbours.REPLACE_ONE, self.event.pure()
+        fixed, pure, event = self.relation is Neighbours.REPLACE_ONE, self.event.pure(), self.event
         if pure is not None:
             yield self._pure_curve(pure, fixed)
-        if fixed and not self.event.side_delta():
-            yield sampled_without_replacement(float(self.rate), self.event.curve(), pure)
-            if (
-                isinstance(self.event, DiscreteLaplace)
-                and self.event.pure() <= _LARGE
-                and self.event.l1 < 2**52
-            ):
-                yield fixed_size_laplace(float(self.rate), self.event)
-        elif isinstance(self.event, Gaussian | Laplace | DiscreteLaplace | SpreadLaplace):
-            yield sampled_by_coins(self.rate, self.event.curve(), pure)
+        # A count that a replacement moves by one: what else is in the sample has the old value or the new.
+        by_one = isinstance(event, DiscreteLaplace) and event.l1 == 1
+        if isinstance(event, Gaussian | Laplace | DiscreteLaplace | SpreadLaplace) and (by_one or not fixed):
+            yield sampled_by_coins(self.rate, event.curve(), pure)
+        elif fixed and not event.side_delta():
+            yield sampled_without_replacement(float(self.rate), event.curve(), pure)
+            if isinstance(event, DiscreteLaplace) and event.pure() <= _LARGE:
+                yield fixed_size_laplace(float(self.rate), event)
 
     def _pure_curve(self, inner: Fraction, fixed: bool) -> Curve:
         """Return the curve that follows from the likelihood ratio alone."""

@@ -58,12 +58,18 @@ def sum_moves(moves: Moves) -> int:
     return sum(distance * cells for distance, cells in moves)
 
 
-@tagged("SpreadLaplace", "scale", "moves")
+def sum_squares(moves: Moves) -> int:
+    """Return the square of the l2 norm of the moves of all cells."""
+    return sum(cells * distance**2 for distance, cells in moves)
+
+
+@tagged("SpreadLaplace", "scale", "moves", "l2_squared")
 @dataclass(frozen=True, slots=True, init=False)
 class SpreadLaplace(Event):
     """Integer Laplace noise of one `scale` on many cells, of which one unit moves several.
 
-    Sorted by size, the moves of one unit's cells add up to at most as much as the largest of `moves` do.
+    Sorted by size, the moves of one unit's cells add up to at most as much as the largest of `moves` do. The
+    squares of its moves add up to at most `l2_squared`: as much as those of `moves`, or less.
 
     Because : docs/proofs/spread.md
     """
@@ -71,19 +77,27 @@ class SpreadLaplace(Event):
     tag: ClassVar[str] = "spread-laplace"
     scale: Fraction
     moves: Moves
+    l2_squared: int
 
-    def __init__(self, scale: Number, moves: Moves) -> None:
+    def __init__(self, scale: Number, moves: Moves, l2_squared: int | None = None) -> None:
         object.__setattr__(self, "scale", parse_noise_scale(scale, "scale"))
         object.__setattr__(self, "moves", _parse_moves(moves))
+        most = sum_squares(self.moves)
+        known = most if l2_squared is None else min(most, parse_whole(l2_squared, "l2_squared"))
+        object.__setattr__(self, "l2_squared", known)
 
     def pure(self) -> Fraction:
         return sum_moves(self.moves) / self.scale
 
     def curve(self) -> Curve:
         rate = float(1 / self.scale)
-        return _sum_cells(
+        cells = _sum_cells(
             self.moves, lambda steps: divergences.discrete_laplace(rate, steps), _PAD * float(self.pure())
         )
+        if self.l2_squared == sum_squares(self.moves):
+            return cells
+        by_norm = divergences.gaussian(float(self.scale**2 / self.l2_squared))
+        return lambda order: min(cells(order), by_norm(order))
 
     def list_cells(self) -> Counter[Event]:
         """Return the events of the single cells, and how often each occurs."""
@@ -119,11 +133,13 @@ class SpreadExponential(Event):
         return Counter({Exponential(self.epsilon * rows): cells for rows, cells in self.moves})
 
 
-def price_laplace(scale: Fraction, moves: Moves) -> DiscreteLaplace | SpreadLaplace:
+def price_laplace(
+    scale: Fraction, moves: Moves, l2_squared: int | None = None
+) -> DiscreteLaplace | SpreadLaplace:
     """Return the event of integer Laplace noise on cells that one unit moves so far."""
-    if len(moves) == 1 and moves[0][1] == 1:
-        return DiscreteLaplace(scale, moves[0][0])
-    return SpreadLaplace(scale, moves)
+    spread = SpreadLaplace(scale, moves, l2_squared)
+    alone = spread.moves == ((spread.moves[0][0], 1),) and spread.l2_squared == spread.moves[0][0] ** 2
+    return DiscreteLaplace(scale, spread.moves[0][0]) if alone else spread
 
 
 def price_choices(epsilon: Fraction, moves: Moves) -> Exponential | SpreadExponential:

@@ -81,7 +81,7 @@ class ComposedLosses:
         self._step = parts[0][0].step
         self._times = sum(times for _, times in self._parts)
         self._log_moment = lru_cache(maxsize=256)(self._compute_log_moment)
-        self._window = lru_cache(maxsize=4)(self._compute_window)
+        self._window = lru_cache(maxsize=2)(self._compute_window)
 
     def delta(self, epsilons: Floats) -> Floats:
         """Return bounds on δ(ε), of the kind that the parts are: all above, or all below."""

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import sfumato as sf
 from sfumato.curator.gate import decode_answer
+from sfumato.curator.hostile.apart import WorkerError
 from sfumato.curator.hostile.host import WorkerHost
 from sfumato.curator.hostile.reading import SlotReader
 from sfumato.curator.hostile.slots import SlotClock
@@ -23,13 +25,11 @@ from sfumato.curator.payer import Payer
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.errors import SealedError
-from unit.curator.hostile.bad_steps import WAYS, BadStep
+from unit.curator.hostile.bad_steps import WAYS, BadStep, NeverAnswers
 from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import sfumato as sf
 
 
 class NoWait(SlotClock):
@@ -84,6 +84,22 @@ def test_every_kind_of_question_is_answered_in_a_worker(
     assert kind in ("degrees", "edges") or _spent(lab) > before
 
 
+def test_the_rounds_of_a_fit_are_read_in_workers(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.curator.payer.read_steps", None)
+    model = sf.learn.GaussianNB(epsilon=1)
+    fitted = lab.session(hostile=True).fit(model, table="visits", features=["cost"], target="ward")
+    assert fitted.classes_.tolist() == ["A", "B", "C"]
+
+
+@pytest.mark.slow
+def test_learners_that_see_rows_see_them_in_workers(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search runs whole fits in its worker, which needs scikit-learn there."""
+    monkeypatch.setattr("sfumato.curator.payer.read_steps", None)
+    search = sf.learn.Search(sf.learn.GaussianNB(), {"row_norm": [None, 2]}, epsilon=1, runs=2)
+    found = lab.session(hostile=True).fit(search, table="visits", features=["cost"], target="ward")
+    assert found.best_params_["row_norm"] in (None, 2)
+
+
 def test_the_quote_says_when_the_reply_leaves(lab: sf.Lab) -> None:
     asked = "SELECT SUM(cost) AS c FROM visits"
     quote, trusted = (lab.session(hostile=hostile).sql(asked).quote(epsilon=1) for hostile in (True, False))
@@ -107,6 +123,23 @@ def test_each_question_has_a_process_of_its_own_which_ends(lab: sf.Lab) -> None:
     assert len({*seen, os.getpid()}) == 4
     while any(map(_exists, seen)):  # a test that hangs here has found a worker that was left behind
         pass
+
+
+def test_a_steward_need_not_wait_for_the_end_of_a_slot(tmp_path: Path) -> None:
+    """Rows are free when the worker has read them; here they are dropped before the reply leaves."""
+    lab = make_lab(tmp_path / "lab", target=True)
+    dropped = list[str]()
+
+    class Drops(SlotClock):
+        def wait_until(self, moment: float) -> None:
+            lab.drop("visits")
+            dropped.append("visits")
+
+    host = WorkerHost(lab.folder, lab._schema)
+    payer = Payer(lab, None, SlotReader(host, lab.engine, Drops(lambda: 0.0)))
+    payer.pay(_plan(lab, "reads"), "a test")
+    host.close()
+    assert dropped == ["visits"]
 
 
 # ---- failures ----------------------------------------------------------------------------------------------
@@ -155,6 +188,26 @@ def test_a_forking_process_that_was_killed_is_replaced(lab: sf.Lab) -> None:
     process.kill()
     process.wait()
     assert _pay(lab, "says it again") != [shown]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_a_worker_ends_with_the_process_that_forked_it(lab: sf.Lab) -> None:
+    workers: Any = lab._slots.workers
+    with workers.start_worker() as ask:
+        workers._forker.close.peek()[2][0].kill()
+        with pytest.raises(WorkerError):
+            ask((NeverAnswers(),), 1000)  # a test that hangs here has found a worker that lives on
+    _pay(lab, "goes on")
+
+
+def test_two_workers_share_no_random_bits(lab: sf.Lab) -> None:
+    """The same steps twice: noise of this size is the same by chance once in 10^9 times or less."""
+    steps = lab.session().sql("SELECT COUNT(*) AS n FROM visits").quote(epsilon=1e-9).plan.steps
+    answers = []
+    for _ in range(2):
+        with lab._slots.workers.start_worker() as ask:
+            answers.append(ask(steps, 100))
+    assert answers[0] != answers[1]
 
 
 def test_threads_ask_side_by_side(lab: sf.Lab) -> None:

@@ -18,6 +18,7 @@ from sfumato.curator.plan.resolved import ResolvedQuestion
 from sfumato.curator.plan.spend import PureSpend
 from sfumato.curator.question.measurement import ContributionLimits
 from sfumato.noise import LaplaceNoise, RangeSums, ThresholdedNoise, TruncatedGeometric
+from sfumato.oracle.blocks import COUNT, SumBlock, calibrate_noise
 from sfumato.privacy.account import NAT, ORDERS, Cost, price
 from sfumato.queries.sql import parse_question
 
@@ -143,3 +144,11 @@ def test_a_question_that_discovers_its_groups() -> None:
         for order, paid in zip(ORDERS, plan.cost.renyi, strict=True):
             counts = 12 * _shift(scale, 1)(order) * NAT
             assert counts <= paid <= 4 * counts  # the keys have as much of ε as the counts
+
+
+def test_the_sums_of_a_learner() -> None:
+    """Twelve counts of which a row adds to each, with two rows a unit, share one noise."""
+    block = SumBlock((COUNT,) * 12, 12, 12, moves=((1, 12),))
+    noisy = calibrate_noise(block, PureSpend(Fraction(1, 5)), 2, replaced=False)
+    assert isinstance(noisy.noise, LaplaceNoise)
+    _check(price(noisy.event()), _total([(12, _shift(noisy.noise.scale, 2))]))

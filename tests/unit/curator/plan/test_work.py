@@ -69,6 +69,18 @@ def test_as_many_blocks_as_no_memory_holds_are_refused(session: sf.Session) -> N
         assert _refused(lambda asked=asked: asked.quote(epsilon=0.1)).code == "SF-Q154"
 
 
+def test_choices_and_parts_are_limited_where_values_are_very_many(tmp_path: Path) -> None:
+    lab = sf.create(tmp_path / "lab")
+    unit, many = sf.Unit("who", max_rows=2), {"x": sf.between(0, 900_000, step=1)}
+    lab.register(
+        "t", pa.table({"who": ["a"], "x": [1]}), unit=unit, columns=many, budget=sf.Budget(epsilon=1)
+    )
+    frame = lab.session().table("t")
+    assert _refused(lambda: frame.top("x", k=100_000).quote(epsilon=0.1)).code == "SF-Q153"
+    assert _refused(lambda: frame.partition("x")).code == "SF-Q117"
+    assert frame.top("x", k=4).quote(epsilon=0.1).plan.work.numbers == 900_001
+
+
 def test_rows_that_a_public_table_repeats_are_counted(session: sf.Session) -> None:
     asked = "SELECT COUNT(*) AS n FROM visits JOIN wards USING (ward)"
     assert session.sql(asked).quote(epsilon=0.1).plan.work.rows == 10 * 500

@@ -193,12 +193,12 @@ def test_the_commands_of_a_steward(tmp_path: Path) -> None:
         ledger.open_account("population:patient_id", sf.Budget(1))
         held.write_text(receipt(ledger))
     taken = CliRunner().invoke(main, ["ledger", "backup", str(copy), "--lab", str(lab)])
-    assert taken.stdout.startswith("1 entries hold")
+    assert taken.stdout.startswith("2 entries hold")
     for file in lab.glob("ledger.sqlite*"):
         file.unlink()
     command = ["ledger", "restore", str(copy), "--lab", str(lab)]
     assert "SF-L117" in CliRunner().invoke(main, command).stderr
     assert CliRunner().invoke(main, [*command, "--receipt", str(held)]).exit_code == 0
     with closing(sf.open(lab).ledger) as ledger:
-        assert ledger.verify().entries == 1
+        assert ledger.verify().entries == 2
     shutil.rmtree(lab)
