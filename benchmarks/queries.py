@@ -82,6 +82,8 @@ QUESTIONS = (
         "group-by of some days",
         "SELECT category, COUNT(*) AS n FROM purchases WHERE day >= DATE '2023-07-01' GROUP BY category",
     ),
+    Asked("variance", "SELECT VARIANCE(amount) AS spread FROM purchases"),
+    Asked("correlation", "SELECT CORR(amount, LEAST(amount, 100)) AS together FROM purchases"),
     Asked("median", "SELECT MEDIAN(amount) AS mid FROM purchases"),
     Asked("grouped median", "SELECT category, MEDIAN(amount) AS mid FROM purchases GROUP BY category"),
 )

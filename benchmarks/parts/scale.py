@@ -29,8 +29,8 @@ _SLOPES = """
 A straight line is fitted to the processor times above by least squares. Its slope is the cost of each
 further million rows, given with its 95 % interval (Student's t, from how far the times lie off the line),
 and its intercept the cost of a question before its first row. Where the interval reaches down to 0, the
-time was not seen to grow over these sizes, and nothing is derived from it but the upper end. Plain and
-private questions both read every row once.
+time was not seen to grow over these sizes, and nothing is derived from it but the upper end; where the
+times fell, which rows cannot cause, not even that. Plain and private questions both read every row once.
 """
 _GATHERED = """
 ## Questions that bring every unit to the driver
@@ -140,7 +140,8 @@ def _slopes(every: list[Any]) -> str:
 
 def _slope(line: Line) -> str:
     if not line.was_seen:
-        return f"{NOT_SEEN}: at most {max(line.high, 0) * 1e6:.3f}"
+        # Times that fall say nothing: they are those of a machine that was busier before.
+        return f"{NOT_SEEN}: at most {line.high * 1e6:.3f}" if line.slope > 0 else NOT_SEEN
     return f"{line.slope * 1e6:.3f} ({line.low * 1e6:.3f} to {line.high * 1e6:.3f})"
 
 
@@ -161,18 +162,19 @@ def _gathered(every: list[Any]) -> str:
 def _larger(every: list[Any]) -> str:
     stored = _line(every, lambda each: each.snapshot_bytes)
     head = ["", *(f"{size} rows" for size in SIZES)]
-    rows = [["snapshot", *_derived(stored, _size)]]
-    for name, line in _lines(every).items():
-        rows.append([f"{name}: core-hours", *_derived(line, lambda seconds: f"{seconds / 3600:,.3g}")])
-        clock = _derived(line, lambda seconds: _clock(seconds / CORES))
-        rows.append([f"{name}: clock on {CORES:,} cores", *clock])
-    return _table(head, rows)
+    rows = [["snapshot", *_derived(stored, _size)]] if stored.was_seen else []
+    lines = _lines(every)
+    for name, line in lines.items():
+        if line.was_seen:
+            rows.append([f"{name}: core-hours", *_derived(line, lambda seconds: f"{seconds / 3600:,.3g}")])
+            clock = _derived(line, lambda seconds: _clock(seconds / CORES))
+            rows.append([f"{name}: clock on {CORES:,} cores", *clock])
+    missing = "; ".join(name for name, line in lines.items() if not line.was_seen)
+    return _table(head, rows) + (f"\nNot derived, as {NOT_SEEN}: {missing}.\n" if missing else "")
 
 
 def _derived(line: Line, show: Callable[[float], str]) -> list[str]:
-    """Return what larger tables take at most; nothing where the measured figures did not grow."""
-    if not line.was_seen:
-        return [NOT_SEEN] * len(SIZES)
+    """Return what larger tables take at most."""
     return [show(line.high * number) for number in SIZES.values()]
 
 

@@ -66,6 +66,7 @@ from sfumato.engines.values import (
     Spelled,
     UnitBlock,
 )
+from sfumato.errors import EngineError
 
 ENGINES = {"duckdb": DuckDBEngine}
 KEY = bytes(range(16))
@@ -611,7 +612,7 @@ def test_an_erased_snapshot_answers_nothing(engine):
     assert engine.run(program).tolist() == [[1]]
     engine.erase("t-1")
     engine.erase("t-1")
-    with pytest.raises(Exception, match=r"t-1"):
+    with pytest.raises(EngineError, match="SF-C221"):
         engine.run(program)
 
 

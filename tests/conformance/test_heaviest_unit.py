@@ -86,10 +86,10 @@ def little_memory() -> Iterator[None]:
 
 @pytest.mark.usefixtures("little_memory")
 def test_generated_questions_have_the_same_outcome(tmp_path: Path) -> None:
-    tried = _compare(_on_duckdb(tmp_path, 0), 0, 60)
-    assert tried["answered"] >= 30
-    assert tried["refused"] >= 5
-    assert tried["heavy"] >= 3
+    tried = _compare(_on_duckdb(tmp_path, 0), 0, 40)
+    assert tried["answered"] >= 20
+    assert tried["refused"] >= 3
+    assert tried["heavy"] >= 2
 
 
 @pytest.mark.slow
@@ -200,7 +200,6 @@ SPEND: dict[str, Any] = {"epsilon": 30, "delta": 1e-6}
 LEARNERS: list[tuple[Callable[[], Any], list[str], str | None]] = [
     (lambda: sf.learn.GaussianNB(**SPEND), ["age", "cost"], "ward"),
     (lambda: sf.learn.LinearRegression(**SPEND), ["age"], "cost"),
-    (lambda: sf.learn.KMeans(2, **SPEND), ["age", "cost"], None),
     (lambda: sf.learn.DecisionTree(**SPEND, max_depth=1), ["cost"], "ward"),
 ]
 

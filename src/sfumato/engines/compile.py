@@ -5,7 +5,7 @@ Nothing else is ever written into it, so no name and no text that anyone typed r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.expressions import join_conditions
@@ -18,10 +18,20 @@ from sfumato.engines.program import (
     UnitFigures,
 )
 from sfumato.engines.relations import Layout, RelationWriter
-from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, list_scans
+from sfumato.engines.rows import (
+    Bounded,
+    Computed,
+    Joined,
+    PerUnit,
+    Present,
+    Scan,
+    Total,
+    UnitSizes,
+    list_scans,
+)
 from sfumato.engines.used_columns import find_used
 from sfumato.engines.value_ranges import ValueRanges
-from sfumato.engines.values import WIDEST, Add, Column, Constant
+from sfumato.engines.values import WIDEST, Add, Choose, Column, Constant, Divide, Missing, Multiply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -125,9 +135,12 @@ class _ProgramWriter:
     def _write_sums(self, program: CellSums) -> str:
         """Select cells that have any row: the cell's number, then the sum of each term as a wide integer."""
         source = self.relations.write_source(program.rows)
-        sums = [self._wide(self._write_term(term)) for term in program.terms]
+        needed = _needed_columns(program.terms)
+        terms = replace(self, relations=replace(self.relations, present=frozenset(needed)))
+        sums = [self._wide(terms._write_term(term)) for term in program.terms]
         chosen = ", ".join([self._cell(program.keys), *sums])
-        return f"SELECT {chosen} FROM {source} {self._inside(program)} {self._grouped(program.keys)}"  # noqa: S608
+        inside = self._inside(program, *(f"{self._value(column)} IS NOT NULL" for column in needed))
+        return f"SELECT {chosen} FROM {source} {inside} {self._grouped(program.keys)}"  # noqa: S608
 
     def _write_tally(self, program: CellHistogram) -> str:
         source, value = self.relations.write_source(program.rows), self._value(program.value)
@@ -203,6 +216,44 @@ class _ProgramWriter:
 
     def _wide(self, number: str) -> str:
         return f"CAST({number} AS {self.relations.dialect.wide})"
+
+
+class _Needed:
+    """Finds columns of which each makes a value missing by being missing; there may be others."""
+
+    def __init__(self) -> None:
+        self.tested: set[Column] = set()
+        """Those that a value tests for, beside using them."""
+        self._known: dict[int, frozenset[Column]] = {}
+        """By identity: one part may be shared by many others."""
+
+    def find(self, value: Value) -> frozenset[Column]:
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = self._learn(value)
+        return known
+
+    def _learn(self, value: Value) -> frozenset[Column]:
+        match value:
+            case Column():
+                return frozenset({value})
+            case Choose(Missing(one), Constant(None), other):
+                self.tested |= self.find(one)
+                return self.find(one) | self.find(other)
+            case Add(one, other) | Multiply(one, other) | Divide(one, other):
+                return self.find(one) | self.find(other)
+        return frozenset()
+
+
+def _needed_columns(terms: Sequence[Term]) -> list[Column]:
+    """Return columns without which a row adds to no term, if terms test for them.
+
+    Leaving such rows out once is faster than testing for them in each term, as correlations do.
+    """
+    needed, nothing = _Needed(), frozenset[Column]()
+    each = [needed.find(term.value) if isinstance(term, Present | Total) else nothing for term in terms]
+    common = nothing.union(*each[:1]).intersection(*each)
+    return sorted(common & needed.tested, key=lambda column: (column.at, column.name))
 
 
 def _shifted(value: Value) -> tuple[Value, int]:

@@ -65,6 +65,8 @@ class Expressions:
     name: Name
     ranges: ValueRanges = field(default_factory=lambda: ValueRanges({}))
     find_test: FindTest = lambda part: None
+    present: frozenset[Column] = frozenset()
+    """Columns that are never missing here."""
 
     # ---- integers and texts ----
 
@@ -83,16 +85,28 @@ class Expressions:
                 if self.ranges.reach(part) > _LIMIT:
                     raise OverflowError("an entry lies beyond 2^62")
                 return self.dialect.write_entry(entries, self.write_value(of))
-            case Choose(when, then, otherwise):
-                # Both branches in one type: engines choose the type of a CASE by rules of their own.
-                one, other = (self._as(each, self._kind(part)) for each in (then, otherwise))
-                chosen = f"THEN {one} ELSE {other}"
-                return f"CASE WHEN {self.write_condition(when)} {chosen} END"
+            case Choose():
+                return self._chosen(part)
             case UnitBlock(at, count):
                 # A block is 16 random bits; this maps them to 0 … count − 1 without a division.
                 return f"((CAST({self.name(at, BLOCK)} AS BIGINT) * {_bounded(count)}) >> 16)"
             case Calendar() | Length() | Folded():
                 return self._of_one(part)
+
+    def _chosen(self, part: Choose) -> str:
+        match part:
+            case Choose(Missing(Column() as column), _, value) if column in self.present:
+                return self._as(value, self._kind(part))
+            case Choose(Missing(other), Constant(None), value) if all(
+                map(self.ranges.is_narrow, (part, other))
+            ):
+                # Missing where the other is: engines subtract far faster than they choose between branches.
+                present = self.write_value(other)
+                return f"({self._as(value, 'BIGINT')} + ({present} - {present}))"
+            case Choose(when, then, otherwise):
+                # Both branches in one type: engines choose the type of a CASE by rules of their own.
+                one, other_one = (self._as(each, self._kind(part)) for each in (then, otherwise))
+                return f"CASE WHEN {self.write_condition(when)} THEN {one} ELSE {other_one} END"
 
     def _of_two(self, part: Add | Multiply | Divide | Either) -> str:
         kind = self._kind(part)
@@ -101,6 +115,8 @@ class Expressions:
                 return f"({self._as(left, kind)} + {self._as(right, kind)})"
             case Multiply(left, right):
                 return f"({self._as(left, kind)} * {self._as(right, kind)})"
+            case Divide(left, Constant(int(number))) if self._is_shift(left, number, kind):
+                return f"({self._as(left, kind)} >> {number.bit_length() - 1})"
             case Divide(left, Constant(int(number))) if number:
                 return self.dialect.write_quotient(self._as(left, kind), self._constant(number, kind), kind)
             case Divide(left, right):
@@ -130,6 +146,11 @@ class Expressions:
                 # Engines' own lower and upper follow the locale and Unicode, and so differ between them.
                 here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
                 return f"translate({self.write_value(text)}, '{here}', '{there}')"
+
+    def _is_shift(self, part: Value, number: int, kind: str) -> bool:
+        """Return whether a shift divides as well: no negative value, in 64 bits, by a power of two."""
+        power = number > 0 and number & (number - 1) == 0
+        return power and kind == "BIGINT" and self.ranges.find(part)[0] >= 0
 
     def _kind(self, part: Value) -> str:
         """Return the type in which a value is computed."""

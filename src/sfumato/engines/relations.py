@@ -71,12 +71,14 @@ class RelationWriter:
     stored: frozenset[int]
     """The sources whose columns are stored ones."""
     ranges: ValueRanges
+    present: frozenset[Column] = frozenset()
+    """Columns that are not missing in any row that aggregates are over."""
     _names: dict[tuple[int, str], str] = field(default_factory=dict)
 
     @cached_property
     def expressions(self) -> Expressions:
         """The writer of values and conditions over the columns of these sources."""
-        return Expressions(self.dialect, self._name, self.ranges, self._find_test)
+        return Expressions(self.dialect, self._name, self.ranges, self._find_test, self.present)
 
     def _find_test(self, part: Value | Predicate | Present) -> str | None:
         found = self.used.find_test(part)

@@ -19,6 +19,7 @@ CODES: dict[str, str] = {
     "SF-N117": "An answer can be refined only by the lab that gave it. If it was read back from elsewhere, ask the question again.",
     "SF-N112": "A chart shows one number of the answer. Give its name as it stands in the answer.",
     "SF-N111": "The number may be zero but not negative.",
+    "SF-N118": "Questions, spends and plans are frozen values that check their fields whenever they are made, also by dataclasses.replace. Make them with the functions that are documented, such as bounded(groups=1, rows=1).",
     # events
     "SF-N301": "The noise scale is so small that it gives no privacy. Use a scale above 2^-100.",
     "SF-N302": "The event is, or contains, a use of the data without any privacy. No budget can pay for that.",
@@ -302,8 +303,8 @@ CODES: dict[str, str] = {
     "SF-L201": "A population's budget is fixed when its first table is registered. A second budget would double the promise.",
     "SF-L202": "No table of this population was registered, so there is no budget to charge.",
     "SF-L203": "The analyst has no quota for this population. The steward can grant one.",
-    "SF-L205": "An account counts prices for one kind of neighbours: adding or removing a unit, or replacing one, or adding or removing an edge of a graph. A price for one kind says nothing about another, so totals of both would protect nobody.",
     "SF-L204": "An idempotency key stands for one question. Use a new key for another.",
+    "SF-L205": "An account counts prices for one kind of neighbours: adding or removing a unit, or replacing one, or adding or removing an edge of a graph. A price for one kind says nothing about another, so totals of both would protect nobody.",
     "SF-L301": "Only texts, whole numbers, and lists and objects of these can be hashed so that every reader agrees.",
     "SF-L302": "The ledger cannot store this entry. The error names the rule it breaks.",
     "SF-L303": "Ledgers and labs cannot be copied or pickled. Open them by path in the other process; the budget stays one.",

@@ -50,9 +50,10 @@ class DuckDBDialect:
         return f"decode(from_hex('{word.encode().hex()}'))"
 
     def write_like(self, text: str, pattern: LikePattern) -> str | None:
-        """Locate plain pieces one after the other; match others by an automaton, which never goes back.
+        """Locate plain pieces one after the other; match others by an automaton.
 
-        DuckDB's LIKE goes back where a pattern has an escape or a _, and its regular expressions do not.
+        DuckDB's LIKE compares a piece with a _ at every place of the text. Its regular expressions never go
+        back, and take as long whatever the text is.
         """
         if pattern.is_plain:
             plain = self.write_text(pattern.write("%", "_", str))

@@ -21,6 +21,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> sf.Session:
     visits = pa.table({"who": ["a", "b"], "age": [30, 50], "ward": ["A", "B"], "note": ["pain", "cough"]})
     budget = sf.Budget(epsilon=1, delta=1e-6)
     lab.register("visits", visits, unit=sf.Unit("who", max_rows=10), columns=note, budget=budget)
+    people = pa.table({"who": ["a", "b"], "age": [30, 50]})
+    age = {"age": sf.between(0, 110, step=1)}
+    lab.register("people", people, unit=sf.Unit("who", max_rows=1), columns=age)
     wards = pa.table({"ward": ["A"] * 500 + ["B"] * 3, "beds": list(range(503))})
     public = {"ward": sf.one_of("A", "B"), "beds": sf.between(0, 503, step=1)}
     lab.register("wards", wards, unit=sf.PUBLIC, columns=public)
@@ -52,7 +55,7 @@ def test_a_join_that_one_unit_could_make_run_out_of_memory_is_refused(session: s
 
 
 def test_a_short_text_that_stands_for_thousands_of_scans_is_refused(session: sf.Session) -> None:
-    layers = ["l0 AS (SELECT who, age FROM visits)"]
+    layers = ["l0 AS (SELECT who, age FROM people)"]
     for i in range(1, 13):
         layers.append(
             f"l{i} AS (SELECT x.who AS who, x.age AS age FROM l{i - 1} x JOIN l{i - 1} y ON x.who = y.who)"
@@ -98,6 +101,15 @@ def test_wildcards_are_limited(session: sf.Session) -> None:
     for pattern in ("%a" * 33, "_" * 33, "a" * 3000):
         sql = f"SELECT COUNT(*) AS n FROM visits WHERE note LIKE '{pattern}'"
         assert _refused(lambda sql=sql: session.sql(sql)).code == "SF-Q159"
+
+
+def test_a_pattern_is_matched_with_listed_texts_at_once(tmp_path: Path) -> None:
+    """A matcher that goes back would plan this for longer than anyone waits."""
+    lab, listed = sf.create(tmp_path / "lab"), {"ward": sf.one_of("a" * 60, "b")}
+    unit, budget = sf.Unit("who", max_rows=2), sf.Budget(epsilon=1)
+    lab.register("t", pa.table({"who": ["a"], "ward": ["b"]}), unit=unit, columns=listed, budget=budget)
+    sql = f"SELECT COUNT(*) AS n FROM t WHERE ward LIKE '{'%a' * 15}%c'"
+    assert lab.session().sql(sql).quote(epsilon=0.1).plan.work.operations < 100
 
 
 def test_groups_times_sums_are_limited(session: sf.Session) -> None:
