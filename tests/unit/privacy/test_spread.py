@@ -94,6 +94,21 @@ def test_listed_moves_majorise_all_that_is_within(sizes: tuple[int, ...], most: 
             assert all(sum(ordered[:j]) <= sum(largest[:j]) for j in range(len(sizes) + 1))
 
 
+@pytest.mark.parametrize("most", [None, 500_000])
+def test_many_different_moves_become_few(most: int | None) -> None:
+    """A matrix of products has hundreds of bounds; its price must stay quick, and no lower than it was."""
+    sizes = [(10**4 + 37 * i) * (1 + j) // 50 for i in range(20) for j in range(20)]
+    moves = list_moves(sizes, most)
+    assert len(moves) <= 17
+    assert sum(distance * cells for distance, cells in moves) == (most or sum(sizes))
+    ordered, largest = sorted(sizes, reverse=True), _cells(moves)
+    assert all(min(sum(ordered[:j]), most or math.inf) <= sum(largest[:j]) for j in range(len(sizes)))
+    exact = SpreadLaplace(10**5, tuple((size, 1) for size in sizes))
+    if most is None:
+        for one, other in zip(price(exact).renyi, price(SpreadLaplace(10**5, moves)).renyi, strict=True):
+            assert one <= other <= 1.3 * one
+
+
 def _divergence(scale: Fraction, move: int, order: float) -> mp.mpf:
     """Written out: the tails in closed form and the middle term by term."""
     r, alpha = mp.e ** (-mp.mpf(scale.denominator) / scale.numerator), mp.mpf(order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,22 +25,32 @@ if TYPE_CHECKING:
 Moves = tuple[tuple[int, int], ...]
 """How far one unit moves the cells at worst: pairs of a distance and the number of cells that move so far."""
 
+_MOST_SIZES = 16
+"""Most different distances in a list of moves, so that a price is quick. More would lower it a little, and
+any number is valid."""
 _PAD = 2.0**-45
 """Of the pure ε, above what the rounding of doubles can lose in the sum over many cells."""
 
 
 def list_moves(distances: Iterable[int], most: int | None = None) -> Moves:
-    """Return the largest moves whose distances are these and add up to at most `most`.
+    """Return the largest moves whose distances are at most these and add up to at most `most`.
 
     Every vector within these limits is majorised by what is returned.
     """
-    found: Counter[int] = Counter()
-    rest = math.inf if most is None else most
-    for distance in sorted(distances, reverse=True):
-        moved = int(min(distance, rest))
+    ordered = sorted(distances, reverse=True)
+    rest, found = sum(ordered) if most is None else most, Counter[int]()
+    # Many different distances are rounded up to few, and the last ones are left out for that.
+    for distance in ordered if len(set(ordered)) <= _MOST_SIZES else _round_up(ordered):
+        moved = min(distance, rest)
         found[moved] += 1
         rest -= moved
     return tuple((distance, found[distance]) for distance in sorted(found, reverse=True) if distance)
+
+
+def _round_up(ordered: list[int]) -> list[int]:
+    """Return distances rounded up to one of a few, each about a fifth longer than the next."""
+    few = sorted({ordered[0], *(math.ceil(ordered[0] * 2 ** (-step / 4)) for step in range(1, _MOST_SIZES))})
+    return [few[bisect_left(few, distance)] for distance in ordered]
 
 
 def pack_moves(most: int, each: int) -> Moves:
