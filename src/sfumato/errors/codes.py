@@ -19,6 +19,7 @@ CODES: dict[str, str] = {
     "SF-N117": "An answer can be refined only by the lab that gave it. If it was read back from elsewhere, ask the question again.",
     "SF-N112": "A chart shows one number of the answer. Give its name as it stands in the answer.",
     "SF-N111": "The number may be zero but not negative.",
+    "SF-N118": "Questions, spends and plans are frozen values that check their fields whenever they are made, also by dataclasses.replace. Make them with the functions that are documented, such as bounded(groups=1, rows=1).",
     # events
     "SF-N301": "The noise scale is so small that it gives no privacy. Use a scale above 2^-100.",
     "SF-N302": "The event is, or contains, a use of the data without any privacy. No budget can pay for that.",

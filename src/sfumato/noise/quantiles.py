@@ -290,14 +290,15 @@ def _around(share: Fraction, off: Fraction | int, rows: int) -> Span:
 
 
 def _shares(given: Sequence[Any]) -> tuple[Fraction, ...]:
-    shares = tuple(parse_exact(share, "share") for share in given)
+    listed = given if isinstance(given, list | tuple) else (given,)
+    shares = tuple(parse_exact(share, "share") for share in listed)
     common = math.lcm(*(share.denominator for share in shares))
     ascending = all(one < other for one, other in pairwise(shares))
     if not shares or not ascending or not 0 < shares[0] <= shares[-1] < 1 or common > FINEST:
         raise UsageError(
             "SF-N504",
             "Shares must lie between 0 and 1, ascend, and not be too fine.",
-            got=", ".join(str(share)[:20] for share in given[:4]),
+            got=", ".join(str(share)[:20] for share in listed[:4]),
             try_="0.25, 0.5, 0.75",
         )
     return shares

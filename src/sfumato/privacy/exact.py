@@ -117,12 +117,15 @@ def _fraction(value: Any, name: str) -> Fraction:
     # True is an int in Python, but epsilon=True is a mistake and not 1.
     if isinstance(value, bool) or not isinstance(value, numbers.Number | Decimal):
         raise UsageError("SF-N104", f"{name} must be a number.", got=type(value).__name__)
-    if isinstance(value, Fraction | int):
-        return Fraction(value)
+    # A subclass may answer as it likes when it is asked for its parts; these are its own.
+    if isinstance(value, int):
+        return Fraction(int.__add__(value, 0))
+    if isinstance(value, Fraction):
+        return value if type(value) is Fraction else Fraction(Fraction.__str__(value))
     if isinstance(value, numbers.Integral):
         return Fraction(int(value))
     if isinstance(value, Decimal):
-        return Fraction(value) if value.is_finite() else _not_finite(value, name)
+        return Fraction(Decimal.__str__(value)) if Decimal.is_finite(value) else _not_finite(value, name)
     if not isinstance(value, SupportsFloat):
         raise UsageError("SF-N104", f"{name} must be a real number.", got=type(value).__name__)
     # repr gives the shortest decimal that reads back as this double, which is what the person typed.

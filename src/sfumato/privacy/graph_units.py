@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from sfumato.errors import UsageError
 from sfumato.privacy.exact import parse_whole
-from sfumato.privacy.units import Unit
+from sfumato.privacy.units import Unit, check_population
 
 MOST_DEGREE = 2**20
 """Largest degree bound: a degree histogram has one cell for each degree."""
@@ -41,10 +41,10 @@ class _Ends:
                 why="without a bound one node could change an answer without limit",
                 try_=f'sf.{type(self).__name__}("{left}", "{right}", max_degree=50)',
             )
-        object.__setattr__(self, "left", left)
-        object.__setattr__(self, "right", right)
+        object.__setattr__(self, "left", str.__str__(left))
+        object.__setattr__(self, "right", str.__str__(right))
         object.__setattr__(self, "max_degree", _degree(max_degree))
-        object.__setattr__(self, "of", of)
+        object.__setattr__(self, "of", check_population(of))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that is kept in the catalog."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
 
@@ -26,7 +26,7 @@ REPLACE_ONE = Neighbours.REPLACE_ONE
 
 def common_relation(relations: Iterable[Neighbours | None]) -> Neighbours | None:
     """Return the one relation that all of these allow; None if any relation will do."""
-    named = {relation for relation in relations if relation is not None}
+    named = {require_relation(relation) for relation in relations if relation is not None}
     if len(named) > 1:
         raise UsageError(
             "SF-N303",
@@ -34,3 +34,10 @@ def common_relation(relations: Iterable[Neighbours | None]) -> Neighbours | None
             got=" and ".join(sorted(relation.value for relation in named)),
         )
     return next(iter(named), None)
+
+
+def require_relation(value: Any) -> Neighbours:
+    """Return a neighbouring relation, and refuse anything else."""
+    if not isinstance(value, Neighbours):
+        raise UsageError("SF-N118", "A neighbouring relation is expected here.", try_="sf.REPLACE_ONE")
+    return value

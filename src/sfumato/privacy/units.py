@@ -23,7 +23,12 @@ class Unit:
     public: bool
     """True where the rows are about no one who is protected."""
 
-    def __init__(self, column: str, max_rows: int | None = None, of: str | None = None) -> None:
+    def __init__(
+        self, column: str, max_rows: int | None = None, of: str | None = None, *, public: bool = False
+    ) -> None:
+        # `dataclasses.replace` names every field; no unit of anyone is made public by it.
+        if public is not False:
+            raise UsageError("SF-C101", "Only sf.PUBLIC is the unit of a public table.")
         if not isinstance(column, str) or not column:
             raise UsageError(
                 "SF-C101", "sf.Unit needs the name of the column that identifies the unit of each row."
@@ -35,7 +40,8 @@ class Unit:
                 why="without a bound one person could change an answer without limit",
                 try_=f'sf.Unit("{column}", max_rows=20)',
             )
-        _set(self, column=column, max_rows=parse_whole(max_rows, "max_rows"), of=of, public=False)
+        rows = parse_whole(max_rows, "max_rows")
+        _set(self, column=str.__str__(column), max_rows=rows, of=check_population(of), public=False)
 
     def population(self, table: str) -> str:
         """Return the population whose account pays."""
@@ -52,6 +58,13 @@ class Unit:
         if fields.get("public"):
             return PUBLIC
         return cls(**fields) if fields["column"] is not None else ROW
+
+
+def check_population(of: Any) -> str | None:
+    """Return the chosen name of a population, or None where none was chosen."""
+    if of is None or (isinstance(of, str) and of):
+        return None if of is None else str.__str__(of)
+    raise UsageError("SF-C101", "of must be the name of a population, as a text.", try_='of="patients"')
 
 
 def _set(unit: Unit, **values: Any) -> Unit:

@@ -34,13 +34,14 @@ from sfumato.curator.question.relation import (
     Join,
     Name,
     Projection,
+    Relation,
     UnitAggregate,
     UnitRowCounts,
 )
 from sfumato.errors import UsageError
+from sfumato.errors.checked import checked
 from sfumato.privacy.exact import parse_exact, parse_whole
 from sfumato.queries.aggregations import bins, parse_column, quantile, require_name
-from sfumato.queries.questions import check_question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from sfumato.curator.answers.measure import Measure
     from sfumato.curator.answers.results import ChosenRange, ChosenValues, NoisyFigure
     from sfumato.curator.plan.distances import Property
-    from sfumato.curator.question.relation import Relation
     from sfumato.privacy.exact import Number
 
 AskedQuestion = TypeVar("AskedQuestion")
@@ -78,6 +78,7 @@ class QuestionMaker(Protocol[AskedQuestion, Parts]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+@checked
 class Frame(Generic[AskedQuestion, Parts]):
     """Rows, and the keys that split them into groups. Each step returns a new frame."""
 
@@ -157,7 +158,7 @@ class Frame(Generic[AskedQuestion, Parts]):
         keys = tuple(Output(name, GroupKey(place)) for place, (name, _) in enumerate(self.keys))
         numbers = tuple(Output(name, aggregate) for name, aggregate in aggregates.items())
         expressions = tuple(key for _, key in self.keys)
-        return check_question(Question(self.relation, expressions, keys + numbers, bounds=self.limits))
+        return Question(self.relation, expressions, keys + numbers, bounds=self.limits)
 
     def count(self) -> AskedQuestion:
         """Ask for the number of rows of each group."""

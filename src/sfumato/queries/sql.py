@@ -28,7 +28,6 @@ from sfumato.queries.answer_clauses import (
 from sfumato.queries.expressions import parse_condition, parse_expression
 from sfumato.queries.figures import default_name, parse_figure
 from sfumato.queries.leaves import parse_column_name, parse_identifier, refuse_other_parts
-from sfumato.queries.questions import check_question
 from sfumato.queries.relations import optional_names, parse_group_key, parse_rows, parse_with
 
 if TYPE_CHECKING:
@@ -60,9 +59,7 @@ def parse_question(text: str) -> Question:
     relation = parse_rows(select, parse_with(select, {}))
     keys = _parse_group_by(select)
     outputs = tuple(_parse_output(item, keys) for item in select.expressions)
-    return check_question(
-        Question(relation, keys.expressions, outputs, **_parse_clauses(select, keys, outputs))
-    )
+    return Question(relation, keys.expressions, outputs, **_parse_clauses(select, keys, outputs))
 
 
 def parse_condition_text(text: str) -> Condition:

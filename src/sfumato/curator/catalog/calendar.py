@@ -12,6 +12,7 @@ EPOCH = date(1970, 1, 1)
 ORIGIN = datetime(1970, 1, 1)  # noqa: DTZ001  timestamps are kept in UTC, without saying so
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 

@@ -11,7 +11,8 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import TypeGuard
 
-from sfumato.curator.catalog.calendar import start_of_period
+from sfumato.curator.catalog.calendar import UNITS, start_of_period
+from sfumato.errors.checked import checked, require_field
 from sfumato.privacy.canonical import tagged
 
 Scalar = str | bool | Fraction | date | datetime
@@ -23,6 +24,7 @@ Shown = str | bool | int | float | date
 
 @tagged("Numbers", "low", "high", "step", "rounded")
 @dataclass(frozen=True, slots=True)
+@checked
 class Numbers:
     """The number integer · step, for an integer from low to high."""
 
@@ -31,6 +33,10 @@ class Numbers:
     step: Fraction = Fraction(1)
     rounded: bool = False
     """Whether values were rounded to this grid, so that a literal is rounded too before it is compared."""
+
+    def __post_init__(self) -> None:
+        require_field(self.low <= self.high, self, "high", "low or more")
+        require_field(self.step > 0, self, "step", "above 0")
 
     @property
     def size(self) -> int:
@@ -66,6 +72,7 @@ class Numbers:
 
 @tagged("Listed", "values")
 @dataclass(frozen=True, slots=True)
+@checked
 class Listed:
     """The value at a place, from 0, of a public list."""
 
@@ -114,6 +121,7 @@ TRUTH = Listed((False, True))
 
 @tagged("Periods", "low", "high", "unit")
 @dataclass(frozen=True, slots=True)
+@checked
 class Periods:
     """A period of the calendar, by how many whole ones lie between the start of 1970 and it, in UTC.
 
@@ -124,6 +132,10 @@ class Periods:
     high: int
     unit: str = "day"
     """second, minute, hour, day, week, month, quarter or year"""
+
+    def __post_init__(self) -> None:
+        require_field(self.low <= self.high, self, "high", "low or more")
+        require_field(self.unit in UNITS, self, "unit", ", ".join(UNITS))
 
     @property
     def size(self) -> int:
@@ -146,6 +158,7 @@ class Periods:
 
 @tagged("Texts")
 @dataclass(frozen=True, slots=True)
+@checked
 class FreeTexts:
     """Any text. It can be counted, tested and discovered as a key; it is never shown otherwise."""
 

@@ -25,6 +25,7 @@ from sfumato.engines.program import CellKey, CellSums, Counted, CountedUnits, To
 from sfumato.engines.rows import Present
 from sfumato.engines.values import Every
 from sfumato.errors import PolicyError
+from sfumato.errors.checked import checked, require_field, require_positive
 from sfumato.noise import LaplaceNoise
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.neighbours import Neighbours
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class CountReaches:
     """COUNT(*) ≥ least, or ≤ most."""
 
@@ -50,6 +52,7 @@ class CountReaches:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class SumReaches:
     """SUM(of) ≥ bound, or ≤ bound."""
 
@@ -59,6 +62,7 @@ class SumReaches:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class ShareReaches:
     """The share of rows for which `of` is true is ≥ bound, or ≤ bound. Of no rows it is both."""
 
@@ -68,6 +72,7 @@ class ShareReaches:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class QuantileBelow:
     """At least this share of the rows where `of` is not missing has it ≤ bound (or ≥ bound)."""
 
@@ -78,6 +83,7 @@ class QuantileBelow:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class ModeIs:
     """No listed value is more frequent than this one."""
 
@@ -86,6 +92,7 @@ class ModeIs:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Unique:
     """Exactly one unit has a row with this value."""
 
@@ -101,6 +108,7 @@ Property = CountReaches | SumReaches | ShareReaches | QuantileBelow | ModeIs | U
 
 @tagged("Linear", "weights", "goal", "gain")
 @dataclass(frozen=True, slots=True)
+@checked
 class Linear:
     """The property that Σ over units of a score is at least `goal`.
 
@@ -111,6 +119,9 @@ class Linear:
     weights: tuple[int, ...]
     goal: int
     gain: int
+
+    def __post_init__(self) -> None:
+        require_field(self.gain >= 0, self, "gain", "0 or more")
 
     def distance(self, exact: NDArray[Any]) -> int:
         """Return the fewest units that must change."""
@@ -141,11 +152,16 @@ def _fewest(short: int, taken: list[int], gain: int) -> int:
 
 @tagged("Mode", "place", "rows")
 @dataclass(frozen=True, slots=True)
+@checked
 class Mode:
     """The property that no cell has more rows than one of them. An added unit can put `rows` rows there."""
 
     place: int
     rows: int
+
+    def __post_init__(self) -> None:
+        require_field(self.place >= 0, self, "place", "0 or more")
+        require_positive(self, "rows")
 
     def distance(self, exact: NDArray[Any]) -> int:
         """Return the fewest units that must change."""
@@ -155,6 +171,7 @@ class Mode:
 
 @tagged("Single")
 @dataclass(frozen=True, slots=True)
+@checked
 class Single:
     """The property that exactly one unit has a row."""
 
@@ -165,6 +182,7 @@ class Single:
 
 @tagged("Distance", "program", "formula", "noise", "changes")
 @dataclass(frozen=True, slots=True)
+@checked
 class Distance:
     """A distance with noise. Neighbours are one change apart, or two where a unit is replaced."""
 
@@ -172,6 +190,9 @@ class Distance:
     formula: Linear | Mode | Single
     noise: LaplaceNoise
     changes: int
+
+    def __post_init__(self) -> None:
+        require_field(self.changes in (1, 2), self, "changes", "1 or 2")
 
     def event(self) -> Event:
         """Return what one unit's presence can cost."""

@@ -21,6 +21,7 @@ from sfumato.engines.rows import ALL, Scan
 from sfumato.engines.snapshot import DEGREE
 from sfumato.engines.values import Add, Column, Constant, Least
 from sfumato.errors import PolicyError
+from sfumato.errors.checked import checked
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import list_moves
 from sfumato.privacy.graph_units import Edge, Node
@@ -62,6 +63,7 @@ def edge_sensitivity(protects: Node | Edge) -> SumSensitivity:
 
 @tagged("DegreeCounts", "program", "numbers")
 @dataclass(frozen=True, slots=True)
+@checked
 class DegreeCounts:
     """Noisy numbers of nodes with at least 1, 2, … edges. The program counts those with exactly so many."""
 
@@ -80,6 +82,7 @@ class DegreeCounts:
 
 @tagged("EdgeCount", "program", "numbers")
 @dataclass(frozen=True, slots=True)
+@checked
 class EdgeCount:
     """A noisy number of edges. The program sums the degrees, to which every edge adds two."""
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
+
+from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.curator.plan.summands import Summand
+from sfumato.errors.checked import checked, require_field
+from sfumato.noise import GaussianNoise, LaplaceNoise
+from sfumato.noise.additive import Noise
 from sfumato.privacy.canonical import written_by
 from sfumato.privacy.events import Event, Sequential
 
 if TYPE_CHECKING:
-    from sfumato.curator.plan.sensitivity import SumSensitivity
-    from sfumato.noise.additive import Noise
     from sfumato.noise.sampling.integers import IntArray
 
 Summed = TypeVar("Summed")
@@ -36,13 +40,33 @@ def _write(sums: NoisySum[Any]) -> dict[str, Any]:
 
 @written_by(_write)
 @dataclass(frozen=True, slots=True)
+@checked
 class NoisySum(Generic[Summed]):
-    """Sums that share one noise, or that no unit can move and that are shown as they are."""
+    """Sums that share one noise, or that no unit can move.
+
+    Of the latter only the public number of rows is ever shown, and `Plan` checks that it is what is counted.
+    All others are sums of zeros, and zeros are released whatever an engine found.
+    """
 
     of: Summed
     """What is summed: a summand of a question, the number of terms of a learner, None for nodes or edges."""
     sensitivity: SumSensitivity
     noise: Noise | None
+
+    def __post_init__(self) -> None:
+        summed = self.of is None or type(self.of) in (Summand, int)
+        require_field(summed, self, "of", "a summand, a number of terms, or nothing")
+        exact = self.noise is None
+        known = exact or type(self.noise) in (LaplaceNoise, GaussianNoise)
+        require_field(known, self, "noise", "Laplace or Gaussian noise")
+        require_field(
+            exact == (self.sensitivity.l1 == 0), self, "noise", "one, unless no unit moves the sums"
+        )
+
+    @property
+    def counts_public_rows(self) -> bool:
+        """Whether an exact number of rows is released, which must be public."""
+        return self.noise is None and isinstance(self.of, Summand) and self.of.bound != 0
 
     def event(self) -> Event:
         """Return what releasing these sums costs."""
@@ -50,7 +74,9 @@ class NoisySum(Generic[Summed]):
 
     def release(self, exact: IntArray) -> IntArray:
         """Return the exact sums plus fresh noise, in the same shape."""
-        return exact if self.noise is None else self.noise.release_for(exact, self.sensitivity)
+        if self.noise is not None:
+            return self.noise.release_for(exact, self.sensitivity)
+        return exact if self.counts_public_rows else np.zeros(np.shape(exact), dtype=np.int64)
 
     @property
     def deviation(self) -> float:

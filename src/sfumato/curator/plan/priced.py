@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sfumato.curator.catalog.catalog import split_snapshot_name
 from sfumato.curator.plan.work import Work, bound_work
-from sfumato.engines.rows import list_scans
+from sfumato.engines.program import CellSums, Counted
+from sfumato.engines.rows import Scan, list_scans
+from sfumato.engines.values import Every
 from sfumato.privacy.account import Cost, price
 from sfumato.privacy.canonical import canonical_json
 from sfumato.privacy.events import Event, Sequential
+from sfumato.privacy.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from sfumato.curator.catalog.catalog import Table
@@ -58,6 +61,10 @@ class Plan(Generic[Taken, Subject]):
     def __post_init__(self) -> None:
         # Here, so that no plan above the limits is ever priced, charged or run.
         self.work.require_within_limits()
+        for step in self.steps:
+            for each in getattr(step, "measured", ()):
+                if each.counts_public_rows:
+                    _require_public_count(self.table, step.program, each.of.term)
 
     @cached_property
     def work(self) -> Work:
@@ -92,6 +99,15 @@ class Plan(Generic[Taken, Subject]):
     def charged(self) -> str:
         """What is charged, in words."""
         return str(self.spend) if self.times == 1 else f"{self.spend}, {self.times} times"
+
+
+def _require_public_count(table: Table, program: EngineProgram[Any], term: object) -> None:
+    """Refuse to release an exact number that is not the declared number of all rows of the table."""
+    public = table.neighbours is Neighbours.REPLACE_ONE and table.public_rows is not None
+    everyone = isinstance(program, CellSums) and program.keys == () and program.where == Every()
+    whole = isinstance(program.rows, Scan) and program.rows.snapshot == table.snapshot_name
+    if not (public and everyone and whole and term == Counted()):
+        raise AssertionError("only the public number of rows is released without noise")
 
 
 def describe_truncation(table: Table) -> tuple[str, ...]:

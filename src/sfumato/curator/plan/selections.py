@@ -30,6 +30,7 @@ from sfumato.engines.program import (
 from sfumato.engines.rows import Scan
 from sfumato.engines.values import UnitBlock
 from sfumato.errors import PolicyError
+from sfumato.errors.checked import checked, require_field, require_positive
 from sfumato.noise import BlockMedian, QuantilesMechanism, TopK
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.canonical import tagged
@@ -59,6 +60,7 @@ MOST_BLOCKS = 10_000
 
 @tagged("Top", "program", "mechanism")
 @dataclass(frozen=True, slots=True)
+@checked
 class Top:
     """The places of the greatest sums: one sum in many cells, or many sums in one."""
 
@@ -136,6 +138,7 @@ def plan_top(
 
 @tagged("Ranked", "values", "cells", "size", "mechanism", "rows")
 @dataclass(frozen=True, slots=True)
+@checked
 class Ranked:
     """Quantiles of so many values, each in every cell: a choice for each value, one after the other.
 
@@ -147,6 +150,9 @@ class Ranked:
     size: int
     mechanism: QuantilesMechanism
     rows: int
+
+    def __post_init__(self) -> None:
+        require_positive(self, "values", "cells", "size", "rows")
 
     def event(self) -> Event:
         """Return what one unit's presence can cost."""
@@ -169,6 +175,7 @@ class Ranked:
 
 @tagged("Ranks", "program", "ranked")
 @dataclass(frozen=True, slots=True)
+@checked
 class Ranks:
     """Quantiles of several values of a table's rows, from one scan."""
 
@@ -204,6 +211,7 @@ def plan_ranks(
 
 @tagged("BlockQuantiles", "program", "mechanism", "share", "changed")
 @dataclass(frozen=True, slots=True)
+@checked
 class BlockQuantiles:
     """The middle of a quantile of every block. A unit is in one block, whatever its rows."""
 
@@ -211,6 +219,10 @@ class BlockQuantiles:
     mechanism: BlockMedian
     share: Fraction
     changed: int
+
+    def __post_init__(self) -> None:
+        require_field(0 < self.share < 1, self, "share", "between 0 and 1")
+        require_positive(self, "changed")
 
     def event(self) -> Event:
         """Return what one unit's presence can cost."""
@@ -246,6 +258,7 @@ def _quantile(places: NDArray[np.int64], counts: NDArray[np.int64], share: Fract
 
 @tagged("BlockEstimates", "program", "mechanism", "aggregate", "of", "grid", "changed")
 @dataclass(frozen=True, slots=True)
+@checked
 class BlockEstimates:
     """The middle of an average, variance or correlation of every block, on a grid between its public ends.
 
@@ -258,6 +271,9 @@ class BlockEstimates:
     of: tuple[Summand, ...]
     grid: Numbers
     changed: int
+
+    def __post_init__(self) -> None:
+        require_positive(self, "changed")
 
     def event(self) -> Event:
         """Return what one unit's presence can cost."""

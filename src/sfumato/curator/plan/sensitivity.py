@@ -10,13 +10,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.program import CountedUnits
+from sfumato.errors.checked import checked, require_field, require_positive
 from sfumato.privacy.canonical import written_by
-from sfumato.privacy.events import pack_moves, scale_moves, sum_moves, sum_squares
+from sfumato.privacy.events import Moves, pack_moves, scale_moves, sum_moves, sum_squares
 from sfumato.privacy.sensitivity import root_up
 
 if TYPE_CHECKING:
     from sfumato.curator.plan.summands import Summand
-    from sfumato.privacy.events import Moves
 
 
 # The moves are not written: requests were hashed before prices knew them, and they change no noise.
@@ -26,6 +26,7 @@ def _write(norms: SumSensitivity) -> dict[str, Any]:
 
 @written_by(_write)
 @dataclass(frozen=True, slots=True)
+@checked
 class SumSensitivity:
     """How far one unit can move the cells of a sum: by the l1 norm, and by the square of the l2 norm."""
 
@@ -35,10 +36,13 @@ class SumSensitivity:
     """The largest moves of single cells, which add up to the l1 norm: one cell moves that far if empty."""
 
     def __post_init__(self) -> None:
+        require_field(self.l1 >= 0, self, "l1", "0 or more")
+        fits = bool(self.l1) == bool(self.l2_squared) and 0 <= self.l2_squared <= self.l1**2
+        require_field(fits, self, "l2_squared", "at most the square of l1, and 0 with it alone")
         if not self.moves:
             object.__setattr__(self, "moves", ((self.l1, 1),) if self.l1 else ())
-        elif sum_moves(self.moves) != self.l1:
-            raise AssertionError("moves that do not add up to the l1 norm")
+        add_up = all(min(move) >= 1 for move in self.moves) and sum_moves(self.moves) == self.l1
+        require_field(add_up, self, "moves", "moves that add up to l1")
 
     @classmethod
     def of(cls, moves: Moves) -> SumSensitivity:
@@ -52,6 +56,7 @@ class SumSensitivity:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class ContributionBounds:
     """One unit has at most `rows` rows, in at most `cells` cells with at most `each` rows in any of them."""
 
@@ -62,6 +67,10 @@ class ContributionBounds:
     """Whether neighbours replace a unit: one unit's rows are removed and another's are added."""
     alone: bool = False
     """Whether there is one cell only, so that rows removed and rows added meet there."""
+
+    def __post_init__(self) -> None:
+        # A unit that is said to add nothing would be given no noise.
+        require_positive(self, "rows", "cells", "each")
 
     @property
     def counted(self) -> int:

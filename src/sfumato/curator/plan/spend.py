@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.plan.sensitivity import SumSensitivity
 from sfumato.errors import PolicyError, UsageError
+from sfumato.errors.checked import checked, require_field
 from sfumato.noise import GaussianNoise, LaplaceNoise
 from sfumato.privacy.calibration import gaussian_sigma, rho_for, share_epsilon, share_side, share_sigma
 from sfumato.privacy.canonical import tagged
@@ -17,7 +19,6 @@ from sfumato.privacy.sensitivity import root_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sfumato.curator.plan.sensitivity import SumSensitivity
     from sfumato.noise.additive import Noise
     from sfumato.privacy.budget import Budget
 
@@ -28,6 +29,7 @@ _ROUNDING = 1 + Fraction(1, 2**24)
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Needs:
     """What a spend is split over: the sums, choices and keys that answer a question."""
 
@@ -38,6 +40,10 @@ class Needs:
     """Whether keys are discovered, which costs a δ."""
     weights: tuple[Fraction, ...] = ()
     """Harm that the noise of each sum does to the answer, squared, in its own range; all alike if empty."""
+
+    def __post_init__(self) -> None:
+        require_field(self.choices >= 0, self, "choices", "0 or more")
+        require_field(all(weight >= 0 for weight in self.weights), self, "weights", "0 or more")
 
     @property
     def items(self) -> int:
@@ -51,17 +57,22 @@ class Needs:
         others = (self.choices + self.keys) * _root(Fraction(1), degree)
         # At least 1, so that a question without any use of the spend does not divide by zero.
         whole = max(1, sum(roots) + others)
-        return Split(
-            tuple(Fraction(each, whole) for each in roots), Fraction(_root(Fraction(1), degree), whole)
-        )
+        other = min(WHOLE, Fraction(_root(Fraction(1), degree), whole))
+        return Split(tuple(Fraction(each, whole) for each in roots), other)
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Split:
     """Part of a spend for each sum, 0 where no unit moves it; and the part for each choice or set of keys."""
 
     sums: tuple[Fraction, ...]
     other: Fraction
+
+    def __post_init__(self) -> None:
+        parts = (*self.sums, self.other)
+        fits = all(part >= 0 for part in parts) and sum(self.sums) <= 1 and self.other <= 1
+        require_field(fits, self, "sums", "parts of one whole")
 
 
 def _root(weight: Fraction, degree: int) -> int:
@@ -76,6 +87,7 @@ def _root(weight: Fraction, degree: int) -> int:
 
 @tagged("Pure", "epsilon", "delta", "words")
 @dataclass(frozen=True, slots=True)
+@checked
 class PureSpend:
     """Pure ε with Laplace noise, shared by what is asked. A δ, where there is one, pays for keys alone.
 
@@ -86,6 +98,10 @@ class PureSpend:
     epsilon: Fraction
     delta: Fraction = Fraction(0)
     words: str = ""
+
+    def __post_init__(self) -> None:
+        require_field(self.epsilon > 0, self, "epsilon", "above 0")
+        require_field(0 <= self.delta < 1, self, "delta", "0 or more, and below 1")
 
     def split(self, needs: Needs) -> Split:
         """Return the parts of the spend that give the least weighted variance."""
@@ -107,6 +123,7 @@ class PureSpend:
 
 @tagged("Rounded", "multiplier", "words")
 @dataclass(frozen=True, slots=True)
+@checked
 class GaussianSpend:
     """Gaussian noise whose σ is `multiplier` times the sensitivity of all that is asked together.
 
@@ -118,6 +135,9 @@ class GaussianSpend:
 
     multiplier: Fraction
     words: str
+
+    def __post_init__(self) -> None:
+        require_field(self.multiplier > 0, self, "multiplier", "above 0")
 
     def split(self, needs: Needs) -> Split:
         """Return the parts of the spend that give the least weighted variance."""

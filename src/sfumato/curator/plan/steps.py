@@ -9,6 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.curator.plan.noisy_sum import NoisySum
+from sfumato.curator.plan.summands import Summand
+from sfumato.engines.program import CellHistogram, CellSums, KeyedSums
+from sfumato.errors.checked import checked, require_field
+from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
 from sfumato.noise.histograms import Histograms
 from sfumato.privacy.canonical import tagged, written_by
 from sfumato.privacy.events import Event, Moves, Sequential, sum_moves
@@ -16,14 +21,12 @@ from sfumato.privacy.events import Event, Moves, Sequential, sum_moves
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.curator.plan.noisy_sum import NoisySum
-    from sfumato.curator.plan.summands import Summand
-    from sfumato.engines.program import CellHistogram, CellSums, HistogramCounts, KeyedSums, SumsByKey
-    from sfumato.noise import ExtremeMechanism, QuantilesMechanism, ThresholdedNoise, TruncatedGeometric
+    from sfumato.engines.program import HistogramCounts, SumsByKey
 
 
 @tagged("Sums", "program", "measured")
 @dataclass(frozen=True, slots=True)
+@checked
 class Sums:
     """Noisy sums over listed cells."""
 
@@ -46,6 +49,7 @@ def _write(step: Choices) -> dict[str, Any]:
 
 @written_by(_write)
 @dataclass(frozen=True, slots=True)
+@checked
 class Choices:
     """Quantiles of a value in every cell.
 
@@ -57,6 +61,10 @@ class Choices:
     mechanism: QuantilesMechanism | ExtremeMechanism
     moves: Moves
     """Number of a unit's rows in each cell, at worst."""
+
+    def __post_init__(self) -> None:
+        fits = bool(self.moves) and all(rows >= 1 and cells >= 1 for rows, cells in self.moves)
+        require_field(fits, self, "moves", "at least one row in at least one cell")
 
     @property
     def rows(self) -> int:
@@ -79,6 +87,7 @@ class Choices:
 
 @tagged("Bought", "program", "keys", "measured")
 @dataclass(frozen=True, slots=True)
+@checked
 class DiscoveredKeys:
     """Keys that enough units have, and noisy sums for those."""
 

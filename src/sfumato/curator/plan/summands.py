@@ -30,6 +30,7 @@ from sfumato.curator.question.measurement import (
 from sfumato.engines import program as engine
 from sfumato.engines.values import Add, Choose, Constant, Lookup, Missing, Multiply, Value
 from sfumato.errors import PolicyError
+from sfumato.errors.checked import checked, require_field
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ Privacy does not depend on it: bounds follow the grid."""
 
 @tagged("Summand", "term", "bound", "step", "centre", "slack", "signed")
 @dataclass(frozen=True, slots=True)
+@checked
 class Summand:
     """A term to sum: a row adds at most `bound` steps of size `step`, measured from `centre` steps."""
 
@@ -55,6 +57,11 @@ class Summand:
     """Number of steps that a row may lie above what it adds, where it was rounded down."""
     signed: bool = False
     """Whether a row can add less than nothing."""
+
+    def __post_init__(self) -> None:
+        require_field(self.bound >= 0, self, "bound", "0 or more")
+        require_field(self.step > 0, self, "step", "above 0")
+        require_field(self.slack >= 0, self, "slack", "0 or more")
 
 
 ROWS = Summand(engine.Counted(), 1, Fraction(1))

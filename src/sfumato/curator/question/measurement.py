@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato.curator.question.relation import Expression, Relation
+from sfumato.errors import PolicyError
+from sfumato.errors.checked import checked, require_field, require_positive
 from sfumato.privacy.canonical import tagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from sfumato.curator.question.relation import Expression, Relation
 
 
 # ---- aggregates --------------------------------------------------------------------------------------------
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 @tagged("Count", "of")
 @dataclass(frozen=True, slots=True)
+@checked
 class CountOf:
     """The number of rows, or of rows where an expression is not missing."""
 
@@ -27,6 +29,7 @@ class CountOf:
 
 @tagged("Units", "of")
 @dataclass(frozen=True, slots=True)
+@checked
 class DistinctUnits:
     """The number of different units that have a row; the expression names the unit's column."""
 
@@ -35,6 +38,7 @@ class DistinctUnits:
 
 @tagged("Sum", "of")
 @dataclass(frozen=True, slots=True)
+@checked
 class SumOf:
     """The sum of a number, within its bounds; missing values add nothing."""
 
@@ -43,6 +47,7 @@ class SumOf:
 
 @tagged("Mean", "of")
 @dataclass(frozen=True, slots=True)
+@checked
 class MeanOf:
     """The average of a number over the rows where it is not missing."""
 
@@ -51,6 +56,7 @@ class MeanOf:
 
 @tagged("Variance", "of", "sample", "root")
 @dataclass(frozen=True, slots=True)
+@checked
 class VarianceOf:
     """The variance of a number over the rows where it is not missing."""
 
@@ -63,6 +69,7 @@ class VarianceOf:
 
 @tagged("Covariance", "of", "other", "sample", "scaled")
 @dataclass(frozen=True, slots=True)
+@checked
 class CovarianceOf:
     """The covariance of two numbers over the rows where neither is missing."""
 
@@ -79,11 +86,16 @@ MINIMUM_SHARE = Fraction(1, 2**20)
 
 @tagged("Quantile", "of", "share")
 @dataclass(frozen=True, slots=True)
+@checked
 class QuantileOf:
     """A value that about this share of the rows lies below, of the rows where it is not missing."""
 
     of: Expression
     share: Fraction
+
+    def __post_init__(self) -> None:
+        least, most = MINIMUM_SHARE, 1 - MINIMUM_SHARE
+        require_field(least <= self.share <= most, self, "share", f"from {least} to {most}")
 
     @property
     def is_end(self) -> bool:
@@ -96,6 +108,7 @@ Aggregate = SummedAggregate | QuantileOf
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Arithmetic:
     """left operator right, with an operator out of + - * /, computed after the noise."""
 
@@ -103,19 +116,27 @@ class Arithmetic:
     left: Figure
     right: Figure
 
+    def __post_init__(self) -> None:
+        require_field(self.operator in ("+", "-", "*", "/"), self, "operator", "+, -, * or /")
+
 
 Figure = Aggregate | Arithmetic | Fraction
 """A number that is computed from noisy aggregates and constants."""
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class GroupKey:
     """The key at this place of the question, which names the groups."""
 
     place: int
 
+    def __post_init__(self) -> None:
+        require_field(self.place >= 0, self, "place", "0 or more")
+
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Output:
     """One column of the answer."""
 
@@ -131,6 +152,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class HavingComparison:
     """left operator right, with an operator out of = <> < <= > >=; unknown where a side is null."""
 
@@ -138,8 +160,13 @@ class HavingComparison:
     operator: str
     right: Figure
 
+    def __post_init__(self) -> None:
+        listed = ("=", "<>", "<", "<=", ">", ">=")
+        require_field(self.operator in listed, self, "operator", ", ".join(listed))
+
 
 @dataclass(frozen=True, slots=True)
+@checked
 class HavingNot:
     """The condition is false; unknown stays unknown."""
 
@@ -147,6 +174,7 @@ class HavingNot:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class HavingAnd:
     """Both conditions hold."""
 
@@ -155,6 +183,7 @@ class HavingAnd:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class HavingOr:
     """At least one condition holds."""
 
@@ -166,6 +195,7 @@ Having = HavingComparison | HavingNot | HavingAnd | HavingOr
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class SortKey:
     """A key or number that the groups are sorted by; groups where it is null come last either way."""
 
@@ -177,14 +207,19 @@ class SortKey:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class ContributionLimits:
     """Contribution bounds that were asked for: at most so many groups of a unit, and so many rows in each."""
 
     groups: int
     rows: int
 
+    def __post_init__(self) -> None:
+        require_positive(self, "groups", "rows")
+
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Question:
     """Rows, the keys that split them into groups, and the columns of the answer.
 
@@ -199,6 +234,14 @@ class Question:
     limit: int | None = None
     offset: int = 0
     bounds: ContributionLimits | None = None
+
+    def __post_init__(self) -> None:
+        require_field(self.limit is None or self.limit >= 0, self, "limit", "0 or more")
+        require_field(self.offset >= 0, self, "offset", "0 or more")
+        used = [each.shows for each in self.outputs] + [each.by for each in self.order]
+        places = [each.place for each in used if isinstance(each, GroupKey)]
+        require_field(all(at < len(self.keys) for at in places), self, "outputs", "keys of the question")
+        _require_names(self)
 
     @property
     def figures(self) -> dict[str, Figure]:
@@ -225,6 +268,19 @@ class Question:
         """Whether noise influences which groups are shown."""
         sorts = any(not isinstance(each.by, GroupKey) for each in self.order)
         return self.having is not None or (sorts and (self.limit is not None or self.offset > 0))
+
+
+def _require_names(question: Question) -> None:
+    """Refuse names that are ambiguous, and a question that asks for no number."""
+    keys = [str(key).casefold() for key in question.keys]
+    if len(set(keys)) < len(keys):
+        raise PolicyError("SF-Q109", "GROUP BY names a column twice.")
+    # Names that differ only in case are one name to SQL and to most who read the answer.
+    names = [output.name.casefold() for output in question.outputs]
+    if len(set(names)) < len(names):
+        raise PolicyError("SF-Q115", "Two columns of the answer have the same name.", try_="AS another_name")
+    if not question.figures:
+        raise PolicyError("SF-Q116", "The question asks for no aggregate.", try_="SELECT COUNT(*) FROM …")
 
 
 def list_aggregates(figure: Figure) -> tuple[Aggregate, ...]:

@@ -6,18 +6,17 @@ All are frozen values. Those that are hashed carry tags, which never change: see
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from sfumato.curator.catalog.domains import Scalar
+from sfumato.errors.checked import checked, require_field
 from sfumato.privacy.canonical import tagged
-
-if TYPE_CHECKING:
-    from sfumato.curator.catalog.domains import Scalar
 
 # ---- expressions of a row ----------------------------------------------------------------------------------
 
 
 @tagged("Name", "column", "table")
 @dataclass(frozen=True, slots=True)
+@checked
 class Name:
     """A column, with the name of its table where two tables could be meant."""
 
@@ -30,6 +29,7 @@ class Name:
 
 @tagged("Literal", "value")
 @dataclass(frozen=True, slots=True)
+@checked
 class Literal:
     """A constant; None is NULL."""
 
@@ -38,6 +38,7 @@ class Literal:
 
 @tagged("Call", "function", "arguments")
 @dataclass(frozen=True, slots=True)
+@checked
 class FunctionCall:
     """A call of a function on the closed list in curator/lower/functions.py, by its name there."""
 
@@ -47,6 +48,7 @@ class FunctionCall:
 
 @tagged("Case", "branches", "otherwise")
 @dataclass(frozen=True, slots=True)
+@checked
 class Case:
     """The value of the first branch whose condition is true; without one, `otherwise`."""
 
@@ -56,6 +58,7 @@ class Case:
 
 @tagged("Truth", "condition")
 @dataclass(frozen=True, slots=True)
+@checked
 class Truth:
     """A condition as a value: true, false, or missing where it is unknown."""
 
@@ -64,11 +67,16 @@ class Truth:
 
 @tagged("OfUnit", "figure", "of")
 @dataclass(frozen=True, slots=True)
+@checked
 class UnitAggregate:
     """An aggregate of the rows of one unit: count, sum, min, max or avg. Only in `GroupByUnit`."""
 
     figure: str
     of: Expression | None = None
+
+    def __post_init__(self) -> None:
+        listed = ("count", "sum", "min", "max", "avg")
+        require_field(self.figure in listed, self, "figure", ", ".join(listed))
 
 
 Expression = Name | Literal | FunctionCall | Case | Truth | UnitAggregate
@@ -79,6 +87,7 @@ Expression = Name | Literal | FunctionCall | Case | Truth | UnitAggregate
 
 @tagged("Comparison", "left", "operator", "right")
 @dataclass(frozen=True, slots=True)
+@checked
 class Comparison:
     """left operator right, with an operator out of = < <= > >="""
 
@@ -86,9 +95,14 @@ class Comparison:
     operator: str
     right: Expression
 
+    def __post_init__(self) -> None:
+        listed = ("=", "<", "<=", ">", ">=")
+        require_field(self.operator in listed, self, "operator", ", ".join(listed))
+
 
 @tagged("Like", "text", "pattern")
 @dataclass(frozen=True, slots=True)
+@checked
 class Like:
     """A text matches a pattern, in which % is any run of characters and _ is one."""
 
@@ -98,6 +112,7 @@ class Like:
 
 @tagged("IsMissing", "part")
 @dataclass(frozen=True, slots=True)
+@checked
 class IsNull:
     """The expression is missing."""
 
@@ -106,6 +121,7 @@ class IsNull:
 
 @tagged("Holds", "part")
 @dataclass(frozen=True, slots=True)
+@checked
 class IsTrue:
     """The expression, a boolean, is true."""
 
@@ -114,6 +130,7 @@ class IsTrue:
 
 @tagged("Negation", "part")
 @dataclass(frozen=True, slots=True)
+@checked
 class Negation:
     """The condition is false."""
 
@@ -122,6 +139,7 @@ class Negation:
 
 @tagged("AllOf", "parts")
 @dataclass(frozen=True, slots=True)
+@checked
 class Conjunction:
     """Every part holds; no part means every row."""
 
@@ -130,6 +148,7 @@ class Conjunction:
 
 @tagged("AnyOf", "parts")
 @dataclass(frozen=True, slots=True)
+@checked
 class Disjunction:
     """At least one part holds."""
 
@@ -147,6 +166,7 @@ Condition = Comparison | Like | IsNull | IsTrue | Negation | Conjunction | Disju
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class BaseTable:
     """All rows of a registered table."""
 
@@ -154,6 +174,7 @@ class BaseTable:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class UnitRowCounts:
     """One row for each unit of a table, whose column `rows` is how many rows the source had of it."""
 
@@ -161,6 +182,7 @@ class UnitRowCounts:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Filter:
     """The rows for which a condition holds."""
 
@@ -169,6 +191,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Projection:
     """The rows with only these columns, each computed from the row."""
 
@@ -177,6 +200,7 @@ class Projection:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Join:
     """Pairs of rows of two relations that satisfy a condition and agree in the columns of `using`.
 
@@ -192,6 +216,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class GroupByUnit:
     """One row for each unit and each combination of keys, with aggregates of the unit's rows there.
 
@@ -205,6 +230,7 @@ class GroupByUnit:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Alias:
     """A relation under a name of its own, which may stand before its columns."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sfumato.errors import UsageError
 from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events.event import Event
+from sfumato.privacy.events.event import Event, require_event
 from sfumato.privacy.exact import Number, parse_exact
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ class BestOf(Event):
     tail: int
 
     def __init__(self, event: Event, stop: Number, tail: int = 0) -> None:
-        object.__setattr__(self, "event", event)
+        object.__setattr__(self, "event", require_event(event))
         object.__setattr__(self, "stop", parse_exact(stop, "stop"))
         object.__setattr__(self, "tail", tail)
-        if not 0 < self.stop < 1 or self.tail not in (0, 1) or event.side_delta():
+        if not 0 < self.stop < 1 or type(tail) is not int or tail not in (0, 1) or event.side_delta():
             raise UsageError(
                 "SF-N325",
                 "There is no proven price for this search.",

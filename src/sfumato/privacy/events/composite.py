@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events.event import NONE, Event
+from sfumato.privacy.events.event import NONE, Event, require_event, require_events
 from sfumato.privacy.exact import parse_whole
 from sfumato.privacy.neighbours import Neighbours, common_relation
 
@@ -27,7 +27,7 @@ class Sequential(Event):
     events: tuple[Event, ...]
 
     def __init__(self, events: Iterable[Event]) -> None:
-        object.__setattr__(self, "events", tuple(events))
+        object.__setattr__(self, "events", require_events(events))
         common_relation(event.neighbours for event in self.events)
 
     def pure(self) -> Fraction | None:
@@ -61,7 +61,7 @@ class Parallel(Event):
     events: tuple[Event, ...]
 
     def __init__(self, events: Iterable[Event]) -> None:
-        object.__setattr__(self, "events", tuple(events))
+        object.__setattr__(self, "events", require_events(events))
         # Refuses parts that are priced for replacing a unit, which could change two parts at once.
         common_relation([Neighbours.ADD_REMOVE, *(event.neighbours for event in self.events)])
 
@@ -91,7 +91,7 @@ class Repeated(Event):
     times: int
 
     def __init__(self, event: Event, times: int) -> None:
-        object.__setattr__(self, "event", event)
+        object.__setattr__(self, "event", require_event(event))
         object.__setattr__(self, "times", parse_whole(times, "times"))
 
     def pure(self) -> Fraction | None:

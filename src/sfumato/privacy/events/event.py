@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import fields
 from enum import Enum
 from fractions import Fraction
@@ -72,3 +73,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     return str(value) if isinstance(value, Fraction) else value
+
+
+def require_event(value: Any) -> Event:
+    """Return an event; nothing else has a price."""
+    if not isinstance(value, Event):
+        raise UsageError("SF-N118", "An event is expected here.", got=type(value).__name__)
+    return value
+
+
+def require_events(values: Any) -> tuple[Event, ...]:
+    """Return several events in order."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise UsageError("SF-N118", "Events are expected here.", got=type(values).__name__)
+    return tuple(map(require_event, values))

@@ -12,7 +12,7 @@ from sfumato.errors import UsageError
 from sfumato.privacy.canonical import tagged
 from sfumato.privacy.events import simple, spread
 from sfumato.privacy.events.composite import Repeated, Sequential
-from sfumato.privacy.events.event import Event
+from sfumato.privacy.events.event import Event, require_event
 from sfumato.privacy.events.key_release import KeyRelease
 from sfumato.privacy.exact import parse_whole, round_up
 
@@ -34,7 +34,7 @@ class Grouped(Event):
     k: int
 
     def __init__(self, event: Event, k: int) -> None:
-        object.__setattr__(self, "event", event)
+        object.__setattr__(self, "event", require_event(event))
         object.__setattr__(self, "k", parse_whole(k, "k"))
         self.reduce_group()
 

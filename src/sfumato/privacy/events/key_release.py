@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events.event import Event
+from sfumato.privacy.events.event import Event, require_event
 from sfumato.privacy.exact import parse_nonnegative, parse_probability
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class KeyRelease(Event):
     def __init__(self, epsilon: Number, delta: Number, event: Event) -> None:
         object.__setattr__(self, "epsilon", parse_nonnegative(epsilon, "epsilon"))
         object.__setattr__(self, "delta", parse_probability(delta, "delta"))
-        object.__setattr__(self, "event", event)
+        object.__setattr__(self, "event", require_event(event))
 
     def pure(self) -> Fraction:
         return self.epsilon

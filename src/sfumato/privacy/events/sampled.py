@@ -13,13 +13,13 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.privacy import divergences
 from sfumato.privacy.canonical import tagged
-from sfumato.privacy.events.event import Event
+from sfumato.privacy.events.event import Event, require_event
 from sfumato.privacy.events.grouped import Grouped
 from sfumato.privacy.events.key_release import KeyRelease
 from sfumato.privacy.events.simple import ApproxDP, DiscreteLaplace, Gaussian, Laplace, ThresholdedKeys
 from sfumato.privacy.events.spread import SpreadLaplace
 from sfumato.privacy.exact import LARGEST, Number, parse_exact, parse_whole, round_up
-from sfumato.privacy.neighbours import Neighbours, common_relation
+from sfumato.privacy.neighbours import Neighbours, common_relation, require_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,9 +53,9 @@ class Sampled(Event):
     relation: Neighbours
 
     def __init__(self, event: Event, rate: Number, relation: Neighbours = Neighbours.ADD_REMOVE) -> None:
-        object.__setattr__(self, "event", event)
+        object.__setattr__(self, "event", require_event(event))
         object.__setattr__(self, "rate", _rate(rate))
-        object.__setattr__(self, "relation", relation)
+        object.__setattr__(self, "relation", require_relation(relation))
         common_relation([relation, event.neighbours])
         self._require_proven()
 

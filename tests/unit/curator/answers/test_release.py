@@ -128,7 +128,7 @@ def test_charts_leave_out_what_is_not_known() -> None:
 # ---- keys ----
 
 KEYS: list[tuple[Any, pa.DataType, list[Any]]] = [
-    (Name("ward"), pa.string(), ["C", "A", "B"]),
+    (FunctionCall("upper", (Name("ward"),)), pa.string(), ["C", "A", "B"]),
     (Name("flag"), pa.bool_(), [True, False]),
     (Name("grade"), pa.float64(), [1.0, 2.5]),
     (Name("x"), pa.int64(), list(range(9))),
