@@ -264,12 +264,12 @@ def time_open(folder: Path, entries: int) -> None:
     print(f"open    {entries:,} entries in {wall:.2f} s   {processor:.2f} s of processor time")
 
 
-POPULATIONS = tuple(f"population:{number}" for number in range(8))
+POPULATIONS = tuple(f"population:{number}" for number in range(32))
 
 
 @dataclass(frozen=True)
 class Server:
-    """Compares charges to eight populations with as many connections that update one row and insert one."""
+    """Compares charges to many populations with as many connections that update one row and insert one."""
 
     address: str
     schema: str
@@ -283,7 +283,7 @@ class Server:
         with psycopg.connect(self.address, autocommit=True) as db:
             db.execute(f"CREATE TABLE totals_{self.schema} (id INT PRIMARY KEY, total BIGINT)".encode())
             db.execute(f"CREATE TABLE log_{self.schema} (id INT, body TEXT)".encode())
-            for number in range(8):
+            for number in range(len(POPULATIONS)):
                 db.execute(f"INSERT INTO totals_{self.schema} VALUES ({number}, 0)".encode())
         return ledger
 
@@ -334,16 +334,22 @@ def time_postgres(address: str, rounds: int = 5) -> None:
         works = (server.bare, partial(server.ours, ledger))
         report("threads", [tuple(rate(threads.map, work) for work in works) for _ in range(rounds)])
     ledger.close()
+    for processes in (8, 32):
+        time_processes(address, processes, rounds)
+
+
+def time_processes(address: str, processes: int, rounds: int) -> None:
     server = Server(address, f"bench_{time.time_ns()}")
     server.prepare().close()
-    with multiprocessing.get_context("spawn").Pool(8) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
 
         def run(work: Callable[..., int], *given: Iterable[Any]) -> Iterable[int]:
             return pool.starmap(work, zip(*given, strict=False), 1)
 
-        rate(run, server.alone)  # opens it
-        runs = [tuple(rate(run, work) for work in (server.bare, server.alone)) for _ in range(rounds)]
-        report("processes", runs)
+        rate(run, server.alone, processes)  # opens it
+        works = server.bare, server.alone
+        runs = [tuple(rate(run, work, processes) for work in works) for _ in range(rounds)]
+        report("processes", runs, processes)
 
 
 def rate(
@@ -353,10 +359,10 @@ def rate(
     return sum(run(work, range(workers), [begin] * workers, [begin + seconds] * workers)) / seconds
 
 
-def report(what: str, runs: list[tuple[float, ...]]) -> None:
+def report(what: str, runs: list[tuple[float, ...]], workers: int = 8) -> None:
     bare, ours = (statistics.median(column) for column in zip(*runs, strict=True))
-    print(f"PostgreSQL, 8 {what:9}  two statements a commit {bare:8,.0f}/s")
-    print(f"PostgreSQL, 8 {what:9}  a charge each           {ours:8,.0f}/s   {ratio(runs)} of that")
+    print(f"PostgreSQL, {workers:2} {what:9}  two statements a commit {bare:8,.0f}/s")
+    print(f"PostgreSQL, {workers:2} {what:9}  a charge each           {ours:8,.0f}/s   {ratio(runs)} of that")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
 from subprocess import CalledProcessError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conformance import servers
@@ -45,7 +45,28 @@ def name_standbys(server: Server, names: str) -> None:
         while True:
             with psycopg.connect(server.address) as other:
                 if other.execute("SHOW synchronous_standby_names").fetchone() == (names,):
-                    return
+                    break
+        while names == "away" and not has_to_wait(server, db):
+            pass
+
+
+def has_to_wait(server: Server, db: Any) -> bool:
+    """Whether commits wait for a standby: the checkpointer decides that, and may be late to hear of it."""
+    import psycopg
+
+    with psycopg.connect(server.address, autocommit=True) as probe:
+        pid = probe.info.backend_pid
+        commit = threading.Thread(
+            target=probe.execute, args=("SELECT pg_logical_emit_message(true, 'test', 'probe')",)
+        )
+        commit.start()
+        waits = False
+        while commit.is_alive() and not waits:
+            waits = db.execute(f"SELECT 1 {_WAITING} AND pid = {pid}".encode()).fetchone() is not None
+        if waits:
+            db.execute(f"SELECT pg_cancel_backend({pid})".encode())
+        commit.join()
+    return waits
 
 
 @contextmanager
@@ -166,6 +187,7 @@ def pair() -> Iterator[tuple[Server, Server]]:
             ledger.open_account(PEOPLE, Budget(1))
         standby = server.make_standby("second")
         standby.start()
+        name_standbys(server, "away")
         name_standbys(server, "second")
         try:
             yield server, standby

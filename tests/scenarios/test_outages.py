@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -55,14 +56,12 @@ def outages(lab: sf.Lab, times: int) -> None:
         if number % 2:
             file.unlink()
         else:
-            file.with_suffix(".new").write_bytes(b"no database" * 1000)
-            file.with_suffix(".new").replace(file)
+            put(file, b"no database" * 1000)
         for _ in range(3):
             with pytest.raises(EngineError, match="SF-C221"):
                 ask(lab, 0.001, f"SELECT COUNT(*) AS n FROM visits WHERE age > {number / 2}")
         assert lab.ledger.read_spent(PEOPLE) == spent
-        file.with_suffix(".new").write_bytes(whole)
-        file.with_suffix(".new").replace(file)
+        put(file, whole)
         ask(lab, 0.001, f"SELECT COUNT(*) AS n FROM visits WHERE age > {number / 2}")
     assert lab.ledger.verify().charges == lab.ledger.verify().releases == times
 
@@ -168,3 +167,36 @@ def test_only_who_begins_a_charge_again_may_answer_it(small_lab: sf.Lab) -> None
 def _charged(charged: object) -> Charged:
     assert isinstance(charged, Charged)
     return charged
+
+
+def test_a_damaged_snapshot_is_charged_for_once(tmp_path: Path) -> None:
+    """A block that was changed on disk is noticed by whoever reads it first, and told to every process."""
+    lab = sf.create(tmp_path / "lab")
+    ages = pa.table({"age": np.random.default_rng(0).uniform(0, 110, 200_000)})
+    budget, columns = sf.Budget(epsilon=1), {"age": sf.between(0, 110)}
+    lab.register("visits", ages, unit=sf.ROW, columns=columns, budget=budget)
+    file = file_of(lab)
+    whole = file.read_bytes()
+    for at in range(3 * 4096, len(whole), 2**18):  # each block begins with its checksum
+        put(file, whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        if outcome(lab, f"SELECT SUM(age) AS n FROM visits WHERE age > {at >> 18}") == "SF-X901":
+            break
+    spent = lab.budget.to_dict()
+    for each in (lab, sf.open(lab.folder)):
+        assert outcome(each, COUNT) == "SF-C221"
+    assert lab.budget.to_dict() == spent
+    put(file, whole)
+    assert outcome(lab, COUNT) == "answered"
+
+
+def put(file: Path, content: bytes) -> None:
+    file.with_suffix(".new").write_bytes(content)
+    file.with_suffix(".new").replace(file)
+
+
+def outcome(lab: sf.Lab, sql: str) -> str:
+    try:
+        ask(lab, 0.001, sql)
+    except SfumatoError as problem:
+        return problem.code
+    return "answered"

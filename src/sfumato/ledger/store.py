@@ -390,7 +390,7 @@ class StoredLedger(ABC):
 
     def _drop_doubtful_books(self) -> None:
         """Forget books with entries that a crash of the server may still undo."""
-        if self._books is not None and self._books.seq != self._newest[0]:
+        if self._books is not None and self._books.seq > self._newest[0]:
             self._books = None
 
     def _apply(self, transaction: Transaction) -> None:

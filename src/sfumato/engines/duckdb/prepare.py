@@ -67,9 +67,15 @@ def build_snapshot(
 
 def remove_snapshot(path: Path) -> None:
     """Remove a snapshot durably; one that is not there is no error."""
+    name_damage(path).unlink(missing_ok=True)
     if path.exists():
         path.unlink()
         sync_path(path.parent)
+
+
+def name_damage(path: Path) -> Path:
+    """Return the file that says that a snapshot is damaged."""
+    return path.with_name(f"{path.name}.damaged")
 
 
 # ---- reading: every value made total, by rules that look at one row ----------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from threading import Condition, Lock, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.engines.compile import Layout, compile_program
 from sfumato.engines.duckdb.connection import open_reader
 from sfumato.engines.duckdb.dialect import DuckDBDialect
+from sfumato.engines.duckdb.prepare import name_damage
 from sfumato.engines.duckdb.spilling import SpillFolder, open_spill_folder
 from sfumato.engines.limits import current_limits
 from sfumato.engines.program import (
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.05
 """Seconds between two attempts to stop a query."""
+
+
+_CORRUPT = "Corrupt database file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +90,11 @@ class Snapshots:
             with reach_engine("DuckDB", "the snapshot's file is missing or damaged", OSError, duckdb.Error):
                 cursor = self._cursor(paths, threads)
             yield cursor
-        except duckdb.Error:
+        except duckdb.Error as problem:
             # After some errors a database refuses everything, so the next question opens the files anew.
             self._forget(*paths.values())
+            if _CORRUPT in str(problem) and len(paths) == 1:
+                note_damage(*paths.values())
             raise
         finally:
             with self._turn:
@@ -107,6 +113,8 @@ class Snapshots:
     def _cursor(self, paths: Mapping[str, Path], threads: int | None) -> OpenSnapshots:
         # A file that was replaced has another inode, and its old connection would answer about old rows.
         inodes = tuple(path.stat().st_ino for path in paths.values())
+        if any(map(is_damaged, paths.values())):
+            raise OSError("a question has found a block of the file damaged")
         key = tuple(paths.values()), threads
         with self._turn:
             known = self._open.get(key)
@@ -121,6 +129,24 @@ class Snapshots:
 
 
 SNAPSHOTS = Snapshots()
+
+
+def note_damage(path: Path) -> None:
+    """Note for every process that this file is damaged, until another takes its place."""
+    with suppress(OSError):
+        name_damage(path).write_text(_describe_file(path), encoding="utf-8")
+
+
+def is_damaged(path: Path) -> bool:
+    """Return whether a question has found this very file damaged, so that no other is charged for it."""
+    with suppress(FileNotFoundError):
+        return name_damage(path).read_text(encoding="utf-8") == _describe_file(path)
+    return False
+
+
+def _describe_file(path: Path) -> str:
+    found = path.stat()
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def answer_program(program: EngineProgram[Answer], opened: OpenSnapshots, folder: Path) -> Answer:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import LedgerError, UsageError
@@ -29,13 +30,18 @@ _POLL_SECONDS = 0.1
 # Nothing is written if the chain ends elsewhere. A writer that was there first is waited for.
 _APPEND = """
     WITH moved AS (UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ? RETURNING 1) {kept}
-    INSERT INTO entries SELECT * FROM (VALUES {entries}) AS given WHERE EXISTS (SELECT 1 FROM moved)
+    INSERT INTO entries SELECT * FROM unnest(%b::BIGINT[], %b::TEXT[], %b::TEXT[], %b::TEXT[], %b::TEXT[])
+        WHERE EXISTS (SELECT 1 FROM moved)
 """
 _KEEP_ANSWERS = """
     , kept AS (
-        INSERT INTO answers SELECT * FROM (VALUES {answers}) AS given WHERE EXISTS (SELECT 1 FROM moved)
+        INSERT INTO answers SELECT * FROM unnest(%b::BIGINT[], %b::TEXT[], %b::TEXT[])
+            WHERE EXISTS (SELECT 1 FROM moved)
     )
 """
+# Lists of any length are one statement, whose plan the server keeps.
+_STATEMENTS = {False: _APPEND.format(kept=""), True: _APPEND.format(kept=_KEEP_ANSWERS)}
+_ENTRY_ROW = attrgetter("seq", "kind", "body", "prev", "hash")
 _TRANSLATED = ErrorTranslator()
 
 
@@ -188,15 +194,5 @@ class PostgresDatabase(LedgerDatabase):
 
 def _append(db: Any, done: Transaction) -> Any:
     """Send everything that a transaction writes as one statement."""
-    values: list[Any] = [*done.end, *done.start]
-    for kept in done.answers:
-        values += kept
-    for entry in done.entries:
-        values += (entry.seq, entry.kind, entry.body, entry.prev, entry.hash)
-    return db.execute(_write_statement(len(done.answers), len(done.entries)), values)
-
-
-@lru_cache(maxsize=1024)
-def _write_statement(answers: int, entries: int) -> str:
-    kept = _KEEP_ANSWERS.format(answers=", ".join(["(?::BIGINT, ?, ?)"] * answers)) if answers else ""
-    return _APPEND.format(kept=kept, entries=", ".join(["(?::BIGINT, ?, ?, ?, ?)"] * entries))
+    columns = [*zip(*done.answers, strict=True), *zip(*map(_ENTRY_ROW, done.entries), strict=True)]
+    return db.execute(_STATEMENTS[bool(done.answers)], [*done.end, *done.start, *map(list, columns)])

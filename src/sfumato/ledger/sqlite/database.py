@@ -11,7 +11,7 @@ import os
 import sqlite3
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sfumato.errors import LedgerError
 from sfumato.ledger import tables
@@ -80,7 +80,7 @@ class SqliteDatabase(LedgerDatabase):
             db = self._connection or self._open()
             try:
                 if self._mark.is_full:
-                    self._renew_mark(db)
+                    self._renew_mark(db, "PASSIVE")  # waits for no reader: the next write tries again
                 db.execute("BEGIN IMMEDIATE")
                 self._require_same_files()  # only now, as the wait may have been long
                 self._mark.read()
@@ -191,13 +191,13 @@ class SqliteDatabase(LedgerDatabase):
         finally:
             self._roll_back(db)
 
-    def _renew_mark(self, db: sqlite3.Connection) -> bool:
+    def _renew_mark(self, db: sqlite3.Connection, how: Literal["PASSIVE", "FULL"] = "FULL") -> bool:
         """Move SQLite's log into its main file, and begin the mark anew. Returns whether that was possible.
 
         The caller holds the mark's lock, so nobody writes and no second checkpoint runs meanwhile.
         """
         end = read_end(db)
-        busy, pages, moved = db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        busy, pages, moved = db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
         if busy or pages != moved:  # someone reads an older state
             self._mark.postpone()
             return False

@@ -102,9 +102,23 @@ def flip(content: bytes, place: int, bit: int = 1) -> bytes:
     return content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :]
 
 
-def test_a_deleted_log_costs_no_charge(killed: Killed) -> None:
-    killed.put_back(log=None)
-    killed.require_everything()
+@pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_deleted_log_costs_no_charge(tmp_path: Path, rounds: int, fork: Fork) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with closing(SqliteLedger.create(path)) as ledger:
+        ledger.open_account(PEOPLE, Budget(1))
+
+    def work(number: int) -> None:
+        ledger = SqliteLedger.open(path)
+        answer(ledger, f"{number}")
+        os._exit(0)  # without closing anything
+
+    for number in range(rounds):
+        assert fork(lambda number=number: work(number))() == 0
+        Path(f"{path}-wal").unlink()
+        with closing(SqliteLedger.open(path)) as ledger:
+            assert ledger.verify().entries == 3 + 2 * number
+            assert ledger.read_spent(PEOPLE) == HUNDREDTH * (number + 1)
 
 
 @pytest.mark.parametrize("rounds", [25, pytest.param(600, marks=pytest.mark.slow)])
