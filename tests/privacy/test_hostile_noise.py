@@ -145,7 +145,7 @@ def test_no_error_and_no_shape_depends_on_noise_or_rows(
 @pytest.mark.parametrize("delta", [{}, {"delta": 1e-9}], ids=["pure", "delta"])
 @pytest.mark.parametrize(("name", "given"), CASES)
 def test_so_it_is_for_every_epsilon(name: str, given: dict[str, Any], delta: dict[str, float]) -> None:
-    """Where noise is about as wide as can be drawn, it could be too wide for some rounds and not for others."""
+    """Noise that is nearly too wide to be drawn could be too wide for some rounds and not for others."""
     if not {*delta} <= {*getattr(learn, name)().get_params()}:
         pytest.skip("it takes no delta")
     for power in range(26):
