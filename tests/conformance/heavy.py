@@ -170,6 +170,8 @@ def find_outcome(neighbour: Neighbour, question: Question) -> Outcome:
     """Price, read and add noise, as the gate does."""
     try:
         plan = neighbour.plan(question)
+        if (refusal := plan.work.find_refusal()) is not None:
+            raise refusal
     except SfumatoError as refusal:
         return Outcome(str(refusal))
     try:

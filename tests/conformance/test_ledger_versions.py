@@ -149,7 +149,7 @@ def test_death_before_the_end_leaves_the_old_ledger(old: Old, version: int) -> N
     open_it, _ = old
     pid = os.fork()
     if pid == 0:
-        tables.check_tables = lambda db: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,return-value]
+        tables.check_tables = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,return-value]
         open_it()
         os._exit(255)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
 import sys
+import threading
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,8 @@ from sfumato.engines.postgres import PostgresEngine
 from sfumato.engines.program import CellSums, Counted
 from sfumato.engines.rows import ALL, Scan
 from sfumato.errors import PolicyError, SfumatoError, UsageError
+from sfumato.privacy.account import price
+from sfumato.privacy.events import Pure
 
 VISITS = pa.table({"who": [1, 1, 2, 3, 3, 3], "cost": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "ward": list("AABBAB")})
 SAID: dict[str, Any] = {
@@ -54,6 +59,22 @@ def test_a_question_is_answered_where_the_data_lies(lab: sf.Lab, source: str) ->
     answer = lab.session().sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").release(epsilon=500)
     assert sum(answer.to_arrow()["n"].to_pylist()) == 5
     assert not list((lab.folder / "snapshots").glob("*.duckdb"))
+
+
+def test_ctrl_c_during_a_question_comes_through(
+    lab: sf.Lab, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted_soon(*_: Any) -> str:
+        # The question never ends by itself, so the signal meets it whenever it comes.
+        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        return "SELECT pg_sleep(1000)"
+
+    lab.register("visits", source, **SAID)
+    monkeypatch.setattr("sfumato.engines.postgres.run.compile_program", interrupted_soon)
+    with pytest.raises(KeyboardInterrupt):
+        lab.session().sql("SELECT COUNT(*) AS n FROM visits").release(epsilon=1)
+    assert lab.ledger.read_spent("population:people").pure == price(Pure(1)).pure
+    assert (lab.folder / "incidents.log").exists()
 
 
 def test_a_hostile_session_reads_in_a_worker(

@@ -141,6 +141,17 @@ def test_no_error_and_no_shape_depends_on_noise_or_rows(
     _drive(name, given, spend)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [{}, {"delta": 1e-9}], ids=["pure", "delta"])
+@pytest.mark.parametrize(("name", "given"), CASES)
+def test_so_it_is_for_every_epsilon(name: str, given: dict[str, Any], delta: dict[str, float]) -> None:
+    """Noise that is nearly too wide to be drawn could be too wide for some rounds and not for others."""
+    if not {*delta} <= {*getattr(learn, name)().get_params()}:
+        pytest.skip("it takes no delta")
+    for power in range(26):
+        _drive(name, given, {"epsilon": 2.0**-power, **delta})
+
+
 @pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 20])
 def test_gradients_are_exact_however_many_rows_there_are(rows: int) -> None:
     """Eight such rows have a sum that doubles do not hold: an error would tell seven from eight."""

@@ -110,6 +110,7 @@ class Payer:
         """Return what paying for a plan would do to the accounts. Nothing is charged."""
         if self.was_answered(plan):
             return self._standing(plan.table, None)
+        self._require_little_work(plan)
         standing = self._standing(plan.table, plan.cost)
         return standing if self.slots is None else replace(standing, slot=self.slots.slot(plan))
 
@@ -132,6 +133,7 @@ class Payer:
         """Charge, then answer; what was answered before is given again for nothing."""
         # A price for other neighbours than the table's is no price here.
         common_relation([plan.table.neighbours, plan.event.neighbours])
+        self._require_little_work(plan)
         charge = Charge(
             accounts=self.accounts(plan.table),
             cost=plan.cost,
@@ -162,6 +164,12 @@ class Payer:
         else:
             with self.slots.begin(plan, done) as read:
                 yield read
+
+    def _require_little_work(self, plan: Plan[Any, Any]) -> None:
+        """Refuse what one unit could make fail or take long, unless it was answered before."""
+        refusal = plan.work.find_refusal()
+        if refusal is not None and not self.was_answered(plan):
+            raise refusal
 
     def _reads(self, plan: Plan[Any, Any]) -> tuple[SnapshotRead, ...]:
         begun = self.lab.contents.begun

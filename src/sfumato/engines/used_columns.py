@@ -33,7 +33,8 @@ BLOCK = "\0block"
 
 TextTest = Matches | Spelled | Length | Missing
 """What is computed of one text where its row is read. Of `Missing` the opposite is kept: 1 or missing."""
-_TESTS = frozenset({Matches, Spelled, Length, Missing, Present})
+TESTED = frozenset({Matches, Spelled, Length, Missing, Present})
+"""The parts of a program that may be tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class UsedColumns:
 
     def find_test(self, part: Any) -> tuple[int, int] | None:
         """Return the source and the place of the test that stands for a part, if one does."""
-        found = as_test(part) if part.__class__ in _TESTS else None
+        found = as_test(part) if part.__class__ in TESTED else None
         at = None if found is None else _column_of(found).at
         known = [] if at is None else self.tests.get(at, [])
         return None if at is None or found not in known else (at, known.index(found))
@@ -62,7 +63,7 @@ def find_used(program: EngineProgram[Any], holds_text: Callable[[Column], bool])
     while waiting:
         node = waiting.pop()
         kind = node.__class__
-        test = as_test(node) if kind in _TESTS else None
+        test = as_test(node) if kind in TESTED else None
         if kind is tuple:
             waiting += node
         elif test is not None and _is_made_at_scan(test, stored, holds_text):

@@ -45,9 +45,12 @@ def _check_aftermath(lab: sf.Lab, raised: BaseException) -> None:
 
 
 def test_ctrl_c_during_a_scan_comes_through(lab: sf.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "compile_program", lambda *_: ENDLESS)
-    # The scan never ends by itself, so the signal meets it whenever it comes.
-    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    def interrupted_soon(*_: Any) -> str:
+        # The scan never ends by itself, so the signal meets it whenever it comes.
+        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        return ENDLESS
+
+    monkeypatch.setattr(run, "compile_program", interrupted_soon)
     with pytest.raises(KeyboardInterrupt) as raised:
         _ask(lab)
     _check_aftermath(lab, raised.value)

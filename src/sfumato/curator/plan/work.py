@@ -18,10 +18,11 @@ from sfumato.engines.ingest import LONGEST_TEXT
 from sfumato.engines.like import parse_like
 from sfumato.engines.program import CellHistogram, CellHistograms, CellSums, KeyedSums, UnitFigures
 from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, list_scans
-from sfumato.engines.used_columns import BLOCK, find_used
+from sfumato.engines.used_columns import BLOCK, TESTED, find_used
 from sfumato.engines.values import (
     Among,
     Column,
+    Constant,
     Folded,
     Greatest,
     Least,
@@ -60,6 +61,7 @@ _LOOK = LONGEST_TEXT // 10
 """Operations for going through a text once: engines look at ten characters and more in the time of one."""
 _RUN = 64
 """Characters of a piece of a pattern that are compared at once."""
+_LEAVES = frozenset({Column, Constant, UnitBlock})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,8 @@ class Work:
     numbers: int
     """Numbers in the exact answer that depend on no row: cells times terms."""
 
-    def require_within_limits(self) -> None:
-        """Refuse what one unit could make too large or too slow."""
+    def find_refusal(self) -> PolicyError | None:
+        """Return the refusal of what one unit could make too large or too slow, if it is."""
         limits = {
             "bytes of one unit to carry": (self.bytes, MOST_BYTES),
             "operations on one unit's rows": (self.operations, MOST_OPERATIONS),
@@ -87,7 +89,7 @@ class Work:
         }
         for what, (asked, most) in limits.items():
             if asked > most:
-                raise PolicyError(
+                return PolicyError(
                     "SF-Q158",
                     f"This question may need too many {what}.",
                     asked=f"up to {asked:,}",
@@ -95,6 +97,7 @@ class Work:
                     rows_of_a_unit=f"up to {self.rows:,}",
                     try_="fewer joins, GROUP BY the unit in a subquery before a join, or fewer conditions",
                 )
+        return None
 
 
 def bound_work(programs: Iterable[EngineProgram[Any]], tables: Iterable[Table]) -> Work:
@@ -240,27 +243,29 @@ class _Tally:
 
     def count_parts(self, node: Any) -> int:
         """Return how many parts are computed, one that is written several times each time."""
+        # Rounds of a fit have many thousands of parts, so little is done for each.
+        kind = node.__class__
+        if kind in _LEAVES:
+            return 1
+        if kind is tuple:
+            return sum([self.count_parts(part) for part in node])
         known = self._sizes.get(id(node))
         if known is None:
-            known = self._sizes[id(node)] = node, self._measure(node)
+            tested = kind in TESTED and self.used.find_test(node) is not None
+            # A test was made where its row was read.
+            known = self._sizes[id(node)] = node, 1 if tested else self._measure(node)
         return known[1]
 
     def _measure(self, node: Any) -> int:
-        if isinstance(node, tuple):
-            return sum(map(self.count_parts, node))
-        if self.used.find_test(node) is not None:
-            return 1  # it was computed where the row was read
         match node:
             case Matches() | Spelled() | Length() | Folded():
                 return self._count_test(node)
             case Least() | Greatest():
-                return 1 + 2 * sum(map(self.count_parts, flatten_extremes(node)))
+                return 1 + 2 * self.count_parts(tuple(flatten_extremes(node)))
             case Lookup(part):
                 return 1 + self.count_parts(part)
             case Among(part, values):
                 return 1 + min(len(values), _RUN) + self.count_parts(part)
-            case Column() | UnitBlock():
-                return 1
         if not is_dataclass(node):
             return 0
         return 1 + sum([self.count_parts(getattr(node, name)) for name in _field_names(node.__class__)])

@@ -108,7 +108,6 @@ class SqliteDatabase(LedgerDatabase):
     def begin_mark(self) -> None:
         """Begin the mark of a ledger that has none yet."""
         with self.turn, _TRANSLATED:
-            self._close_connection()  # the next one knows the mark as one of its files
             self._mark.create()
             with self._mark.locked(self._timeout), self.lend_connection() as db:
                 if self._mark.is_blank() and not self._renew_mark(db):
@@ -120,7 +119,6 @@ class SqliteDatabase(LedgerDatabase):
         `missing` accepts a ledger without a mark, and `shorter` one that lacks entries that its mark names.
         """
         with self.turn, _TRANSLATED:
-            self._close_connection()  # the next one knows the mark as one of its files
             self._mark.create()
             with self._mark.locked(self._timeout), self.lend_connection() as db:
                 if not self._mark.is_blank():
@@ -159,7 +157,9 @@ class SqliteDatabase(LedgerDatabase):
             self._mark.undo(done.start)
             raise
         self._mark.settle()
-        self._require_same_files()  # a commit to files that nobody else opens does not count
+        # A commit to files that nobody else opens does not count.
+        self._require_same_files()
+        require_same_ledger(self._mark.is_in_place(), "another mark lies at its path")
         return True
 
     def close(self) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 Identity = tuple[int, ...]
 """Inode and device of a file."""
 
-Files = tuple[str, bytes, str, bytes]
-"""Paths of the ledger, its write-ahead log, the log's index, and the mark."""
+Files = tuple[str, bytes, str]
+"""Paths of the ledger, its write-ahead log and the log's index."""
 
 _AT_FDCWD, _STATX_INO, _STATX_BTIME = -100, 0x100, 0x800
 
@@ -38,14 +38,14 @@ _statx: Any = getattr(ctypes.CDLL(None), "statx", None)
 
 
 def list_files(path: str, real: str) -> Files:
-    """Return the four paths. SQLite names the log and its index after `real`, where links in `path` lead."""
-    return path, os.fsencode(f"{real}-wal"), f"{real}-shm", os.fsencode(f"{real}.mark")
+    """Return the three paths. SQLite names the log and its index after `real`, where links in `path` lead."""
+    return path, os.fsencode(f"{real}-wal"), f"{real}-shm"
 
 
 def identify_files(files: Files) -> tuple[Identity | None, ...]:
     """Return the identity of each file, or None for one that is missing."""
-    file, log, index, mark = files
-    return identify_file(file), identify_log(log), identify_file(index), identify_log(mark)
+    file, log, index = files
+    return identify_file(file), identify_log(log), identify_file(index)
 
 
 def identify_file(path: str | bytes) -> Identity | None:

@@ -33,10 +33,12 @@ from sfumato.ledger.failures import (
     unconfirmed_error,
     unreadable_error,
 )
-from sfumato.ledger.sqlite.files import identify_birth
+from sfumato.ledger.sqlite.files import identify_birth, identify_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from sfumato.ledger.sqlite.files import Identity
 
 End = tuple[int, str]
 """Number and hash of the newest entry of a chain."""
@@ -54,6 +56,7 @@ _SALT_BYTES, _DIGEST_BYTES = 16, 32
 _PREFIX_BYTES = _SALT_BYTES + _DIGEST_BYTES + 8
 """A record begins with salt, digest and length."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _POLL_SECONDS = 0.002
 """Pause between attempts to lock the file, in seconds.
 
@@ -90,7 +93,9 @@ class Mark:
 
     def __init__(self, ledger: str) -> None:
         self.path = f"{ledger}.mark"
+        self._bytes_path = os.fsencode(self.path)
         self._file: int | None = None
+        self._identity: Identity | None = None
         self._forget()
 
     # ---- locking -------------------------------------------------------------------------------------------
@@ -115,6 +120,10 @@ class Mark:
             _lock(self._file, fcntl.LOCK_SH, timeout)
         yield
 
+    def is_in_place(self) -> bool:
+        """Return whether the file that is open is the one at the path."""
+        return self._identity is not None and identify_log(self._bytes_path) == self._identity
+
     def close(self) -> None:
         """Close the file. The next use opens it and reads all of it again."""
         if self._file is not None:
@@ -130,16 +139,16 @@ class Mark:
         A mark that was copied from elsewhere is refused unless `copied` allows it.
         """
         file = self._file or self._open()
-        headers = os.pread(file, _RECORDS, 0)
-        if headers != self._headers:
-            self._read_header(headers, copied)
+        # The first header is always the one that changes first, and its digest with it.
+        if os.pread(file, _DIGEST_BYTES, 0) != self._digest:
+            self._read_header(os.pread(file, _RECORDS, 0), copied)
         if os.pread(file, _SALT_BYTES, self._offset) == self._salt or not self._is_known:
             self._read_records(os.pread(file, os.fstat(file).st_size, self._offset))
         return self.end
 
     def list_batches(self) -> list[MarkedBatch]:
         """Return what `read` has found since the last call of `settle`, oldest first."""
-        return [MarkedBatch(**_decode(content)) for content in self._unsettled]
+        return [_decode(content) for content in self._unsettled]
 
     def settle(self) -> None:
         """Note that SQLite holds everything that was read or appended so far."""
@@ -153,8 +162,7 @@ class Mark:
         if self._file is None:  # closed for a fork within the transaction
             raise unreadable_error()
         require_agreement(batch.start == self.end, "where its mark says that the chain ends")
-        fields = {name: getattr(batch, name) for name in MarkedBatch.__slots__}
-        content = json.dumps(fields, separators=(",", ":")).encode()
+        content = _ENCODE([batch.start, batch.end, batch.entries, batch.answers]).encode()
         record = b"".join(
             (self._salt, _digest(self._salt, content), len(content).to_bytes(8, "big"), content)
         )
@@ -198,6 +206,7 @@ class Mark:
         self.close()
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._identity = os.fstat(self._file)[1:3]
         except OSError as error:
             raise unreadable_error() from error
 
@@ -208,7 +217,7 @@ class Mark:
     # ---- steps of the calls above --------------------------------------------------------------------------
 
     def _forget(self) -> None:
-        self._headers: bytes | None = None
+        self._digest: bytes | None = None
         self._salt = b""
         self._unsettled = []
         self._offset = self._last = _RECORDS
@@ -220,6 +229,7 @@ class Mark:
         if self._file is None:
             try:
                 self._file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+                self._identity = os.fstat(self._file)[1:3]
             except FileNotFoundError:
                 raise missing_mark_error() from None
             except OSError as error:
@@ -233,7 +243,7 @@ class Mark:
         if not copied and tuple(header["file"]) != identify_birth(self.path):
             raise copied_error()
         self._forget()
-        self._headers, self._salt = headers, bytes.fromhex(header["salt"])
+        self._digest, self._salt = headers[:_DIGEST_BYTES], bytes.fromhex(header["salt"])
         self.end = header["end"][0], header["end"][1]
 
     def _read_records(self, data: bytes) -> None:
@@ -248,7 +258,7 @@ class Mark:
             start += _PREFIX_BYTES + len(content)
             self._offset = base + start
             self._unsettled.append(content)
-            self.end, self.is_settled = _decode(content)["end"], False
+            self.end, self.is_settled = _decode(content).end, False
         self._is_known = True
 
 
@@ -297,11 +307,9 @@ def _read_record(salt: bytes, data: bytes) -> bytes | None:
     return content if digest == _digest(salt, content) else None
 
 
-def _decode(content: bytes) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(content)
-    for name in ("start", "end"):
-        fields[name] = tuple(fields[name])
-    return fields
+def _decode(content: bytes) -> MarkedBatch:
+    start, end, entries, answers = json.loads(content)
+    return MarkedBatch(tuple(start), tuple(end), entries, answers)
 
 
 def _digest(salt: bytes, content: bytes) -> bytes:

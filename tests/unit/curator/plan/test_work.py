@@ -119,6 +119,22 @@ def test_groups_times_sums_are_limited(session: sf.Session) -> None:
     assert _refused(lambda: asked.quote(epsilon=0.1)).code == "SF-Q158"
 
 
+def test_what_was_answered_before_there_were_limits_is_still_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = sf.create(tmp_path / "lab")
+    unit, columns = sf.Unit("who", max_rows=3), {"x": sf.between(0, 9, step=1)}
+    table = pa.table({"who": ["a", "b"], "x": [1, 2]})
+    lab.register("t", table, unit=unit, columns=columns, budget=sf.Budget(epsilon=1))
+    asked = lab.session().sql("SELECT SUM(x) AS s FROM t")
+    before = asked.release(epsilon=0.1)
+    monkeypatch.setattr(work, "MOST_OPERATIONS", 1)
+    assert asked.release(epsilon=0.1).to_arrow() == before.to_arrow()
+    assert asked.quote(epsilon=0.1).free
+    assert _refused(lambda: asked.release(epsilon=0.2)).code == "SF-Q158"
+    assert _refused(lambda: asked.quote(epsilon=0.2)).code == "SF-Q158"
+
+
 # ---- the bound itself --------------------------------------------------------------------------------------
 
 

@@ -129,6 +129,19 @@ def test_a_flipped_bit_in_the_log_costs_no_charge(killed: Killed, rounds: int) -
         killed.require_everything()
 
 
+@pytest.mark.parametrize("rounds", [15, pytest.param(360, marks=pytest.mark.slow)])
+def test_a_power_failure_that_takes_any_part_of_the_log_costs_no_charge(killed: Killed, rounds: int) -> None:
+    """The log is never waited for: any of its sectors may be lost, and it may end anywhere."""
+    log, chance = killed.files["-wal"], random.Random(161803)
+    for _ in range(rounds):
+        left = bytearray(log[: chance.randrange(len(log))])
+        for sector in range(0, len(left), 512):
+            if chance.random() < 0.05:
+                left[sector : sector + 512] = bytes(len(left[sector : sector + 512]))
+        killed.put_back(log=bytes(left), mark=killed.files[".mark"] + b"\0" * chance.randrange(3000))
+        killed.require_everything()
+
+
 @pytest.mark.parametrize("rounds", [25, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_flipped_bit_in_the_mark_costs_no_charge(killed: Killed, rounds: int) -> None:
     mark, chance = killed.files[".mark"], random.Random(314159)
