@@ -3,8 +3,8 @@
 python benchmarks/latency.py [pairs]
 
 Two tables differ by one unit, which has as much in it as is admitted. Heavy questions of ten kinds are asked
-of both, one after the other in random order. Within each kind replies are ranked by their time, and the chance
-that the reply with the unit is the slower one of a random pair is estimated over all kinds together:
+of both, one after the other in random order. Within each kind replies are ranked by their time, and the
+chance that the reply with the unit is the slower one of a random pair is estimated over all kinds together:
 max(AUC, 1 − AUC) is how often whoever knows everything else guesses right, and .5 is blind guessing. The
 interval of 99 % is a bootstrap over pairs.
 """
