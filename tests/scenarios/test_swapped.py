@@ -6,6 +6,7 @@ import os
 import random
 import secrets
 import shutil
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -94,6 +95,20 @@ def test_a_copied_folder_is_no_second_budget(tmp_path: Path) -> None:
     assert again.receipt.replayed
     assert mean_of(again) == mean_of(first)
     assert sf.create(tmp_path / "c").ledger.verify().entries == 1  # the claim
+
+
+@pytest.mark.parametrize("how", ["cp -a ../night/. .", "tar -xf ../night.tar --overwrite"])
+def test_yesterdays_folder_put_back_in_place_is_no_refund(tmp_path: Path, how: str) -> None:
+    """Both write over the files that are there, which keep their inodes."""
+    folder = tmp_path / "lab"
+    make_lab(folder, 0.1).ledger.close()
+    subprocess.run("cp -a . ../night && tar -cf ../night.tar .", shell=True, check=True, cwd=folder)
+    lab = sf.open(folder)
+    ask(lab)
+    lab.ledger.close()
+    subprocess.run(how, shell=True, check=True, cwd=folder)
+    for _ in range(2):
+        refuses("SF-L132", folder)
 
 
 def test_yesterdays_catalog_with_todays_ledger_gets_no_answer_about_other_rows(tmp_path: Path) -> None:
