@@ -62,7 +62,7 @@ class Witness:
         """Make a new file the witness, and return what the mark has to note of it."""
         draft = f"{self._ledger}.{secrets.token_hex(4)}.new"
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        os.replace(draft, self._name(end))
+        os.rename(draft, self._name(end))
         return list(identify_birth(self._name(end)))
 
     def remove_others(self, end: End) -> None:
