@@ -27,6 +27,7 @@ from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sfumato.curator.hostile.reading import Ask
@@ -56,18 +57,21 @@ class WorkerHost:
         with self._turn:
             self._find_forker()
 
+    def take_place(self) -> AbstractContextManager[object]:
+        """Wait for a free place, and keep it until the block ends."""
+        return self._places
+
     @contextmanager
     def start_worker(self, *, learns: bool = False) -> Iterator[Ask]:
-        """Wait for a free place and yield what asks a new worker in it; the worker ends with the block.
+        """Yield what asks a new worker, which ends with the block. Take a place first.
 
         `learns` says that the question needs the learners, which take a second or two to import once.
         """
-        with self._places:
-            worker = self._fork(LEARNER if learns else FORK)
-            try:
-                yield worker.ask
-            finally:
-                worker.end()
+        worker = self._fork(LEARNER if learns else FORK)
+        try:
+            yield worker.ask
+        finally:
+            worker.end()
 
     def close(self) -> None:
         """End all workers. A later question starts them anew."""
