@@ -167,7 +167,7 @@ def _is_readable(path: Path, threads: int | None) -> bool:
         with open_reader({"snapshot": path}, threads) as connection:
             listed = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
             for (table,) in listed:
-                connection.execute(f"SELECT bit_xor(hash(t)) FROM snapshot.{table} AS t").fetchall()
+                connection.execute(f"FROM snapshot.{table} AS t SELECT bit_xor(hash(t))").fetchall()
     except duckdb.Error:
         return False
     return True
