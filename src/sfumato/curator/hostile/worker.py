@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 ORDER = struct.Struct("!cq")
 """What the host tells the first process: a letter and the number of a process."""
 FORK, LEARNER, END = b"f", b"l", b"e"
+READY = b"r"
+"""What the first process says once, when it has imported."""
 
 _PRELOADED = ("sfumato.engines.router", "duckdb", "pyarrow", "sfumato.oracle.over_tables", "psycopg")
 """What questions need, imported once and shared by all workers."""
@@ -42,6 +44,7 @@ def main() -> None:
     """Serve orders until the host is gone, then end every worker."""
     orders = socket.socket(fileno=int(sys.argv[1]))
     _import_modules(_PRELOADED)
+    orders.sendall(ORDER.pack(READY, 0))
     children: set[int] = set()
     killed: set[int] = set()
     try:

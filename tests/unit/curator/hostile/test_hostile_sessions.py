@@ -144,7 +144,7 @@ def test_a_steward_need_not_wait_for_the_end_of_a_slot(tmp_path: Path) -> None:
     assert dropped == ["visits"]
 
 
-def test_a_slot_begins_when_a_place_is_free_and_before_the_worker_is_forked(
+def test_a_slot_begins_with_a_place_and_ready_processes_and_before_the_fork(
     lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = list[str]()
@@ -155,13 +155,18 @@ def test_a_slot_begins_when_a_place_is_free_and_before_the_worker_is_forked(
         free = host._places.acquire(blocking=False)
         if free:
             host._places.release()
-        events.append("a place is free" if free else "begun")
+        ready = host._forker is not None and host._forker.ready
+        events.append("begun" if ready and not free else "begun too early")
         return 0.0
 
-    monkeypatch.setattr(host, "_fork", lambda kind: events.append("forked") or fork(kind))
+    def note(kind: bytes) -> Any:
+        events.append("forked")
+        return fork(kind)
+
+    monkeypatch.setattr(host, "_fork", note)
     reader = SlotReader(host, lab.engine, NoWait(look))
     with reader.begin(_plan(lab, "says"), lambda: None):
-        pass
+        assert host._places.acquire(blocking=False) is False
     host.close()
     assert events == ["begun", "forked"]
 
@@ -280,14 +285,18 @@ def test_a_worker_that_takes_long_to_end_is_not_waited_for() -> None:
         )
     connections = list[socket.socket]()
 
+    def receive() -> int:
+        return int(ORDER.unpack(orders.recv(ORDER.size, socket.MSG_WAITALL))[1])
+
     def fork() -> int:
         ours, other = socket.socketpair()
         connections.append(ours)
         with other:
             socket.send_fds(orders, [ORDER.pack(FORK, 0)], [other.fileno()])
-        return int(ORDER.unpack(orders.recv(ORDER.size, socket.MSG_WAITALL))[1])
+        return receive()
 
     try:
+        receive()  # it is ready
         first = fork()
         orders.sendall(ORDER.pack(END, first))  # it lives on
         assert fork() != first
