@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pytest
 from tests.conformance import servers
@@ -208,6 +209,23 @@ def test_copies_of_a_folder_that_both_advance_get_no_answer_of_each_other(
             act()
     for lab in (first, second):
         lab.ledger.close()
+
+
+def test_a_copy_is_told_that_another_has_replaced_a_table_in_a_database(tmp_path: Path, address: str) -> None:
+    place, schema = address.split("#")
+    with psycopg.connect(place) as db:
+        db.execute(
+            f"CREATE TABLE {schema} AS SELECT n AS who, 0.5 AS x FROM generate_series(1, 9) n".encode()
+        )
+    source = f"{place}#public.{schema}"
+    first = sf.create(tmp_path / "a", ledger=address)
+    unit, columns = sf.Unit("who", max_rows=1), {"x": sf.between(0, 1)}
+    first.register("t", source, unit=unit, columns=columns, budget=sf.Budget(epsilon=8))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    second = sf.open(tmp_path / "b")
+    first.advance("t", source)  # which erases the snapshot that the copy knows
+    with closing(first.ledger), closing(second.ledger), pytest.raises(LedgerError, match="SF-L136"):
+        ask(second)
 
 
 # ---- creating ----------------------------------------------------------------------------------------------
