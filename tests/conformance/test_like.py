@@ -66,6 +66,7 @@ def _samples(size: int) -> tuple[list[str | None], list[str]]:
     """Texts, and patterns of which many match: made of a text by putting signs into it."""
     draw = random.Random(14)
     texts = ["".join(draw.choices(LETTERS, k=draw.randrange(9))) for _ in range(40)]
+    texts += ["ab\u0301a\u0301b", "a\u200d💥\u200db", "xxaxbxxaxb", "".join(draw.choices("ax", k=70))]
     texts += ["", "%", "_", "\\", "a%b_c\\d", "É日本é", "a" * 60 + "b", "ab" * 30, "a\0b"]
     patterns = {
         "",
@@ -82,6 +83,20 @@ def _samples(size: int) -> tuple[list[str | None], list[str]]:
         "a%a",
         "%a%a%a%b",
         "%A%",
+        "%a_b",
+        "a_b%a_b",
+        "%a_b%a_b",
+        "%a_b%b%",
+        "%a_b%a_b%",
+        "%b%a_b%",
+        "%_a_b%_b_",
+        "%a%_%%_b%\\%",
+        "%a\\%_b%a%",
+        "%a" + "_" * 28,
+        "%a" + "_" * 28 + "b%",
+        "%a" + "_" * 14 + "a%a" + "_" * 10 + "x%",
+        "%" + "a" * 30 + "%" + "a" * 20 + "_b",
+        "%" + "_" * 5 + "a" * 50 + "b",
     }
     while len(patterns) < size:
         made = [*draw.choice(texts), ""]
