@@ -53,12 +53,12 @@ KINDS: dict[str, tuple[int, Callable[[int], str], bool]] = {
     ),
     "LIKE": (200, lambda n: f"SELECT COUNT(*) AS n FROM visits a WHERE {_likes(n, '%a%aa%a{}')}", False),
     "LIKE with _": (
-        200,
+        20,
         lambda n: f"SELECT COUNT(*) AS n FROM visits a WHERE {_likes(n, '%a_a%b{}_c%')}",
         False,
     ),
     "LIKE of long pieces": (
-        200,
+        20,
         lambda n: f"SELECT COUNT(*) AS n FROM visits a WHERE {_likes(n, '%' + 'a' * 300 + '{}%')}",
         False,
     ),
