@@ -324,17 +324,19 @@ class StoredLedger(ABC):
         """Run a job, in one commit with other threads that write now. Once this returns, it is durable."""
         return self._run_job(Job(name, work, carry))
 
-    def _write_for_others(self, asked: list[tuple[float, list[Any]]]) -> list[tuple[int, str] | None]:
+    def _write_for_others(
+        self, asked: list[tuple[float, list[Any]]], is_timely: Callable[[float], bool]
+    ) -> list[tuple[int, str] | None]:
         """Write what other processes ask for, each with a deadline, in one commit.
 
         Returns number and hash of each entry, or None for what was not written and never will be.
         """
 
         def write(transaction: Transaction) -> list[tuple[int, str] | None]:
-            # Whoever has waited for too long may have written it by itself, so the clock is read at each
-            # attempt, after the books that the attempt is made by.
+            # Whoever has waited for too long may have written it by itself, so this is asked at each attempt,
+            # after the books were read that the attempt is made by.
             return [
-                write_carried(transaction, message) if time.monotonic() < deadline else None
+                write_carried(transaction, message) if is_timely(deadline) else None
                 for deadline, message in asked
             ]
 

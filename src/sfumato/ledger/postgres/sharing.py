@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.tables import SqlConnection
 
     Reply = list[Any]
-    Write = Callable[[list[tuple[float, list[Any]]]], list[tuple[int, str] | None]]
+    Write = Callable[[list[tuple[float, list[Any]]], Callable[[float], bool]], list[tuple[int, str] | None]]
 
 PROTOCOL = 1
 """Processes that speak another one do not find each other."""
@@ -127,6 +127,7 @@ class Leader(threading.Thread):
         super().__init__(name="sfumato-ledger-leader", daemon=True)
         self._listener, self._write = listener, write
         self._others: dict[int, socket.socket] = {}
+        self._stopped = False
 
     @classmethod
     def begin(cls, name: bytes, write: WeakMethod[Write]) -> Leader | None:
@@ -158,12 +159,17 @@ class Leader(threading.Thread):
 
     def stop(self) -> None:
         """Take no more requests. The thread closes the sockets once it has noticed."""
+        self._stopped = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
 
     def close_all(self) -> None:
         for each in (self._listener, *self._others.values()):
             each.close()
+
+    def _is_timely(self, deadline: float) -> bool:
+        # Once it was stopped, what this process writes may go to another server.
+        return not self._stopped and time.monotonic() < deadline
 
     def _accept(self, waiting: select.poll) -> None:
         other, _ = self._listener.accept()  # raises once the listener was shut down
@@ -194,7 +200,7 @@ class Leader(threading.Thread):
             if asked:
                 raise ConnectionResetError
             return
-        written = iter(write([each for _, requests in asked for each in requests]))
+        written = iter(write([each for _, requests in asked for each in requests], self._is_timely))
         for other, requests in asked:
             with suppress(OSError):  # it has gone, and nobody is told
                 other.send(json.dumps([next(written) for _ in requests]).encode())
