@@ -62,14 +62,14 @@ class Job(Generic[T]):
         work: Callable[[Transaction], T],
         carry: Callable[[], CarriedWrite] | None = None,
         *,
-        writes_many: bool = False,
+        is_for_others: bool = False,
     ) -> None:
         self.name = name
         self.thread = threading.get_ident()
         self.carry = carry
         """Makes what another process has to know to do this job, if another one can."""
-        self.writes_many = writes_many
-        """True if the work looks at its own writes."""
+        self.is_for_others = is_for_others
+        """True if the work writes for other processes. It sees its own writes."""
         self._work = work
 
     def look_up(self, db: SqlConnection, after: int) -> None:
@@ -148,7 +148,7 @@ class CommitBatch:
     def attempt_all(self, books: Books) -> Transaction:
         """Run all jobs, one after the other, in one transaction."""
         jobs = self.open_jobs
-        transaction = Transaction(books, alone=len(jobs) == 1 and not jobs[0].writes_many)
+        transaction = Transaction(books, alone=len(jobs) == 1 and not jobs[0].is_for_others)
         for job in jobs:
             job.attempt(transaction)
         return transaction
@@ -252,6 +252,8 @@ class CommitQueue:
             if not job.leads:
                 return
             if self._queue:
+                if job.is_for_others or self._queue[0].is_for_others:
+                    self._absent.add(job.thread)  # or this process and the others would take turns
                 self._queue[0].promote()
             else:
                 self._has_leader = False

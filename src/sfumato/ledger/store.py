@@ -325,10 +325,11 @@ class StoredLedger(ABC):
         return self._run_job(Job(name, work, carry))
 
     def _write_for_others(
-        self, asked: list[tuple[float, list[Any]]], is_timely: Callable[[float], bool]
+        self, receive: Callable[[], list[tuple[float, list[Any]]]], is_timely: Callable[[float], bool]
     ) -> list[tuple[int, str] | None]:
         """Write what other processes ask for, each with a deadline, in one commit.
 
+        `receive` is called late, so that what is asked while this waits for its turn is in the commit too.
         Returns number and hash of each entry, or None for what was not written and never will be.
         """
 
@@ -337,10 +338,10 @@ class StoredLedger(ABC):
             # after the books were read that the attempt is made by.
             return [
                 write_carried(transaction, message) if is_timely(deadline) else None
-                for deadline, message in asked
+                for deadline, message in receive()
             ]
 
-        return self._run_job(Job("carried", write, writes_many=len(asked) > 1))
+        return self._run_job(Job("carried", write, is_for_others=True))
 
     def _run_job(self, job: Job[T]) -> T:
         with self._guard:

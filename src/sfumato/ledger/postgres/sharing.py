@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from sfumato.ledger.tables import SqlConnection
 
     Reply = list[Any]
-    Write = Callable[[list[tuple[float, list[Any]]], Callable[[float], bool]], list[tuple[int, str] | None]]
+    Requests = list[tuple[float, list[Any]]]
+    Write = Callable[[Callable[[], Requests], Callable[[float], bool]], list[tuple[int, str] | None]]
 
 PROTOCOL = 1
 """Processes that speak another one do not find each other."""
@@ -127,6 +128,7 @@ class Leader(threading.Thread):
         super().__init__(name="sfumato-ledger-leader", daemon=True)
         self._listener, self._write = listener, write
         self._others: dict[int, socket.socket] = {}
+        self._waiting = select.poll()
         self._stopped = False
 
     @classmethod
@@ -144,14 +146,14 @@ class Leader(threading.Thread):
         return leader
 
     def run(self) -> None:
-        waiting = select.poll()
-        waiting.register(self._listener, select.POLLIN)
+        self._waiting.register(self._listener, select.POLLIN)
         try:
             while True:
-                ready = [number for number, _ in waiting.poll()]
+                ready = [number for number, _ in self._waiting.poll()]
                 if self._listener.fileno() in ready:
-                    self._accept(waiting)
-                self._reply_all([self._others[number] for number in ready if number in self._others], waiting)
+                    self._accept()
+                else:
+                    self._write_and_reply()
         except Exception:  # noqa: S110 - the others see that the connection ends, and look for their entries
             pass
         finally:
@@ -171,39 +173,52 @@ class Leader(threading.Thread):
         # Once it was stopped, what this process writes may go to another server.
         return not self._stopped and time.monotonic() < deadline
 
-    def _accept(self, waiting: select.poll) -> None:
+    def _accept(self) -> None:
         other, _ = self._listener.accept()  # raises once the listener was shut down
         if not _is_same_user(other):
             other.close()
             return
         other.settimeout(PATIENCE)
         self._others[other.fileno()] = other
-        waiting.register(other, select.POLLIN)
+        self._waiting.register(other, select.POLLIN)
 
-    def _reply_all(self, others: list[socket.socket], waiting: select.poll) -> None:
-        """Read one request of each, write all of them, and reply."""
-        asked = []
-        for other in others:
-            try:
-                received = other.recv(_MAX_BYTES)
-            except OSError:
-                received = b""
-            if received:
-                deadline, messages = json.loads(received)
-                asked.append((other, [(deadline, message) for message in messages]))
-            else:
-                waiting.unregister(other)
-                del self._others[other.fileno()]
-                other.close()
+    def _write_and_reply(self) -> None:
         write = self._write()
-        if not asked or write is None:
-            if asked:
-                raise ConnectionResetError
-            return
-        written = iter(write([each for _, requests in asked for each in requests], self._is_timely))
+        if write is None:
+            raise ConnectionResetError  # the ledger is no longer in use
+        asked: list[tuple[socket.socket, Requests]] = []
+
+        def receive() -> Requests:
+            # A second attempt is about the same requests.
+            asked.extend(() if asked else self._receive_all())
+            return [each for _, requests in asked for each in requests]
+
+        written = iter(write(receive, self._is_timely))
         for other, requests in asked:
             with suppress(OSError):  # it has gone, and nobody is told
                 other.send(json.dumps([next(written) for _ in requests]).encode())
+
+    def _receive_all(self) -> list[tuple[socket.socket, Requests]]:
+        """Return the next request of everyone who has sent one."""
+        asked = []
+        for number, _ in self._waiting.poll(0):
+            other = self._others.get(number)
+            received = b"" if other is None else _receive(other)
+            if other is not None and received:
+                deadline, messages = json.loads(received)
+                asked.append((other, [(deadline, message) for message in messages]))
+            elif other is not None:
+                self._waiting.unregister(other)
+                del self._others[number]
+                other.close()
+        return asked
+
+
+def _receive(other: socket.socket) -> bytes:
+    try:
+        return other.recv(_MAX_BYTES)
+    except OSError:
+        return b""
 
 
 def _connect(name: bytes) -> socket.socket | None:
