@@ -125,8 +125,14 @@ class CarriedCharge:
     bound_request: str
     body: str
 
+    def __post_init__(self) -> None:
+        sound = are_sorted(self.accounts) and is_cost(self.cost) and is_digest(self.request)
+        named = (self.key is None or _is_name(self.key)) and is_relation(self.neighbours)
+        _require(sound and named, "the charge of another process is well formed")
+
     @classmethod
     def read(cls, body: str, reads: list[list[str]]) -> CarriedCharge:
+        """Return the charge that a body says."""
         fields = read_body(body)
         names, request = tuple(fields["accounts"]), fields["request"]
         return cls(

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
-from sfumato.ledger.api import CarriedCharge, Charged
+from sfumato.ledger.api import CarriedCharge, Charged, is_digest
 from sfumato.ledger.chain import read_date
+from sfumato.ledger.commitment import commit_to_answer
 from sfumato.ledger.failures import concerns_all_jobs
 from sfumato.ledger.transaction import draw_mark
 from sfumato.privacy.account import NOTHING
@@ -59,8 +60,9 @@ def write_carried(transaction: Transaction, message: list[Any]) -> tuple[int, st
         return (
             _write_charge(transaction, message) if message[0] == "charge" else _release(transaction, message)
         )
-    except SfumatoError as error:
-        if concerns_all_jobs(error) or len(transaction.entries) != before:
+    except (SfumatoError, LookupError, TypeError, ValueError) as error:
+        damaged = isinstance(error, SfumatoError) and concerns_all_jobs(error)
+        if damaged or len(transaction.entries) != before:
             raise
         return None
 
@@ -73,7 +75,9 @@ def _write_charge(transaction: Transaction, message: list[Any]) -> tuple[int, st
     return (done.seq, done.head) if isinstance(done, Charged) else None
 
 
-def _release(transaction: Transaction, message: list[Any]) -> tuple[int, str]:
-    _, seq, head, *answer = message
-    entry = transaction.release(Charged(seq, head, NOTHING, ""), *answer)
+def _release(transaction: Transaction, message: list[Any]) -> tuple[int, str] | None:
+    _, seq, head, commitment, nonce, answer = message
+    if not is_digest(nonce) or commit_to_answer(nonce, answer) != commitment:
+        return None
+    entry = transaction.release(Charged(seq, head, NOTHING, ""), commitment, nonce, answer)
     return entry.seq, entry.hash

@@ -80,8 +80,8 @@ def find_entry(db: SqlConnection, head: str) -> int | None:
 
 def find_mark(db: SqlConnection, after: int, mark: str) -> tuple[int, str] | None:
     """Return number and hash of the entry after this number whose body holds a random mark."""
-    query = "SELECT seq, hash FROM entries WHERE seq > ? AND position(? IN body) > 0"
-    row = db.execute(query, (after, mark)).fetchone()
+    query = "SELECT seq, hash FROM entries WHERE seq > ? AND body LIKE ?"
+    row = db.execute(query, (after, f"%{mark}%")).fetchone()
     return None if row is None else (int(row[0]), str(row[1]))
 
 

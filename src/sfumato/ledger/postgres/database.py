@@ -134,6 +134,7 @@ class PostgresDatabase(LedgerDatabase):
     def forget_threads(self) -> None:
         super().forget_threads()
         self._sharing.forget()
+        self._sharing = SharedWriting()
 
     def close(self) -> None:
         with self.turn:

@@ -3,7 +3,7 @@
 Whoever binds a name leads; the kernel frees the name when the leader ends, however it ends. The others send
 it their charges and releases, and it writes them in one commit with its own. It replies once that commit is
 confirmed. A process that gets no reply looks for its entries under the lock of the chain, and writes what is
-not there by itself. docs/proofs/durability.md proves that nothing is lost, and written twice only in error.
+not there by itself. docs/proofs/durability.md proves that nothing is lost.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ PROTOCOL = 1
 """Processes that speak another one do not find each other."""
 
 PATIENCE = 2.0
-"""Seconds after which a process that got no reply writes by itself, and for how long it then asks nobody
-again, in multiples. No privacy depends on it."""
+"""Seconds after which a process that got no reply writes by itself. No privacy depends on it."""
 
-_REST = 15
+REST = 30.0
+"""Seconds for which such a process asks nobody. No privacy depends on it."""
+
 _MAX_BYTES = 100_000
 _CREDENTIALS = struct.Struct("3i")
 
@@ -77,16 +78,17 @@ class SharedWriting:
         try:
             channel.send(request)
             received = channel.recv(_MAX_BYTES)
-            if not received:
+            replies: Reply = json.loads(received) if received else []
+            if len(replies) != len(messages):
                 raise ConnectionResetError
-            return list(json.loads(received))
+            return replies
         except BaseException as error:
             # Or a late reply would be taken for that to the next request.
             self._drop_channel()
             if isinstance(error, TimeoutError):
                 # Only after the deadline is it sure that the leader will not begin to write this.
                 time.sleep(max(0.0, deadline - time.monotonic()))
-                self._asks_after = deadline + PATIENCE * _REST
+                self._asks_after = deadline + REST
             raise
 
     def stop(self) -> None:
@@ -95,17 +97,15 @@ class SharedWriting:
         self._drop_channel()
         if self._leader is not None:
             self._leader.stop()
-            self._leader = None
 
     def forget(self) -> None:
-        """Close what a fork has copied. The parent goes on with it."""
+        """Close what a fork has copied, or the name would stay bound while the child lives."""
         if self._leader is not None:
             self._leader.close_all()
-        self.__init__()  # type: ignore[misc]
 
     def _find_leader(self, db: SqlConnection, write: WeakMethod[Write]) -> socket.socket | None:
         """Return a connection to the leader, if another process leads. If there is none, this one does."""
-        if self._channel is not None or (self._leader is not None and self._leader.is_alive()):
+        if self._channel is not None or (self._leader is not None and self._leader.is_leading()):
             return self._channel
         if not self._name:
             place = [PROTOCOL, os.getuid(), *db.execute(_SELECT_PLACE).fetchone()]
@@ -165,6 +165,9 @@ class Leader(threading.Thread):
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
 
+    def is_leading(self) -> bool:
+        return self.is_alive() and not self._stopped
+
     def close_all(self) -> None:
         for each in (self._listener, *self._others.values()):
             each.close()
@@ -215,6 +218,7 @@ class Leader(threading.Thread):
 
 
 def _receive(other: socket.socket) -> bytes:
+    """Return what the other end has sent, or nothing if it has gone."""
     try:
         return other.recv(_MAX_BYTES)
     except OSError:
