@@ -2,15 +2,17 @@
 
 python benchmarks/latency.py [pairs]
 
-Two labs differ by one unit, which has as much in it as is admitted. Heavy questions of ten kinds are asked of
-both, one after the other in random order. Within each kind replies are ranked by their time, and the chance
-that the reply with the unit is the slower one of a random pair is estimated over all kinds together:
-max(AUC, 1 − AUC) is how often whoever knows everything else guesses right, and .5 is blind guessing. The
-interval of 99 % is a bootstrap over pairs.
+Two tables differ by one unit, which has as much in it as is admitted; a third is a copy of the one without
+it. Heavy questions of ten kinds are asked of all, one after the other in random order. Within each kind
+replies are ranked by their time, and the chance that the reply with the unit is the slower one of a random
+pair is estimated over all kinds together: max(AUC, 1 − AUC) is how often whoever knows everything else
+guesses right, and .5 is blind guessing. The interval of 99 % is a bootstrap over pairs. The two equal tables
+are compared in the same way: what that shows is chance and the machine.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -30,7 +32,7 @@ from sfumato.curator.hostile.reading import SlotReader
 from sfumato.errors import SealedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -40,6 +42,8 @@ BUDGET = sf.Budget(epsilon=10**6, delta=1e-3)
 UNITS, MAX_ROWS = 4000, 80
 RESAMPLES = 4000
 PAIRS_AT_ONCE = 4
+TABLES = ("present", "absent", "copy")
+COMPARED = {"one has the unit": (0, 1), "control: equal tables": (2, 1)}
 LONG = "ab" * 490
 COLUMNS = {
     "age": sf.between(0, 120),
@@ -47,44 +51,48 @@ COLUMNS = {
     "ward": sf.one_of("A", "B", "C", "D"),
     "note": sf.text(),
 }
-TWICE = "visits AS a JOIN visits AS b ON a.who = b.who"
-KINDS: dict[str, Callable[[Session, int], Any]] = {
-    "join twice": lambda s, k: s.sql(f"SELECT COUNT(*) AS n FROM {TWICE} WHERE a.age = 99 AND b.cost > {k}"),
-    "joined numbers": lambda s, k: s.sql(
+TWICE = "{t} AS a JOIN {t} AS b ON a.who = b.who"
+KINDS: dict[str, Callable[[Session, str, int], Any]] = {
+    "join twice": lambda s, t, k: s.sql(
+        f"SELECT COUNT(*) AS n FROM {TWICE.format(t=t)} WHERE a.age = 99 AND b.cost > {k}"
+    ),
+    "joined numbers": lambda s, t, k: s.sql(
         "SELECT SUM(a.cost * b.cost + a.age * b.age) AS n, VARIANCE(a.cost - b.cost) AS v "
-        f"FROM {TWICE} WHERE a.age = 99 AND b.cost > {k}"
+        f"FROM {TWICE.format(t=t)} WHERE a.age = 99 AND b.cost > {k}"
     ),
-    "bounded join": lambda s, k: s.sql(
-        f"SELECT a.ward, SUM(b.cost) AS c FROM {TWICE} WHERE a.age = 99 AND b.cost > {k} GROUP BY a.ward"
+    "bounded join": lambda s, t, k: s.sql(
+        f"SELECT a.ward, SUM(b.cost) AS c FROM {TWICE.format(t=t)} "
+        f"WHERE a.age = 99 AND b.cost > {k} GROUP BY a.ward"
     ).bounded(groups=2, rows=20),
-    "texts": lambda s, k: s.sql(f"SELECT COUNT(*) AS n FROM visits WHERE note LIKE '%a%b%a%b%{k}%'"),
-    "joined texts": lambda s, k: s.sql(
-        f"SELECT COUNT(*) AS n FROM {TWICE} WHERE a.age = 99 AND b.note LIKE '%ab%{k}%'"
+    "texts": lambda s, t, k: s.sql(f"SELECT COUNT(*) AS n FROM {t} WHERE note LIKE '%a%b%a%b%{k}%'"),
+    "joined texts": lambda s, t, k: s.sql(
+        f"SELECT COUNT(*) AS n FROM {TWICE.format(t=t)} WHERE a.age = 99 AND b.note LIKE '%ab%{k}%'"
     ),
-    "quantiles": lambda s, k: s.sql(
-        f"SELECT ward, MEDIAN(cost) AS m FROM visits WHERE cost > {k} GROUP BY ward"
+    "quantiles": lambda s, t, k: s.sql(
+        f"SELECT ward, MEDIAN(cost) AS m FROM {t} WHERE cost > {k} GROUP BY ward"
     ),
-    "people": lambda s, k: s.sql(
-        f"SELECT ward, COUNT(DISTINCT who) AS n FROM visits WHERE cost > {k} GROUP BY ward"
+    "people": lambda s, t, k: s.sql(
+        f"SELECT ward, COUNT(DISTINCT who) AS n FROM {t} WHERE cost > {k} GROUP BY ward"
     ),
-    "blocks": lambda s, k: s.table("visits").where(f"cost > {k}").subsample(sf.median("cost"), blocks=20),
-    "distance": lambda s, k: s.table("visits").where(f"cost > {k}").distance("COUNT(*) >= 100"),
-    "moments": lambda s, k: s.sql(
-        f"SELECT ward, CORR(age, cost) AS r, VARIANCE(cost) AS v FROM visits WHERE cost > {k} GROUP BY ward"
+    "blocks": lambda s, t, k: s.table(t).where(f"cost > {k}").subsample(sf.median("cost"), blocks=20),
+    "distance": lambda s, t, k: s.table(t).where(f"cost > {k}").distance("COUNT(*) >= 100"),
+    "moments": lambda s, t, k: s.sql(
+        f"SELECT ward, CORR(age, cost) AS r, VARIANCE(cost) AS v FROM {t} WHERE cost > {k} GROUP BY ward"
     ),
 }
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of both replies of every pair, kind by kind, and how many replies of each side were answers."""
+    """Seconds of the replies from every table, kind by kind, and how many of each table's were answers."""
 
     seconds: dict[str, NDArray[np.float64]]
-    answered: tuple[int, int]
+    answered: list[int]
     slots: dict[str, float | None]
 
 
-def make_lab(folder: Path, *, target: bool) -> sf.Lab:
+def make_lab(folder: Path) -> sf.Lab:
+    """Register all tables in one lab, so that ledger, workers and folder are the same for them."""
     rng = np.random.default_rng(3)
     who = np.concatenate([np.repeat(0, MAX_ROWS), np.sort(rng.integers(1, UNITS, 3 * UNITS))])
     mine = who == 0
@@ -97,10 +105,12 @@ def make_lab(folder: Path, *, target: bool) -> sf.Lab:
             "note": [LONG if each else "seen, well" for each in mine],
         }
     )
-    kept = visits if target else visits.filter(pa.array(~mine))
     lab = sf.create(folder)
-    lab.register("visits", kept, unit=sf.Unit("who", max_rows=MAX_ROWS), columns=COLUMNS, budget=BUDGET)
-    lab.set_pace("visits", seconds=0.04)
+    unit = sf.Unit("who", max_rows=MAX_ROWS)
+    others = visits.filter(pa.array(~mine))
+    for name, kept in zip(TABLES, (visits, others, others), strict=True):
+        lab.register(name, kept, unit=unit, columns=COLUMNS, budget=BUDGET)
+        lab.set_pace(name, seconds=0.04)
     # As many places as are asked for at once, so that no reply waits for another's slot.
     host = WorkerHost(lab.folder, lab._schema, places=PAIRS_AT_ONCE)
     host.start()
@@ -108,26 +118,26 @@ def make_lab(folder: Path, *, target: bool) -> sf.Lab:
     return lab
 
 
-def time_pairs(labs: Sequence[sf.Lab], pairs: int, *, hostile: bool) -> Timed:
-    """Ask each kind of both labs, in random order within the pair, with the kinds taking turns."""
-    sessions = [lab.session(hostile=hostile) for lab in labs]
+def time_pairs(lab: sf.Lab, pairs: int, *, hostile: bool) -> Timed:
+    """Ask each kind of all tables, in random order, with the kinds taking turns."""
+    session = lab.session(hostile=hostile)
     kinds, first = list(KINDS), 0 if hostile else 10**6
     for kind in kinds:  # the first question of each kind opens files and is not counted
-        ask_pair(sessions, kind, first - 1 - kinds.index(kind))
+        ask_tables(session, kind, first - 1 - kinds.index(kind))
     asked = [(kinds[number % len(kinds)], first + number) for number in range(pairs)]
     # A hostile session sleeps most of the time, so several pairs are asked at once.
     with ThreadPoolExecutor(PAIRS_AT_ONCE if hostile else 1) as pool:
-        found = list(pool.map(lambda each: ask_pair(sessions, *each), asked))
+        found = list(pool.map(lambda each: ask_tables(session, *each), asked))
     seconds = {kind: np.array([each[0] for each in found[at :: len(kinds)]]) for at, kind in enumerate(kinds)}
-    slots = {kind: ask(sessions[0], 5).quote(epsilon=1).slot for kind, ask in KINDS.items()}
-    return Timed(seconds, (sum(each[1][0] for each in found), sum(each[1][1] for each in found)), slots)
+    slots = {kind: ask(session, TABLES[0], 5).quote(epsilon=1).slot for kind, ask in KINDS.items()}
+    return Timed(seconds, [sum(each[1][side] for each in found) for side in range(len(TABLES))], slots)
 
 
-def ask_pair(sessions: Sequence[Session], kind: str, number: int) -> tuple[list[float], list[bool]]:
-    """Return the seconds of both replies, and which of them were answers."""
-    took, answered = [0.0, 0.0], [False, False]
-    for side in np.random.default_rng(number + 100).permutation(2):
-        question = KINDS[kind](sessions[side], 10 + number % 7919)
+def ask_tables(session: Session, kind: str, number: int) -> tuple[list[float], list[bool]]:
+    """Return the seconds of the replies from every table, and which of them were answers."""
+    took, answered = [0.0] * len(TABLES), [False] * len(TABLES)
+    for side in np.random.default_rng(number + 100).permutation(len(TABLES)):
+        question = KINDS[kind](session, TABLES[side], 10 + number % 7919)
         began = time.perf_counter()
         with suppress(SealedError):
             # Each price differs a little, so no answer is one that was kept.
@@ -138,11 +148,11 @@ def ask_pair(sessions: Sequence[Session], kind: str, number: int) -> tuple[list[
 
 
 def pooled_auc(seconds: dict[str, NDArray[np.float64]]) -> float:
-    """Return the chance that the reply with the unit is the slower one, ranked within each kind."""
+    """Return the chance that the first reply of a pair is the slower one, ranked within each kind."""
     wins = total = 0.0
     for pairs in seconds.values():
-        with_unit, without = pairs[:, 0, None], pairs[None, :, 1]
-        wins += float((with_unit > without).sum() + (with_unit == without).sum() / 2)
+        first, second = pairs[:, 0, None], pairs[None, :, 1]
+        wins += float((first > second).sum() + (first == second).sum() / 2)
         total += len(pairs) ** 2
     return wins / total
 
@@ -159,17 +169,22 @@ def bootstrap(seconds: dict[str, NDArray[np.float64]], confidence: float) -> tup
 
 
 def report(name: str, timed: Timed, pairs: int) -> None:
-    chance = pooled_auc(timed.seconds)
-    low, high = bootstrap(timed.seconds, 0.99)
-    if chance < 0.5:
-        chance, low, high = 1 - chance, 1 - high, 1 - low
-    print(f"{name}: max(AUC, 1 - AUC) = {chance:.3f}, 99 % interval {low:.3f} to {high:.3f}, ", end="")
-    with_unit, without = timed.answered
-    print(f"{pairs} pairs, answered {with_unit} with the unit and {without} without")
+    answered = ", ".join(f"{count} {name}" for count, name in zip(timed.answered, TABLES, strict=True))
+    print(f"{name}, {pairs} pairs, load {os.getloadavg()[0]:.1f}, answered: {answered}")
+    for compared, sides in COMPARED.items():
+        seconds = {kind: each[:, sides] for kind, each in timed.seconds.items()}
+        chance = pooled_auc(seconds)
+        low, high = bootstrap(seconds, 0.99)
+        if chance < 0.5:
+            chance, low, high = 1 - chance, 1 - high, 1 - low
+        print(f"  {compared}: max(AUC, 1 - AUC) = {chance:.3f}, 99 % interval {low:.3f} to {high:.3f}")
     for kind, each in timed.seconds.items():
-        middle = np.median(each, axis=0) * 1000
-        slot = "" if timed.slots[kind] is None else f"slot {timed.slots[kind]:g} s"
-        print(f"  {kind:<14} {middle[0]:8.1f} ms with, {middle[1]:8.1f} ms without  {slot}")
+        middle = "".join(f"{seconds * 1000:9.1f}" for seconds in np.median(each, axis=0))
+        slot = timed.slots[kind]
+        late = (
+            "" if slot is None else f"  slot {slot:g} s, {(each > 1.5 * slot).sum()} replies in a later one"
+        )
+        print(f"  {kind:<14} {middle} ms{late}")
 
 
 def main() -> None:
@@ -177,14 +192,10 @@ def main() -> None:
     slots.LADDER = slots.LADDER[1:]
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 500
     with tempfile.TemporaryDirectory() as folder:
-        labs = (
-            make_lab(Path(folder) / "with", target=True),
-            make_lab(Path(folder) / "without", target=False),
-        )
+        lab = make_lab(Path(folder) / "lab")
         for name, hostile in (("ordinary session", False), ("hostile session", True)):
-            report(name, time_pairs(labs, pairs, hostile=hostile), pairs)
-        for lab in labs:
-            lab.close()
+            report(name, time_pairs(lab, pairs, hostile=hostile), pairs)
+        lab.close()
 
 
 if __name__ == "__main__":

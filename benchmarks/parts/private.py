@@ -42,8 +42,9 @@ def promises() -> dict[str, Any]:
 
 def with_known_noise(query: Any, epsilon: float) -> None:
     """Draw once from the noise that a release at this ε will use: tables for a new scale are then made."""
-    for each in query._plan({"epsilon": epsilon}, {}).measured:
-        each.release(np.zeros(1, dtype=np.int64))
+    for step in query.quote(epsilon=epsilon).plan.steps:
+        for each in getattr(step, "measured", ()):
+            each.release(np.zeros(1, dtype=np.int64))
 
 
 def bounded(query: Any, bounds: tuple[int, int] | None) -> Any:

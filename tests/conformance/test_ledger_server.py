@@ -16,6 +16,7 @@ from tests.conformance import servers
 
 from sfumato.errors import LedgerError, PolicyError, UsageError
 from sfumato.ledger import Charge, Charged, PostgresLedger, Released, transaction
+from sfumato.ledger.postgres.connection import open_connection
 from sfumato.ledger.postgres.database import PostgresDatabase
 from sfumato.privacy import Budget, Pure, price
 
@@ -201,6 +202,31 @@ def test_a_server_that_is_away_is_told(server: Server, schema: str) -> None:
         with suppress(LedgerError):
             ledger.charge(ask("the connection was lost"))
         assert isinstance(ledger.charge(ask("back")), Charged)
+
+
+def test_an_address_may_have_options_of_its_own(server: Server, schema: str) -> None:
+    more = "options='-c jit=on -c work_mem=1MB' client_encoding=latin1"
+    address = f"{server.address} {more}"
+    with closing(PostgresLedger.open(address, schema=schema, timeout=10)) as ledger:
+        assert isinstance(ledger.charge(ask(more)), Charged)
+    with closing(open_connection(address, schema, 10).raw) as raw:
+        shown = [raw.execute(f"SHOW {name}").fetchone()[0] for name in ("jit", "client_encoding", "work_mem")]
+    assert shown == ["off", "UTF8", "1MB"]  # what the ledger depends on stays
+
+
+def test_a_lost_server_is_told_by_the_error_alone(
+    server: Server, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    import psycopg
+
+    def lose(raw: Any) -> None:
+        with closing(raw), pytest.raises(psycopg.Error), raw.pipeline():
+            raw.execute("SELECT pg_terminate_backend(pg_backend_pid())").fetchall()
+
+    lose(open_connection(server.address, schema, 10).raw)
+    assert not caplog.records
+    lose(psycopg.connect(server.address))
+    assert caplog.records  # others' pipelines are theirs
 
 
 def test_receipts_need_a_key(server: Server, schema: str) -> None:

@@ -145,6 +145,16 @@ def test_a_newer_ledger_is_refused_by_that_name(old: Old) -> None:
         open_it()
 
 
+def test_version_3_knows_fewer_kinds_of_entries_and_has_to_notice(tmp_path: Path) -> None:
+    """It would call the chain broken, and tell people to restore an older copy."""
+    open_it, alter = old_postgres(tmp_path, 2)
+    open_it().close()
+    for _ in range(2):
+        alter("DO $$ BEGIN ASSERT (SELECT version FROM ledger) = 4; END $$; UPDATE ledger SET version = 3")
+        with closing(open_it()) as ledger:
+            assert ledger.verify().head == HEADS[2][1]
+
+
 def test_death_before_the_end_leaves_the_old_ledger(old: Old, version: int) -> None:
     open_it, _ = old
     pid = os.fork()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def server() -> Iterator[Server]:
     server = Server.make()
-    server.start(durable=False)
+    server.start()
     yield server
     server.stop()
 
@@ -43,6 +43,6 @@ def test_a_server_that_is_down_is_not_charged_for(server: Server, tmp_path: Path
             with pytest.raises(EngineError, match="SF-C221"):
                 query.release(epsilon=1)
         assert lab.ledger.read_spent("population:who") == spent
-        server.start(durable=False)
+        server.start()
         query.release(epsilon=1)
     assert lab.ledger.verify().charges == 3

@@ -265,7 +265,6 @@ def _another_table(folder: Path) -> None:
 
 
 def _no_log(folder: Path) -> None:
-    _snapshot(folder).unlink()
     (folder / "incidents.log").mkdir()
 
 
@@ -286,6 +285,11 @@ def failing(step: str, problem: Exception) -> Act:
     return act
 
 
+class WordlessError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("SESAME")
+
+
 def full_after(step: str) -> Act:
     def act(lab: sf.Lab) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -304,18 +308,23 @@ def full_after(step: str) -> Act:
     return act
 
 
-SEALED: dict[str, Trigger] = {
+OUT_OF_REACH: dict[str, Trigger] = {
     "a snapshot gone": Trigger(quarter, lambda folder: _snapshot(folder).unlink()),
     "a snapshot overwritten": Trigger(quarter, lambda folder: _overwritten(str(_snapshot(folder)))(folder)),
     "a snapshot emptied": Trigger(quarter, _emptied),
     "a snapshot cut": Trigger(quarter, _cut),
     "a snapshot garbled": Trigger(quarter, _garbled),
     "a folder for a snapshot": Trigger(quarter, _directory),
+}
+SEALED: dict[str, Trigger] = {
     "another table's snapshot": Trigger(
         lambda lab: lab.session().sql("SELECT SUM(age) AS n FROM visits").release(epsilon=0.25),
         _another_table,
     ),
-    "no log of incidents": Trigger(quarter, _no_log),
+    "no log of incidents": Trigger(failing("data:read", ValueError("SESAME")), _no_log),
+    "no stack at the data": Trigger(failing("data:read", RecursionError("SESAME"))),
+    "an error without words": Trigger(failing("data:read", WordlessError())),
+    "an error that cannot be written": Trigger(failing("data:read", ValueError("\ud800 SESAME"))),
     "a failure at the data": Trigger(failing("data:read", ValueError("row 17 says SESAME"))),
     "no memory at the data": Trigger(failing("data:read", MemoryError())),
     "a failure at the noise": Trigger(failing("noise:drawn", KeyError("SESAME"))),
@@ -331,6 +340,7 @@ SEALED: dict[str, Trigger] = {
     "a full disk after the noise": Trigger(full_after("noise:drawn")),
     "a full disk while the answer is kept": Trigger(full_after("release:written")),
 }
+UNREAD = "SF-C221  The rows of this table cannot be reached now, so nothing was read."
 SENTENCE = "SF-X901  The question was charged and could not be answered."
 
 TRIGGERS: dict[str, Trigger] = {
@@ -338,6 +348,7 @@ TRIGGERS: dict[str, Trigger] = {
     **{name: count(**spend) for name, spend in SPENDS.items()},
     **CALLS,
     **LEDGERS,
+    **OUT_OF_REACH,
     **{name: Trigger(each.act, each.harm, "a quarter") for name, each in SEALED.items()},
 }
 
@@ -419,6 +430,8 @@ def test_neighbours_hear_the_same(name: str, originals: list[Path], tmp_path: Pa
     assert str(tmp_path) not in heard[0][0]
     if name in SEALED:
         assert heard[0][0].startswith(f"SealedError\n1\n{SENTENCE}\n")
+    if name in OUT_OF_REACH:
+        assert UNREAD in heard[0][0]
 
 
 def test_a_failure_that_counts_people_would_be_heard(originals: list[Path], tmp_path: Path) -> None:
@@ -467,20 +480,20 @@ def test_neighbours_hear_the_same_on_the_command_line(
 
 
 @pytest.mark.parametrize("name", ["a snapshot gone", "a snapshot overwritten", "a snapshot garbled"])
-def test_a_sealed_failure_is_the_same_on_the_command_line(
+def test_a_lost_snapshot_is_the_same_on_the_command_line(
     name: str, originals: list[Path], tmp_path: Path
 ) -> None:
     heard = []
     for place, original in enumerate(originals):
         folder = tmp_path / str(place)
         copy_lab(original, folder)
-        harm = SEALED[name].harm
+        harm = OUT_OF_REACH[name].harm
         assert harm is not None
         harm(folder)
         heard.append(_typed(folder, "SELECT COUNT(*) FROM visits", "json"))
     assert all(each == heard[0] for each in heard)
     assert heard[0][0] == 1
-    assert json.loads(heard[0][1])["code"] == "SF-X901"
+    assert json.loads(heard[0][1])["code"] == "SF-C221"
 
 
 def _typed(folder: Path, text: str, form: str) -> tuple[int, str]:

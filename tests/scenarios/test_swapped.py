@@ -6,12 +6,14 @@ import os
 import random
 import secrets
 import shutil
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pytest
 from tests.conformance import servers
@@ -81,7 +83,7 @@ def test_the_ledger_of_another_lab_is_refused(tmp_path: Path) -> None:
     refuses("SF-L131", tmp_path / "b")
     accept_ledger(tmp_path / "b" / whole[0], unproven=True)
     refuses("SF-L121", tmp_path / "b")
-    (tmp_path / "b" / "ledger.json").unlink()
+    (tmp_path / "b" / "ledger.identity").unlink()
     refuses("SF-L135", tmp_path / "b")
 
 
@@ -94,6 +96,20 @@ def test_a_copied_folder_is_no_second_budget(tmp_path: Path) -> None:
     assert again.receipt.replayed
     assert mean_of(again) == mean_of(first)
     assert sf.create(tmp_path / "c").ledger.verify().entries == 1  # the claim
+
+
+@pytest.mark.parametrize("how", ["cp -a ../night/. .", "tar -xf ../night.tar --overwrite"])
+def test_yesterdays_folder_put_back_in_place_is_no_refund(tmp_path: Path, how: str) -> None:
+    """Both write over the files that are there, which keep their inodes."""
+    folder = tmp_path / "lab"
+    make_lab(folder, 0.1).ledger.close()
+    subprocess.run("cp -a . ../night && tar -cf ../night.tar .", shell=True, check=True, cwd=folder)
+    lab = sf.open(folder)
+    ask(lab)
+    lab.ledger.close()
+    subprocess.run(how, shell=True, check=True, cwd=folder)
+    for _ in range(2):
+        refuses("SF-L132", folder)
 
 
 def test_yesterdays_catalog_with_todays_ledger_gets_no_answer_about_other_rows(tmp_path: Path) -> None:
@@ -119,6 +135,25 @@ def test_yesterdays_catalog_with_todays_ledger_gets_no_answer_about_other_rows(t
     answer = ask(stale)
     assert not answer.receipt.replayed
     require_own(answer, 0.9)
+
+
+def test_an_older_version_does_not_take_the_ledger_for_one_in_a_database(tmp_path: Path) -> None:
+    make_lab(tmp_path / "a", 0.1).ledger.close()
+    assert not (tmp_path / "a" / "ledger.json").exists()
+    (tmp_path / "a" / "ledger.identity").unlink()  # as in older labs, which get one
+    sf.open(tmp_path / "a").ledger.close()
+    assert (tmp_path / "a" / "ledger.identity").exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1]", "{}", '{"identity": 3}', '{"identity": "x", "address": "y"}', "\x00"]
+)
+@pytest.mark.parametrize("name", ["ledger.identity", "ledger.json"])
+def test_a_damaged_note_is_named(tmp_path: Path, name: str, content: str) -> None:
+    sf.create(tmp_path / "a").ledger.close()
+    (tmp_path / "a" / name).write_text(content)
+    with pytest.raises(LedgerError, match=f"SF-L106  The note {name}"):
+        sf.open(tmp_path / "a")
 
 
 def test_the_snapshot_of_another_lab_is_not_read(tmp_path: Path) -> None:
@@ -176,6 +211,23 @@ def test_copies_of_a_folder_that_both_advance_get_no_answer_of_each_other(
         lab.ledger.close()
 
 
+def test_a_copy_is_told_that_another_has_replaced_a_table_in_a_database(tmp_path: Path, address: str) -> None:
+    place, schema = address.split("#")
+    with psycopg.connect(place) as db:
+        db.execute(
+            f"CREATE TABLE {schema} AS SELECT n AS who, 0.5 AS x FROM generate_series(1, 9) n".encode()
+        )
+    source = f"{place}#public.{schema}"
+    first = sf.create(tmp_path / "a", ledger=address)
+    unit, columns = sf.Unit("who", max_rows=1), {"x": sf.between(0, 1)}
+    first.register("t", source, unit=unit, columns=columns, budget=sf.Budget(epsilon=8))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    second = sf.open(tmp_path / "b")
+    first.advance("t", source)  # which erases the snapshot that the copy knows
+    with closing(first.ledger), closing(second.ledger), pytest.raises(LedgerError, match="SF-L136"):
+        ask(second)
+
+
 # ---- creating ----------------------------------------------------------------------------------------------
 
 
@@ -210,7 +262,7 @@ PARTS = (
     ("ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"),
     ("ledger.sqlite.mark",),
     ("ledger.sqlite.key",),
-    ("ledger.json",),
+    ("ledger.identity",),
     ("catalog.json",),
     ("snapshots",),
     ("ranking.key",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,12 @@ class Incidents:
     def record(self) -> str:
         """Write down the error being handled and give its number; the number says nothing about it."""
         incident = secrets.token_hex(8)
-        text = f"{datetime.now(UTC).isoformat()} incident {incident}\n{traceback.format_exc()}\n"
-        try:
-            with open(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as log:
+        # Whatever fails here must not turn the one sentence into another: a full disk, or an odd character.
+        with suppress(Exception):
+            text = f"{datetime.now(UTC).isoformat()} incident {incident}\n{traceback.format_exc()}\n"
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with open(file, "a", encoding="utf-8", errors="backslashreplace") as log:
                 log.write(text)
-        except OSError:
-            return incident  # a full disk must not turn the one sentence into another
         return incident
 
 

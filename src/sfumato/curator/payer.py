@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 from sfumato.curator.gate import answer_plan, read_steps
 from sfumato.curator.plan.spend import Needs, Spend, parse_spend
 from sfumato.engines.rows import list_scans
-from sfumato.errors import PolicyError
+from sfumato.errors import EngineError, PolicyError
 from sfumato.ledger import Charge
 from sfumato.ledger.api import SnapshotRead, hash_reads
 from sfumato.privacy.account import Caps, Cost, Left, caps, left
@@ -191,8 +191,14 @@ class Payer:
         if self.was_answered(plan):
             return
         programs = {tuple(_snapshots(step)): step.program for step in plan.steps}
-        for program in programs.values():
-            self.lab.engine.check(program)
+        try:
+            for program in programs.values():
+                self.lab.engine.check(program)
+        except EngineError:
+            for snapshot in self._reads(plan):
+                # Another copy of the folder may have replaced it, and then no engine will ever have it.
+                self.lab.ledger.require_newest(snapshot)
+            raise
 
     def _smallest_budget(self, table: Table) -> Budget:
         budgets = [self.lab.ledger.read_budget(account) for account in self.accounts(table)]

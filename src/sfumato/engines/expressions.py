@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sfumato.engines.like import parse_like
@@ -128,7 +129,8 @@ class Expressions:
 
     def _extreme(self, part: Least | Greatest) -> str:
         """Write a least or greatest value, missing where one is; engines' own pass over missing ones."""
-        parts = [(each, self.write_value(each)) for each in flatten_extremes(part)]
+        write = partial(self._as, kind="BIGINT") if self.ranges.is_narrow(part) else self.write_value
+        parts = [(each, write(each)) for each in flatten_extremes(part)]
         # Constants are never missing, so most comparisons test one column only.
         missing = [text for each, text in parts if not isinstance(each, Constant) or each.value is None]
         present = [f"{text} IS NOT NULL" for text in missing]

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.engines.duckdb import DuckDBEngine
 from sfumato.engines.limits import RunLimits, limit_more
-from sfumato.engines.reach import reach_engine
 from sfumato.engines.registry import find_host, find_host_at
 from sfumato.engines.rows import list_scans
 from sfumato.engines.watch import end_runs
-from sfumato.errors import SfumatoError
+from sfumato.errors import EngineError, SfumatoError
 from sfumato.files.durable import replace_file, replace_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sfumato.engines.program import Answer, Engine, EngineProgram
     from sfumato.engines.snapshot import GraphPreparation, Preparation
 
+Parsed = TypeVar("Parsed")
+_OTHER_LIMITS = "; or remove it, and lab.limit_questions(…)"
 HERE = "duckdb"
 """The home of snapshots in the lab's own folder."""
 
@@ -73,9 +74,7 @@ class EngineRouter:
 
     def _engine_of(self, program: EngineProgram[Any]) -> Engine:
         # The planner refuses joins across homes, so the first snapshot's engine has them all.
-        with reach_engine("the lab's folder", "its list of databases cannot be read", OSError, ValueError):
-            known = self._known()
-        return self._engine(known.get(list_scans(program.rows)[0].snapshot))
+        return self._engine(self._known().get(list_scans(program.rows)[0].snapshot))
 
     def runs_apart(self, program: EngineProgram[Any]) -> bool:
         """Return whether a process of its own can run a program, which reads nothing."""
@@ -97,9 +96,7 @@ class EngineRouter:
     @property
     def limits(self) -> RunLimits:
         """How long a question may take, and how much memory and disk, as the steward has set it."""
-        with suppress(FileNotFoundError):
-            return RunLimits.from_dict(json.loads(self._limits.read_text(encoding="utf-8")))
-        return RunLimits()
+        return _read_json(self._limits, RunLimits.from_dict, _OTHER_LIMITS) or RunLimits()
 
     def set_limits(self, limits: RunLimits) -> None:
         """Set the limits of all questions that begin from now on."""
@@ -112,10 +109,7 @@ class EngineRouter:
     # ---- the file of addresses ----
 
     def _known(self) -> dict[str, str]:
-        with suppress(FileNotFoundError):
-            found: dict[str, str] = json.loads(self._addresses.read_text(encoding="utf-8"))
-            return found
-        return {}
+        return _read_json(self._addresses, dict[str, str], "") or {}
 
     def _forget(self, snapshot: str) -> None:
         known = self._known()
@@ -125,3 +119,17 @@ class EngineRouter:
     def _note(self, known: dict[str, str]) -> None:
         # An address may hold a password.
         replace_file(self._addresses, json.dumps(known).encode(), private=True)
+
+
+def _read_json(path: Path, parse: Callable[[dict[str, Any]], Parsed], otherwise: str) -> Parsed | None:
+    """Return what a file of the lab's folder says, or none if there is none."""
+    try:
+        return parse(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise EngineError(
+            "SF-C226",
+            f"The file {path.name} in the lab's folder cannot be read, so no rows were.",
+            try_=f"put it back from a copy of the folder{otherwise}",
+        ) from None

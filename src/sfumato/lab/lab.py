@@ -22,6 +22,15 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.files.disk_errors import name_disk_errors
 from sfumato.files.durable import create_private_file, create_private_folder, lock_folder, move_files
 from sfumato.lab.budget_view import BudgetView, list_populations, view_budget
+from sfumato.lab.folder import (
+    DRAFT,
+    KEY,
+    KEY_BYTES,
+    make_folder,
+    read_ranking_key,
+    require_lab,
+    require_vacant,
+)
 from sfumato.lab.published import Published
 from sfumato.lab.registration import (
     agree_on_budget,
@@ -51,9 +60,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.exact import Number
     from sfumato.privacy.graph_units import Protected
 
-_KEY = "ranking.key"
-_DRAFT = ".creating"
-"""Folder in which a new lab is made, until it is whole."""
 _PATIENCE = 10.0
 """Seconds that questions have to finish, when the snapshot that they read was replaced."""
 _ENDING = 60.0
@@ -68,9 +74,10 @@ class Lab:
     def __init__(self, folder: Path, ledger: str | None = None) -> None:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
+        identity = identify_lab(self._ranking_key())
         self.ledger = open_ledger(folder, ledger)
         # A ledger is about the rows of one lab. An older one gets its lab now.
-        self.ledger.claim(identify_lab(self._ranking_key()))
+        self.ledger.claim(identity)
         self.incidents = Incidents(folder / "incidents.log")
         self._publications = Publications(folder / "published.json")
 
@@ -358,7 +365,7 @@ class Lab:
         return numbered
 
     def _ranking_key(self) -> bytes:
-        return (self.folder / _KEY).read_bytes()
+        return read_ranking_key(self.folder)
 
 
 def create(path: str | Path, *, ledger: str | None = None) -> Lab:
@@ -368,18 +375,17 @@ def create(path: str | Path, *, ledger: str | None = None) -> Lab:
     in that database, for several: they share the budget, each with a copy of the folder.
     """
     folder = Path(path).resolve()  # a lab stays itself when the process changes its directory
-    create_private_folder(folder)
-    draft = folder / _DRAFT
-    with lock_folder(folder):
-        if not (draft / _KEY).exists() and any(each != draft for each in folder.iterdir()):
-            raise UsageError("SF-C118", f"'{folder.name}' is there already.", try_=f'sf.open("{folder}")')
+    make_folder(folder)
+    draft = folder / DRAFT
+    with name_disk_errors(), lock_folder(folder):
+        require_vacant(folder)
         create_private_folder(draft)
         # The key comes first: a ledger in a database may already belong to the lab that it makes.
         with suppress(FileExistsError):
-            create_private_file(draft / _KEY, secrets.token_bytes(32))
-        create_ledger(draft, ledger, identify_lab((draft / _KEY).read_bytes()))
+            create_private_file(draft / KEY, secrets.token_bytes(KEY_BYTES))
+        create_ledger(draft, ledger, identify_lab(read_ranking_key(draft)))
         # The key goes last: a folder without it is no lab.
-        move_files(draft, folder, last=_KEY)
+        move_files(draft, folder, last=KEY)
     return Lab(folder)
 
 
@@ -391,8 +397,8 @@ def identify_lab(ranking_key: bytes) -> str:
 def open(path: str | Path, *, ledger: str | None = None) -> Lab:
     """Open a lab that `create` made. `ledger` is the new address of a ledger in a database that has moved."""
     folder = Path(path).resolve()
-    if not (folder / _KEY).exists():
-        raise UsageError("SF-C119", f"'{folder.name}' is not a lab.", try_=f'sf.create("{folder}")')
+    with name_disk_errors():
+        require_lab(folder)
     with suppress(OSError):
-        (folder / _DRAFT).rmdir()  # which a crash at the end of `create` has left empty
+        (folder / DRAFT).rmdir()  # which a crash at the end of `create` has left empty
     return Lab(folder, ledger)

@@ -290,7 +290,7 @@ class Books:
             case "resume":
                 self._resume(fields)
             case _:
-                raise self._broken_error("its kind is not known")
+                raise self._newer_error()
 
     def _charge(self, fields: dict[str, Any], step_cost: Cost, steps: int) -> None:
         names, key, request = fields["accounts"], fields["key"], fields["request"]
@@ -363,6 +363,16 @@ class Books:
     def _require(self, holds: bool, why: str) -> None:
         if not holds:
             raise self._broken_error(why)
+
+    def _newer_error(self) -> LedgerError:
+        # Not a broken chain: whoever then restores an older copy forgets what was spent since.
+        return LedgerError(
+            "SF-L103",
+            "A newer version of sfumato has written to this ledger.",
+            at=f"entry {self.seq}",
+            why="its kind is not known",
+            try_="pip install --upgrade sfumato, on every machine that uses the ledger",
+        )
 
     def _broken_error(self, why: str) -> LedgerError:
         return LedgerError(

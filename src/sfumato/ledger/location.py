@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.files.durable import replace_file
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _SQLITE_FILE = "ledger.sqlite"
 _NOTE_FILE = "ledger.json"
+# Not in the note: versions before 4 take every note for that of a database, and could not say what is wrong.
+_IDENTITY_FILE = "ledger.identity"
 _KEY_FILE = "ledger.key"
 
 
@@ -36,14 +38,14 @@ def create_ledger(folder: Path, address: str | None, lab: str) -> None:
     In the database a schema is created. A schema whose ledger has no entries is accepted too: its owner has
     created it for a lab whose role has few rights. What an earlier call has left unfinished is made again.
     """
-    if (folder / _NOTE_FILE).exists():
+    if any((folder / name).exists() for name in (_NOTE_FILE, _IDENTITY_FILE)):
         return  # it comes last, so nothing is missing
     if address is None:
         for leftover in folder.glob(f"{_SQLITE_FILE}*"):
             leftover.unlink()
         with closing(SqliteLedger.create(folder / _SQLITE_FILE)) as ledger:
             ledger.claim(lab)
-            _write_note(folder, {"identity": ledger.read_identity()})
+            _write_note(folder / _IDENTITY_FILE, {"identity": ledger.read_identity()})
         return
     location, key = PostgresAddress.parse(address), folder / _KEY_FILE
     try:
@@ -96,26 +98,42 @@ def find_sqlite_file(folder: Path) -> Path:
 
 def write_note(folder: Path, location: PostgresAddress, identity: str) -> None:
     """Note where the ledger lies and which one it is."""
-    _write_note(folder, {"address": location.address, "schema": location.schema, "identity": identity})
+    note = {"address": location.address, "schema": location.schema, "identity": identity}
+    _write_note(folder / _NOTE_FILE, note)
 
 
-def _write_note(folder: Path, note: dict[str, str]) -> None:
-    replace_file(folder / _NOTE_FILE, json.dumps(note).encode(), private=True)
+def _write_note(file: Path, note: dict[str, str]) -> None:
+    replace_file(file, json.dumps(note).encode(), private=True)
 
 
-def _read_note(folder: Path) -> dict[str, Any]:
+def _read_note(folder: Path) -> dict[str, str]:
     """Return what is noted about the ledger. Older labs with a ledger in their folder have no note."""
-    with suppress(FileNotFoundError):
-        found: dict[str, Any] = json.loads((folder / _NOTE_FILE).read_text(encoding="utf-8"))
-        return found
+    for name in (_NOTE_FILE, _IDENTITY_FILE):
+        with suppress(FileNotFoundError):
+            return _parse_note(name, (folder / name).read_bytes())
     return {}
+
+
+def _parse_note(name: str, content: bytes) -> dict[str, str]:
+    try:
+        note = json.loads(content)
+        needed = {"identity", "address", "schema"} if "address" in note else {"identity"}
+        if needed == note.keys() and all(isinstance(value, str) for value in note.values()):
+            return dict(note)
+    except (AttributeError, TypeError, ValueError):
+        pass
+    raise LedgerError(
+        "SF-L106",
+        f"The note {name}, which says which ledger the lab has, cannot be read.",
+        try_=f"put {name} back from a copy of the lab's folder",
+    )
 
 
 def _open_file(folder: Path, identity: str | None) -> SqliteLedger:
     """Open the ledger in a folder. If no identity is noted yet, that of this ledger is."""
     ledger = SqliteLedger.open(folder / _SQLITE_FILE)
     if identity is None:
-        _write_note(folder, {"identity": ledger.read_identity()})
+        _write_note(folder / _IDENTITY_FILE, {"identity": ledger.read_identity()})
     else:
         _require_identity(ledger, identity)
     return ledger

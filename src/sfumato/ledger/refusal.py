@@ -42,7 +42,7 @@ def other_lab_error() -> LedgerError:
         "SF-L135",
         "This ledger belongs to another lab, so nothing is answered.",
         why="its answers are about other people's rows, and its budgets are theirs",
-        try_="put the lab's own ledger back; or for a new lab, another place for its ledger",
+        try_="put the lab's own ledger and ranking.key back; or for a new lab, another place for its ledger",
     )
 
 

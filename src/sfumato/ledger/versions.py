@@ -2,7 +2,8 @@
 
 Version 1 had no reservations, and its ledgers had no identity. Version 2 kept totals and keys in tables.
 Version 3 keeps the chain, where it ends, and the answers; everything else is in memory. Version 4 has the
-same tables; its ledgers are files, each with a mark beside it.
+same tables and more kinds of entries, which older code would call a broken chain; a file has a mark beside
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sfumato.ledger.tables import read_entries
 if TYPE_CHECKING:
     from sfumato.ledger.tables import SqlConnection
 
-VERSION = 3
+VERSION = 4
 
 
 def check_older_tables(db: SqlConnection, version: int) -> Books:
@@ -42,12 +43,12 @@ def check_older_tables(db: SqlConnection, version: int) -> Books:
     return books
 
 
-def newer_version_error(version: int, known: int = VERSION) -> LedgerError:
+def newer_version_error(version: int) -> LedgerError:
     """Return the error for a ledger whose tables this code does not know yet."""
     return LedgerError(
         "SF-L103",
         "This ledger was made by a newer version of sfumato.",
-        version=f"{version}; this sfumato knows up to {known}",
+        version=f"{version}; this sfumato knows up to {VERSION}",
         try_="pip install --upgrade sfumato",
     )
 

@@ -78,6 +78,18 @@ def test_a_snapshot_is_opened_once(engine, monkeypatch):
     assert DuckDBEngine(engine.folder).run(above(999)).tolist() == expected(999)
 
 
+def test_only_the_last_few_stay_open(tmp_path, monkeypatch):
+    monkeypatch.setattr("sfumato.engines.duckdb.run.KEPT_OPEN", 2)
+    SNAPSHOTS._open.clear()
+    engine = DuckDBEngine(tmp_path)
+    for name in "abc":
+        engine.prepare(pa.table({"x": [1]}), Preparation(None, 1, (StoredGrid("x", 0, 9, 0),), b"k"), name)
+    for name in "abacabc":
+        assert engine.run(CellSums(Scan(name), AtLeast(X, 0), (), (Counted(),))).tolist() == [[1]]
+        assert len(SNAPSHOTS._open) <= 2
+    assert [paths[0].stem for paths, _ in SNAPSHOTS._open] == ["b", "c"]
+
+
 def test_parent_and_child_both_answer_after_a_fork(engine):
     assert engine.run(above(1)).tolist() == expected(1)
     assert in_child(lambda: engine.run(above(2)).tolist() == expected(2)) == 0

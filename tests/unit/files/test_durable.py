@@ -20,6 +20,7 @@ from sfumato.files.durable import create_private_file, replace_file, replace_jso
 from sfumato.ledger import SqliteLedger
 from sfumato.ledger.location import write_note
 from sfumato.ledger.postgres.address import PostgresAddress
+from sfumato.ledger.sqlite import mark
 from sfumato.ledger.sqlite.backup import back_up_ledger, restore_ledger
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Disk:
 
         patch.setattr(os, "open", recorded_open)
         patch.setattr(os, "fsync", recorded_fsync)
+        patch.setattr(mark, "_sync", recorded_fsync)
         patch.setattr(os, "link", naming(link))
         for name in ("replace", "rename"):
             patch.setattr(os, name, naming(replace))

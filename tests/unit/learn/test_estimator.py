@@ -237,3 +237,11 @@ def test_components_are_found_where_noise_of_products_would_be_too_wide(features
     rows = np.random.default_rng(0).uniform(-1, 1, (500, features))
     model = PCA(2, epsilon=0.1, bounds=(-1, 1)).fit(rows)
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(2), atol=1e-9)
+
+
+@pytest.mark.parametrize("odd", ["seven", 10**400, None, {}, b"7"], ids=lambda each: type(each).__name__)
+def test_a_cell_that_is_no_number_is_missing(odd: object) -> None:
+    """An error would tell that such a row is there."""
+    rows = np.array([[1, 2], [3, odd], [5, 6]], dtype=object)
+    model = sf.learn.StandardScaler(epsilon=1, bounds=(0, 9)).fit(rows)
+    assert model.n_features_in_ == 2

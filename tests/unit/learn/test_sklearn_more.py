@@ -13,7 +13,7 @@ from sfumato.learn import NearestNeighbors, Perceptron
 
 NOISE = "two fits on the same rows differ: every fit draws noise of its own, and no seed is taken"
 CLASSES = "classes are declared and never read off the labels, so they need not be those that occur"
-TOTAL = "an error that one row's target decides would give that row away"
+TOTAL = "an error that one row decides would give that row away"
 IMPOSSIBLE = dict.fromkeys(
     (
         "check_fit_idempotent",
@@ -25,6 +25,7 @@ IMPOSSIBLE = dict.fromkeys(
     NOISE,
 ) | dict.fromkeys(("check_classifiers_classes", "check_classifiers_train"), CLASSES)
 IMPOSSIBLE |= dict.fromkeys(("check_supervised_y_no_nan", "check_classifiers_regression_target"), TOTAL)
+IMPOSSIBLE["check_dtype_object"] = TOTAL
 IMPOSSIBLE["check_estimators_empty_data_messages"] = "an error over no rows would tell them from one row"
 GIVEN: dict[str, Any] = {"epsilon": 1e4, "bounds": (-20, 20), "classes": [0, 1, 2]}
 

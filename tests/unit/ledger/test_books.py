@@ -158,7 +158,6 @@ def test_the_caps_are_read_from_the_chain_and_not_computed_again() -> None:
         ("content cannot be read", [opened("population:a:b")]),
         ("content cannot be read", [opened("quota:a", kind="grant")]),
         ("content cannot be read", [opened("quota:a:b:c", kind="grant")]),
-        ("kind is not known", [("refund", {})]),
         ("spends more than was left", [opened(), reserved(11)]),
         ("steps are malformed", [opened(), reserved(0)]),
         ("steps are malformed", [opened(), reserved(True)]),
@@ -200,6 +199,15 @@ def test_a_forged_story_is_refused(why: str, told: list[Told]) -> None:
     assert caught.value.code == "SF-L101"
     assert caught.value.facts["at"].startswith("entry ")
     assert check([entry.to_json() for entry in entries], [], None).startswith("BROKEN at line ")
+
+
+def test_an_entry_of_a_kind_to_come_is_no_broken_chain() -> None:
+    """Whoever restored an older copy because of it would forget what was spent since."""
+    entries = chain(opened(), ("refund", {}))
+    with pytest.raises(LedgerError, match="SF-L103  A newer version") as caught:
+        replay_entries(entries)
+    assert "restore" not in str(caught.value)
+    assert check([entry.to_json() for entry in entries], [], None).startswith("BROKEN at line 2")
 
 
 def sound() -> list[Entry]:

@@ -136,17 +136,20 @@ def test_a_chain_hashed_anew_does_not_end_where_it_was_noted(path: Path, filled:
         SqliteLedger.open(path)
 
 
-def test_an_old_copy_with_its_mark_is_sound_in_itself_and_only_a_receipt_tells(
+def test_an_old_copy_with_its_mark_and_the_name_of_its_witness_is_sound_and_only_a_receipt_tells(
     path: Path, filled: SqliteLedger, ask: Callable[..., Charge], tmp_path: Path
 ) -> None:
     filled.close()
     mark = Path(f"{path}.mark")
     old = path.read_bytes(), mark.read_bytes()
+    (witness,) = path.parent.glob("*.at-*")
     with closing(SqliteLedger.open(path)) as ledger:
         charged = ledger.charge(ask("after the backup"))
         receipt = charged.head
     path.write_bytes(old[0])
     mark.write_bytes(old[1])  # in place: a file that was copied is known by its inode
+    (newest,) = path.parent.glob("*.at-*")
+    newest.rename(witness)
     with closing(SqliteLedger.open(path)) as restored:
         assert receipt not in {entry.hash for entry in restored.read_entries()}
 

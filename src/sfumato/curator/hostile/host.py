@@ -57,17 +57,26 @@ class WorkerHost:
             self._find_forker()
 
     @contextmanager
+    def take_place(self) -> Iterator[None]:
+        """Wait for a free place, and keep it until the block ends."""
+        with self._places:
+            # A lab's first question waits here until libraries are imported, which is no part of its slot.
+            if self._forker is None or not self._forker.ready:
+                with self._turn, suppress(OSError, EOFError):  # if it was ended, the fork finds out
+                    self._find_forker().wait_until_ready()
+            yield
+
+    @contextmanager
     def start_worker(self, *, learns: bool = False) -> Iterator[Ask]:
-        """Wait for a free place and yield what asks a new worker in it; the worker ends with the block.
+        """Yield what asks a new worker, which ends with the block. Take a place first.
 
         `learns` says that the question needs the learners, which take a second or two to import once.
         """
-        with self._places:
-            worker = self._fork(LEARNER if learns else FORK)
-            try:
-                yield worker.ask
-            finally:
-                worker.end()
+        worker = self._fork(LEARNER if learns else FORK)
+        try:
+            yield worker.ask
+        finally:
+            worker.end()
 
     def close(self) -> None:
         """End all workers. A later question starts them anew."""
@@ -117,27 +126,37 @@ class _Forker:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the process that asks
             )
-        self._orders = ours
+        self._orders, self.ready = ours, False
         self.close = weakref.finalize(self, _stop, process, ours, self.owner)
+
+    def wait_until_ready(self) -> None:
+        """Return when it has imported what workers need."""
+        if not self.ready:
+            self._receive()
+            self.ready = True
 
     def fork(self, kind: bytes) -> tuple[socket.socket, int]:
         """Return a connection to a new worker, and its number."""
+        self.wait_until_ready()
         ours, theirs = socket.socketpair()
         try:
             with theirs:
                 socket.send_fds(self._orders, [ORDER.pack(kind, 0)], [theirs.fileno()])
-            answer = self._orders.recv(ORDER.size, socket.MSG_WAITALL)
-            if len(answer) < ORDER.size:
-                raise EOFError
+            return ours, self._receive()
         except BaseException:
             ours.close()
             raise
-        return ours, ORDER.unpack(answer)[1]
 
     def end(self, process: int) -> None:
         """Kill one worker; it is the forking process that does it, and the number is surely its child's."""
         with suppress(OSError):
             self._orders.sendall(ORDER.pack(END, process))
+
+    def _receive(self) -> int:
+        answer = self._orders.recv(ORDER.size, socket.MSG_WAITALL)
+        if len(answer) < ORDER.size:
+            raise EOFError
+        return int(ORDER.unpack(answer)[1])
 
 
 def _stop(process: subprocess.Popen[bytes], orders: socket.socket, owner: int) -> None:

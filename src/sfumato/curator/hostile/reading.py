@@ -5,7 +5,7 @@ Because : docs/proofs/slots.md
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 class Workers(Protocol):
     """Starts worker processes."""
 
+    def take_place(self) -> AbstractContextManager[object]:
+        """Wait for a free place, and keep it until the block ends."""
+
     def start_worker(self, *, learns: bool = False) -> AbstractContextManager[Ask]:
-        """Wait for a free place and yield what asks the worker in it; `learns` if it needs learners."""
+        """Yield what asks a new worker; `learns` if it needs learners."""
 
     def close(self) -> None:
         """End all workers."""
@@ -65,16 +68,18 @@ class SlotReader:
         tell how long this one took.
         """
         slot = self.slot(plan)
-        with self._begin_asking(plan) as ask:
-            yield partial(self._read, partial(_ask, ask, done), slot, self.clock.now())
+        apart = all(self.engine.runs_apart(step.program) for step in plan.steps)
+        with self.workers.take_place() if apart else nullcontext():
+            # Before the fork: how long that takes depends on what else the machine does, such as ending
+            # another question's worker, and must be within the slot.
+            begun = self.clock.now()
+            with self._start_asking(plan, apart=apart) as ask:
+                yield partial(self._read, partial(_ask, ask, done), slot, begun)
 
-    @contextmanager
-    def _begin_asking(self, plan: Plan[Any, Any]) -> Iterator[Ask]:
-        if all(self.engine.runs_apart(step.program) for step in plan.steps):
-            with self.workers.start_worker(learns=any(map(_learns, plan.steps))) as ask:
-                yield ask
-        else:
-            yield partial(ask_in_thread, partial(read_steps, engine=self.engine))
+    def _start_asking(self, plan: Plan[Any, Any], *, apart: bool) -> AbstractContextManager[Ask]:
+        if apart:
+            return self.workers.start_worker(learns=any(map(_learns, plan.steps)))
+        return nullcontext(partial(ask_in_thread, partial(read_steps, engine=self.engine)))
 
     def _read(self, ask: Ask, slot: float, begun: float, steps: Sequence[Step]) -> str:
         asked = self.clock.now()

@@ -30,7 +30,7 @@ USUAL_PACE = 0.25
 _READING = 3 / 4
 """Share of a slot in which the worker must answer once it is asked."""
 _BEFORE = 1 / 8
-"""Share of a slot for checks and the charge, before the worker is asked; as much is left to end it."""
+"""Share of a slot to start the worker, for checks and the charge; as much is left to end the worker."""
 _START = 0.06
 """Seconds to open a snapshot."""
 _STEP, _SPARK_STEP = 0.02, 2.0
@@ -86,8 +86,9 @@ def reading_time(slot: float) -> float:
 def find_end(slot: float, begun: float, asked: float) -> float:
     """Return when the reply leaves to a question that was begun, and whose worker was asked, at these times.
 
-    That is one slot after it was begun. Where checks and the charge took too long for that, because others
-    held a lock or the disk was slow, it is so many whole slots later that the worker has its time.
+    That is one slot after it was begun. Where the worker's start, checks and the charge took too long for
+    that, because others held a lock or the disk was slow, it is so many whole slots later that the worker has
+    its time.
     """
     late = max(0.0, asked - begun - slot * _BEFORE)
     return begun + slot * (1 + math.ceil(late / slot))

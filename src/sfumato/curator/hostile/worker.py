@@ -10,6 +10,7 @@ import importlib
 import os
 import pickle
 import resource
+import select
 import signal
 import socket
 import struct
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 ORDER = struct.Struct("!cq")
 """What the host tells the first process: a letter and the number of a process."""
 FORK, LEARNER, END = b"f", b"l", b"e"
+READY = b"r"
+"""What the first process says once, when it has imported."""
 
 _PRELOADED = ("sfumato.engines.router", "duckdb", "pyarrow", "sfumato.oracle.over_tables", "psycopg")
 """What questions need, imported once and shared by all workers."""
@@ -41,9 +44,12 @@ def main() -> None:
     """Serve orders until the host is gone, then end every worker."""
     orders = socket.socket(fileno=int(sys.argv[1]))
     _import_modules(_PRELOADED)
+    orders.sendall(ORDER.pack(READY, 0))
     children: set[int] = set()
+    killed: set[int] = set()
     try:
         while True:
+            _wait_for_order(orders, killed)
             order, received, _, _ = socket.recv_fds(orders, ORDER.size, 1)
             if len(order) < ORDER.size:
                 return
@@ -52,13 +58,32 @@ def main() -> None:
                 _import_modules(_LEARNERS if kind == LEARNER else ())
                 children.add(_fork_worker(orders, received[0]))
             elif process in children:
-                # Only here is a worker waited for, so its number cannot have become another process's.
+                # None is reaped that was not killed here, so its number cannot be another process's.
+                os.kill(process, signal.SIGKILL)
                 children.remove(process)
-                _end(process)
+                killed.add(process)
     finally:
         for process in children:
-            _end(process)
+            os.kill(process, signal.SIGKILL)
+        for process in children | killed:
+            os.waitpid(process, 0)
         os._exit(0)  # the interpreter's own end takes a while, and there is nothing left to be done
+
+
+def _wait_for_order(orders: socket.socket, killed: set[int]) -> None:
+    """Return when there is an order; meanwhile reap workers that were killed.
+
+    A worker with much memory takes long to end. If an order waited for that, the next question's reply would
+    tell when this one's worker was done and how much it held.
+    """
+    waiting = select.poll()
+    waiting.register(orders, select.POLLIN)
+    while not waiting.poll(_LOOK_AGAIN if killed else None):
+        killed -= {process for process in killed if os.waitpid(process, os.WNOHANG)[0]}
+
+
+_LOOK_AGAIN = 20
+"""Milliseconds until the workers that were killed are looked at again. Privacy does not depend on it."""
 
 
 def _fork_worker(orders: socket.socket, connection: int) -> int:
@@ -74,13 +99,6 @@ def _fork_worker(orders: socket.socket, connection: int) -> int:
     os.close(connection)
     orders.sendall(ORDER.pack(FORK, process))
     return process
-
-
-def _end(process: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)
-    with suppress(ChildProcessError):
-        os.waitpid(process, 0)
 
 
 def _import_modules(names: Sequence[str]) -> None:

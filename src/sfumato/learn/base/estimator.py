@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sfumato.errors import UsageError
 from sfumato.learn.base.accounts import FitTally, unaccounted_copy
 from sfumato.learn.base.saving import save
-from sfumato.oracle.arrays.features import read_arrays
+from sfumato.oracle.arrays.features import read_arrays, to_numbers
 from sfumato.oracle.arrays.integer_rows import ArrayBounds
 from sfumato.oracle.declared import Labels
 from sfumato.oracle.fit_budget import FitBudget
@@ -173,11 +173,12 @@ class PrivateEstimator(PaidEstimator, ABC):
         return self._check_rows(X), None
 
     def _check_rows(self, X: Any, dtype: Any = np.float64) -> NDArray[Any]:  # noqa: N803
-        """Return rows, of which there may be none: an error would give the only row away."""
-        rows: NDArray[Any] = validate_data(
-            self, X, dtype=dtype, ensure_all_finite=False, ensure_min_samples=0
-        )
-        return rows
+        """Return rows, of which there may be none: an error would give the only row away.
+
+        For the same reason what is no number becomes NaN.
+        """
+        rows: NDArray[Any] = validate_data(self, X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+        return rows if dtype is None else to_numbers(rows)
 
     def _given(self, rows: NDArray[np.float64], target: Any) -> ArrayInput:
         return read_arrays(rows, self._frame(rows.shape[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import select
 import time
 from contextlib import suppress
@@ -70,18 +71,25 @@ def open_connection(address: str, schema: str, timeout: float) -> PostgresConnec
         # A writer whose machine is gone must not hold the lock until the server's own patience ends.
         "idle_in_transaction_session_timeout": str(milliseconds + int(1000 * GRACE)),
     }
-    connect = import_psycopg().conninfo.conninfo_to_dict
-    raw = _connection_class().connect(
-        **{**choose_timeouts(timeout), **connect(address)},
-        autocommit=True,  # transactions are opened by name
-        client_encoding="utf8",
-        # All settings go with the first message: every check opens a connection of its own.
-        options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
-        # A charge is always the same few statements, so the server keeps their plans after three uses.
-        prepare_threshold=3,
-    )
+    raw = _connection_class().connect(**_choose_options(address, settings, timeout))
     raw.patience = timeout + GRACE
     return PostgresConnection(raw)
+
+
+def _choose_options(address: str, settings: dict[str, str], timeout: float) -> dict[str, Any]:
+    """Return what an address says, except where the ledger depends on something else."""
+    own = import_psycopg().conninfo.conninfo_to_dict(address)
+    # All settings go with the first message: every check opens a connection of its own. The last one wins.
+    options = [str(own.get("options") or ""), *(f"-c {name}={value}" for name, value in settings.items())]
+    return {
+        **choose_timeouts(timeout),
+        **own,
+        "options": " ".join(options).strip(),
+        "client_encoding": "utf8",
+        "autocommit": True,  # transactions are opened by name
+        # A charge is always the same few statements, so the server keeps their plans after three uses.
+        "prepare_threshold": 3,
+    }
 
 
 def choose_timeouts(timeout: float) -> dict[str, int]:
@@ -112,7 +120,8 @@ def import_psycopg() -> ModuleType:
 def _connection_class() -> Any:
     """Return psycopg's class with a limit to the server's silence, and a quiet end.
 
-    A lab is rarely closed, and psycopg warns about that.
+    A lab is rarely closed, and psycopg warns about that. It also logs the second error of a broken pipeline,
+    where the first one is raised.
     """
     psycopg = import_psycopg()
 
@@ -133,6 +142,11 @@ def _connection_class() -> Any:
             if hasattr(self, "pgconn"):
                 self.pgconn.finish()
 
+    def is_not_ours(record: logging.LogRecord) -> bool:
+        pipeline = next(iter(record.args or ()), None)
+        return not isinstance(getattr(pipeline, "_conn", None), ImpatientConnection)
+
+    logging.getLogger("psycopg").addFilter(is_not_ours)
     return ImpatientConnection
 
 

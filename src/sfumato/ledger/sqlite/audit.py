@@ -79,7 +79,7 @@ class AuditedLedger(SqliteLedger):
 
 
 def _copy_files(original: Path, copy: Path, timeout: float) -> None:
-    """Copy the ledger, its log and its mark while nobody writes."""
+    """Copy the ledger, its log, its mark and its witness while nobody writes."""
     mark = Mark(str(original.resolve()))
     try:
         with mark.sharing(timeout):
@@ -87,6 +87,7 @@ def _copy_files(original: Path, copy: Path, timeout: float) -> None:
             for ending in ("-wal", ".mark"):
                 with suppress(FileNotFoundError):
                     shutil.copyfile(f"{original.resolve()}{ending}", f"{copy}{ending}")
+            mark.witness.carry_to(str(copy.resolve()))
     except OSError as error:
         raise unreadable_error() from error
     finally:

@@ -27,6 +27,7 @@ from sfumato.ledger.sqlite.errors import ErrorTranslator, is_busy
 from sfumato.ledger.sqlite.files import identify_file
 from sfumato.ledger.sqlite.ledger import SqliteLedger, create_file
 from sfumato.ledger.sqlite.mark import Mark, begin_mark_at
+from sfumato.ledger.sqlite.witness import Witness
 from sfumato.ledger.store import TIMEOUT
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def _open_draft(draft: Path, place: Path, unproven: bool) -> SqliteLedger:
     """Open a copy, with the newest entries that the present mark holds and the copy lacks."""
     with suppress(FileNotFoundError):
         shutil.copyfile(f"{os.path.realpath(place)}.mark", f"{draft}.mark")
+    Witness(os.path.realpath(place)).carry_to(os.path.realpath(draft))
     with closing(SqliteDatabase(str(draft), TIMEOUT, identify_file(str(draft)))) as database:
         database.adopt_mark(missing=True, shorter=unproven)
     return SqliteLedger.open(draft)

@@ -23,7 +23,15 @@ from sfumato.ledger.sqlite.errors import ErrorTranslator
 from sfumato.ledger.sqlite.files import identify_file, identify_files, list_files
 from sfumato.ledger.sqlite.locks import require_locks
 from sfumato.ledger.sqlite.mark import Mark, MarkedBatch, missing_mark_error
-from sfumato.ledger.sqlite.redo import ADD_ENTRY, KEEP_ANSWER, MOVE_END, read_end, settle_with_mark
+from sfumato.ledger.sqlite.redo import (
+    ADD_ENTRY,
+    KEEP_ANSWER,
+    MOVE_END,
+    read_end,
+    require_witness,
+    require_witnessed,
+    settle_with_mark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +88,7 @@ class SqliteDatabase(LedgerDatabase):
             db = self._connection or self._open()
             try:
                 if self._mark.is_full:
-                    self._renew_mark(db, "PASSIVE")  # waits for no reader: the next write tries again
+                    self._renew_full_mark(db)
                 db.execute("BEGIN IMMEDIATE")
                 self._require_same_files()  # only now, as the wait may have been long
                 self._mark.read()
@@ -97,8 +105,9 @@ class SqliteDatabase(LedgerDatabase):
             marked = self._mark.read()
             with self.lend_connection() as db:
                 holds = not marked[0] or tables.has_entry(db, *marked)
-        if not holds:
-            self.write(lambda db: None)
+            sound = holds and self._mark.witness.is_at(marked, self._mark.noted)
+        if not sound:
+            self.write(lambda db: require_witness(db, self._mark))
 
     def require_locks(self) -> None:
         """Refuse to go on where locks do nothing."""
@@ -110,8 +119,8 @@ class SqliteDatabase(LedgerDatabase):
         with self.turn, _TRANSLATED:
             self._mark.create()
             with self._mark.locked(self._timeout), self.lend_connection() as db:
-                if self._mark.is_blank() and not self._renew_mark(db):
-                    raise busy_error()
+                if self._mark.is_blank():
+                    self._adopt_mark(db)
 
     def adopt_mark(self, *, missing: bool, shorter: bool = False) -> None:
         """Make the mark that lies here the ledger's own, wherever it came from.
@@ -125,8 +134,9 @@ class SqliteDatabase(LedgerDatabase):
                     self._redo(db, shorter)
                 elif not missing and not schema.is_older(db):
                     raise missing_mark_error()
-                if not self._renew_mark(db):
-                    raise busy_error()
+                if not shorter:
+                    require_witnessed(db, self._mark)
+                self._adopt_mark(db)
 
     def begin(self, db: SqlConnection, ask: Callable[[], T]) -> T:
         return ask()  # `write` holds the lock already
@@ -157,6 +167,7 @@ class SqliteDatabase(LedgerDatabase):
             self._mark.undo(done.start)
             raise
         self._mark.settle()
+        self._mark.witness.move(done.start, done.end, self._mark.noted)
         # A commit to files that nobody else opens does not count.
         self._require_same_files()
         require_same_ledger(self._mark.is_in_place(), "another mark lies at its path")
@@ -191,18 +202,21 @@ class SqliteDatabase(LedgerDatabase):
         finally:
             self._roll_back(db)
 
-    def _renew_mark(self, db: sqlite3.Connection, how: Literal["PASSIVE", "FULL"] = "FULL") -> bool:
-        """Move SQLite's log into its main file, and begin the mark anew. Returns whether that was possible.
-
-        The caller holds the mark's lock, so nobody writes and no second checkpoint runs meanwhile.
-        """
+    def _adopt_mark(self, db: sqlite3.Connection) -> None:
+        """Begin the mark anew, as this ledger's own."""
         end = read_end(db)
-        busy, pages, moved = db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
-        if busy or pages != moved:  # someone reads an older state
-            self._mark.postpone()
-            return False
+        if not _move_log(db, "FULL"):
+            raise busy_error()
         self._mark.begin_anew(end)
-        return True
+
+    def _renew_full_mark(self, db: sqlite3.Connection) -> None:
+        """Begin a full mark anew. It waits for no reader: it tries again once as much again is written."""
+        end = read_end(db)
+        # Otherwise it holds entries that SQLite lacks, and they come first.
+        if self._mark.read() == end and _move_log(db, "PASSIVE"):
+            self._mark.begin_anew(end, adopt=False)
+        else:
+            self._mark.postpone()
 
     def _may_have_entry(self, seq: int, head: str) -> bool:
         try:
@@ -232,3 +246,12 @@ class SqliteDatabase(LedgerDatabase):
         """Refuse to go on if the files at the path are not the ones that the connection has open."""
         same = identify_files(self._files) == self._identities
         require_same_ledger(same, "other files lie at its path than were opened")
+
+
+def _move_log(db: sqlite3.Connection, how: Literal["PASSIVE", "FULL"]) -> bool:
+    """Move SQLite's log into its main file. Returns False if someone reads an older state.
+
+    The caller holds the mark's lock, so nobody writes and no second checkpoint runs meanwhile.
+    """
+    busy, pages, moved = db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+    return not busy and pages == moved

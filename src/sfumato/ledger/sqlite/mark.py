@@ -5,7 +5,8 @@ commit is written to this second file first, and that write is what a charge wai
 not be synced. A ledger that ends before its mark gets the missing entries back from here, or is refused.
 
 The file has two equal headers on pages of their own, then records. A header names the entry up to which
-SQLite's main file holds everything, and a salt; records with another salt are remains of an earlier time.
+SQLite's main file holds everything, which file the witness is, and a salt; records with another salt are
+remains of an earlier time.
 Each commit is one record, so only the last record can be torn, and then nobody was told of its commit.
 """
 
@@ -34,14 +35,13 @@ from sfumato.ledger.failures import (
     unreadable_error,
 )
 from sfumato.ledger.sqlite.files import identify_birth, identify_log
+from sfumato.ledger.sqlite.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from sfumato.ledger.sqlite.files import Identity
-
-End = tuple[int, str]
-"""Number and hash of the newest entry of a chain."""
+    from sfumato.ledger.sqlite.witness import End
 
 LIMIT = 1 << 20
 """Bytes after which the mark begins anew, once SQLite's main file holds everything.
@@ -55,7 +55,7 @@ _RECORDS = 2 * _PAGE
 _SALT_BYTES, _DIGEST_BYTES = 16, 32
 _PREFIX_BYTES = _SALT_BYTES + _DIGEST_BYTES + 8
 """A record begins with salt, digest and length."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _POLL_SECONDS = 0.002
 """Pause between attempts to lock the file, in seconds.
@@ -93,6 +93,7 @@ class Mark:
 
     def __init__(self, ledger: str) -> None:
         self.path = f"{ledger}.mark"
+        self.witness = Witness(ledger)
         self._bytes_path = os.fsencode(self.path)
         self._file: int | None = None
         self._identity: Identity | None = None
@@ -188,15 +189,23 @@ class Mark:
         """Go on with a full mark for a while, since SQLite's main file cannot be brought up to date now."""
         self._enough = self._offset + LIMIT
 
-    def begin_anew(self, end: End) -> None:
-        """Forget all records. SQLite's main file must hold everything up to `end`, durably."""
+    def begin_anew(self, end: End, *, adopt: bool = True) -> None:
+        """Forget all records. SQLite's main file must hold everything up to `end`, durably.
+
+        `adopt` makes whatever lies here the ledger's own, with a new witness.
+        """
         file, salt = self._open(), secrets.token_bytes(_SALT_BYTES)
-        header = _encode_header({"salt": salt.hex(), "end": end, "file": identify_birth(self.path)})
+        noted = self.witness.create(end) if adopt else self.noted
+        fields = {"salt": salt.hex(), "end": end, "file": identify_birth(self.path), "witness": noted}
+        header = _encode_header(fields)
         # One after the other: while the first is being written, the second still speaks for the old records.
         for offset in (0, _PAGE):
             _write_durably(file, header, offset)
         if os.fstat(file).st_size > 2 * LIMIT:
             os.truncate(file, _RECORDS + LIMIT)
+        if adopt:  # only now: whoever is killed before leaves a ledger that can be adopted again
+            self.witness.remove_others(end)
+            sync_path(Path(self.path).parent)
         self._forget()
         self.read()
         self.settle()
@@ -224,6 +233,7 @@ class Mark:
         self._enough = _RECORDS + LIMIT
         self._is_known = self.is_settled = False
         self.end = (0, "")
+        self.noted: list[int] = []
 
     def _open(self) -> int:
         if self._file is None:
@@ -245,6 +255,7 @@ class Mark:
         self._forget()
         self._digest, self._salt = headers[:_DIGEST_BYTES], bytes.fromhex(header["salt"])
         self.end = header["end"][0], header["end"][1]
+        self.noted = header["witness"]
 
     def _read_records(self, data: bytes) -> None:
         """Take in all valid records. A damaged one hides none of those after it."""
@@ -274,7 +285,6 @@ def begin_first_mark(ledger: str) -> None:
                 try_="put that ledger back, or choose another place",
             )
         mark.begin_anew((0, GENESIS))
-    sync_path(Path(mark.path).parent)
 
 
 def begin_mark_at(ledger: Path, end: End) -> None:
@@ -308,12 +318,15 @@ def _read_record(salt: bytes, data: bytes) -> bytes | None:
 
 
 def _decode(content: bytes) -> MarkedBatch:
-    start, end, entries, answers = json.loads(content)
-    return MarkedBatch(tuple(start), tuple(end), entries, answers)
+    try:
+        start, end, entries, answers = json.loads(content)
+        return MarkedBatch(tuple(start), tuple(end), entries, answers)
+    except (TypeError, ValueError) as error:
+        raise missing_mark_error() from error
 
 
 def _digest(salt: bytes, content: bytes) -> bytes:
-    return sha256(b"sfumato mark 1\n" + salt + content).digest()
+    return sha256(b"sfumato mark 2\n" + salt + content).digest()
 
 
 def _lock(file: int, how: int, timeout: float) -> None:

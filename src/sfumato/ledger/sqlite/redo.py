@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.ledger import tables
 from sfumato.ledger.chain import GENESIS, Entry, read_body
-from sfumato.ledger.sqlite.mark import MarkedBatch, shorter_error
+from sfumato.ledger.sqlite.mark import MarkedBatch, copied_error, shorter_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sfumato.ledger.sqlite.mark import End, Mark
+    from sfumato.ledger.sqlite.mark import Mark
+    from sfumato.ledger.sqlite.witness import End
 
 MOVE_END = "UPDATE ledger SET entries = ?, head = ? WHERE entries = ? AND head = ?"
 ADD_ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
@@ -36,6 +37,24 @@ def settle_with_mark(db: Any, mark: Mark) -> bool:
         mark.append(_read_batch(db, marked, found))
     mark.settle()
     return found[0] < marked[0]
+
+
+def require_witness(db: Any, mark: Mark) -> None:
+    """Refuse a ledger that lacks an entry that was seen here, or whose witness is not its own."""
+    require_witnessed(db, mark)
+    found = mark.witness.find(mark.noted)
+    if found is None:
+        raise copied_error()
+    if not mark.witness.is_at(mark.end, mark.noted):
+        mark.witness.move(found, mark.end, mark.noted)
+        mark.witness.remove_others(mark.end)
+
+
+def require_witnessed(db: Any, mark: Mark) -> None:
+    """Refuse a ledger that lacks an entry that was seen here, as after older files were copied over it."""
+    lost = mark.witness.find_lost(db)
+    if lost is not None:
+        raise shorter_error(lost, read_end(db)[0])
 
 
 def _redo_entries(db: Any, found: End, mark: Mark) -> None:

@@ -13,13 +13,10 @@ from sfumato.ledger import tables
 from sfumato.ledger.books import Books
 from sfumato.ledger.chain import GENESIS
 from sfumato.ledger.failures import require_agreement
-from sfumato.ledger.versions import check_older_tables, newer_version_error
+from sfumato.ledger.versions import VERSION, check_older_tables, newer_version_error
 
 if TYPE_CHECKING:
     from sfumato.ledger.tables import SqlConnection
-
-VERSION = 4
-"""Version of the tables that this code creates. From 4 on there is a mark beside the file."""
 
 # The text of each statement is part of the format: a file is recognized by the exact text of its tables.
 _ENTRIES = (
@@ -113,7 +110,7 @@ def is_older(db: SqlConnection) -> bool:
     there = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'ledger'").fetchone() == (1,)
     version = _read_version(db) if there else 0
     if version > VERSION:
-        raise newer_version_error(version, VERSION)
+        raise newer_version_error(version)
     return 0 < version < VERSION
 
 

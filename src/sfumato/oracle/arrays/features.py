@@ -70,17 +70,18 @@ def _look_up(labels: NDArray[Any], classes: list[Any]) -> NDArray[np.int64]:
 
 
 def to_numbers(y: Any) -> Floats:
-    """Return targets as doubles, NaN where one is no number."""
+    """Return values as doubles, NaN where one is no number."""
     try:
         return np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        return np.array([_to_number(each) for each in np.asarray(y).ravel()])
+    except (TypeError, ValueError, OverflowError):
+        found = np.asarray(y)
+        return np.array([_to_number(each) for each in found.ravel()], dtype=np.float64).reshape(found.shape)
 
 
 def _to_number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 

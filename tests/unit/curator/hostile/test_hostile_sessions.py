@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from sfumato.curator.hostile.apart import WorkerError
 from sfumato.curator.hostile.host import WorkerHost
 from sfumato.curator.hostile.reading import SlotReader
 from sfumato.curator.hostile.slots import SlotClock
+from sfumato.curator.hostile.worker import END, FORK, ORDER
 from sfumato.curator.payer import Payer
 from sfumato.curator.plan.priced import Plan
 from sfumato.curator.plan.spend import PureSpend
@@ -142,6 +144,33 @@ def test_a_steward_need_not_wait_for_the_end_of_a_slot(tmp_path: Path) -> None:
     assert dropped == ["visits"]
 
 
+def test_a_slot_begins_with_a_place_and_ready_processes_and_before_the_fork(
+    lab: sf.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = list[str]()
+    host = WorkerHost(lab.folder, lab._schema, places=1)
+    fork = host._fork
+
+    def look() -> float:
+        free = host._places.acquire(blocking=False)
+        if free:
+            host._places.release()
+        ready = host._forker is not None and host._forker.ready
+        events.append("begun" if ready and not free else "begun too early")
+        return 0.0
+
+    def note(kind: bytes) -> Any:
+        events.append("forked")
+        return fork(kind)
+
+    monkeypatch.setattr(host, "_fork", note)
+    reader = SlotReader(host, lab.engine, NoWait(look))
+    with reader.begin(_plan(lab, "says"), lambda: None):
+        assert host._places.acquire(blocking=False) is False
+    host.close()
+    assert events == ["begun", "forked"]
+
+
 # ---- failures ----------------------------------------------------------------------------------------------
 
 
@@ -233,6 +262,48 @@ def test_closing_leaves_no_process_and_a_later_question_starts_anew(lab: sf.Lab)
     with pytest.raises(ProcessLookupError):
         os.killpg(group, 0)
     _pay(lab, "after")
+
+
+_KILLS_NOBODY = """
+import os
+from sfumato.curator.hostile import worker
+os.kill, worker._PRELOADED = lambda *_: None, ()
+worker.main()
+"""
+
+
+def test_a_worker_that_takes_long_to_end_is_not_waited_for() -> None:
+    """Or the next question would wait for it, and its reply would tell how much the other one held."""
+    orders, theirs = socket.socketpair()
+    orders.settimeout(60)  # only a worker that is waited for lets it pass
+    paths = os.pathsep.join(path for path in sys.path if path)
+    with theirs:
+        forking = subprocess.Popen(
+            [sys.executable, "-c", _KILLS_NOBODY, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+    connections = list[socket.socket]()
+
+    def receive() -> int:
+        return int(ORDER.unpack(orders.recv(ORDER.size, socket.MSG_WAITALL))[1])
+
+    def fork() -> int:
+        ours, other = socket.socketpair()
+        connections.append(ours)
+        with other:
+            socket.send_fds(orders, [ORDER.pack(FORK, 0)], [other.fileno()])
+        return receive()
+
+    try:
+        receive()  # it is ready
+        first = fork()
+        orders.sendall(ORDER.pack(END, first))  # it lives on
+        assert fork() != first
+    finally:
+        for each in (*connections, orders):  # which ends them all
+            each.close()
+        forking.wait()
 
 
 _ASKS_FOR_EVER = """

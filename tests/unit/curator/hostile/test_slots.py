@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,12 @@ from sfumato.errors import PolicyError
 from unit.curator.hostile.kinds import ASKED, SPEND, make_lab
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import sfumato as sf
+    from sfumato.curator.hostile.reading import Ask
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +57,31 @@ class OneAnswer:
         return self.outcome
 
 
+class SlowStart:
+    """In the place of workers: one is there after so many seconds."""
+
+    def __init__(self, hands: Hands, seconds: float) -> None:
+        self.hands, self.seconds = hands, seconds
+
+    def take_place(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    @contextmanager
+    def start_worker(self, *, learns: bool = False) -> Iterator[Ask]:
+        self.hands.time += self.seconds
+        yield OneAnswer("[[1]]").ask
+
+    def close(self) -> None: ...
+
+
+def _clock(hands: Hands) -> SlotClock:
+    # Sleeping to the very end: hands that stand still would never come through the stretch waited awake.
+    return SlotClock(hands.now, lambda seconds: hands.sleep(seconds + 0.01))
+
+
 def _reader(hands: Hands) -> SlotReader:
     nobody: Any = None
-    # Sleeping to the very end: hands that stand still would never come through the stretch waited awake.
-    return SlotReader(nobody, nobody, SlotClock(hands.now, lambda seconds: hands.sleep(seconds + 0.01)))
+    return SlotReader(nobody, nobody, _clock(hands))
 
 
 @pytest.mark.parametrize("kind", ASKED)
@@ -105,6 +129,20 @@ def test_every_reply_leaves_at_the_end_of_its_slot(outcome: str | Exception) -> 
             reader._read(answer.ask, 4.0, 100.0, ())
     assert hands.time == pytest.approx(104, abs=0.02)
     assert answer.given == [reading_time(4.0)]
+
+
+@pytest.mark.parametrize(("took", "left"), [(0.0, 100.25), (0.03, 100.25), (0.04, 100.5), (0.2, 100.5)])
+def test_the_start_of_the_worker_is_within_the_slot(
+    neighbours: tuple[sf.Lab, sf.Lab], took: float, left: float
+) -> None:
+    """How long it takes to start depends on what the workers of others are doing, so no reply may show it."""
+    lab, hands = neighbours[0], Hands()
+    plan = lab.session().sql("SELECT COUNT(*) AS n FROM visits").quote(epsilon=1).plan
+    plan = replace(plan, table=replace(plan.table, pace=1))
+    reader = SlotReader(SlowStart(hands, took), lab.engine, _clock(hands))
+    with reader.begin(plan, lambda: None) as read:
+        assert read(plan.steps) == "[[1]]"
+    assert hands.time == pytest.approx(left, abs=0.02)
 
 
 def test_a_slow_charge_moves_the_reply_by_whole_slots() -> None:

@@ -270,13 +270,14 @@ def test_too_little_budget_refuses_before_anything_is_asked(lab: sf.Lab) -> None
 
 NOISE = "two fits on the same rows differ: every fit draws noise of its own, and no seed is taken"
 CLASSES = "classes are declared and never read off the labels, so they need not be those that occur"
-TOTAL = "an error that one row's target decides would give that row away"
+TOTAL = "an error that one row decides would give that row away"
 IMPOSSIBLE = dict.fromkeys(
     ("check_fit_idempotent", "check_supervised_y_2d", "check_classifier_data_not_an_array"), NOISE
 ) | dict.fromkeys(
     ("check_classifiers_classes", "check_classifiers_train", "check_decision_proba_consistency"), CLASSES
 )
 IMPOSSIBLE |= dict.fromkeys(("check_supervised_y_no_nan", "check_classifiers_regression_target"), TOTAL)
+IMPOSSIBLE["check_dtype_object"] = TOTAL
 IMPOSSIBLE["check_estimators_empty_data_messages"] = "an error over no rows would tell them from one row"
 
 

@@ -48,6 +48,12 @@ def renew_mark(ledger: SqliteLedger) -> None:
     ledger.close()
 
 
+def lose_mark(path: Path) -> None:
+    """Remove everything that shows how long the ledger was."""
+    for file in (Path(f"{path}.mark"), *path.parent.glob(f"{path.name}.at-*")):
+        file.unlink()
+
+
 def test_a_copy_is_one_file_of_its_owners(copy: Path, filled: SqliteLedger) -> None:
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert [path.name for path in copy.parent.glob("copy*")] == ["copy"]
@@ -80,7 +86,7 @@ def test_a_copy_that_lacks_what_the_ledger_holds_is_not_put_back(
     renew_mark(filled)
     with pytest.raises(LedgerError, match="SF-L132"):
         restore_ledger(path, copy)
-    Path(f"{path}.mark").unlink()
+    lose_mark(path)
     with pytest.raises(LedgerError, match="SF-L117"):
         restore_ledger(path, copy)
     assert accept_ledger(path, unproven=True).entries == 8
@@ -169,7 +175,7 @@ def test_over_a_damaged_ledger_a_receipt_must_speak_for_the_copy(
     new = receipt(filled)
     filled.close()
     path.write_bytes(path.read_bytes()[:3000])
-    Path(f"{path}.mark").unlink()
+    lose_mark(path)
     with pytest.raises(LedgerError, match="SF-L117"):
         restore_ledger(path, copy)
     with pytest.raises(LedgerError, match="SF-L113"):

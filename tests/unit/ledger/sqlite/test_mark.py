@@ -19,10 +19,10 @@ import pytest
 
 from sfumato.errors import LedgerError, UsageError
 from sfumato.ledger import Charge, Charged, SqliteLedger, failpoints
-from sfumato.ledger.chain import hash_text
+from sfumato.ledger.chain import GENESIS, hash_text
 from sfumato.ledger.sqlite import mark as mark_module
 from sfumato.ledger.sqlite.audit import AuditedLedger
-from sfumato.ledger.sqlite.backup import accept_ledger
+from sfumato.ledger.sqlite.backup import accept_ledger, restore_ledger
 from sfumato.privacy import Budget, Pure, price
 
 if TYPE_CHECKING:
@@ -61,12 +61,15 @@ class Killed:
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
         self.files = {name: self[name].read_bytes() for name in ("", "-wal", ".mark")}
+        (self.witness,) = path.parent.glob("*.at-*")
 
     def __getitem__(self, ending: str) -> Path:
         return Path(f"{self.path}{ending}")
 
     def put_back(self, **changed: bytes | None) -> None:
         self["-shm"].unlink(missing_ok=True)
+        for witness in self.path.parent.glob("*.at-*"):
+            witness.rename(self.witness)
         for ending, content in {
             **self.files,
             **{_ENDINGS[name]: new for name, new in changed.items()},
@@ -158,7 +161,10 @@ def test_damage_within_the_mark_and_a_lost_log_are_noticed(killed: Killed) -> No
 
 
 def test_a_torn_record_was_never_told_of(killed: Killed) -> None:
+    """The witness is renamed after the record is written: it shows whether someone could have been told."""
     killed.put_back(log=None, mark=killed.files[".mark"][:-5])
+    killed.require_refusal("SF-L132")
+    killed.witness.rename(f"{killed.path}.at-{0:012}-{GENESIS}")
     with closing(SqliteLedger.open(killed.path)) as ledger:
         assert ledger.verify().entries == ENTRIES - 1
 
@@ -174,6 +180,7 @@ def test_a_ledger_without_its_mark_is_refused_until_it_is_accepted(killed: Kille
         accept_ledger(killed.path)
     assert accept_ledger(killed.path, [receipt]).entries == ENTRIES
     killed.files[".mark"] = killed[".mark"].read_bytes()
+    (killed.witness,) = killed.path.parent.glob("*.at-*")
     killed.require_everything()
 
 
@@ -224,6 +231,55 @@ def test_a_copy_is_refused_until_it_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "there").rename(tmp_path / "moved")  # which keeps the files, and is no copy
     with closing(SqliteLedger.open(tmp_path / "moved" / "ledger.sqlite")) as ledger:
         assert ledger.verify().entries == 1
+
+
+def test_older_files_copied_over_the_ledger_are_noticed(tmp_path: Path) -> None:
+    """Copying over a file keeps its inode and its time of birth."""
+    here, night = tmp_path / "here", tmp_path / "night"
+    here.mkdir()
+    with closing(SqliteLedger.create(here / "ledger.sqlite")) as ledger:
+        ledger.open_account(PEOPLE, Budget(1))
+    shutil.copytree(here, night)
+    with closing(SqliteLedger.open(here / "ledger.sqlite")) as ledger:
+        answer(ledger, "spent")
+        receipt = json.dumps({"head": ledger.verify().head})
+    (newest,) = here.glob("*.at-*")
+    for file in night.iterdir():
+        shutil.copyfile(file, here / file.name)
+    for act in (SqliteLedger.open, AuditedLedger.read, lambda path: accept_ledger(path, [receipt])):
+        with pytest.raises(LedgerError, match="SF-L132"):
+            act(here / "ledger.sqlite")
+    with pytest.raises(LedgerError, match="SF-L132"):
+        restore_ledger(here / "ledger.sqlite", night / "ledger.sqlite")
+    newest.unlink()  # the older one is a copy, and not the file that the mark has noted
+    with pytest.raises(LedgerError, match="SF-L131"):
+        SqliteLedger.open(here / "ledger.sqlite")
+    assert accept_ledger(here / "ledger.sqlite", unproven=True).entries == 1
+    with closing(SqliteLedger.open(here / "ledger.sqlite")) as ledger:
+        answer(ledger, "known to be forgotten")
+    assert len(list(here.glob("*.at-*"))) == 1
+
+
+def test_a_witness_left_behind_catches_up(path: Path, filled: SqliteLedger) -> None:
+    """As after a power failure, or a process that was killed after its commit."""
+    (name,) = path.parent.glob("*.at-*")
+    for opened in (True, False):
+        (now,) = path.parent.glob("*.at-*")
+        now.rename(f"{path}.at-{0:012}-{GENESIS}")
+        if opened:
+            SqliteLedger.open(path).close()
+            assert name.exists()
+        else:
+            answer(filled, "next")
+    (now,) = path.parent.glob("*.at-*")
+    assert f"{filled.verify().entries:012}-{filled.verify().head}" in now.name
+
+
+def test_a_record_that_cannot_be_read_is_named(path: Path, filled: SqliteLedger) -> None:
+    filled._database._mark.append(mark_module.MarkedBatch(filled._database._mark.end, None, [], []))  # type: ignore[arg-type]
+    filled.close()
+    with pytest.raises(LedgerError, match="SF-L130"):
+        SqliteLedger.open(path)
 
 
 def test_a_mark_that_begins_anew_again_and_again(
