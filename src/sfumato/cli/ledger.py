@@ -15,6 +15,7 @@ from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
 from sfumato.ledger import SqliteLedger, receipts
 from sfumato.ledger.location import find_sqlite_file, open_ledger_to_read
+from sfumato.ledger.sqlite.audit import AuditedLedger
 from sfumato.ledger.sqlite.backup import accept_ledger, back_up_ledger, restore_ledger
 from sfumato.ledger.sqlite.locks import describe_old_sqlite
 
@@ -35,7 +36,7 @@ def ledger() -> None:
 @as_json
 def list_(folder: str, last: int, as_json: bool) -> None:
     """Show the newest entries."""
-    entries = list(open_ledger_to_read(Path(folder)).read_entries())[-last:]
+    entries = list(_open_to_read(folder).read_entries())[-last:]
     if as_json:
         show_json([entry.to_dict() for entry in entries])
     else:
@@ -48,7 +49,10 @@ def list_(folder: str, last: int, as_json: bool) -> None:
 @as_json
 def verify(folder: str, as_json: bool) -> None:
     """Verify every hash, total and stored answer."""
-    verified = open_ledger_to_read(Path(folder)).verify()
+    opened = _open_to_read(folder)
+    verified = opened.verify()
+    if isinstance(opened, AuditedLedger):
+        click.echo("note: the folder is a copy or cannot be written, so a private copy was read", err=True)
     if warning := describe_old_sqlite():
         click.echo(f"warning: {warning}", err=True)
     show_json(verified.to_dict()) if as_json else print_text(verified)
@@ -59,13 +63,18 @@ def verify(folder: str, as_json: bool) -> None:
 @click.option("--output", help="File to write; without it, standard output.")
 def export(folder: str, output: str | None) -> None:
     """Write every entry as JSON lines, for an independent verifier. The last line is a signed receipt."""
-    entries = open_ledger_to_read(Path(folder))
+    entries = _open_to_read(folder)
     if output is None:
         _export(entries, sys.stdout)
         return
     with open(output, "w", encoding="utf-8") as file:
         count = _export(entries, file)
     print_text(f"Wrote {count} entries to {output}.")
+
+
+def _open_to_read(folder: str) -> Ledger:
+    """Open a ledger until the command ends: a private copy must not stay."""
+    return click.get_current_context().with_resource(closing(open_ledger_to_read(Path(folder))))
 
 
 def _export(entries: Ledger, to: TextIO) -> int:
@@ -82,7 +91,7 @@ def _export(entries: Ledger, to: TextIO) -> int:
 @as_json
 def key(folder: str, as_json: bool) -> None:
     """Print the public key that receipts are signed with. Give it to whoever keeps receipts."""
-    public = sf.open(folder).ledger.read_public_key()
+    public = _open_to_read(folder).read_public_key()
     show_json({"public_key": public}) if as_json else print_text(public)
 
 
@@ -101,7 +110,7 @@ def new_key(folder: str, as_json: bool) -> None:
 @click.option("--output", help="File to write; without it, standard output.")
 def receipt(folder: str, entry: int | None, output: str | None) -> None:
     """Print a signed receipt of the ledger. Whoever keeps it can tell when an old copy was restored."""
-    signed = sf.open(folder).ledger.sign_receipt(entry)
+    signed = _open_to_read(folder).sign_receipt(entry)
     if output is None:
         show_json(signed.to_dict())
         return
@@ -115,9 +124,7 @@ def receipt(folder: str, entry: int | None, output: str | None) -> None:
 @as_json
 def check_receipt(file: str, folder: str, as_json: bool) -> None:
     """Check that the ledger still contains what a receipt says."""
-    checked = receipts.check_receipt(
-        open_ledger_to_read(Path(folder)), Path(file).read_text(encoding="utf-8")
-    )
+    checked = receipts.check_receipt(_open_to_read(folder), Path(file).read_text(encoding="utf-8"))
     show_json(checked.to_dict()) if as_json else print_text(checked)
 
 

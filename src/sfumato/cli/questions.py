@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import sfumato as sf
 from sfumato.cli.output import as_json, print_text, show, show_json
 from sfumato.cli.steward import lab_option
 from sfumato.errors import UsageError
+from sfumato.lab.lab import open_to_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +113,9 @@ def published(folder: str, as_json: bool) -> None:
 @as_json
 def budget(folder: str, analyst: str | None, as_json: bool) -> None:
     """Show what is left of the budgets, or of an analyst's quotas."""
-    show(sf.open(folder).session(analyst).budget, as_json)
+    lab = open_to_read(folder)
+    with closing(lab.ledger):
+        show(lab.session(analyst).budget, as_json)
 
 
 @click.command()

@@ -275,7 +275,7 @@ CODES: dict[str, str] = {
     "SF-L103": "The file is not a ledger, or was written by another version.",
     "SF-L104": "Other processes held the ledger longer than this one waited. Nothing was charged; ask again.",
     "SF-L105": "The disk is full. Nothing is answered until the ledger can be written.",
-    "SF-L106": "The ledger's file cannot be read or written. Check that it exists and who owns it.",
+    "SF-L106": "The ledger cannot be read or written. Check that its file exists and who owns it, or that its server runs and accepts the address. If the file is lost, restore the newest copy.",
     "SF-L107": "A request with this key was charged, but its answer was never stored: the process died, or is still at work. Ask again without the key, for a new charge.",
     "SF-L108": "The disk did not confirm a write to the ledger. Treat the question as charged. Nothing is answered until the disk is checked and the ledger is opened again. If an answer was stored, asking again is free.",
     "SF-L109": "Only a charge that is in the ledger and has no answer yet can be answered.",

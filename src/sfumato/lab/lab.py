@@ -40,7 +40,7 @@ from sfumato.lab.registration import (
     with_max_rows,
 )
 from sfumato.lab.session import Session
-from sfumato.ledger.location import create_ledger, open_ledger
+from sfumato.ledger.location import create_ledger, open_ledger, open_ledger_to_read
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.exact import parse_positive, parse_whole
 from sfumato.privacy.neighbours import Neighbours
@@ -71,11 +71,11 @@ _UNREACHABLE = ("SF-C209", "SF-C214", "SF-C216")
 class Lab:
     """Tables, whose rows they are, and how much may ever be learnt from them."""
 
-    def __init__(self, folder: Path, ledger: str | None = None) -> None:
+    def __init__(self, folder: Path, ledger: str | None = None, *, reads_only: bool = False) -> None:
         self.folder = folder
         self._catalog = Catalog(folder / "catalog.json")
         identity = identify_lab(self._ranking_key())
-        self.ledger = open_ledger(folder, ledger)
+        self.ledger = open_ledger_to_read(folder) if reads_only else open_ledger(folder, ledger)
         # A ledger is about the rows of one lab. An older one gets its lab now.
         self.ledger.claim(identity)
         self.incidents = Incidents(folder / "incidents.log")
@@ -402,3 +402,11 @@ def open(path: str | Path, *, ledger: str | None = None) -> Lab:
     with suppress(OSError):
         (folder / DRAFT).rmdir()  # which a crash at the end of `create` has left empty
     return Lab(folder, ledger)
+
+
+def open_to_read(path: str | Path) -> Lab:
+    """Open a lab to look at its budgets. The folder may be a copy, or on a medium that cannot be written."""
+    folder = Path(path).resolve()
+    with name_disk_errors():
+        require_lab(folder)
+    return Lab(folder, reads_only=True)

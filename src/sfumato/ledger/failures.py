@@ -30,7 +30,29 @@ def full_error() -> LedgerError:
 
 
 def unreadable_error() -> LedgerError:
-    return LedgerError("SF-L106", "The ledger cannot be read or written.", try_="sfumato ledger verify")
+    """Return the error for files that the system does not let this process use."""
+    return LedgerError(
+        "SF-L106",
+        "The ledger cannot be read or written.",
+        try_="check that the disk works, and that this user may write to the ledger's folder",
+    )
+
+
+def missing_error() -> LedgerError:
+    return LedgerError(
+        "SF-L106",
+        "There is no ledger in this place.",
+        try_="the folder of a lab; or, if its ledger is lost, sfumato ledger restore COPY",
+    )
+
+
+def unreachable_error() -> LedgerError:
+    """Return the error for a server that refuses to be used, for a reason that has no error of its own."""
+    return LedgerError(
+        "SF-L106",
+        "The ledger's server cannot be used.",
+        try_="check that the server runs, and that psql accepts the same address",
+    )
 
 
 def unconfirmed_error() -> LedgerError:

@@ -78,11 +78,19 @@ def open_ledger(folder: Path, address: str | None = None) -> Ledger:
 
 
 def open_ledger_to_read(folder: Path) -> Ledger:
-    """Open the ledger of a lab to look at it. The folder may be on a medium that cannot be written."""
+    """Open the ledger of a lab to look at it. The folder may be a copy, or on a read-only medium.
+
+    To accept a copy, only to look at it, would make it a second budget.
+    """
     file = folder / _SQLITE_FILE
     if file.exists() and not all(os.access(place, os.W_OK) for place in (file, folder)):
         return AuditedLedger.read(file)
-    return open_ledger(folder)
+    try:
+        return open_ledger(folder)
+    except LedgerError as error:
+        if error.code != "SF-L131":
+            raise
+    return AuditedLedger.read(file)
 
 
 def find_sqlite_file(folder: Path) -> Path:

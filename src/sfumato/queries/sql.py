@@ -12,8 +12,11 @@ from contextvars import ContextVar
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import sqlglot
 from sqlglot import exp
+
+# DuckDB's dialect whatever the engine: analysts write one SQL, and engines are given programs. It is imported
+# here because sqlglot imports dialects under a lock, which a fork in another thread would leave closed.
+from sqlglot.dialects.duckdb import DuckDB
 
 from sfumato.curator.question.measurement import GroupKey, Output, Question
 from sfumato.curator.question.relation import Name
@@ -78,9 +81,7 @@ def parse_expression_text(text: str) -> Expression:
 
 
 def _parse_one(text: str, what: str, example: str) -> exp.Expression:
-    # DuckDB's dialect whatever the engine: analysts write one SQL, and engines are given programs.
-    dialect = sqlglot.Dialect.get_or_raise("duckdb")
-    parsed = _parse_safely(text, lambda: dialect.parse_into(exp.Condition, text))
+    parsed = _parse_safely(text, lambda: DuckDB().parse_into(exp.Condition, text))
     if len(parsed) != 1 or parsed[0] is None:
         raise PolicyError("SF-Q101", f"This text is not {what}.", try_=f'"{example}"')
     node: exp.Expression = parsed[0]
@@ -91,7 +92,7 @@ def _parse_one(text: str, what: str, example: str) -> exp.Expression:
 
 
 def _parse_select(text: str) -> exp.Select:
-    statements = _parse_safely(text, lambda: sqlglot.parse(text, dialect="duckdb"))
+    statements = _parse_safely(text, lambda: DuckDB().parse(text))
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         raise PolicyError(
             "SF-Q102", "A question must be a single SELECT statement.", try_="SELECT COUNT(*) FROM …"

@@ -1,6 +1,7 @@
 """The command line: text, JSON and exit codes, end to end."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -147,3 +148,30 @@ def test_graphs_are_listed_and_shown(tmp_path: Path) -> None:
     )
     shown = _json(run("table", "show", "friends", "--lab", lab, "--json"))
     assert shown["unit"]["max_degree"] == 5  # type: ignore[index]
+
+
+def test_an_auditor_reads_a_copy_and_accepts_nothing(lab: str, tmp_path: Path) -> None:
+    assert run("ask", COUNT, "--lab", lab, "--epsilon", "0.5").exit_code == 0
+    copy, told = str(tmp_path / "copy"), str(tmp_path / "receipt.json")
+    shutil.copytree(lab, copy)
+    names = sorted(path.name for path in Path(copy).iterdir())
+    Path(told).write_text(json.dumps({"head": sf.open(lab).ledger.verify().head}), encoding="utf-8")
+    for command in (
+        ("ledger", "verify"), ("ledger", "list"), ("ledger", "export"), ("ledger", "key"),
+        ("ledger", "receipt"), ("ledger", "check-receipt", told), ("budget",),
+    ):  # fmt: skip
+        here, there = run(*command, "--lab", lab), run(*command, "--lab", copy)
+        assert there.exit_code == 0, there.output
+        assert there.stdout == here.stdout
+    assert "private copy" in run("ledger", "verify", "--lab", copy).stderr
+    assert "SF-L131" in run("ask", COUNT, "--lab", copy, "--epsilon", "0.1").stderr
+    assert sorted(path.name for path in Path(copy).iterdir() if path.name[-4:] not in ("-wal", "-shm")) == [
+        name for name in names if name[-4:] not in ("-wal", "-shm")
+    ]
+
+
+def test_the_next_step_after_a_lost_ledger_is_not_the_same_command(lab: str) -> None:
+    Path(lab, "ledger.sqlite").unlink()
+    said = run("ledger", "verify", "--lab", lab).stderr
+    assert "SF-L106" in said
+    assert "ledger restore" in said

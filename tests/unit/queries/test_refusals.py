@@ -6,6 +6,8 @@ The files in `refusals` hold blocks of a question and the whole error it gets. A
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,3 +84,28 @@ def test_the_parser_prints_no_warnings_of_its_own(caplog: pytest.LogCaptureFixtu
     # What others ask of sqlglot is theirs to see.
     sqlglot.parse("EXPLAIN SELECT 1", dialect="duckdb")
     assert caplog.records
+
+
+def test_a_fork_while_another_thread_imports_a_dialect_leaves_a_child_that_parses() -> None:
+    code = """
+import os, signal, threading
+from sfumato.queries.sql import parse_condition_text, parse_question
+from sqlglot import dialects
+held, done = threading.Event(), threading.Event()
+def hold():
+    with dialects._import_lock:
+        held.set()
+        done.wait()
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    parse_question("SELECT COUNT(*) FROM t")
+    parse_condition_text("x > 1")
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+done.set()
+raise SystemExit(status != 0)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError
 from sfumato.ledger.chain import invalid_unicode_error
-from sfumato.ledger.failures import busy_error, full_error, silent_error, unreadable_error
+from sfumato.ledger.failures import busy_error, full_error, silent_error, unreachable_error
 from sfumato.ledger.postgres.connection import import_psycopg
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ def _translate(psycopg: ModuleType, error: Any) -> LedgerError:
         )
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return LedgerError("SF-L103", "This schema is not a ledger of this version.")
-    return unreadable_error()
+    return unreachable_error()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.failures import unreadable_error
+from sfumato.ledger.failures import missing_error, unreadable_error
 from sfumato.ledger.signing import SigningKey
 from sfumato.ledger.sqlite.database import SqliteDatabase
 from sfumato.ledger.sqlite.files import identify_file
@@ -88,6 +88,8 @@ def _copy_files(original: Path, copy: Path, timeout: float) -> None:
                 with suppress(FileNotFoundError):
                     shutil.copyfile(f"{original.resolve()}{ending}", f"{copy}{ending}")
             mark.witness.carry_to(str(copy.resolve()))
+    except FileNotFoundError as error:
+        raise missing_error() from error
     except OSError as error:
         raise unreadable_error() from error
     finally:

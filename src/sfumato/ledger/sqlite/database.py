@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from sfumato.errors import LedgerError
 from sfumato.ledger import tables
 from sfumato.ledger.database import LedgerDatabase
-from sfumato.ledger.failures import busy_error, require_agreement, require_same_ledger, unconfirmed_error
+from sfumato.ledger.failures import (
+    busy_error,
+    missing_error,
+    require_agreement,
+    require_same_ledger,
+    unconfirmed_error,
+)
 from sfumato.ledger.sqlite import schema
 from sfumato.ledger.sqlite.connection import open_connection
 from sfumato.ledger.sqlite.errors import ErrorTranslator
@@ -234,6 +240,8 @@ class SqliteDatabase(LedgerDatabase):
             self._close_connection()
 
     def _open(self) -> sqlite3.Connection:
+        if self._main is None:
+            raise missing_error()
         require_same_ledger(identify_file(self._path) == self._main, "another file lies at its path")
         real = os.path.realpath(self._path)
         self._connection = open_connection(real, self._timeout)
