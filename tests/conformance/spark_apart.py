@@ -74,7 +74,7 @@ def ended(session: Any) -> str:
     """What becomes of months of work in a second."""
     own = connection.open_own_session(session)
     try:
-        with limit_runs(RunLimits(seconds=1)), connection.limit_time(own):
+        with limit_runs(RunLimits(seconds=1)), connection.limit_run(own, None, ()):
             own.sql(f"SELECT id % 2 AS k, sum(id % 7) AS n FROM range({10**15}) GROUP BY 1").toArrow()
     except Exception as error:
         return type(error).__name__

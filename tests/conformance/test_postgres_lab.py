@@ -108,7 +108,7 @@ def test_the_password_is_in_one_file_that_only_the_owner_reads(lab: sf.Lab, sour
 
 def test_a_lab_opened_again_knows_where_its_tables_are(lab: sf.Lab, source: str) -> None:
     lab.register("visits", source, **SAID)
-    program = CellSums(Scan("visits-1"), ALL, (), (Counted(),))
+    program = CellSums(Scan(lab.table("visits").snapshot_name), ALL, (), (Counted(),))
     assert sf.open(lab.folder).engine.run(program).tolist() == [[5]]
 
 
@@ -226,7 +226,7 @@ def test_answering_cannot_write(lab: sf.Lab, source: str, monkeypatch: pytest.Mo
     from sfumato.engines.postgres import run
 
     lab.register("visits", source, **SAID)
-    program = CellSums(Scan("visits-1"), ALL, (), (Counted(),))
+    program = CellSums(Scan(lab.table("visits").snapshot_name), ALL, (), (Counted(),))
     engine = lab.engine._engine(source.partition("#")[0])
     assert isinstance(engine, PostgresEngine)
     monkeypatch.setattr(run, "compile_program", lambda *_: f"CREATE TABLE {engine.schema}.more (x INTEGER)")

@@ -204,7 +204,7 @@ def test_nothing_of_other_runs_is_kept(lab: sf.Lab, monkeypatch: pytest.MonkeyPa
     assert len(told_apart) == 20
     assert found.best_score_ == max(told_apart[:7])
     (charge,) = [json.loads(entry.body) for entry in lab.ledger.read_entries() if entry.kind == "charge"]
-    kept = lab.ledger.find_release(charge["request"])
+    kept = lab.ledger.find_release(charge["request"], charge["data"])
     assert kept is not None
     (answer,) = decode_answer(kept.answer)
     assert set(answer) == {"setting", "score", "learned"}

@@ -78,7 +78,7 @@ def _make_test(hint: Any) -> Test:
     if origin is Literal:
         return lambda value: type(value) is str and value in parts
     kind = origin or hint
-    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+    if hint is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return lambda value: True
     if issubclass(kind, Enum) or not (is_dataclass(kind) or kind.__module__ in _EXACT):
         return lambda value: isinstance(value, kind)

@@ -4,7 +4,8 @@ To that parser a bracket may begin a value, a list or a subquery, and CAST and W
 To tell, it looks ahead to where each of them ends, at every depth, and it keeps what it saw while Spark runs:
 one question could take ten seconds and a hundred megabytes. Calls of functions, and casts behind a value, it
 knows by their first words. So brackets become coalesce of one value, which is that value and which the
-optimiser takes away, casts are written with ::, and CASE as if.
+optimiser takes away, casts are written with ::, and CASE as if. Shifts become functions too: behind the word
+array the parser takes >> for the end of a type.
 """
 
 from __future__ import annotations
@@ -55,9 +56,16 @@ def _written(parts: Sequence[Part]) -> str:
         else:
             names = spelled[place + 1 : place + 4] == [" ", "-", ">"]  # of what a function is given
             called = names or (before.isidentifier() and before not in _NO_FUNCTIONS)
-            texts.append(f"{'' if called else 'coalesce'}({_written(part)})")
+            texts.append(f"({_written(part)})" if called else _bracketed(part))
             before = ")"
     return "".join(texts)
+
+
+def _bracketed(parts: list[Part]) -> str:
+    for place in range(len(parts) - 1):
+        if parts[place : place + 2] == [">", ">"]:
+            return f"shiftright({_written(parts[:place])}, {_written(parts[place + 2 :])})"
+    return f"coalesce({_written(parts)})"
 
 
 def _cast(parts: list[Part]) -> str:

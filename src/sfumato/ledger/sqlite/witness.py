@@ -9,6 +9,7 @@ holds.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ End = tuple[int, str]
 """Number and hash of the newest entry of a chain."""
 
 _INFIX = ".at-"
+_END = re.compile(r"([0-9]{12})-([0-9a-f]{64})")
 
 
 class Witness:
@@ -36,9 +38,9 @@ class Witness:
     def list_ends(self) -> list[End]:
         """Return what the names say of all files that are, or were put here as, witnesses."""
         folder, stem = os.path.split(self._stem)
-        found = (name[len(stem) :] for name in os.listdir(folder) if name.startswith(stem))
-        ends = (rest.partition("-") for rest in found)
-        return sorted((int(seq), head) for seq, _, head in ends if seq.isdecimal())
+        names = (name[len(stem) :] for name in os.listdir(folder) if name.startswith(stem))
+        found = filter(None, map(_END.fullmatch, names))
+        return sorted((int(each[1]), each[2]) for each in found)
 
     def find_lost(self, db: SqlConnection) -> End | None:
         """Return an entry that a name tells of and the ledger lacks."""
