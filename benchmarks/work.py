@@ -62,6 +62,33 @@ KINDS: dict[str, tuple[int, Callable[[int], str], bool]] = {
         lambda n: f"SELECT COUNT(*) AS n FROM visits a WHERE {_likes(n, '%' + 'a' * 300 + '{}%')}",
         False,
     ),
+    "LIKE of a gap": (
+        20,
+        lambda n: f"SELECT COUNT(*) AS n FROM visits a WHERE {_likes(n, '%a' + '_' * 28 + 'b{}%')}",
+        False,
+    ),
+    "LIKE of a long piece with _": (
+        20,
+        lambda n: f"SELECT COUNT(*) AS n FROM visits a WHERE {_likes(n, '%' + 'a' * 100 + '_b{}%')}",
+        False,
+    ),
+    "LIKE of several gaps": (
+        10,
+        lambda n: f"SELECT COUNT(*) AS n FROM visits a WHERE {_likes(n, '%a_a%aa_a%b{}%')}",
+        False,
+    ),
+    "LIKE of a long end": (
+        200,
+        lambda n: f"SELECT COUNT(*) AS n FROM visits a WHERE {_likes(n, '%{}_' + 'a' * 100)}",
+        False,
+    ),
+    "LIKE in the other case": (
+        200,
+        lambda n: f"SELECT COUNT(*) AS n FROM visits a WHERE {_likes(n, '%aaab{}%')}".replace(
+            "a.note", "LOWER(a.note)"
+        ),
+        False,
+    ),
     "texts that are compared": (
         15,
         lambda n: (

@@ -97,8 +97,12 @@ costs nothing. `make docs` writes this page from the code.
 
 _LIMITS_TAIL = """
 An operation is one part of an expression, computed for one row: a column, a sum, a comparison. Going
-through a text once counts as 100 of them. A `LIKE` goes through it once for each piece between percent
-signs, and a piece with `_` inside counts ten times. Texts are tested where their row is read, before any
+through a text once counts as 100 of them, and changing its case as 300. A `LIKE` compares the ends of
+its pattern with the ends of the text, and each piece between percent signs with every place of the text,
+which counts as 36 for each byte of the piece: `'%pain%'` counts 342. `_` counts as three bytes. A piece
+with `_` inside that another piece follows counts 4,000 more for each run of letters in it and 500 for
+each of its characters, so write it last or ask for it alone. Texts are tested where their row is read,
+before any
 join, so a `LIKE` costs as often as the unit has rows in that table and no text is carried further,
 unless it is a key or compared with another text. Rows multiply with every join of tables about the same
 people: three tables of 20 rows a unit make 8,000. `GROUP BY` the unit in a subquery first, and it joins

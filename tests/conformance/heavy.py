@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HEAVY = 10**6
 """The number of the heaviest unit."""
-LETTERS = ("a", "ab", "💥", "a\\")
+LETTERS = ("a", "ab", "💥", "a\\", "aaxaxxaaaxaxaaxxx")
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,13 @@ _PATTERNS = (
     "%_{0}%_{1}%",
     "%" + "{0}%" * 12 + "{1}",
     "{0}%",
+    "%{0}" + "_" * 29,
+    "%{0}" + "_" * 28 + "{1}%",
+    "%" + "{0}" * 200,
+    "%" + "_" * 15 + "{0}" * 200,
+    "%" + "{0}" * 100 + "{1}%",
+    "%" + "{0}" * 50 + "_{1}%",
+    "%{0}_{0}%{0}_{1}%",
 )
 _SHOWN = (
     "COUNT(*) AS n",

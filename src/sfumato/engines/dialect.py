@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -49,15 +50,22 @@ class Dialect(Protocol):
         """Write a text as hexadecimal digits; return None for one that no column of this engine can hold."""
 
     def write_like(self, text: str, pattern: LikePattern) -> str | None:
-        """Test a text by a pattern, in time linear in the text; None where no text of this engine matches."""
+        """Test a text by a pattern without going back; None where no text of this engine matches.
+
+        Pieces at the ends are compared once, those between them at most once at every place.
+        """
+
+    def write_fold(self, text: str, upper: bool) -> str:
+        """Write the 26 letters of English in the other case, and leave all others as they are."""
 
     def write_calendar(self, days: str, field: str) -> str:
         """Take the year, month, day or weekday of a number of days since 1970."""
 
 
-def escape_like(letter: str) -> str:
-    """Return a letter as LIKE takes it for itself, where a backslash is the escape."""
-    return f"\\{letter}" if letter in "%_\\" else letter
+def translate_case(text: str, upper: bool) -> str:
+    """Change the case of the letters of English; engines' own lower and upper follow a locale or Unicode."""
+    here, there = (ascii_lowercase, ascii_uppercase) if upper else (ascii_uppercase, ascii_lowercase)
+    return f"translate({text}, '{here}', '{there}')"
 
 
 @lru_cache(maxsize=32)

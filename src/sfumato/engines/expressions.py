@@ -55,7 +55,6 @@ _LIMIT = 2**62
 """Values lie well within ±2^62: comparing with more than this changes nothing."""
 _SHORT = 20
 """Longer lists are written in a way of their own."""
-_SMALL, _LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +144,7 @@ class Expressions:
             case Length(text):
                 return self.find_test(part) or f"length({self.write_value(text)})"
             case Folded(text, upper):
-                # Engines' own lower and upper follow the locale and Unicode, and so differ between them.
-                here, there = (_SMALL, _LARGE) if upper else (_LARGE, _SMALL)
-                return f"translate({self.write_value(text)}, '{here}', '{there}')"
+                return self.dialect.write_fold(self.write_value(text), upper)
 
     def _is_shift(self, part: Value, number: int, kind: str) -> bool:
         """Return whether a shift divides as well: no negative value, in 64 bits, by a power of two."""

@@ -1,7 +1,7 @@
-"""Patterns of LIKE, taken apart so that every engine matches them in time linear in the text.
+"""Patterns of LIKE, taken apart so that no engine ever tries one way after another.
 
 Between two percent signs the leftmost place of a piece is always good enough, so pieces are located one after
-the other and nothing is ever tried again. The first and the last piece stand at the ends of the text.
+the other. The first and the last piece stand at the ends of the text and are compared there only.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ class LikePattern:
         pieces = [self.first, *(piece for _, piece in self.middle), self.last or ()]
         skips = any(skipped for skipped, _ in self.middle)
         return not skips and all(letter not in (None, "%", "_") for piece in pieces for letter in piece)
+
+    @property
+    def letters(self) -> str:
+        """Return all letters that stand for themselves, in their order."""
+        return self.write("", "", str)
 
     def write(self, any_run: str, any_one: str, escape: Callable[[str], str]) -> str:
         """Return the pattern in other signs; `escape` writes one letter that stands for itself."""
@@ -79,6 +84,16 @@ def parse_like(pattern: str) -> LikePattern:
         middle.append((skipped + letters[0], piece[letters[0] : letters[-1] + 1]))
         skipped = len(piece) - 1 - letters[-1]
     return LikePattern(first, tuple(middle), (None,) * skipped + others[-1])
+
+
+def write_piece(piece: Piece) -> str:
+    """Return a piece as LIKE takes it, where a backslash is the escape."""
+    return LikePattern(piece).write("%", "_", escape_letter)
+
+
+def escape_letter(letter: str) -> str:
+    """Return a letter as LIKE takes it for itself, where a backslash is the escape."""
+    return f"\\{letter}" if letter in "%_\\" else letter
 
 
 def count_wildcards(pattern: str) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.curator.catalog.domains import FreeTexts
 from sfumato.curator.lower.joins import count_partners
 from sfumato.engines.ingest import LONGEST_TEXT
-from sfumato.engines.like import parse_like
+from sfumato.engines.like import list_runs, parse_like
 from sfumato.engines.program import CellHistogram, CellHistograms, CellSums, KeyedSums, UnitFigures
 from sfumato.engines.rows import Bounded, Computed, Joined, PerUnit, Scan, UnitSizes, list_scans
 from sfumato.engines.used_columns import BLOCK, TESTED, find_used
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sfumato.curator.catalog.catalog import Table
+    from sfumato.engines.like import Piece
     from sfumato.engines.program import EngineProgram
     from sfumato.engines.rows import Rows
     from sfumato.engines.used_columns import TextTest, UsedColumns
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 8 * 2**20
 """Bytes of one unit that an engine may carry."""
 MOST_OPERATIONS = 500_000
-"""Operations of one unit: about 5 ms of DuckDB's time (benchmarks/work.py)."""
+"""Operations of one unit: at most about 20 ms of DuckDB's or PostgreSQL's time (benchmarks/work.py)."""
 MOST_SCANS = 1_000
 """Reads of a table in one plan, all steps together."""
 MOST_NUMBERS = 4_000_000
@@ -58,9 +59,15 @@ _WIDTH = 16
 _TEXT_WIDTH = 4 * LONGEST_TEXT
 """Bytes of a text: UTF-8 has at most four a character."""
 _LOOK = LONGEST_TEXT // 10
-"""Operations for going through a text once: engines look at ten characters and more in the time of one."""
-_RUN = 64
-"""Characters of a piece of a pattern that are compared at once."""
+"""Operations for going through a text once."""
+_FOLD = 3 * LONGEST_TEXT // 10
+"""Operations for changing the case of a text."""
+_COMPARED = 28
+"""Bytes of a pattern that are compared with a text in the time of an operation, one after the other."""
+_TRIED = 4
+"""Operations for trying one run of letters at one place, where an engine has no search of its own."""
+_LISTED = 64
+"""The most constants that are compared one by one; longer lists are hashed."""
 _LEAVES = frozenset({Column, Constant, UnitBlock})
 
 
@@ -265,7 +272,7 @@ class _Tally:
             case Lookup(part):
                 return 1 + self.count_parts(part)
             case Among(part, values):
-                return 1 + min(len(values), _RUN) + self.count_parts(part)
+                return 1 + min(len(values), _LISTED) + self.count_parts(part)
         if not is_dataclass(node):
             return 0
         return 1 + sum([self.count_parts(getattr(node, name)) for name in _field_names(node.__class__)])
@@ -286,17 +293,29 @@ class _Tally:
 
 def _count_folds(text: Any) -> int:
     """Return the operations for the changes of case before a test. Each writes the whole text anew."""
-    return 2 * _LOOK + _count_folds(text.text) if isinstance(text, Folded) else 0
+    return _FOLD + _count_folds(text.text) if isinstance(text, Folded) else 0
 
 
 def _count_like(pattern: str) -> int:
-    """Return the operations of a LIKE: one look at the text for each piece between percent signs."""
+    """Return the operations of a LIKE, in the slowest way that an engine has, on the slowest text.
+
+    The ends of a pattern are compared once, each piece between percent signs at every place of the text.
+    """
     parsed = parse_like(pattern)
-    pieces = [piece for _, piece in parsed.middle]
-    # Where _ stands within a piece every place of the text is tried, character by character.
-    each = 10 * _LOOK if any(None in piece for piece in pieces) else _LOOK
-    ends = len(parsed.first) + len(parsed.last or ())
-    return 1 + ends // _RUN + sum(each * (1 + len(piece) // _RUN) for piece in pieces)
+    last = parsed.last or ()
+    operations = _LOOK + (_count_bytes(parsed.first) + _count_bytes(last)) // _COMPARED
+    operations += 4 * _LOOK if last else 0  # what stands before it and at the end is cut out
+    for place, (_, piece) in enumerate(parsed.middle, start=1):
+        operations += _LOOK + LONGEST_TEXT * _count_bytes(piece) // _COMPARED
+        if None in piece and place < len(parsed.middle):
+            operations += _TRIED * LONGEST_TEXT * len(list_runs(piece))
+            operations += LONGEST_TEXT * len(piece) // 2
+    return operations
+
+
+def _count_bytes(piece: Piece) -> int:
+    """Return the bytes that are compared; passing over any one character takes as long as three."""
+    return sum(3 if letter is None else len(letter.encode(errors="surrogatepass")) for letter in piece)
 
 
 @cache

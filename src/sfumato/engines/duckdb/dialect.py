@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.engines.dialect import write_list
+from sfumato.engines.dialect import translate_case, write_list
+from sfumato.engines.duckdb.patterns import write_like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,23 +51,18 @@ class DuckDBDialect:
         return f"decode(from_hex('{word.encode().hex()}'))"
 
     def write_like(self, text: str, pattern: LikePattern) -> str | None:
-        """Locate plain pieces one after the other; match others by an automaton.
-
-        DuckDB's LIKE compares a piece with a _ at every place of the text. Its regular expressions never go
-        back, and take as long whatever the text is.
-        """
+        """Use DuckDB's own LIKE where it locates pieces in turn; with _ in a pattern it goes back."""
+        if self.write_text(pattern.letters) is None:
+            return None
         if pattern.is_plain:
-            plain = self.write_text(pattern.write("%", "_", str))
-            return None if plain is None else f"{text} LIKE {plain}"
-        automaton = self.write_text(pattern.write(".*", ".", _escape_regular))
-        return None if automaton is None else f"regexp_full_match({text}, {automaton}, 's')"
+            return f"{text} LIKE {self.write_text(pattern.write('%', '_', str))}"
+        return write_like(text, pattern, self.write_text)
+
+    def write_fold(self, text: str, upper: bool) -> str:
+        return translate_case(text, upper)
 
     def write_calendar(self, days: str, field: str) -> str:
         return f"{_FIELDS[field]}(DATE '1970-01-01' + CAST({days} AS INTEGER))"
-
-
-def _escape_regular(letter: str) -> str:
-    return f"\\x{{{ord(letter):x}}}" if letter.isascii() and not letter.isalnum() else letter
 
 
 def _listed(entries: tuple[int | None, ...]) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.engines.dialect import escape_like, write_list
+from sfumato.engines.dialect import write_list
+from sfumato.engines.like import LikePattern, escape_letter, write_piece
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.engines.like import LikePattern
-
 _FIELDS = {"year": "year", "month": "month", "day": "day", "weekday": "isodow"}
+
+
+_ABSENT = -(2**63) + 1
+"""No entry of a lookup is as far from zero."""
 
 
 class PostgresDialect:
@@ -35,8 +38,13 @@ class PostgresDialect:
         return f"div({left}, {right})"
 
     def write_entry(self, entries: tuple[int | None, ...], place: str) -> str:
-        """Bring places from far outside near, where there is nothing either, so that they fit an index."""
-        return f"({_listed(entries)})[CAST(least(greatest({place}, -1), {len(entries)}) AS INTEGER) + 1]"
+        """Bring places from far outside near, where there is nothing either, so that they fit an index.
+
+        An array that has NULLs is walked from its start, so a number that no entry has stands for them.
+        """
+        known = _listed(tuple(_ABSENT if entry is None else entry for entry in entries))
+        found = f"({known})[CAST(least(greatest({place}, -1), {len(entries)}) AS INTEGER) + 1]"
+        return f"nullif({found}, {_ABSENT})" if None in entries else found
 
     def write_membership(self, part: str, values: tuple[int, ...]) -> str:
         return f"{part} = ANY ({_listed(values)})"
@@ -48,9 +56,26 @@ class PostgresDialect:
         return f"convert_from(decode('{word.encode().hex()}', 'hex'), 'UTF8')"
 
     def write_like(self, text: str, pattern: LikePattern) -> str | None:
-        """Use PostgreSQL's own LIKE: it gives up as soon as a piece is not found, and so never goes back."""
-        known = self.write_text(pattern.write("%", "_", escape_like))
-        return None if known is None else f"{text} LIKE {known} ESCAPE '\\'"
+        """Compare the last piece at the end of the text, and leave the others to PostgreSQL's LIKE.
+
+        It would try the last piece at every place. Of the others it takes each at its leftmost place, and
+        gives up as soon as one is not found.
+        """
+        if self.write_text(pattern.letters) is None:
+            return None
+        if not pattern.last:
+            return self._like(text, pattern.write("%", "_", escape_letter))
+        start = LikePattern(pattern.first, pattern.middle, ()).write("%", "_", escape_letter)
+        size = len(pattern.last)
+        end = self._like(f"right({text}, {size})", write_piece(pattern.last))
+        return f"({end} AND {self._like(f'left({text}, -{size})', start)})"
+
+    def _like(self, text: str, pattern: str) -> str:
+        return f"{text} LIKE {self.write_text(pattern)} ESCAPE '\\'"
+
+    def write_fold(self, text: str, upper: bool) -> str:
+        """Use the collation C, which has no other letters; translate would take a hundred times as long."""
+        return f'{"upper" if upper else "lower"}({text} COLLATE "C")'
 
     def write_calendar(self, days: str, field: str) -> str:
         day = f"(DATE '1970-01-01' + CAST({days} AS INTEGER))"

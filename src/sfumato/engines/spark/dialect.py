@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.engines.dialect import write_list
+from sfumato.engines.dialect import translate_case, write_list
 from sfumato.engines.spark.patterns import write_like
 
 if TYPE_CHECKING:
@@ -82,6 +82,9 @@ class SparkDialect:
     def write_like(self, text: str, pattern: LikePattern) -> str | None:
         """Compare both ends and locate the pieces between them; Spark's LIKE is a regular expression."""
         return write_like(text, pattern, self.write_text)
+
+    def write_fold(self, text: str, upper: bool) -> str:
+        return translate_case(text, upper)
 
     def write_calendar(self, days: str, field: str) -> str:
         return _DAYS[field].format(f"date_from_unix_date(CAST({days} AS INT))")

@@ -11,6 +11,10 @@ import pytest
 import sfumato as sf
 from sfumato.curator.plan import work
 from sfumato.curator.plan.selections import MOST_BLOCKS
+from sfumato.engines.duckdb.dialect import DuckDBDialect
+from sfumato.engines.like import parse_like
+from sfumato.engines.postgres.dialect import PostgresDialect
+from sfumato.engines.spark.dialect import SparkDialect
 from sfumato.errors import PolicyError
 
 
@@ -101,6 +105,42 @@ def test_wildcards_are_limited(session: sf.Session) -> None:
     for pattern in ("%a" * 33, "_" * 33, "a" * 3000):
         sql = f"SELECT COUNT(*) AS n FROM visits WHERE note LIKE '{pattern}'"
         assert _refused(lambda sql=sql: session.sql(sql)).code == "SF-Q159"
+
+
+HARD = (
+    "%a" + "_" * 28 + "b%",
+    "%" + "a" * 500 + "b%",
+    "%" + "a" * 200 + "_b%",
+    "%" + "💥" * 200 + "b%",
+    "%a_a%a_b%",
+    "%a_b%c%",
+)
+
+
+@pytest.mark.parametrize("pattern", HARD)
+def test_pieces_count_as_often_as_a_text_can_make_engines_compare_them(pattern: str) -> None:
+    """A piece of m bytes is compared at 1,000 places, at most 28 bytes of it in the time of an operation."""
+    size = max(len(piece.replace("_", "...").encode()) for piece in pattern.split("%"))
+    assert work._count_like(pattern) >= 1000 * size // 28
+
+
+def test_many_patterns_that_one_unit_could_make_slow_are_refused(session: sf.Session) -> None:
+    gap = " OR ".join(f"note LIKE '%a{'_' * size}b%'" for size in range(14, 28))
+    asked = session.sql(f"SELECT COUNT(*) AS n FROM visits WHERE {gap} OR {gap.replace('a', 'x')}")
+    assert _refused(lambda: asked.release(epsilon=1e-6)).code == "SF-Q158"
+
+
+@pytest.mark.parametrize("dialect", [DuckDBDialect(), PostgresDialect(), SparkDialect()])
+def test_no_engine_gets_a_regular_expression_or_a_pattern_with_a_choice_at_its_end(dialect: Any) -> None:
+    for pattern in ("%a" + "_" * 30, "%aa_a%b_b%a", "a_%a%b_"):
+        sql = dialect.write_like("t", parse_like(pattern))
+        assert not any(word in sql for word in ("regexp", "RLIKE", "SIMILAR"))
+        assert pattern.encode().hex() not in sql
+
+
+def test_missing_entries_of_a_lookup_are_no_nulls_of_an_array() -> None:
+    """PostgreSQL walks an array that has one from its start."""
+    assert "NULL" not in PostgresDialect().write_entry((1, None, 3), "p")
 
 
 def test_a_pattern_is_matched_with_listed_texts_at_once(tmp_path: Path) -> None:
